@@ -1,0 +1,111 @@
+"""Every error of the program, in one tree ordered by what the caller does about it."""
+
+from __future__ import annotations
+
+
+class SecorError(Exception):
+    """Base of all; the message says what, where and what to do."""
+
+
+class ConfigurationError(SecorError):
+    """The configuration or the command line is wrong: report and exit 2."""
+
+
+class Unavailable(SecorError):
+    """A server did not answer, refused for now, or timed out *without effect*: try again."""
+
+
+class OutcomeUnknown(SecorError):
+    """A write was sent and its answer lost: read back before anything else."""
+
+
+class AccessDenied(SecorError):
+    """Credentials or permissions are wrong, or a bucket is missing: a person must act."""
+
+
+class DiskFull(SecorError):
+    """No room for local files: drop the batch, wait, read again."""
+
+
+class RestartPartition(SecorError):
+    """Drop the local files of the topic partition and begin again at its ledger entry."""
+
+
+class Refused(RestartPartition):
+    """A compare-and-set lost: the entry is not as it was read."""
+
+
+class LeaseLost(RestartPartition):
+    """The right to write this ledger entry is gone or cannot be had."""
+
+
+class StopPartition(SecorError):
+    """Go no further with this topic partition until a person has looked."""
+
+    reason = "error"
+
+
+class LedgerLost(StopPartition):
+    """An entry that was read before is gone, or objects exist without an entry."""
+
+    reason = "ledger_lost"
+
+
+class LedgerEdited(StopPartition):
+    """``committed`` is not where the open intent begins."""
+
+    reason = "ledger_edited"
+
+
+class LedgerCorrupt(StopPartition):
+    """The entry's content cannot be read as an offset or an intent."""
+
+    reason = "ledger_corrupt"
+
+
+class ObjectConflict(StopPartition):
+    """Another object stands under a name that is ours: never overwrite."""
+
+    reason = "object_conflict"
+
+
+class TopicRecreated(StopPartition):
+    """The topic was deleted and made again, or ends below the committed offset."""
+
+    reason = "topic_recreated"
+
+
+class DataLost(StopPartition):
+    """Retention passed the committed offset and ``on_data_loss`` is ``stop``."""
+
+    reason = "data_lost"
+
+
+class NoStartingOffset(StopPartition):
+    """There is no entry and ``reset`` is ``none``."""
+
+    reason = "no_offset"
+
+
+class CorruptBatch(StopPartition):
+    """A record batch from the broker fails its CRC or cannot be decoded."""
+
+    reason = "corrupt_batch"
+
+
+class RecordRefused(StopPartition):
+    """A message cannot be written in this format and the configuration refuses it."""
+
+    reason = "record_refused"
+
+
+class CorruptFile(SecorError):
+    """A stored file's bytes are not of its format; names the file and the place."""
+
+
+class NotFound(SecorError):
+    """No object of that key."""
+
+
+class AlreadyExists(SecorError):
+    """A put-if-absent met an object of that key: perhaps our own; look at it."""

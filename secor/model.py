@@ -1,0 +1,171 @@
+"""The words of the whole program: topic partitions, chunks of messages, ledger entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+HEADERS_TYPE = pa.list_(
+    pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+)
+
+SCHEMA = pa.schema(
+    [
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.int64()),
+        pa.field("timestamp_type", pa.int8()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS_TYPE),
+    ]
+)
+"""Columns of messages: what flows from the wire to the object, and back out of the readers.
+
+``timestamp`` is in milliseconds since the epoch, null where the broker has none;
+``timestamp_type`` is 0 (create) or 1 (log append); a null ``value`` is a tombstone;
+``headers`` keep order and repeats.  A reader of a format that does not record a column
+gives nulls there.
+"""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """One partition of a Kafka topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """The offsets ``[start, end)``; log gaps may leave fewer messages in it."""
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if self.start < 0 or self.end < self.start:
+            raise ValueError(f"no range of offsets: [{self.start}, {self.end})")
+
+    def __contains__(self, offset: int) -> bool:
+        return self.start <= offset < self.end
+
+    def __str__(self) -> str:
+        return f"[{self.start}, {self.end})"
+
+
+def next_offset(offset: int) -> int:
+    """Return the offset to read after ``offset``: the only place that adds one."""
+    return offset + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive messages of one topic partition.
+
+    ``records`` has ``SCHEMA`` and increasing offsets (gaps allowed, rows possibly none);
+    ``next_offset`` is where reading goes on, beyond trailing control records and gaps.
+    """
+
+    topic_partition: TopicPartition
+    records: pa.RecordBatch
+    next_offset: int
+
+    def until(self, end: int) -> Chunk:
+        """Return the part below offset ``end``; its ``next_offset`` is at most ``end``."""
+        if self.next_offset <= end:
+            return self
+        offsets = self.records.column("offset").to_numpy()
+        rows = int(offsets.searchsorted(end))
+        return Chunk(self.topic_partition, self.records.slice(0, rows), end)
+
+    def since(self, start: int) -> Chunk:
+        """Return the part at and above offset ``start``."""
+        offsets = self.records.column("offset").to_numpy()
+        rows = int(offsets.searchsorted(start))
+        records = self.records.slice(rows) if rows else self.records
+        return Chunk(self.topic_partition, records, max(start, self.next_offset))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of a chunk that belong to one output partition (``dt=2026-11-21/hr=04``)."""
+
+    output_partition: str
+    records: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """A fingerprint under which objects of an open intent may already exist.
+
+    ``root`` is the topic's directory in the store under that configuration.
+    """
+
+    fingerprint: str
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """"The objects of exactly ``[start, end)`` are being put."
+
+    ``owner`` names the process, ``at`` the wall clock in seconds (for people only),
+    ``root`` the topic's directory in the store; ``supersedes`` what was tried before
+    under other configurations.
+    """
+
+    start: int
+    end: int
+    fingerprint: str
+    owner: str
+    at: float
+    root: str
+    supersedes: tuple[Superseded, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A topic partition's ledger entry as one read or write saw it.
+
+    ``committed`` is the next offset to persist, None where there is no entry yet.
+    ``topic_id`` is Kafka's id of the topic when the entry was last committed, if known.
+    ``version`` belongs to the ledger that made it and is compared by its writes.
+    """
+
+    committed: int | None
+    intent: Intent | None = None
+    topic_id: str | None = None
+    version: object = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """What a partition's log holds: ``start`` and the last stable offset ``end``."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object as a listing (``metadata`` None) or a head request shows it.
+
+    ``size`` is in bytes, ``modified`` in seconds since the epoch.
+    """
+
+    key: str
+    size: int
+    modified: float
+    metadata: dict[str, str] | None = None
+
+
+def rows_in_blocks(records: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """Give ``records`` in slices of at most ``most`` rows, without a copy."""
+    for at in range(0, records.num_rows, most):
+        yield records.slice(at, most)

@@ -1,0 +1,159 @@
+"""Object names, and what objects say of themselves in their metadata."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from secor.errors import CorruptFile
+from secor.model import OffsetRange, TopicPartition
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+LONGEST_VALUE = 200
+"""Bytes of an escaped path value before it is cut with a hash (file systems allow 255)."""
+
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+_NAME = re.compile(r"(?P<generation>\d+)_(?P<partition>\d+)_(?P<offset>\d{20})(?P<extension>\.[^/]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectName:
+    """``<root>/<output partition>/<generation>_<partition>_<first offset><extension>``.
+
+    ``root`` is the topic's directory; ``first_offset`` is that of the first message in the file.
+    """
+
+    root: str
+    output_partition: str
+    generation: int
+    partition: int
+    first_offset: int
+    extension: str
+
+    @property
+    def key(self) -> str:
+        """The object's key in the store."""
+        directory = f"{self.root}/{self.output_partition}" if self.output_partition else self.root
+        name = f"{self.generation}_{self.partition}_{self.first_offset:020d}{self.extension}"
+        return f"{directory}/{name}"
+
+
+def parse_key(root: str, key: str) -> ObjectName | None:
+    """Return the name of ``key`` below the topic directory ``root``; None for other files."""
+    if not key.startswith(root + "/"):
+        return None
+    output_partition, _, name = key[len(root) + 1 :].rpartition("/")
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    return ObjectName(
+        root=root,
+        output_partition=output_partition,
+        generation=int(match["generation"]),
+        partition=int(match["partition"]),
+        first_offset=int(match["offset"]),
+        extension=match["extension"] or "",
+    )
+
+
+def topic_root(prefix: str, topic: str, *, hashed: bool = False) -> str:
+    """Return a topic's directory: ``[<hash>/]<prefix>/<topic>``.
+
+    The hash is 4 hex digits of the topic's MD5, in front of everything, where buckets
+    spread their keys.
+    """
+    parts = [part for part in prefix.split("/") if part]
+    if hashed:
+        digest = hashlib.md5(topic.encode(), usedforsecurity=False).hexdigest()
+        parts.insert(0, digest[:4])
+    return "/".join([*parts, topic])
+
+
+def escape_value(value: str | None) -> str:
+    """Make a value from a message safe as a part of a path, as Hive does.
+
+    Null and empty become ``__HIVE_DEFAULT_PARTITION__``; long values are cut with a hash.
+    """
+    if not value:
+        return HIVE_NULL
+    escaped = _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", value)
+    if set(escaped) == {"."}:
+        escaped = escaped.replace(".", "%2E")
+    raw = escaped.encode("utf-8", "surrogatepass")
+    if len(raw) > LONGEST_VALUE:
+        digest = hashlib.sha256(raw).hexdigest()[:16]
+        escaped = raw[: LONGEST_VALUE - 17].decode("utf-8", "ignore") + "-" + digest
+    return escaped
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What an object tells of itself in its user metadata.
+
+    ``batch`` is the whole batch's range, ``first_offset`` and ``records`` this object's;
+    timestamps in milliseconds, None where no message had one.
+    """
+
+    topic_partition: TopicPartition
+    batch: OffsetRange
+    first_offset: int
+    records: int
+    generation: int
+    fingerprint: str
+    topic_id: str | None = None
+    least_timestamp: int | None = None
+    greatest_timestamp: int | None = None
+
+    def metadata(self) -> dict[str, str]:
+        """Return it as user metadata: ASCII names and values."""
+        optional = {
+            "topic-id": self.topic_id,
+            "least-timestamp": self.least_timestamp,
+            "greatest-timestamp": self.greatest_timestamp,
+        }
+        return {
+            "topic": self.topic_partition.topic,
+            "partition": str(self.topic_partition.partition),
+            "batch-start": str(self.batch.start),
+            "batch-end": str(self.batch.end),
+            "first-offset": str(self.first_offset),
+            "records": str(self.records),
+            "generation": str(self.generation),
+            "fingerprint": self.fingerprint,
+            **{name: str(value) for name, value in optional.items() if value is not None},
+        }
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, str], key: str) -> ObjectInfo:
+        """Read it back.  Raises ``CorruptFile`` naming ``key`` when it is not ours."""
+
+        def optional(name: str) -> int | None:
+            return int(metadata[name]) if name in metadata else None
+
+        try:
+            return cls(
+                topic_partition=TopicPartition(metadata["topic"], int(metadata["partition"])),
+                batch=OffsetRange(int(metadata["batch-start"]), int(metadata["batch-end"])),
+                first_offset=int(metadata["first-offset"]),
+                records=int(metadata["records"]),
+                generation=int(metadata["generation"]),
+                fingerprint=metadata["fingerprint"],
+                topic_id=metadata.get("topic-id"),
+                least_timestamp=optional("least-timestamp"),
+                greatest_timestamp=optional("greatest-timestamp"),
+            )
+        except (KeyError, ValueError) as error:
+            raise CorruptFile(
+                f"{key}: its metadata is not Secor's ({type(error).__name__}: {error})"
+            ) from error
+
+    def same_content(self, other: ObjectInfo) -> bool:
+        """Tell whether both stand for the same records: same range, same fingerprint."""
+        return (
+            self.topic_partition == other.topic_partition
+            and self.batch == other.batch
+            and self.first_offset == other.first_offset
+            and self.fingerprint == other.fingerprint
+        )
