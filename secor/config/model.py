@@ -1,0 +1,254 @@
+"""The whole configuration, typed; what is not about servers is defined here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from secor.config.servers import S3, Kafka, Ledger, LocalStore, Store, ZooKeeper
+from secor.config.values import Duration, Expression, Maybe, Section, Size, fault
+
+__all__ = [
+    "S3",
+    "Config",
+    "Group",
+    "Kafka",
+    "Ledger",
+    "Limits",
+    "Local",
+    "LocalStore",
+    "Logs",
+    "Metrics",
+    "Output",
+    "Policy",
+    "Store",
+    "TopicRule",
+    "TopicSettings",
+    "ZooKeeper",
+]
+
+MIB = 1024 * 1024
+
+CODECS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "sequencefile": ("gzip", "none", "default", "snappy", "lz4", "bzip2", "zstd"),
+        "text": ("gzip", "none", "zstd"),
+        "parquet": ("zstd", "none", "gzip", "snappy", "lz4"),
+    }
+)
+"""The codecs that each format offers; the first is its default."""
+
+OF_FORMATS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "keys": ("sequencefile",),
+        "delimiter": ("text",),
+        "on_delimiter": ("text",),
+        "null_values": ("text",),
+        "row_group_rows": ("parquet",),
+    }
+)
+"""The settings that only some formats have."""
+
+
+class Group(Section):
+    """``[group]``: the consumer group; it names the ledger's entries, too."""
+
+    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
+    kind: Literal["backup"] = "backup"
+
+
+class Output(Section):
+    """``[output]``: names and format of the objects."""
+
+    prefix: str = "backup"
+    generation: int = Field(default=1, ge=0)
+    format: Literal["sequencefile", "text", "parquet"] = "sequencefile"
+    codec: Literal["none", "gzip", "default", "snappy", "lz4", "bzip2", "zstd"] = "gzip"
+    keys: Literal["messagepack", "legacy"] = "messagepack"
+    delimiter: str = Field(default="\n", min_length=1)
+    on_delimiter: Literal["keep", "refuse"] = "keep"
+    null_values: Literal["skip", "empty"] = "skip"
+    row_group_rows: int = Field(default=100_000, ge=1)
+    offsets_per_partition: int = Field(default=10_000_000, ge=1)
+    hash_prefix: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _codec_of_the_format(cls, data: object) -> object:
+        if not isinstance(data, dict) or "codec" in data:
+            return data
+        offered = CODECS.get(str(data.get("format", "sequencefile")))
+        return {**data, "codec": offered[0]} if offered else data
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        offered = CODECS[self.format]
+        if self.codec not in offered:
+            raise fault(f"{self.format} offers {', '.join(sorted(offered))}", "codec")
+        for key, formats in OF_FORMATS.items():
+            if key in self.model_fields_set and self.format not in formats:
+                raise fault(f"{self.format} has no such setting, only {', '.join(formats)}", key)
+        if self.prefix.startswith("/") or any(
+            part in ("", ".", "..") for part in self.prefix.strip("/").split("/") if self.prefix
+        ):
+            raise fault(
+                'must be a path such as "raw_logs/backup", without "..", ".", "//"', "prefix"
+            )
+        return self
+
+
+class Policy(Section):
+    """``[policy]``: when a batch is uploaded; times in seconds, sizes in bytes."""
+
+    max_bytes: Size = 128 * MIB
+    max_age: Duration = 600.0
+    age: Literal["oldest", "youngest"] = "oldest"
+    max_messages: Maybe[int] = Field(default=None, ge=1)
+    minute_mark: Maybe[int] = Field(default=None, ge=0, le=59)
+    upload_on_shutdown: bool = True
+    upload_on_revoke: bool = False
+
+
+class Limits(Section):
+    """``[limits]``: what one process may use."""
+
+    memory: Size = 128 * MIB
+    open_files: int = Field(default=512, ge=1)
+    local_bytes: Size = 10 * 1024 * MIB
+    upload_threads: int = Field(default=4, ge=1, le=256)
+
+
+class Local(Section):
+    """``[local]``: where open batches lie; a cache, emptied at start."""
+
+    directory: Path = Path("/var/lib/secor")
+
+
+class Metrics(Section):
+    """``[metrics]``: the HTTP server; port 0 takes any free one, None switches it off."""
+
+    address: str = "127.0.0.1"
+    port: Maybe[int] = Field(default=9878, ge=0, le=65535)
+
+
+class Logs(Section):
+    """``[logs]``: ``auto`` is console on a terminal and JSON elsewhere."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "console", "auto"] = "auto"
+
+
+class TopicRule(Section):
+    """One of ``[[topics]]``: complete settings, the general ones with its own over them."""
+
+    match: Expression
+    output: Output
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """What holds for one topic."""
+
+    output: Output
+    policy: Policy
+
+
+class Config(Section):
+    """Everything; ``for_topic`` gives what holds for one topic."""
+
+    group: Group
+    kafka: Kafka
+    ledger: Ledger = Field(default_factory=Ledger)
+    store: Store = Field(default_factory=Store)
+    output: Output = Field(default_factory=Output)
+    policy: Policy = Field(default_factory=Policy)
+    limits: Limits = Field(default_factory=Limits)
+    local: Local = Field(default_factory=Local)
+    metrics: Metrics = Field(default_factory=Metrics)
+    logs: Logs = Field(default_factory=Logs)
+    topics: tuple[TopicRule, ...] = ()
+
+    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete_topics(cls, data: object) -> object:
+        if not isinstance(data, dict) or not isinstance(data.get("topics"), list | tuple):
+            return data
+        return {**data, "topics": [_complete(rule, data) for rule in data["topics"]]}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.ledger.kind == "kafka":
+            if self.policy.upload_on_revoke:
+                raise fault("needs the ZooKeeper ledger", "policy.upload_on_revoke")
+            for index, rule in enumerate(self.topics):
+                if rule.policy.upload_on_revoke:
+                    key = f"topics.{index}.policy.upload_on_revoke"
+                    raise fault("needs the ZooKeeper ledger", key)
+        return self
+
+    def for_topic(self, topic: str) -> TopicSettings:
+        """Return the settings of the first rule that matches the whole name."""
+        for rule in self.topics:
+            if re.fullmatch(rule.match, topic):
+                return TopicSettings(rule.output, rule.policy)
+        return TopicSettings(self.output, self.policy)
+
+    def source(self, key: str) -> str:
+        """Tell where a dotted key came from: ``file``, ``environment SECOR_…``, ``default``."""
+        return self._sources.get(key, "default")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about settings that are legal and lose something."""
+        named = [("output", self.output)]
+        named += [(f"topics.{at}.output", rule.output) for at, rule in enumerate(self.topics)]
+        found: dict[str, str] = {}
+        for where, output in named:
+            for sentence in _losses(output):
+                found.setdefault(sentence, f"{where}: {sentence}")
+        return tuple(found.values())
+
+
+def _format(output: Mapping[str, Any], default: object = "sequencefile") -> object:
+    return output.get("format", default)
+
+
+def _complete(rule: object, data: Mapping[str, Any]) -> object:
+    """Put a topic rule's tables over the general ones.
+
+    A rule that changes the format leaves the general format's own settings behind.
+    """
+    if not isinstance(rule, dict):
+        return rule
+    merged = dict(rule)
+    for name in ("output", "policy"):
+        general, own = data.get(name, {}), rule.get(name, {})
+        if not isinstance(general, dict) or not isinstance(own, dict):
+            continue
+        if name == "output" and _format(own, _format(general)) != _format(general):
+            general = {key: general[key] for key in general if key not in ("codec", *OF_FORMATS)}
+        merged[name] = {**general, **own}
+    return merged
+
+
+def _losses(output: Output) -> list[str]:
+    if output.format == "sequencefile" and output.keys == "legacy":
+        lost = ['keys = "legacy" loses message keys, headers, timestamps and null values']
+    elif output.format == "text":
+        lost = ['format = "text" records values only: no offsets, keys, headers, timestamps']
+    else:
+        lost = []
+    if output.format == "sequencefile" and output.codec == "zstd":
+        lost.append(
+            'codec = "zstd" in SequenceFiles needs native Hadoop libraries to be read by it'
+        )
+    return lost

@@ -1,0 +1,195 @@
+"""The sections about other machines: Kafka, the ledger, the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, SecretStr, model_validator
+
+from secor.config.values import Duration, Expression, Maybe, Names, Secret, Section, Size, fault
+
+MIB = 1024 * 1024
+
+
+class Kafka(Section):
+    """``[kafka]``: the brokers and what is read from them."""
+
+    bootstrap_servers: Names
+    topics: Names = ()
+    topics_pattern: Maybe[Expression] = None
+    topics_exclude: Maybe[Expression] = None
+    assignment: Literal["cooperative-sticky", "sticky", "range", "roundrobin"] = (
+        "cooperative-sticky"
+    )
+    reset: Literal["earliest", "latest", "none"] = "earliest"
+    on_data_loss: Literal["continue", "stop"] = "continue"
+    client_id: str = "secor"
+    session_timeout: Duration = 45.0
+    heartbeat_interval: Duration = 3.0
+    max_poll_interval: Duration = 300.0
+    max_partition_fetch_bytes: Size = MIB
+    fetch_max_bytes: Size = 50 * MIB
+    queue_bytes: Size = 16 * MIB
+    metadata_max_age: Duration = 60.0
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    ssl_check_hostname: bool = True
+    ssl_cafile: Maybe[str] = None
+    ssl_certfile: Maybe[str] = None
+    ssl_keyfile: Maybe[str] = None
+    ssl_password: Maybe[Secret] = None
+    ssl_crlfile: Maybe[str] = None
+    ssl_ciphers: Maybe[str] = None
+    sasl_mechanism: Maybe[Literal["PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512"]] = None
+    sasl_plain_username: Maybe[str] = None
+    sasl_plain_password: Maybe[Secret] = None
+    sasl_kerberos_name: Maybe[str] = None
+    sasl_kerberos_service_name: str = "kafka"
+    sasl_kerberos_domain_name: Maybe[str] = None
+
+    def security(self) -> dict[str, object]:
+        """Return the ``security_*``, ``ssl_*`` and ``sasl_*`` settings as the client names them.
+
+        Absent ones are left out; secrets are in clear text.
+        """
+        names = (name for name in type(self).model_fields if name.startswith(("ssl_", "sasl_")))
+        values = {name: getattr(self, name) for name in ("security_protocol", *names)}
+        return {
+            name: value.get_secret_value() if isinstance(value, SecretStr) else value
+            for name, value in values.items()
+            if value is not None
+        }
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.bootstrap_servers:
+            raise fault('name one server at least, such as ["kafka-1:9092"]', "bootstrap_servers")
+        if self.topics and self.topics_pattern is not None:
+            raise fault("topics are named in kafka.topics already: keep one", "topics_pattern")
+        if not self.topics and self.topics_pattern is None:
+            raise fault("no topics: name them here, or give kafka.topics_pattern", "topics")
+        if self.heartbeat_interval * 3 > self.session_timeout:
+            raise fault(
+                f"must be at most a third of kafka.session_timeout ({self.session_timeout:g} s)",
+                "heartbeat_interval",
+            )
+        if self.security_protocol.startswith("SASL_") and self.sasl_mechanism is None:
+            raise fault(f"needed with security_protocol {self.security_protocol}", "sasl_mechanism")
+        if self.sasl_mechanism is not None and not self.security_protocol.startswith("SASL_"):
+            raise fault(
+                "needs kafka.security_protocol SASL_PLAINTEXT or SASL_SSL", "sasl_mechanism"
+            )
+        return self
+
+
+class ZooKeeper(Section):
+    """``[ledger.zookeeper]``: the ensemble; ``root`` is the path below ``chroot``."""
+
+    hosts: Names = ("127.0.0.1:2181",)
+    chroot: str = ""
+    root: str = ""
+    session_timeout: Duration = 10.0
+    username: Maybe[str] = None
+    password: Maybe[Secret] = None
+    sasl_mechanism: Maybe[Literal["DIGEST-MD5", "GSSAPI"]] = None
+    acl: Literal["open", "creator"] = "open"
+    use_tls: bool = False
+    tls_ca: Maybe[str] = None
+    tls_certfile: Maybe[str] = None
+    tls_keyfile: Maybe[str] = None
+    tls_keyfile_password: Maybe[Secret] = None
+    tls_verify: bool = True
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.hosts:
+            raise fault('name one server at least, such as ["zk-1:2181"]', "hosts")
+        for key in ("chroot", "root"):
+            path = getattr(self, key)
+            if path and (not path.startswith("/") or path.endswith("/")):
+                raise fault('must be empty or a path such as "/secor"', key)
+        if (self.username is None) != (self.password is None):
+            key = "password" if self.password is None else "username"
+            raise fault("username and password belong together: give both or none", key)
+        if self.acl == "creator" and self.username is None and self.sasl_mechanism is None:
+            raise fault('"creator" needs a username and password, or sasl_mechanism', "acl")
+        if self.sasl_mechanism == "DIGEST-MD5" and self.username is None:
+            raise fault("DIGEST-MD5 needs a username and password", "sasl_mechanism")
+        return self
+
+
+class Ledger(Section):
+    """``[ledger]``: where committed offsets and intents live."""
+
+    kind: Literal["zookeeper", "kafka"] = "zookeeper"
+    zookeeper: ZooKeeper = Field(default_factory=ZooKeeper)
+
+
+class S3(Section):
+    """``[store.s3]``: the bucket and how to reach it; sizes in bytes, times in seconds."""
+
+    bucket: str = ""
+    endpoint_url: Maybe[str] = None
+    region: Maybe[str] = None
+    path_style: bool = False
+    access_key: Maybe[str] = None
+    secret_key: Maybe[Secret] = None
+    session_token: Maybe[Secret] = None
+    profile: Maybe[str] = None
+    role_arn: Maybe[str] = None
+    external_id: Maybe[str] = None
+    sse: Maybe[Literal["AES256", "aws:kms"]] = None
+    kms_key: Maybe[str] = None
+    storage_class: Maybe[str] = None
+    tags: dict[str, str] = Field(default_factory=dict)
+    acl: Maybe[str] = None
+    conditional_puts: bool = True
+    part_size: Size = 16 * MIB
+    multipart_threshold: Size = 64 * MIB
+    max_attempts: int = Field(default=5, ge=1)
+    connect_timeout: Duration = 10.0
+    read_timeout: Duration = 60.0
+    proxies: dict[str, str] = Field(default_factory=dict)
+    verify_tls: bool = True
+    ca_bundle: Maybe[str] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.access_key is None) != (self.secret_key is None):
+            key = "secret_key" if self.secret_key is None else "access_key"
+            raise fault("access_key and secret_key belong together: give both or none", key)
+        if self.session_token is not None and self.access_key is None:
+            raise fault("needs access_key and secret_key", "session_token")
+        if self.access_key is not None and self.profile is not None:
+            raise fault("credentials are given by access_key already: keep one", "profile")
+        if self.external_id is not None and self.role_arn is None:
+            raise fault("needs role_arn", "external_id")
+        if self.kms_key is not None and self.sse != "aws:kms":
+            raise fault('needs sse = "aws:kms"', "kms_key")
+        if not 5 * MIB <= self.part_size <= 5 * 1024 * MIB:
+            raise fault("must be 5MiB to 5GiB, as S3 asks of parts", "part_size")
+        if self.ca_bundle is not None and not self.verify_tls:
+            raise fault("verify_tls is false, so it would not be looked at", "ca_bundle")
+        return self
+
+
+class LocalStore(Section):
+    """``[store.local]``: a directory instead of a bucket."""
+
+    directory: Maybe[Path] = None
+
+
+class Store(Section):
+    """``[store]``: where objects go."""
+
+    kind: Literal["s3", "local"] = "s3"
+    s3: S3 = Field(default_factory=S3)
+    local: LocalStore = Field(default_factory=LocalStore)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.kind == "s3" and not self.s3.bucket:
+            raise fault("name the bucket", "s3.bucket")
+        if self.kind == "local" and self.local.directory is None:
+            raise fault("name the directory that stands for the bucket", "local.directory")
+        return self

@@ -1,0 +1,128 @@
+"""Kinds of values that TOML does not have: sizes, durations, expressions, absent values."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    SecretStr,
+)
+from pydantic_core import PydanticCustomError
+
+UNITS_OF_SIZE = {
+    "": 1,
+    "b": 1,
+    "kb": 1000,
+    "mb": 1000**2,
+    "gb": 1000**3,
+    "tb": 1000**4,
+    "kib": 1024,
+    "mib": 1024**2,
+    "gib": 1024**3,
+    "tib": 1024**4,
+}
+UNITS_OF_TIME = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-zA-Z]*)")
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d)\s*)+")
+_DURATION_PART = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def fault(message: str, key: str = "") -> PydanticCustomError:
+    """Return the error of a validator; ``key`` is the key at fault below the section."""
+    return PydanticCustomError("secor", "{message}", {"message": message, "key": key})
+
+
+def parse_size(value: object) -> object:
+    """Turn ``"64MiB"`` into bytes; kB is 1,000 and KiB 1,024.  Numbers are bytes."""
+    if isinstance(value, bool):
+        raise fault('not a size: write bytes as a number, or text such as "64MiB"')
+    if not isinstance(value, str):
+        return value
+    match = _SIZE.fullmatch(value.strip())
+    unit = UNITS_OF_SIZE.get(match["unit"].lower()) if match else None
+    if match is None or unit is None:
+        raise fault(f'{value!r} is no size: write bytes, or text such as "64MiB", "1.5GiB", "10MB"')
+    return int(float(match["number"]) * unit) if "." in match[0] else int(match["number"]) * unit
+
+
+def parse_duration(value: object) -> object:
+    """Turn ``"1h30m"`` into seconds.  Numbers are seconds."""
+    if isinstance(value, bool):
+        raise fault('not a duration: write seconds as a number, or text such as "5m"')
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    if _DURATION.fullmatch(text) is None:
+        raise fault(f'{value!r} is no duration: write seconds, or text such as "500ms", "1h30m"')
+    return sum(
+        float(part["number"]) * UNITS_OF_TIME[part["unit"]]
+        for part in _DURATION_PART.finditer(text)
+    )
+
+
+def _check_expression(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise fault(f"{value!r} is no regular expression: {error}") from error
+    return value
+
+
+def _split(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def _none_word(value: object) -> object:
+    return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+
+def _positive(value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise fault("must be more than 0")
+    return value
+
+
+def _positive_size(value: int) -> int:
+    if value <= 0:
+        raise fault("must be more than 0")
+    return value
+
+
+Size = Annotated[int, AfterValidator(_positive_size), BeforeValidator(parse_size)]
+"""Bytes, more than 0."""
+
+Duration = Annotated[float, AfterValidator(_positive), BeforeValidator(parse_duration)]
+"""Seconds, more than 0."""
+
+Expression = Annotated[str, AfterValidator(_check_expression)]
+"""A regular expression that compiles; it is always matched against the whole name."""
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+"""An array of strings; a string is split at its commas."""
+
+Secret = Annotated[
+    SecretStr, PlainSerializer(lambda secret: "**********" if secret else "", when_used="always")
+]
+"""Text that is never shown."""
+
+T = TypeVar("T")
+Maybe = Annotated[T | None, BeforeValidator(_none_word)]
+"""A value that may be absent; the text ``none`` says so, too."""
+
+
+class Section(BaseModel):
+    """A table of the configuration: unknown keys are faults, nothing changes later."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
