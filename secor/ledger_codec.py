@@ -1,0 +1,197 @@
+"""The texts that stand in the ledger: an offset in ASCII, an intent in JSON.
+
+Both ledgers share them.  Decoding is strict: what cannot be understood whole stops the
+partition, because a guess at a committed offset loses or repeats messages.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+
+from secor.errors import LedgerCorrupt
+from secor.model import Intent, Superseded
+
+_OFFSET = re.compile(rb"[0-9]{1,19}")
+_GREATEST_OFFSET = 2**63 - 1
+_METADATA_MARK = "secor"
+_METADATA_VERSION = 1
+_WHAT_TO_DO = (
+    "rebuild the entry from the objects with 'secor offsets recover', "
+    "or give it a value with 'secor offsets set'"
+)
+
+
+def encode_offset(offset: int) -> bytes:
+    """Return ``offset`` in ASCII digits, as Java Secor writes it."""
+    if not 0 <= offset <= _GREATEST_OFFSET:
+        raise ValueError(f"{offset} is no offset")
+    return b"%d" % offset
+
+
+def decode_offset(data: bytes, where: str) -> int:
+    """Read an offset; ``where`` names the place in the error.
+
+    Raises ``LedgerCorrupt`` for anything else than ASCII digits: a node that Java Secor
+    left behind in the middle of its creation holds the client's address instead.
+    """
+    if _OFFSET.fullmatch(data):
+        offset = int(data)
+        if offset <= _GREATEST_OFFSET:
+            return offset
+    raise LedgerCorrupt(f"{where} holds {data[:80]!r}, which is no offset; {_WHAT_TO_DO}")
+
+
+def encode_intent(intent: Intent) -> str:
+    """Return the intent as compact JSON in ASCII.
+
+    ``{"start", "end", "fingerprint", "owner", "at", "root", "supersedes"}``; the last is
+    left out when empty, and the root of one of its items when it is the intent's.
+    """
+    return _dump(_intent_fields(intent))
+
+
+def decode_intent(text: str, where: str = "the intent") -> Intent:
+    """Read what ``encode_intent`` wrote.  Raises ``LedgerCorrupt`` naming ``where``."""
+    return _Reader(where).intent(_load(text, where))
+
+
+def encode_metadata(intent: Intent | None, topic_id: str | None) -> str:
+    """Return the metadata text of a Kafka offset commit; empty when there is nothing to say.
+
+    ``{"secor": 1, "topic_id", "intent"}``, absent parts left out.
+    """
+    if intent is None and topic_id is None:
+        return ""
+    fields: dict[str, object] = {_METADATA_MARK: _METADATA_VERSION}
+    if topic_id is not None:
+        fields["topic_id"] = topic_id
+    if intent is not None:
+        fields["intent"] = _intent_fields(intent)
+    return _dump(fields)
+
+
+def decode_metadata(
+    text: str, where: str = "the commit's metadata"
+) -> tuple[Intent | None, str | None]:
+    """Read what ``encode_metadata`` wrote: the intent and the topic's id.
+
+    An empty text means neither (Java Secor and most clients write that).  Another
+    program's text raises ``LedgerCorrupt``: two programs would share one group.
+    """
+    if not text:
+        return None, None
+    read = _Reader(where)
+    fields = read.mapping(_load(text, where), "the text")
+    if fields.get(_METADATA_MARK) != _METADATA_VERSION:
+        raise read.corrupt(f"it is not Secor's of version {_METADATA_VERSION}: {text[:80]!r}")
+    read.known(fields, {_METADATA_MARK, "topic_id", "intent"})
+    topic_id = read.text(fields, "topic_id") if "topic_id" in fields else None
+    intent = read.intent(fields["intent"]) if "intent" in fields else None
+    return intent, topic_id
+
+
+def _intent_fields(intent: Intent) -> dict[str, object]:
+    if not 0 <= intent.start < intent.end:
+        raise ValueError(f"an intent needs a range, not [{intent.start}, {intent.end})")
+    fields: dict[str, object] = {
+        "start": intent.start,
+        "end": intent.end,
+        "fingerprint": intent.fingerprint,
+        "owner": intent.owner,
+        "at": intent.at,
+        "root": intent.root,
+    }
+    if intent.supersedes:
+        fields["supersedes"] = [_superseded(item, intent.root) for item in intent.supersedes]
+    return fields
+
+
+def _superseded(item: Superseded, root: str) -> dict[str, str]:
+    if item.root == root:
+        return {"fingerprint": item.fingerprint}
+    return {"fingerprint": item.fingerprint, "root": item.root}
+
+
+def _dump(fields: Mapping[str, object]) -> str:
+    return json.dumps(fields, separators=(",", ":"), allow_nan=False)
+
+
+def _load(text: str, where: str) -> object:
+    try:
+        loaded: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise LedgerCorrupt(
+            f"{where} is not JSON ({error}): {text[:80]!r}; {_WHAT_TO_DO}"
+        ) from error
+    return loaded
+
+
+class _Reader:
+    """Takes typed fields out of loaded JSON; every fault becomes ``LedgerCorrupt``."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def corrupt(self, fault: str) -> LedgerCorrupt:
+        return LedgerCorrupt(f"{self._where} cannot be used: {fault}; {_WHAT_TO_DO}")
+
+    def intent(self, loaded: object) -> Intent:
+        fields = self.mapping(loaded, "the intent")
+        needed = {"start", "end", "fingerprint", "owner", "at", "root"}
+        self.known(fields, needed | {"supersedes"})
+        start, end = self.offset(fields, "start"), self.offset(fields, "end")
+        if end <= start:
+            raise self.corrupt(f"[{start}, {end}) is no range")
+        root = self.text(fields, "root")
+        return Intent(
+            start=start,
+            end=end,
+            fingerprint=self.text(fields, "fingerprint"),
+            owner=self.text(fields, "owner"),
+            at=self.seconds(fields, "at"),
+            root=root,
+            supersedes=self.supersedes(fields.get("supersedes", []), root),
+        )
+
+    def supersedes(self, loaded: object, root: str) -> tuple[Superseded, ...]:
+        if not isinstance(loaded, list):
+            raise self.corrupt("'supersedes' is not a list")
+        return tuple(self.superseded(item, root) for item in loaded)
+
+    def superseded(self, loaded: object, root: str) -> Superseded:
+        fields = self.mapping(loaded, "an item of 'supersedes'")
+        self.known(fields, {"fingerprint", "root"})
+        own_root = self.text(fields, "root") if "root" in fields else root
+        return Superseded(self.text(fields, "fingerprint"), own_root)
+
+    def mapping(self, loaded: object, name: str) -> Mapping[str, object]:
+        if not isinstance(loaded, dict):
+            raise self.corrupt(f"{name} is not an object of JSON")
+        return loaded
+
+    def known(self, fields: Mapping[str, object], names: set[str]) -> None:
+        # A newer version's field may change what the entry means: refuse rather than ignore.
+        unknown = sorted(set(fields) - names)
+        if unknown:
+            raise self.corrupt(f"unknown fields {', '.join(map(repr, unknown))}")
+
+    def offset(self, fields: Mapping[str, object], name: str) -> int:
+        value = fields.get(name)
+        if type(value) is int and 0 <= value <= _GREATEST_OFFSET:
+            return value
+        raise self.corrupt(f"{name!r} is no offset: {value!r}")
+
+    def text(self, fields: Mapping[str, object], name: str) -> str:
+        value = fields.get(name)
+        if isinstance(value, str):
+            return value
+        raise self.corrupt(f"{name!r} is no text: {value!r}")
+
+    def seconds(self, fields: Mapping[str, object], name: str) -> float:
+        value = fields.get(name)
+        if type(value) in (int, float) and isinstance(value, int | float) and math.isfinite(value):
+            return value
+        raise self.corrupt(f"{name!r} is no number: {value!r}")
