@@ -1,0 +1,118 @@
+"""Java programs and what they need, fetched once by the Ivy that PySpark ships."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections import deque
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from secor.errors import ConfigurationError, Unavailable
+from secor.sandbox.cache import Progress, cache_folder, exclusive
+from secor.sandbox.java import find_java, trust_options
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A program by its Maven coordinates ``organisation:name:version`` and those beside it."""
+
+    name: str
+    coordinates: tuple[str, ...]
+    roughly: str
+
+    def ivy_module(self) -> str:
+        """Return the ``ivy.xml`` that asks for it with all it needs at run time."""
+        dependencies = "\n".join(_dependency(*each.split(":")) for each in self.coordinates)
+        return (
+            '<ivy-module version="2.0">\n'
+            f'  <info organisation="secor" module="{self.name}"/>\n'
+            '  <configurations><conf name="default"/></configurations>\n'
+            f"  <dependencies>\n{dependencies}\n  </dependencies>\n"
+            "</ivy-module>\n"
+        )
+
+
+def _dependency(organisation: str, name: str, version: str) -> str:
+    coordinate = f'org="{organisation}" name="{name}" rev="{version}"'
+    return f'    <dependency {coordinate} conf="default->default,runtime,master"/>'
+
+
+KAFKA = Bundle(
+    "kafka-4.3.1",
+    ("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36"),
+    "44 MB, under a minute",
+)
+S3PROXY = Bundle("s3proxy-4.1.0", ("org.gaul:s3proxy:4.1.0",), "57 MB, about three minutes")
+
+
+def pyspark_jars() -> Path:
+    """Return the folder of PySpark's own jars: Ivy and ZooKeeper are among them."""
+    found = find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise ConfigurationError(
+            "the sandbox takes ZooKeeper and Ivy from the package pyspark, which is not "
+            "installed: run pip install 'secor[sandbox]'"
+        )
+    return Path(found.origin).parent / "jars"
+
+
+def jar_folder(bundle: Bundle, progress: Progress) -> Path:
+    """Return the folder of a bundle's jars; fetch them first where they are not cached.
+
+    Raises ``Unavailable`` with the end of Ivy's output.
+    """
+    folder = cache_folder() / "jars" / bundle.name
+    if folder.is_dir():
+        return folder
+    with exclusive(cache_folder(), progress):
+        if not folder.is_dir():
+            _fetch(bundle, folder, progress)
+    return folder
+
+
+def _fetch(bundle: Bundle, folder: Path, progress: Progress) -> None:
+    progress(f"fetching {bundle.name} with all it needs, once ({bundle.roughly})")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    working = Path(tempfile.mkdtemp(prefix=f".{bundle.name}-", dir=folder.parent))
+    try:
+        module = working / "ivy.xml"
+        module.write_text(bundle.ivy_module())
+        _run_ivy(bundle, module, working / "lib", progress)
+        # Renamed when whole: a folder of that name is always complete.
+        (working / "lib").rename(folder)
+    finally:
+        shutil.rmtree(working)
+    progress(f"{bundle.name} is in {folder}")
+
+
+def _run_ivy(bundle: Bundle, module: Path, into: Path, progress: Progress) -> None:
+    java = find_java()
+    command = [str(java), *trust_options(java), "-cp", f"{pyspark_jars()}/*"]
+    command += ["org.apache.ivy.Main", "-ivy", str(module), "-cache", str(cache_folder() / "ivy")]
+    command += ["-types", "jar", "bundle", "-m2compatible"]
+    command += ["-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"]
+    last_lines: deque[str] = deque(maxlen=25)
+    begun = told = time.monotonic()
+    fetched = 0
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as ivy:
+        assert ivy.stdout is not None
+        for line in ivy.stdout:
+            last_lines.append(line.rstrip())
+            fetched += "[SUCCESSFUL ]" in line
+            if time.monotonic() - told > _SECONDS_BETWEEN_LINES:
+                told = time.monotonic()
+                what = f"{fetched} jars fetched" if fetched else "finding what it needs"
+                progress(f"{bundle.name}: {what}, {told - begun:.0f} s")
+    if ivy.returncode != 0 or not into.is_dir():
+        raise Unavailable(
+            f"{bundle.name} could not be fetched: Ivy ended with code {ivy.returncode}; is the "
+            "package registry for Java within reach? Its last lines:\n" + "\n".join(last_lines)
+        )

