@@ -1,0 +1,99 @@
+"""Formats: columns to bytes and back, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import BinaryIO
+
+from secor.errors import ConfigurationError
+from secor.ports import LogFormat
+
+
+def _sequencefile(**settings: object) -> LogFormat:
+    from secor.formats.sequencefile import SequenceFileFormat
+
+    build: Callable[..., LogFormat] = SequenceFileFormat
+    return build(**settings)
+
+
+def _text(**settings: object) -> LogFormat:
+    from secor.formats.text import TextFormat
+
+    delimiter = settings.get("delimiter")
+    if isinstance(delimiter, str):
+        settings["delimiter"] = delimiter.encode()
+    build: Callable[..., LogFormat] = TextFormat
+    return build(**settings)
+
+
+def _parquet(**settings: object) -> LogFormat:
+    from secor.formats.parquet import ParquetFormat
+
+    build: Callable[..., LogFormat] = ParquetFormat
+    return build(**settings)
+
+
+FORMATS: Mapping[str, Callable[..., LogFormat]] = MappingProxyType(
+    {"sequencefile": _sequencefile, "text": _text, "parquet": _parquet}
+)
+
+EXTENSIONS: Mapping[str, tuple[str, Mapping[str, object]]] = MappingProxyType(
+    {
+        ".seq": ("sequencefile", {}),
+        ".txt": ("text", {"codec": "none"}),
+        ".txt.gz": ("text", {"codec": "gzip"}),
+        ".txt.zst": ("text", {"codec": "zstd"}),
+        ".parquet": ("parquet", {}),
+    }
+)
+
+MAGIC: tuple[tuple[bytes, str, Mapping[str, object]], ...] = (
+    (b"SEQ", "sequencefile", {}),
+    (b"PAR1", "parquet", {}),
+    (b"\x1f\x8b", "text", {"codec": "gzip"}),
+    (b"\x28\xb5\x2f\xfd", "text", {"codec": "zstd"}),
+)
+"""First bytes of files whose name tells nothing, as Java Secor's."""
+
+
+def make_format(name: str, **settings: object) -> LogFormat:
+    """Return the format ``sequencefile``, ``text`` or ``parquet`` with its own settings.
+
+    Raises ``ConfigurationError`` for an unknown name or setting.
+    """
+    if name not in FORMATS:
+        raise ConfigurationError(f"no format {name!r}: use one of {', '.join(FORMATS)}")
+    try:
+        return FORMATS[name](**settings)
+    except TypeError as error:
+        raise ConfigurationError(f"format {name}: {error}") from error
+
+
+def format_of_key(key: str, file: BinaryIO | None = None, **text_settings: object) -> LogFormat:
+    """Return the format that reads the object ``key``.
+
+    The name's extension decides; without a known one the first bytes of ``file``, which
+    stays where it was.  ``text_settings`` (such as ``delimiter``) apply to text only.
+    """
+    filename = key.rpartition("/")[2]
+    for extension, (name, settings) in EXTENSIONS.items():
+        if filename.endswith(extension):
+            return _for_reading(name, settings, text_settings)
+    if file is not None:
+        at = file.tell()
+        first = file.read(4)
+        file.seek(at)
+        for magic, name, settings in MAGIC:
+            if first.startswith(magic):
+                return _for_reading(name, settings, text_settings)
+    elif filename.endswith(".gz"):
+        return _for_reading("text", {"codec": "gzip"}, text_settings)
+    return _for_reading("text", {"codec": "none"}, text_settings)
+
+
+def _for_reading(
+    name: str, settings: Mapping[str, object], text_settings: Mapping[str, object]
+) -> LogFormat:
+    own = text_settings if name == "text" else {}
+    return make_format(name, **settings, **own)

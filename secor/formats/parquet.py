@@ -1,0 +1,168 @@
+"""Parquet with the lossless columns of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from secor.errors import ConfigurationError, CorruptFile, SecorError
+from secor.model import SCHEMA
+from secor.ports import Sink
+
+CODECS = {
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "none": "none",
+    "gzip": "gzip",
+    "lz4": "lz4",
+}
+
+VERSION = 1
+"""Of the writer: grows when it writes other bytes for the same settings."""
+
+MESSAGES_READ = 8192
+"""Rows of the batches that the reader gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFormat:
+    """The columns of ``SCHEMA``, row groups of exactly ``row_group_rows`` messages.
+
+    A row group's messages are held in memory until it is full.
+    """
+
+    codec: str = "zstd"
+    row_group_rows: int = 50_000
+
+    def __post_init__(self) -> None:
+        if self.codec not in CODECS:
+            raise ConfigurationError(
+                f"parquet has no codec {self.codec!r}: use one of {', '.join(CODECS)}"
+            )
+        if self.row_group_rows < 1:
+            raise ConfigurationError("parquet: row_group_rows must be at least 1")
+
+    @property
+    def extension(self) -> str:
+        """The codec is inside, so the name does not tell it."""
+        return ".parquet"
+
+    @property
+    def identity(self) -> str:
+        """Everything that changes the bytes: also Arrow's version, which is in the file."""
+        return f"parquet:{VERSION}:{self.codec}:{self.row_group_rows}:arrow{pa.__version__}"
+
+    def create(self, sink: Sink, seed: bytes) -> ParquetWriter:
+        """Begin a file; Parquet has no markers that a seed could decide."""
+        del seed
+        return ParquetWriter(sink, self)
+
+    def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
+        """Give the messages; columns that the file lacks are null.
+
+        Page checksums are verified.  Raises ``CorruptFile``.
+        """
+        try:
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            names = [field.name for field in SCHEMA if field.name in parquet.schema_arrow.names]
+            if not names:
+                raise CorruptFile(
+                    f"{name}: none of the columns of messages ({', '.join(SCHEMA.names)}) is there"
+                )
+            for batch in parquet.iter_batches(MESSAGES_READ, columns=names):
+                yield _as_messages(batch)
+        except SecorError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptFile(f"{name}: is no whole Parquet file: {error}") from error
+
+
+def _as_messages(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = []
+    for field in SCHEMA:
+        at = batch.schema.get_field_index(field.name)
+        known = at >= 0
+        columns.append(
+            batch.column(at).cast(field.type) if known else pa.nulls(batch.num_rows, field.type)
+        )
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+class _Output:
+    """A sink as Arrow wants a Python file to be; closing it closes nothing."""
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def write(self, data: Any) -> int:
+        self._sink.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back here."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class ParquetWriter:
+    """One Parquet file in the making."""
+
+    def __init__(self, sink: Sink, log_format: ParquetFormat) -> None:
+        self._rows = log_format.row_group_rows
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = 0
+        self._held_bytes = 0
+        self._writer = pq.ParquetWriter(
+            pa.PythonFile(_Output(sink), mode="w"),
+            SCHEMA,
+            compression=CODECS[log_format.codec],
+            version="2.6",
+            write_statistics=["offset", "timestamp"],
+            use_dictionary=["timestamp_type", "headers.list.element.key"],
+            column_encoding={"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"},
+            write_page_checksum=True,
+        )
+
+    def append(self, records: pa.RecordBatch) -> None:
+        """Add messages; every full row group is written."""
+        at = 0
+        while at < records.num_rows:
+            part = records.slice(at, self._rows - self._held_rows)
+            at += part.num_rows
+            self._hold(part)
+            if self._held_rows == self._rows:
+                self._write_group()
+
+    def buffered(self) -> int:
+        """Return the bytes of the row group that is not full yet."""
+        return self._held_bytes
+
+    def close(self) -> None:
+        """Write the last row group and the footer."""
+        if self._held:
+            self._write_group()
+        self._writer.close()
+
+    def _hold(self, part: pa.RecordBatch) -> None:
+        size = part.get_total_buffer_size()
+        if size > 2 * part.nbytes + 4096:
+            # A few rows would keep a whole fetched batch in memory.
+            part = part.take(pa.array(np.arange(part.num_rows)))
+            size = part.get_total_buffer_size()
+        self._held.append(part)
+        self._held_rows += part.num_rows
+        self._held_bytes += size
+
+    def _write_group(self) -> None:
+        # Pages are cut along the pieces of a column: in one piece they depend on the rows alone.
+        group = pa.concat_batches(self._held)
+        self._held, self._held_rows, self._held_bytes = [], 0, 0
+        self._writer.write_table(pa.Table.from_batches([group]), row_group_size=group.num_rows)

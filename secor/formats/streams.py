@@ -1,0 +1,192 @@
+"""Byte streams that compress on the way to a sink, in pieces that no caller decides.
+
+The bytes that a compressor gives depend on how its input was cut.  Here it is always fed
+blocks of one fixed size, so the result is a function of the content alone.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO, Protocol, TypeAlias, cast
+
+import pyarrow as pa
+import zstandard
+
+from secor.errors import CorruptFile, SecorError
+from secor.ports import Sink
+
+try:
+    from isal import igzip, isal_zlib
+except ImportError:  # no wheel for this machine: the standard library does the same, slower
+    igzip = isal_zlib = None
+
+BLOCK = 256 * 1024
+"""Bytes that a compressor is given at a time."""
+
+GZIP_WINDOW = 31
+"""zlib's ``wbits`` for a gzip container with the greatest window; its mtime is 0."""
+
+Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
+
+
+class Stream(Protocol):
+    """A sink that may hold bytes back until ``close``."""
+
+    def write(self, data: Data, /) -> object:
+        """Append ``data``."""
+
+    def buffered(self) -> int:
+        """Return the bytes not yet given on."""
+
+    def close(self) -> None:
+        """Give the rest on; the sink below stays open."""
+
+
+class PlainStream:
+    """Gives everything on as it is."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def write(self, data: Data, /) -> object:
+        """Append ``data``."""
+        return self._sink.write(data)
+
+    def buffered(self) -> int:
+        """Nothing is held back."""
+        return 0
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+class _Blocks:
+    """Cuts what is written into blocks and feeds a compressor with them."""
+
+    def __init__(self, sink: Sink, compressor: Any) -> None:
+        self._sink = sink
+        self._compressor = compressor
+        self._rest = bytearray()
+
+    def write(self, data: Data, /) -> object:
+        """Append ``data``; whole blocks are compressed without a copy."""
+        view = memoryview(data).cast("B") if len(data) else memoryview(b"")
+        if self._rest:
+            wanted = BLOCK - len(self._rest)
+            self._rest += view[:wanted]
+            view = view[wanted:]
+            if len(self._rest) < BLOCK:
+                return None
+            self._feed(self._rest)
+            self._rest = bytearray()
+        whole = len(view) - len(view) % BLOCK
+        for at in range(0, whole, BLOCK):
+            self._feed(view[at : at + BLOCK])
+        self._rest += view[whole:]
+        return None
+
+    def buffered(self) -> int:
+        """Return the bytes of the block that is not full yet."""
+        return len(self._rest)
+
+    def close(self) -> None:
+        """Compress the rest and end the container."""
+        if self._rest:
+            self._feed(self._rest)
+            self._rest = bytearray()
+        self._sink.write(self._compressor.flush())
+
+    def _feed(self, block: bytearray | memoryview) -> None:
+        compressed = self._compressor.compress(block)
+        if compressed:
+            self._sink.write(compressed)
+
+
+class GzipStream(_Blocks):
+    """Gzip (RFC 1952), level 1, without time and name in the header."""
+
+    def __init__(self, sink: Sink) -> None:
+        if isal_zlib is not None:
+            compressor = isal_zlib.compressobj(1, isal_zlib.DEFLATED, GZIP_WINDOW)
+        else:
+            compressor = zlib.compressobj(1, zlib.DEFLATED, GZIP_WINDOW)
+        super().__init__(sink, compressor)
+
+
+class ZstdStream(_Blocks):
+    """Zstandard (RFC 8878), one frame with a checksum of the content."""
+
+    def __init__(self, sink: Sink, level: int = 3) -> None:
+        compressor = zstandard.ZstdCompressor(level=level, write_checksum=True)
+        super().__init__(sink, compressor.compressobj())
+
+
+def compressing(sink: Sink, codec: str) -> Stream:
+    """Return the stream of ``codec``: ``none``, ``gzip`` or ``zstd``."""
+    streams: Mapping[str, Callable[[Sink], Stream]] = {
+        "none": PlainStream,
+        "gzip": GzipStream,
+        "zstd": ZstdStream,
+    }
+    return streams[codec](sink)
+
+
+def codec_identity(codec: str) -> str:
+    """Name the codec and whatever else changes its bytes, for fingerprints."""
+    if codec == "gzip":
+        return "gzip:isal1" if isal_zlib is not None else "gzip:zlib1"
+    if codec == "zstd":
+        return f"zstd:3:{'.'.join(map(str, zstandard.ZSTD_VERSION))}"
+    return codec
+
+
+class Decompressing:
+    """Reads what ``compressing`` wrote; also several members or frames one after another.
+
+    ``read`` raises ``CorruptFile`` naming ``name`` for bytes that are not of the codec
+    and for a file that was cut short.
+    """
+
+    def __init__(self, file: BinaryIO, codec: str, name: str) -> None:
+        self._name = name
+        self._codec = codec
+        self._empty = codec != "none" and not _has_bytes(file)
+        self._file: Any = self._open(file)
+
+    def read(self, size: int) -> bytes:
+        """Return up to ``size`` bytes; fewer only at the end, none after it."""
+        if self._empty:
+            raise CorruptFile(f"{self._name}: is empty, not even a {self._codec} header is there")
+        parts: list[bytes] = []
+        wanted = size
+        try:
+            while wanted and (part := self._file.read(wanted)):
+                parts.append(bytes(part))
+                wanted -= len(part)
+        except SecorError:
+            raise
+        except (OSError, EOFError, zlib.error, pa.ArrowException, *_isal_errors()) as error:
+            raise CorruptFile(f"{self._name}: is no whole {self._codec} file: {error}") from error
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _open(self, file: BinaryIO) -> Any:
+        if self._codec == "gzip":
+            reader = igzip.IGzipFile if igzip is not None else gzip.GzipFile
+            return io.BufferedReader(cast("Any", reader(fileobj=file, mode="rb")), BLOCK)
+        if self._codec == "zstd":
+            return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+        return file
+
+
+def _has_bytes(file: BinaryIO) -> bool:
+    at = file.tell()
+    found = bool(file.read(1))
+    file.seek(at)
+    return found
+
+
+def _isal_errors() -> tuple[type[BaseException], ...]:
+    return () if isal_zlib is None else (isal_zlib.error,)

@@ -1,0 +1,175 @@
+"""Delimited text: the payloads and a delimiter after each, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.errors import ConfigurationError, CorruptFile, RecordRefused
+from secor.formats.streams import BLOCK, Decompressing, codec_identity, compressing
+from secor.model import SCHEMA
+from secor.ports import Sink
+
+Codec = Literal["none", "gzip", "zstd"]
+OnDelimiter = Literal["keep", "refuse"]
+NullValues = Literal["skip", "empty"]
+
+EXTENSIONS: dict[str, str] = {"none": ".txt", "gzip": ".txt.gz", "zstd": ".txt.zst"}
+
+VERSION = 1
+"""Of the writer: grows when it writes other bytes for the same settings."""
+
+LARGEST_JOIN = 1 << 30
+"""Bytes of payloads joined at once; Arrow's binary columns end at twice as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFormat:
+    """Payload and delimiter, compressed or not.
+
+    ``on_delimiter`` says what happens to a payload in which a reader would find the
+    delimiter: it is kept and counted, or ``RecordRefused``.  ``null_values`` says whether
+    a tombstone becomes an empty payload or nothing.
+    """
+
+    codec: Codec = "none"
+    delimiter: bytes = b"\n"
+    on_delimiter: OnDelimiter = "keep"
+    null_values: NullValues = "skip"
+
+    def __post_init__(self) -> None:
+        if self.codec not in EXTENSIONS:
+            raise ConfigurationError(
+                f"text has no codec {self.codec!r}: use one of {', '.join(EXTENSIONS)}"
+            )
+        if not self.delimiter:
+            raise ConfigurationError("text needs a delimiter of at least one byte")
+
+    @property
+    def extension(self) -> str:
+        """``.txt``, ``.txt.gz`` or ``.txt.zst``."""
+        return EXTENSIONS[self.codec]
+
+    @property
+    def identity(self) -> str:
+        """Everything that changes the bytes; what is refused is never written."""
+        codec = codec_identity(self.codec)
+        return f"text:{VERSION}:{codec}:{self.delimiter.hex()}:{self.null_values}"
+
+    def create(self, sink: Sink, seed: bytes) -> TextWriter:
+        """Begin a file; text has no markers that a seed could decide."""
+        del seed
+        return TextWriter(sink, self)
+
+    def open(self, file: BinaryIO, name: str) -> Decompressing:
+        """Open the file's plain bytes."""
+        return Decompressing(file, self.codec, name)
+
+    def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
+        """Give the payloads; every other column is null.
+
+        Raises ``CorruptFile`` after the last payload when no delimiter ends it.
+        """
+        plain = self.open(file, name)
+        rest = b""
+        while data := plain.read(4 * BLOCK):
+            *lines, rest = (rest + data).split(self.delimiter)
+            if lines:
+                yield values_only(pa.array(lines, pa.binary()))
+        if rest:
+            yield values_only(pa.array([rest], pa.binary()))
+            raise CorruptFile(
+                f"{name}: its last {len(rest)} bytes have no delimiter after them: it was cut short"
+            )
+
+    def render(self, values: pa.Array) -> pa.Buffer:
+        """Return the plain bytes of payloads, each with its delimiter."""
+        if values.null_count:
+            values = values.drop_null() if self.null_values == "skip" else pc.fill_null(values, b"")
+        rows = len(values)
+        if not rows:
+            return pa.py_buffer(b"")
+        if rows > 1 and values.nbytes + rows * len(self.delimiter) > LARGEST_JOIN:
+            halves = (values.slice(0, rows // 2), values.slice(rows // 2))
+            return pa.py_buffer(b"".join(bytes(self.render(half)) for half in halves))
+        # An empty list element at the end makes the join put a delimiter there as well.
+        ended = pa.concat_arrays([values, pa.array([b""], pa.binary())])
+        lists = pa.ListArray.from_arrays(pa.array([0, rows + 1], pa.int32()), ended)
+        return pc.binary_join(lists, self.delimiter).buffers()[2]
+
+
+class TextWriter:
+    """One text file in the making; ``counters`` tells what it met."""
+
+    def __init__(self, sink: Sink, log_format: TextFormat) -> None:
+        self._format = log_format
+        self._stream = compressing(sink, log_format.codec)
+        self.counters = {"delimiter_in_payload": 0, "null_skipped": 0}
+        """Messages whose payload holds the delimiter; tombstones left out."""
+
+    def append(self, records: pa.RecordBatch) -> None:
+        """Add the payloads of ``records``; all of them or, when one is refused, none."""
+        values = records.column("value")
+        if not len(values):
+            return
+        joined = self._format.render(values)
+        self._look_for_delimiters(records, joined)
+        if values.null_count and self._format.null_values == "skip":
+            self.counters["null_skipped"] += values.null_count
+        self._stream.write(joined)
+
+    def buffered(self) -> int:
+        """Return the bytes of the block that is not yet compressed."""
+        return self._stream.buffered()
+
+    def close(self) -> None:
+        """Write the rest."""
+        self._stream.close()
+
+    def _look_for_delimiters(self, records: pa.RecordBatch, joined: pa.Buffer) -> None:
+        """Count, or refuse, payloads that a reader would split at another place."""
+        values, delimiter = records.column("value"), self._format.delimiter
+        if len(delimiter) == 1:
+            # One pass over the joined bytes settles the usual case: only our own are there.
+            found = np.count_nonzero(np.frombuffer(joined, np.uint8) == delimiter[0])
+            written = len(values)
+            if self._format.null_values == "skip":
+                written -= values.null_count
+            if found == written:
+                return
+        at = _holding(values, delimiter)
+        if not at.size:
+            return
+        if self._format.on_delimiter == "refuse":
+            offset = records.column("offset")[int(at[0])].as_py()
+            raise RecordRefused(
+                f"offset {offset}: its payload contains the delimiter {delimiter!r}; choose another"
+                ' delimiter or format, or set on_delimiter = "keep"'
+            )
+        self.counters["delimiter_in_payload"] += int(at.size)
+
+
+def _holding(values: pa.Array, delimiter: bytes) -> np.ndarray:
+    """Return the rows in which the delimiter is found before the payload's end.
+
+    The one that follows is looked at, too: of ``xa`` and the delimiter ``aa`` a reader
+    would make ``x`` and ``a``.
+    """
+    suffix = pa.scalar(delimiter, pa.binary())
+    empty = pa.scalar(b"", pa.binary())
+    with_delimiter = pc.binary_join_element_wise(values, suffix, empty)
+    found = pc.find_substring(with_delimiter, delimiter)
+    within = pc.less(found, pc.binary_length(values))
+    return np.flatnonzero(pc.fill_null(within, False).to_numpy(zero_copy_only=False))
+
+
+def values_only(values: pa.Array) -> pa.RecordBatch:
+    """Return a batch of ``SCHEMA`` in which only the payloads are known."""
+    rows = len(values)
+    columns = [values if field.name == "value" else pa.nulls(rows, field.type) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
