@@ -92,7 +92,8 @@ class Output(Section):
         if self.codec not in offered:
             raise fault(f"{self.format} offers {', '.join(sorted(offered))}", "codec")
         for key, formats in OF_FORMATS.items():
-            if key in self.model_fields_set and self.format not in formats:
+            default = type(self).model_fields[key].default
+            if self.format not in formats and getattr(self, key) != default:
                 raise fault(f"{self.format} has no such setting, only {', '.join(formats)}", key)
         if self.prefix.startswith("/") or any(
             part in ("", ".", "..") for part in self.prefix.strip("/").split("/") if self.prefix
@@ -166,7 +167,7 @@ class Config(Section):
     group: Group
     kafka: Kafka
     ledger: Ledger = Field(default_factory=Ledger)
-    store: Store = Field(default_factory=Store)
+    store: Store
     output: Output = Field(default_factory=Output)
     policy: Policy = Field(default_factory=Policy)
     limits: Limits = Field(default_factory=Limits)
@@ -179,10 +180,14 @@ class Config(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _complete_topics(cls, data: object) -> object:
-        if not isinstance(data, dict) or not isinstance(data.get("topics"), list | tuple):
+    def _complete_tables(cls, data: object) -> object:
+        if not isinstance(data, dict):
             return data
-        return {**data, "topics": [_complete(rule, data) for rule in data["topics"]]}
+        # Without a table of its own the store still has something to say: which bucket?
+        data = {"store": {}, **data}
+        if isinstance(data.get("topics"), list | tuple):
+            data["topics"] = [_complete(rule, data) for rule in data["topics"]]
+        return data
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -195,12 +200,24 @@ class Config(Section):
                     raise fault("needs the ZooKeeper ledger", key)
         return self
 
-    def for_topic(self, topic: str) -> TopicSettings:
-        """Return the settings of the first rule that matches the whole name."""
-        for rule in self.topics:
+    def rule_of(self, topic: str) -> int | None:
+        """Return the index of the first rule that matches the whole name, if any does."""
+        for index, rule in enumerate(self.topics):
             if re.fullmatch(rule.match, topic):
-                return TopicSettings(rule.output, rule.policy)
-        return TopicSettings(self.output, self.policy)
+                return index
+        return None
+
+    def for_topic(self, topic: str) -> TopicSettings:
+        """Return the settings of the first rule that matches, or the general ones."""
+        index = self.rule_of(topic)
+        where: TopicRule | Config = self if index is None else self.topics[index]
+        return TopicSettings(where.output, where.policy)
+
+    def with_sources(self, sources: Mapping[str, str]) -> Self:
+        """Return a copy that knows where the dotted keys of ``sources`` came from."""
+        copy = self.model_copy()
+        copy._sources = dict(sources)
+        return copy
 
     def source(self, key: str) -> str:
         """Tell where a dotted key came from: ``file``, ``environment SECOR_…``, ``default``."""

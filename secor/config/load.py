@@ -1,0 +1,177 @@
+"""From a file and the environment to a valid configuration, or to all of its faults at once."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from secor.config import environment as variables
+from secor.config import schema
+from secor.config.model import Config
+from secor.config.schema import Step
+from secor.errors import ConfigurationError
+
+ROUNDS = 10
+"""How often a faulty tree is mended and looked at again, for what the first faults hid."""
+
+
+def load(path: Path, environment: Mapping[str, str]) -> Config:
+    """Read the TOML file at ``path`` with the variables of ``environment`` over it.
+
+    Nothing is opened but the file.  Raises ``ConfigurationError`` with every fault: its
+    dotted key, what is wrong, and what is allowed.
+    """
+    tree = _read(path)
+    sources = dict.fromkeys(map(_dotted, _leaves(tree)), "file")
+    given, unknown = variables.read(environment)
+    for variable in given:
+        if _set(tree, variable.key, variable.value):
+            _forget(sources, _dotted(variable.key))
+            leaves = _leaves(variable.value, variable.key)
+            sources |= dict.fromkeys(map(_dotted, leaves), f"environment {variable.name}")
+    config, faults = validate(tree)
+    faults = {key: message + _from(sources, key) for key, message in faults.items()} | unknown
+    if config is None or faults:
+        raise ConfigurationError(_report(path, faults))
+    return config.with_sources(sources)
+
+
+def validate(tree: Mapping[str, Any]) -> tuple[Config | None, dict[str, str]]:
+    """Return the configuration of a tree of tables, or its faults by dotted key.
+
+    A fault hides others, such as those between two keys of one table: what is wrong is
+    mended and the tree is looked at again.
+    """
+    config: Config | None = None
+    faults: dict[str, str] = {}
+    mended = deepcopy(dict(tree))
+    for _ in range(ROUNDS):
+        try:
+            config = Config.model_validate(mended)
+        except ValidationError as error:
+            for detail in error.errors():
+                steps = _steps(detail)
+                if not _inherited(tree, steps, faults):
+                    faults.setdefault(_dotted(steps), _message(detail, steps))
+                _mend(mended, steps)
+        else:
+            break
+    return (None if faults else config), faults
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path}: cannot be read ({error.strerror}); name a configuration file"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: is not TOML: {error}") from error
+
+
+def _report(path: Path, faults: Mapping[str, str]) -> str:
+    count = "one fault" if len(faults) == 1 else f"{len(faults)} faults"
+    lines = [f"{path}: {count} in the configuration"]
+    lines += [f"  {key}: {message}" for key, message in sorted(faults.items())]
+    return "\n".join(lines)
+
+
+def _from(sources: Mapping[str, str], key: str) -> str:
+    where = sources.get(key, "")
+    return f" (from the {where})" if where.startswith("environment") else ""
+
+
+def _steps(detail: ErrorDetails) -> tuple[Step, ...]:
+    inner = detail.get("ctx", {}).get("key", "")
+    below = (int(step) if step.isdigit() else step for step in inner.split(".") if step)
+    return (*detail["loc"], *below)
+
+
+def _message(detail: ErrorDetails, steps: Sequence[Step]) -> str:
+    if detail["type"] == "secor":
+        return str(detail["ctx"]["message"])
+    if detail["type"] == "missing":
+        return "is missing and has no default"
+    if detail["type"] == "extra_forbidden":
+        return schema.suggestion(steps)
+    message = detail["msg"].replace("Input should be", "must be")
+    if schema.is_secret(steps) or isinstance(detail["input"], dict | list):
+        return message
+    return f"{message}; it is {detail['input']!r}"
+
+
+def _inherited(tree: Mapping[str, Any], steps: Sequence[Step], faults: Mapping[str, str]) -> bool:
+    """Tell whether a topic rule only repeats a fault of the general tables."""
+    if len(steps) < 4 or steps[0] != "topics":
+        return False
+    here: Any = tree
+    for step in steps:
+        try:
+            here = here[step]
+        except (KeyError, IndexError, TypeError):
+            return _dotted(steps[2:]) in faults
+    return False
+
+
+def _mend(tree: dict[str, Any], steps: Sequence[Step]) -> None:
+    """Take a faulty value away; put one where one is missing."""
+    here: Any = tree
+    for step in steps[:-1]:
+        if isinstance(here, dict):
+            here = here.setdefault(step, {})
+        elif isinstance(here, list) and isinstance(step, int) and step < len(here):
+            here = here[step]
+        else:
+            return
+    last = steps[-1] if steps else ""
+    if isinstance(here, dict) and last in here:
+        del here[last]
+    elif isinstance(here, dict):
+        here[last] = {} if schema.section_at(steps) else "missing"
+    elif isinstance(here, list) and isinstance(last, int) and last < len(here):
+        # The others keep their places, so that their faults keep their keys.
+        here[last] = {"match": ""} if steps[:-1] == ("topics",) else ""
+
+
+def _set(tree: dict[str, Any], key: Sequence[str], value: object) -> bool:
+    here: Any = tree
+    for step in key[:-1]:
+        here = here.setdefault(step, {})
+        if not isinstance(here, dict):
+            return False
+    here[key[-1]] = value
+    return True
+
+
+def _forget(sources: dict[str, str], key: str) -> None:
+    for name in [name for name in sources if name == key or name.startswith(key + ".")]:
+        del sources[name]
+
+
+def _leaves(value: object, before: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
+    """Give the keys below a value: into tables and into ``[[topics]]``, not into arrays."""
+    if isinstance(value, dict) and _is_section(before):
+        for key, inner in value.items():
+            yield from _leaves(inner, (*before, key))
+    elif isinstance(value, list) and before == ("topics",):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, (*before, index))
+    else:
+        yield before
+
+
+def _is_section(steps: Sequence[Step]) -> bool:
+    """Tell whether a table at ``steps`` is a section, not a value such as ``store.s3.tags``."""
+    return schema.section_at(steps) is not None
+
+
+def _dotted(steps: Sequence[Step]) -> str:
+    return ".".join(map(str, steps))

@@ -1,0 +1,93 @@
+"""Every setting with its value and where it came from, secrets masked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from secor.config.model import Config, Output, Policy
+from secor.config.values import Section
+
+MASK = "**********"
+
+_PASSWORD = re.compile(r"(?P<scheme>\w+://)[^@/]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key, its value as JSON has it, and its source (``Config.source``)."""
+
+    key: str
+    value: object
+    source: str
+
+    def text(self) -> str:
+        """Return the value as TOML writes it; ``none`` where there is none."""
+        if isinstance(self.value, dict):
+            pairs = (f"{json.dumps(key)} = {json.dumps(it)}" for key, it in self.value.items())
+            return "{" + ", ".join(pairs) + "}"
+        return "none" if self.value is None else json.dumps(self.value, ensure_ascii=False)
+
+
+def settings(config: Config) -> list[Setting]:
+    """Return every setting, and of each topic rule what it says itself."""
+    found = []
+    for name in Config.model_fields:
+        section = getattr(config, name)
+        if isinstance(section, Section):
+            found += [
+                Setting(key, value, config.source(key)) for key, value in _walk(section, name)
+            ]
+    for index, rule in enumerate(config.topics):
+        own = [Setting(key, it, config.source(key)) for key, it in _walk(rule, f"topics.{index}")]
+        found += [setting for setting in own if setting.source != "default"]
+    return found
+
+
+def topic_settings(config: Config, topic: str) -> list[Setting]:
+    """Return what holds for one topic; ``(topics.0)`` marks what its rule says."""
+    index = config.rule_of(topic)
+    chosen = config.for_topic(topic)
+    return [
+        *_of_topic(config, "output", chosen.output, index),
+        *_of_topic(config, "policy", chosen.policy, index),
+    ]
+
+
+def _of_topic(
+    config: Config, name: str, section: Output | Policy, index: int | None
+) -> Iterator[Setting]:
+    for key, value in _walk(section, name):
+        own = config.source(f"topics.{index}.{key}")
+        general = config.source(key)
+        if own != "default":
+            yield Setting(key, value, f"{own} (topics.{index})")
+        else:
+            same = value == dict(_walk(getattr(config, name), name))[key]
+            yield Setting(key, value, general if same else "default")
+
+
+def _walk(section: Section, before: str) -> Iterator[tuple[str, object]]:
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if isinstance(value, Section):
+            yield from _walk(value, f"{before}.{name}")
+        else:
+            yield f"{before}.{name}", _plain(value)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, SecretStr):
+        return MASK
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, str):
+        return _PASSWORD.sub(r"\g<scheme>" + MASK + "@", value)
+    return list(value) if isinstance(value, tuple) else value
