@@ -113,7 +113,7 @@ class Superseded:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """"The objects of exactly ``[start, end)`` are being put."
+    """The statement: the objects of exactly ``[start, end)`` are being put.
 
     ``owner`` names the process, ``at`` the wall clock in seconds (for people only),
     ``root`` the topic's directory in the store; ``supersedes`` what was tried before

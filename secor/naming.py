@@ -15,7 +15,9 @@ LONGEST_VALUE = 200
 """Bytes of an escaped path value before it is cut with a hash (file systems allow 255)."""
 
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
-_NAME = re.compile(r"(?P<generation>\d+)_(?P<partition>\d+)_(?P<offset>\d{20})(?P<extension>\.[^/]*)?")
+_NAME = re.compile(
+    r"(?P<generation>\d+)_(?P<partition>\d+)_(?P<offset>\d{20})(?P<extension>\.[^/]*)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +152,14 @@ class ObjectInfo:
             ) from error
 
     def same_content(self, other: ObjectInfo) -> bool:
-        """Tell whether both stand for the same records: same range, same fingerprint."""
+        """Tell whether both stand for the same records of the same topic.
+
+        A topic that was deleted and made again has the same offsets but another id.
+        """
+        ids = {self.topic_id, other.topic_id} - {None}
         return (
-            self.topic_partition == other.topic_partition
+            len(ids) <= 1
+            and self.topic_partition == other.topic_partition
             and self.batch == other.batch
             and self.first_offset == other.first_offset
             and self.fingerprint == other.fingerprint

@@ -1,0 +1,139 @@
+"""The archive: what the store holds of a group's topics, listed and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from secor.errors import CorruptFile
+from secor.formats import format_of_key
+from secor.model import OffsetRange, TopicPartition
+from secor.naming import ObjectInfo, ObjectName, parse_key, topic_root
+from secor.ports import LogFormat, ObjectStore
+
+QUARANTINE = "_quarantine"
+"""The directory, beside the topics, of messages that a parser could not place."""
+
+HEADS_AT_ONCE = 8
+HEADS_AHEAD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedObject:
+    """One object of a topic; ``size`` in bytes, ``modified`` in seconds since the epoch.
+
+    ``info`` is None when it was not asked for, or when the object does not tell (Java
+    Secor's objects); ``fault`` says what is wrong with metadata that cannot be read.
+    """
+
+    topic: str
+    name: ObjectName
+    size: int
+    modified: float
+    info: ObjectInfo | None = None
+    fault: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The object's key in the store."""
+        return self.name.key
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The topic partition that its name tells."""
+        return TopicPartition(self.topic, self.name.partition)
+
+    @property
+    def batch_start(self) -> int:
+        """Where its batch begins, as far as it tells; else its own first offset."""
+        return self.info.batch.start if self.info else self.name.first_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The objects below one prefix.
+
+    ``formats`` decides how an object is read: from its key and its open file.
+    """
+
+    store: ObjectStore
+    prefix: str
+    hashed: bool = False
+    formats: Callable[[str, BinaryIO], LogFormat] = format_of_key
+
+    def root(self, topic: str) -> str:
+        """Return the topic's directory."""
+        return topic_root(self.prefix, topic, hashed=self.hashed)
+
+    def topics(self) -> list[str]:
+        """Return the topics that have objects, by name.  Lists every key of the prefix."""
+        parts = [part for part in self.prefix.split("/") if part]
+        listed = "" if self.hashed or not parts else "/".join(parts) + "/"
+        at = len(parts) + int(self.hashed)
+        found: set[str] = set()
+        for stored in self.store.list(listed):
+            components = stored.key.split("/")
+            topic = components[at] if at < len(components) - 1 else ""
+            if topic and topic not in found and parse_key(self.root(topic), stored.key):
+                found.add(topic)
+        return sorted(found)
+
+    def objects(
+        self,
+        topic: str,
+        partitions: Collection[int] | None = None,
+        offsets: OffsetRange | None = None,
+        generations: Collection[int] | None = None,
+        *,
+        with_info: bool = False,
+    ) -> Iterator[ArchivedObject]:
+        """Give the topic's objects, by key; with ``with_info`` each one's metadata (a request each).
+
+        ``offsets`` leaves out the objects that hold none of them; where an object ends is
+        only known with its info, so without it those that begin lower are given, too.
+        """
+        root = self.root(topic)
+        wanted = (
+            ArchivedObject(topic, name, stored.size, stored.modified)
+            for stored in self.store.list(root + "/")
+            if (name := parse_key(root, stored.key)) is not None
+            and (partitions is None or name.partition in partitions)
+            and (generations is None or name.generation in generations)
+            and (offsets is None or name.first_offset < offsets.end)
+        )
+        for found in self._described(wanted) if with_info else wanted:
+            ends_before = offsets and found.info and found.info.batch.end <= offsets.start
+            if not ends_before:
+                yield found
+
+    def quarantined(self, topic: str) -> Iterator[ArchivedObject]:
+        """Give the objects of messages of this topic that a parser could not place."""
+        beside = replace(self, prefix=f"{self.prefix}/{QUARANTINE}" if self.prefix else QUARANTINE)
+        return beside.objects(topic, with_info=True)
+
+    def read(self, found: ArchivedObject) -> Iterator[pa.RecordBatch]:
+        """Give the object's records.  Raises ``CorruptFile`` naming the key, ``NotFound``."""
+        with self.store.open(found.key) as file:
+            yield from self.formats(found.key, file).read(file, found.key)
+
+    def describe(self, found: ArchivedObject) -> ArchivedObject:
+        """Return it with what its metadata tells.  Raises ``NotFound``."""
+        metadata = self.store.head(found.key).metadata or {}
+        if "fingerprint" not in metadata:
+            return found
+        try:
+            return replace(found, info=ObjectInfo.of(metadata, found.key))
+        except CorruptFile as error:
+            return replace(found, fault=str(error))
+
+    def _described(self, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
+        """Ask for metadata of several objects at a time; the order stays."""
+        waiting = iter(objects)
+        with ThreadPoolExecutor(HEADS_AT_ONCE, thread_name_prefix="head") as pool:
+            while some := list(islice(waiting, HEADS_AHEAD)):
+                yield from pool.map(self.describe, some)

@@ -1,0 +1,82 @@
+"""What the core tells the outside of its doings: counters and events, not decisions."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from secor.errors import SecorError
+from secor.model import TopicPartition
+
+
+class Observer(Protocol):
+    """Called from the loop and from the upload pool; must not block or raise."""
+
+    def consumed(self, topic_partition: TopicPartition, messages: int, size: int) -> None:
+        """``messages`` with ``size`` bytes of keys and values were written to local files."""
+
+    def put(self, topic_partition: TopicPartition, size: int, seconds: float) -> None:
+        """An object of ``size`` bytes was put."""
+
+    def uploaded(self, topic_partition: TopicPartition, outcome: str, seconds: float) -> None:
+        """A ritual ended: ``committed``, ``restart``, ``stop`` or ``later``."""
+
+    def retried(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """A ritual or a positioning is tried again after ``error``."""
+
+    def adopted(self, topic_partition: TopicPartition, objects: int) -> None:
+        """Recovery found ``objects`` of the open intent in place."""
+
+    def superseded(self, topic_partition: TopicPartition) -> None:
+        """An intent of another configuration was replaced by ours."""
+
+    def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
+        """Retention deleted ``[start, end)`` before it was stored."""
+
+    def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Local files were dropped; reading begins again at the ledger's entry."""
+
+    def stopped(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """A topic partition goes no further until the cause is gone."""
+
+    def running(self, topic_partition: TopicPartition) -> None:
+        """It was positioned and reads (again)."""
+
+    def left(self, topic_partition: TopicPartition) -> None:
+        """It was revoked."""
+
+
+class SilentObserver:
+    """Takes everything and tells nobody."""
+
+    def consumed(self, topic_partition: TopicPartition, messages: int, size: int) -> None:
+        """Nothing."""
+
+    def put(self, topic_partition: TopicPartition, size: int, seconds: float) -> None:
+        """Nothing."""
+
+    def uploaded(self, topic_partition: TopicPartition, outcome: str, seconds: float) -> None:
+        """Nothing."""
+
+    def retried(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Nothing."""
+
+    def adopted(self, topic_partition: TopicPartition, objects: int) -> None:
+        """Nothing."""
+
+    def superseded(self, topic_partition: TopicPartition) -> None:
+        """Nothing."""
+
+    def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
+        """Nothing."""
+
+    def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Nothing."""
+
+    def stopped(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Nothing."""
+
+    def running(self, topic_partition: TopicPartition) -> None:
+        """Nothing."""
+
+    def left(self, topic_partition: TopicPartition) -> None:
+        """Nothing."""

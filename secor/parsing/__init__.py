@@ -1,0 +1,1 @@
+"""Which output partition a message belongs to."""

@@ -1,0 +1,136 @@
+"""One assigned topic partition: where it stands, its open batch, what waits for upload."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+
+from secor.batch import Batch, SealedBatch
+from secor.errors import SecorError
+from secor.model import TopicPartition
+from secor.plan import TopicPlan
+from secor.policy import Reason
+
+
+class State(StrEnum):
+    """Life of an assigned topic partition; ``TRANSITIONS`` is the whole of it."""
+
+    WAITING = "waiting"
+    POSITIONING = "positioning"
+    READING = "reading"
+    STOPPED = "stopped"
+    RETIRED = "retired"
+
+
+TRANSITIONS = {
+    State.WAITING: frozenset({State.POSITIONING, State.RETIRED}),
+    State.POSITIONING: frozenset({State.READING, State.STOPPED, State.RETIRED}),
+    State.READING: frozenset({State.STOPPED, State.RETIRED}),
+    State.STOPPED: frozenset({State.RETIRED}),
+    State.RETIRED: frozenset[State](),
+}
+"""A restart retires the object and makes another: nothing of the old reading can leak."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is to be told of a topic partition; offsets None where not known yet.
+
+    Timestamps of messages in milliseconds, ``since`` in monotonic seconds.
+    """
+
+    topic_partition: TopicPartition
+    state: State
+    error: SecorError | None
+    committed: int | None
+    next_offset: int | None
+    known_end: int | None
+    intent_end: int | None
+    oldest_timestamp: int | None
+    last_timestamp: int | None
+    oldest_batch: float | None
+    committed_at: float | None
+    buffered: int
+    local: int
+
+
+class Partition:
+    """State of one topic partition from its assignment, or restart, to its retirement."""
+
+    def __init__(self, topic_partition: TopicPartition, plan: TopicPlan, not_before: float) -> None:
+        """Wait until ``not_before`` (monotonic seconds), then look for the position."""
+        self.topic_partition = topic_partition
+        self.plan = plan
+        self.not_before = not_before
+        self.retry_at = 0.0
+        self.state = State.WAITING
+        self.error: SecorError | None = None
+        self.batch: Batch | None = None
+        self.queue: deque[SealedBatch] = deque()
+        self.in_work = False
+        self.wanted = True
+        self.paused = False
+        self.committed: int | None = None
+        self.committed_at: float | None = None
+        self.last_timestamp: int | None = None
+
+    def become(self, state: State) -> None:
+        """Go to ``state``; a way that the table does not have is a bug."""
+        if state not in TRANSITIONS[self.state]:
+            raise AssertionError(f"{self.topic_partition} does not go from {self.state} to {state}")
+        self.state = state
+
+    @property
+    def reading(self) -> bool:
+        """Messages may be appended."""
+        return self.state is State.READING
+
+    @property
+    def may_seal(self) -> bool:
+        """One sealed batch at a time: the next goes on filling until that one is done."""
+        return self.reading and not self.queue
+
+    def seal(self, reason: Reason) -> None:
+        """Move the open batch into the queue.  Raises ``DiskFull``."""
+        assert self.batch is not None
+        self.queue.append(self.batch.seal(reason))
+        self.batch = None
+
+    def drop_batch(self) -> None:
+        """Delete the open batch's local files."""
+        if self.batch is not None:
+            self.batch.drop()
+            self.batch = None
+
+    def drop_queue(self) -> None:
+        """Delete the sealed batches that no thread works on."""
+        keep = 1 if self.in_work else 0
+        while len(self.queue) > keep:
+            self.queue.pop().delete()
+
+    @property
+    def drained(self) -> bool:
+        """Nothing of it is in work or waits."""
+        return not self.queue and not self.in_work
+
+    def status(self, known_end: int | None) -> Status:
+        """Return what is to be told of it."""
+        batch = self.batch
+        waiting = self.queue[0] if self.queue else None
+        first = waiting if waiting is not None else batch
+        return Status(
+            topic_partition=self.topic_partition,
+            state=self.state,
+            error=self.error,
+            committed=self.committed,
+            next_offset=batch.next_offset if batch is not None else None,
+            known_end=known_end,
+            intent_end=batch.end if batch is not None else None,
+            oldest_timestamp=first.first_timestamp if first is not None else None,
+            last_timestamp=self.last_timestamp,
+            oldest_batch=first.opened if first is not None else None,
+            committed_at=self.committed_at,
+            buffered=batch.buffered if batch is not None else 0,
+            local=(batch.size if batch is not None else 0) + sum(b.size for b in self.queue),
+        )

@@ -1,0 +1,98 @@
+"""Is it time to seal?  Pure: everything it looks at, the time included, is an argument."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+YOUNGEST_AT_MOST = 4
+"""A batch whose youngest file never comes of age is sealed at this many times ``max_age``."""
+
+HOUR = 3600.0
+
+
+class Age(StrEnum):
+    """What the age of a batch counts from."""
+
+    OLDEST = "oldest"
+    YOUNGEST = "youngest"
+
+
+class Reason(StrEnum):
+    """Why a batch was sealed."""
+
+    BYTES = "bytes"
+    MESSAGES = "messages"
+    AGE = "age"
+    MINUTE_MARK = "minute_mark"
+    INTENT = "intent"
+    PRESSURE = "pressure"
+    SHUTDOWN = "shutdown"
+    REVOKE = "revoke"
+    RETIRED = "retired"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When a batch is due; None switches a rule off.
+
+    ``max_bytes`` counts local bytes, ``max_age`` seconds from the first message of the
+    oldest (or of the youngest) file, ``minute_mark`` is a minute of each hour (UTC).
+    """
+
+    max_bytes: int | None = None
+    max_messages: int | None = None
+    max_age: float | None = None
+    age: Age = Age.OLDEST
+    minute_mark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFacts:
+    """What a policy sees of an open batch.
+
+    ``opened`` and ``youngest`` are monotonic seconds of its first progress and of its
+    youngest file, ``opened_at`` the wall clock of its first progress.
+    """
+
+    size: int
+    messages: int
+    opened: float
+    youngest: float
+    opened_at: float
+
+
+def due(policy: Policy, batch: BatchFacts, *, monotonic: float, now: float) -> Reason | None:
+    """Return why the batch should be sealed now, or None."""
+    if policy.max_bytes is not None and batch.size >= policy.max_bytes:
+        return Reason.BYTES
+    if policy.max_messages is not None and batch.messages >= policy.max_messages:
+        return Reason.MESSAGES
+    if policy.max_age is not None and _of_age(policy, batch, monotonic):
+        return Reason.AGE
+    if policy.minute_mark is not None and _passed_mark(policy.minute_mark, batch, monotonic, now):
+        return Reason.MINUTE_MARK
+    return None
+
+
+def _of_age(policy: Policy, batch: BatchFacts, monotonic: float) -> bool:
+    assert policy.max_age is not None
+    oldest = monotonic - batch.opened
+    if policy.age is Age.OLDEST:
+        return oldest >= policy.max_age
+    youngest = monotonic - batch.youngest
+    return youngest >= policy.max_age or oldest >= YOUNGEST_AT_MOST * policy.max_age
+
+
+def _passed_mark(minute: int, batch: BatchFacts, monotonic: float, now: float) -> bool:
+    """Each mark counts once: the first one strictly after the batch was opened.
+
+    An hour of monotonic time has passed a mark whatever the wall clock did.
+    """
+    return now >= next_mark(minute, batch.opened_at) or monotonic - batch.opened >= HOUR
+
+
+def next_mark(minute: int, after: float) -> float:
+    """Return the first wall clock time, strictly after ``after``, at ``minute`` of an hour."""
+    mark = after - after % HOUR + 60.0 * minute
+    return mark if mark > after else mark + HOUR

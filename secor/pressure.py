@@ -1,0 +1,65 @@
+"""Limits on memory and local disk: pure decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from secor.model import TopicPartition
+
+RELIEF = 0.8
+"""Share of a limit at which the largest batches are sealed early, and reading resumes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes that all batches of the process may hold in memory and on disk."""
+
+    memory: int
+    local: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one open batch holds: bytes in memory, and in memory and on disk together."""
+
+    topic_partition: TopicPartition
+    memory: int
+    size: int
+    may_seal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Relief:
+    """Batches to seal now, largest first, and whether reading must pause."""
+
+    seal: tuple[TopicPartition, ...]
+    hold: bool
+
+
+def relieve(limits: Limits, loads: Sequence[Load], *, sealed: int, held: bool) -> Relief:
+    """Decide; ``sealed`` bytes wait for their upload, ``held`` tells whether reading is paused.
+
+    Early sealing starts at ``RELIEF`` of a limit; reading pauses at the limit and goes on
+    below ``RELIEF``, so that it does not flutter.
+    """
+    memory = sum(load.memory for load in loads)
+    local = sealed + sum(load.size for load in loads)
+    share = max(memory / limits.memory, local / limits.local)
+    hold = share >= 1.0 or (held and share >= RELIEF)
+    if share < RELIEF:
+        return Relief((), hold)
+    by_memory = memory / limits.memory >= local / limits.local
+    ready = sorted(
+        (load for load in loads if load.may_seal),
+        key=lambda load: load.memory if by_memory else load.size,
+        reverse=True,
+    )
+    excess = memory - RELIEF * limits.memory if by_memory else local - RELIEF * limits.local
+    chosen: list[TopicPartition] = []
+    for load in ready:
+        if excess < 0:
+            break
+        chosen.append(load.topic_partition)
+        excess -= load.memory if by_memory else load.size
+    return Relief(tuple(chosen), hold)
