@@ -1,0 +1,120 @@
+"""The 61 bytes in front of every record batch of format v2.
+
+Source: Kafka's protocol guide, "Record Batch"; ``DefaultRecordBatch`` of its clients.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from secor.errors import CorruptBatch
+from secor.model import TopicPartition, next_offset
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+LENGTH_FOLLOWS = 12
+"""``length`` counts the bytes after itself: those of the whole batch but these."""
+CRC_FOLLOWS = 21
+"""The checksum covers everything from the attributes on."""
+LARGEST_OFFSET = 2**63 - 2
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatchHeader:
+    """The fields as they stand; times in milliseconds since the epoch."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, this header included."""
+        return self.length + LENGTH_FOLLOWS
+
+    @property
+    def codec(self) -> int:
+        """Compression: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        return self.attributes & 0x07
+
+    @property
+    def timestamp_type(self) -> int:
+        """0 create, 1 log append (then ``max_timestamp`` is that of every record)."""
+        return self.attributes >> 3 & 1
+
+    @property
+    def is_control(self) -> bool:
+        """Tell whether its records are transaction markers, not messages."""
+        return bool(self.attributes & 0x20)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the batch; compaction may have removed its last records."""
+        return next_offset(self.base_offset + self.last_offset_delta)
+
+
+def parse_header(buffer: Buffer) -> RecordBatchHeader:
+    """Read the header at the beginning of ``buffer``; nothing is judged but its size.
+
+    Raises ``ValueError`` when ``buffer`` is shorter than 61 bytes.
+    """
+    if len(buffer) < HEADER.size:
+        raise ValueError(f"{len(buffer)} bytes where a record batch has a header of {HEADER.size}")
+    return RecordBatchHeader(*HEADER.unpack_from(buffer))
+
+
+def corrupt(topic_partition: TopicPartition, offset: int, what: str) -> CorruptBatch:
+    """Return the error that names the place, what is wrong there and the way on."""
+    return CorruptBatch(
+        f"{topic_partition}, offset {offset}: {what}; compare the brokers' copies of the log "
+        "segment, and set the committed offset behind it if the messages are lost"
+    )
+
+
+def checked_header(
+    topic_partition: TopicPartition, batch: memoryview, after: int, *, check_crc: bool
+) -> RecordBatchHeader:
+    """Read a batch's header and hold it against its bytes.
+
+    ``after`` is the offset at and above which it must begin.  Raises ``CorruptBatch``.
+    """
+    try:
+        header = parse_header(batch)
+    except ValueError as error:
+        raise corrupt(topic_partition, after, str(error)) from None
+    what = _fault(header, batch, after, check_crc=check_crc)
+    if what is not None:
+        raise corrupt(topic_partition, header.base_offset, what)
+    return header
+
+
+def _fault(
+    header: RecordBatchHeader, batch: memoryview, after: int, *, check_crc: bool
+) -> str | None:
+    if header.magic != 2:
+        return f"a batch of format {header.magic}, where 2 is decoded here"
+    if header.size != len(batch):
+        return f"the batch says it has {header.size} bytes and has {len(batch)}"
+    if check_crc and (crc := crc32c(batch[CRC_FOLLOWS:])) != header.crc:
+        return f"the batch says its CRC32C is {header.crc:08x} and its bytes give {crc:08x}"
+    if header.last_offset_delta < 0 or header.count < 0:
+        return f"{header.count} records up to offset delta {header.last_offset_delta}"
+    if header.base_offset < after:
+        return f"the batch begins below offset {after}, where the one before it ended"
+    if header.base_offset + header.last_offset_delta > LARGEST_OFFSET:
+        return f"offset delta {header.last_offset_delta} goes beyond what an offset can be"
+    return None

@@ -1,0 +1,168 @@
+"""Whole record batches in, chunks out.
+
+Several small batches are decoded in one pass: a pass costs what a few hundred messages do,
+so batches of ten messages would otherwise cost more than all that is done with them later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from secor.model import SCHEMA, Chunk, TopicPartition
+from secor.wire.batch_header import HEADER, Buffer, RecordBatchHeader, checked_header, corrupt
+from secor.wire.codecs import Undecodable, decompress
+from secor.wire.record_headers import no_headers, read_headers
+from secor.wire.records import BadRecord, Fields, gather, read_fields, record_ends
+from secor.wire.varints import PADDING
+
+MAX_UNCOMPRESSED = 256 << 20
+PASS_BYTES = 1 << 20
+"""A pass ends with the batch that reaches this: about what a core's cache holds."""
+_LARGEST_BUFFER = (1 << 31) - 1 - PASS_BYTES - len(PADDING)
+_NO_TIMESTAMP = -1
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Payload:
+    header: RecordBatchHeader
+    records: bytes | memoryview
+
+
+def decode_chunks(
+    topic_partition: TopicPartition,
+    batches: Sequence[Buffer],
+    start: int,
+    *,
+    next_offset: int | None = None,
+    max_uncompressed: int = MAX_UNCOMPRESSED,
+    check_crc: bool = True,
+) -> Iterator[Chunk]:
+    """Decode whole batches of format v2, in the order of the log.
+
+    Rows below ``start`` are dropped: the first batch after a seek may begin below it.
+    Control batches are passed over.  ``next_offset``, when beyond the last batch, is that of
+    the last chunk; a chunk without rows tells of it where none has rows.
+    ``max_uncompressed`` is in bytes of one batch, below 2 GiB.
+    Raises ``CorruptBatch``: chunks given before it are good.
+    """
+    if not 0 <= max_uncompressed <= _LARGEST_BUFFER:
+        raise ValueError(f"max_uncompressed is {max_uncompressed}, not 0 to {_LARGEST_BUFFER}")
+    waiting: list[_Payload] = []
+    size, told, reached = 0, start, 0
+    for batch in batches:
+        view = memoryview(batch)
+        header = checked_header(topic_partition, view, reached, check_crc=check_crc)
+        reached = header.next_offset
+        if header.is_control or reached <= start or not header.count:
+            continue
+        records = _uncompressed(topic_partition, header, view, max_uncompressed)
+        if waiting and size + len(records) > _LARGEST_BUFFER:
+            told = waiting[-1].header.next_offset
+            yield _chunk(topic_partition, waiting, start, told)
+            waiting, size = [], 0
+        waiting.append(_Payload(header, records))
+        size += len(records)
+        if size >= PASS_BYTES:
+            told = reached
+            yield _chunk(topic_partition, waiting, start, told)
+            waiting, size = [], 0
+    reached = max(reached, next_offset or 0)
+    if waiting or reached > told:
+        yield _chunk(topic_partition, waiting, start, max(reached, start))
+
+
+def _uncompressed(
+    topic_partition: TopicPartition, header: RecordBatchHeader, batch: memoryview, most: int
+) -> bytes | memoryview:
+    try:
+        return decompress(header.codec, batch[HEADER.size :], most)
+    except Undecodable as error:
+        raise corrupt(topic_partition, header.base_offset, str(error)) from error
+
+
+def _chunk(
+    topic_partition: TopicPartition, payloads: Sequence[_Payload], start: int, reached: int
+) -> Chunk:
+    if not payloads:
+        return Chunk(topic_partition, SCHEMA.empty_table().to_batches()[0], reached)
+    rows = np.array([payload.header.count for payload in payloads])
+    raw = b"".join([*(payload.records for payload in payloads), PADDING])
+    try:
+        records = _decode(raw, payloads, rows)
+    except BadRecord as error:
+        which = int(np.searchsorted(np.cumsum(rows), error.row, side="right"))
+        header = payloads[min(which, len(payloads) - 1)].header
+        record = error.row - int(rows[:which].sum())
+        raise corrupt(
+            topic_partition, header.base_offset, f"record {record} of the batch: {error.what}"
+        ) from error
+    offsets = records.column("offset").to_numpy()
+    if offsets[0] < start:
+        records = records.slice(int(offsets.searchsorted(start)))
+    return Chunk(topic_partition, records, reached)
+
+
+def _decode(raw: bytes, payloads: Sequence[_Payload], rows: Int64s) -> pa.RecordBatch:
+    data = np.frombuffer(raw, np.uint8)
+    starts, ends = _bounds(raw, payloads)
+    fields = read_fields(data, starts, ends)
+    headers = [payload.header for payload in payloads]
+    buffer = pa.py_buffer(raw)
+    types = np.array([header.timestamp_type for header in headers], np.int8)
+    with_headers = fields.header_count.any()
+    columns = [
+        pa.array(_offsets(fields, headers, rows)),
+        _timestamps(fields, headers, rows),
+        pa.array(np.repeat(types, rows)),
+        gather(buffer, fields.key_at, fields.key_length),
+        gather(buffer, fields.value_at, fields.value_length),
+        read_headers(raw, data, buffer, fields) if with_headers else no_headers(len(ends)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _bounds(raw: bytes, payloads: Sequence[_Payload]) -> tuple[Int64s, Int64s]:
+    at = 0
+    found: list[int] = [0]
+    for payload in payloads:
+        end = at + len(payload.records)
+        try:
+            found += record_ends(raw, at, end, payload.header.count)
+        except BadRecord as error:
+            raise BadRecord(len(found) - 1 + error.row, error.what) from None
+        at = end
+    places = np.array(found)
+    return places[:-1], places[1:]
+
+
+def _offsets(fields: Fields, headers: Iterable[RecordBatchHeader], rows: Int64s) -> Int64s:
+    both = np.array([(header.base_offset, header.last_offset_delta) for header in headers])
+    deltas = fields.offset_delta
+    outside = (deltas < 0) | (deltas > np.repeat(both[:, 1], rows))
+    if outside.any():
+        row = int(np.flatnonzero(outside)[0])
+        raise BadRecord(row, f"offset delta {deltas[row]} is outside of the batch")
+    offsets = np.repeat(both[:, 0], rows) + deltas
+    falling = offsets[1:] <= offsets[:-1]
+    if falling.any():
+        row = int(np.flatnonzero(falling)[0]) + 1
+        raise BadRecord(row, f"offset {offsets[row]} is not above the one before it")
+    return offsets
+
+
+def _timestamps(fields: Fields, headers: Sequence[RecordBatchHeader], rows: Int64s) -> pa.Array:
+    appended = np.array([header.timestamp_type == 1 for header in headers])
+    base = np.array([header.base_timestamp for header in headers])
+    stamps = np.repeat(base, rows) + fields.timestamp_delta
+    if appended.any():
+        latest = np.array([header.max_timestamp for header in headers])
+        stamps = np.where(np.repeat(appended, rows), np.repeat(latest, rows), stamps)
+    absent = stamps == _NO_TIMESTAMP
+    return pa.array(stamps, mask=absent if absent.any() else None)

@@ -1,0 +1,132 @@
+"""Decompression of record batches, bounded: a batch cannot claim more memory than allowed.
+
+Codec numbers and framings are those of Kafka's ``CompressionType``: gzip members, snappy in
+xerial's framing (or raw, from other producers), LZ4 frames, Zstandard frames.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+
+import cramjam
+import lz4.frame
+import zstandard
+from isal import isal_zlib
+
+Decompress = Callable[[memoryview, int], bytes | memoryview]
+
+_XERIAL = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = 16
+_LZ4_BEST_RATIO = 255
+_LZ4_CONTENT_SIZE = 0x08
+_GZIP = 31
+_SMALLEST_READ = 1 << 16
+
+
+class Undecodable(Exception):
+    """The payload is not of its codec, or larger than allowed; says which."""
+
+
+def decompress(codec: int, data: memoryview, most: int) -> bytes | memoryview:
+    """Return the records of a batch; uncompressed ones are ``data`` itself, not a copy.
+
+    Raises ``Undecodable``, also when there are more than ``most`` bytes.
+    """
+    implementation = _CODECS.get(codec)
+    if implementation is None:
+        raise Undecodable(f"compression codec {codec} is not known")
+    records = implementation(data, most)
+    if len(records) > most:
+        raise _too_large(most)
+    return records
+
+
+def _too_large(most: int) -> Undecodable:
+    return Undecodable(f"the batch has more than the {most} bytes that are allowed uncompressed")
+
+
+def _plain(data: memoryview, most: int) -> memoryview:
+    return data
+
+
+def _lz4(data: memoryview, most: int) -> bytes:
+    claimed = 0
+    if len(data) >= 14 and data[4] & _LZ4_CONTENT_SIZE:
+        # The library allocates what the frame claims before it has seen a byte of it.
+        (claimed,) = struct.unpack_from("<Q", data, 6)
+    try:
+        if claimed > most:
+            raise _too_large(most)
+        if len(data) * _LZ4_BEST_RATIO <= most:
+            return bytes(lz4.frame.decompress(data))
+        decompressor = lz4.frame.LZ4FrameDecompressor()
+        records = bytes(decompressor.decompress(data, max_length=most + 1))
+    except RuntimeError as error:
+        raise Undecodable(f"not an LZ4 frame: {error}") from error
+    if not decompressor.eof and len(records) <= most:
+        raise Undecodable("the LZ4 frame is cut off")
+    return records
+
+
+def _gzip(data: memoryview, most: int) -> bytes:
+    pieces = []
+    room = most + 1
+    rest: memoryview | bytes = data
+    while rest and room > 0:
+        member = isal_zlib.decompressobj(wbits=_GZIP)
+        try:
+            piece = member.decompress(rest, room)
+        except isal_zlib.error as error:
+            raise Undecodable(f"not gzip: {error}") from error
+        pieces.append(piece)
+        room -= len(piece)
+        if not member.eof and room > 0:
+            raise Undecodable("the gzip stream is cut off")
+        rest = member.unused_data
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _snappy(data: memoryview, most: int) -> bytes:
+    if bytes(data[: len(_XERIAL)]) != _XERIAL:
+        return _snappy_block(data, most)
+    pieces = []
+    at, room = _XERIAL_HEADER, most
+    while at < len(data):
+        if len(data) - at < 4:
+            raise Undecodable("the snappy stream is cut off")
+        (size,) = struct.unpack_from(">i", data, at)
+        at += 4
+        if not 0 <= size <= len(data) - at:
+            raise Undecodable(f"a snappy block of {size} bytes where {len(data) - at} are left")
+        pieces.append(_snappy_block(data[at : at + size], room))
+        room -= len(pieces[-1])
+        at += size
+    return b"".join(pieces)
+
+
+def _snappy_block(block: memoryview, most: int) -> bytes:
+    try:
+        if cramjam.snappy.decompress_raw_len(block) > most:
+            raise _too_large(most)
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise Undecodable(f"not snappy: {error}") from error
+
+
+def _zstd(data: memoryview, most: int) -> bytes:
+    pieces = []
+    room = most + 1
+    # Frames of streaming producers do not tell their size, so reads are of a likely one.
+    step = max(_SMALLEST_READ, 8 * len(data))
+    try:
+        reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
+        while room > 0 and (piece := reader.read(min(step, room))):
+            pieces.append(piece)
+            room -= len(piece)
+    except zstandard.ZstdError as error:
+        raise Undecodable(f"not Zstandard: {error}") from error
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+_CODECS: Mapping[int, Decompress] = {0: _plain, 1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}

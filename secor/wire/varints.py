@@ -1,0 +1,98 @@
+"""Zigzag varints at many places of a buffer at once, and one at a time.
+
+Source: Kafka's ``ByteUtils.readVarint`` and ``readVarlong``, which are those of Protocol
+Buffers: seven bits a byte, the lowest first, the high bit set on all but the last.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.signedinteger[Any]]
+
+VARINT = 5
+VARLONG = 10
+"""The most bytes that a number of 32 and of 64 bits may take."""
+PADDING = bytes(64)
+"""What a buffer needs behind its last byte: fields are read before they are judged."""
+
+_STOPS = np.uint32(0x80808080)
+
+
+class Overlong(Exception):
+    """A varint has more bytes than its type; ``place`` is the index among those read."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.place = place
+
+
+def windows(data: Bytes) -> npt.NDArray[np.uint32]:
+    """Return a view in which element i is the four bytes from i on, little-endian."""
+    return np.ndarray((max(len(data) - 3, 0),), np.dtype("<u4"), data, strides=(1,))
+
+
+def read_many(
+    data: Bytes, fours: npt.NDArray[np.uint32], at: Places, most: int
+) -> tuple[Numbers, Places]:
+    """Read one varint at each place; return the numbers and the places behind them.
+
+    ``fours`` is ``windows(data)``; places are at least ``most`` bytes before the end of
+    ``data``.  Raises ``Overlong``.
+    """
+    word = fours[at]
+    stops = ~word & _STOPS
+    # All bits up to the end of the last byte: four bytes take no branch.
+    mask = stops ^ (stops - np.uint32(1))
+    word &= mask
+    bits = word & np.uint32(0x7F)
+    bits |= word >> np.uint32(1) & np.uint32(0x3F80)
+    bits |= word >> np.uint32(2) & np.uint32(0x1FC000)
+    bits |= word >> np.uint32(3) & np.uint32(0xFE00000)
+    signed = bits.view(np.int32)
+    numbers = signed >> 1 ^ -(signed & 1)
+    after = at + (np.bitwise_count(mask) >> 3)
+    if stops.all():
+        return numbers, after
+    return _with_long_ones(data, at, most, np.flatnonzero(stops == 0), numbers, after)
+
+
+def _with_long_ones(
+    data: Bytes, at: Places, most: int, which: Places, numbers: Numbers, after: Places
+) -> tuple[Numbers, Places]:
+    places = at[which]
+    bits = np.zeros(len(which), np.uint64)
+    lengths = np.zeros(len(which), np.int64)
+    going = np.ones(len(which), np.bool_)
+    for index in range(most):
+        byte = data[places + index]
+        seven = (byte & 0x7F).astype(np.uint64) << np.uint64(7 * index)
+        bits |= np.where(going, seven, np.uint64(0))
+        lengths += going
+        going &= byte > 0x7F
+    if going.any():
+        raise Overlong(int(which[np.flatnonzero(going)[0]]))
+    signed = bits.view(np.int64)
+    numbers = numbers.astype(np.int64)
+    numbers[which] = (bits >> np.uint64(1)).view(np.int64) ^ -(signed & 1)
+    after[which] = places + lengths
+    return numbers, after
+
+
+def read_one(data: bytes, at: int, most: int = VARINT) -> tuple[int, int]:
+    """Read a varint; return the number and the place behind it.
+
+    Raises ``Overlong``, and ``IndexError`` at the end of ``data``.
+    """
+    bits = 0
+    for index in range(most):
+        byte = data[at + index]
+        bits |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return bits >> 1 ^ -(bits & 1), at + index + 1
+    raise Overlong(0)
