@@ -13,10 +13,7 @@ Progress = Callable[[str], None]
 
 
 def cache_folder() -> Path:
-    """Return ``$SECOR_CACHE``, else ``secor`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
-    own = os.environ.get("SECOR_CACHE")
-    if own:
-        return Path(own).expanduser()
+    """Return ``secor`` in ``$XDG_CACHE_HOME``, or in ``~/.cache``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "secor"
 
 

@@ -1,0 +1,90 @@
+"""The command ``secor``: finds its subcommands, and turns errors into one line and a code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+
+import click
+
+from secor import __version__
+from secor.cli.exits import Exit, exit_of
+from secor.errors import SecorError
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run": ("secor.cli.run", "Persist the topics of a configuration, until told to stop."),
+    "config": ("secor.cli.config", "Check or show a configuration."),
+    "ls": ("secor.cli.ls", "List stored objects and the offsets in them."),
+    "cat": ("secor.cli.cat", "Print stored messages."),
+    "verify": ("secor.cli.verify", "Prove that every message is stored once."),
+    "offsets": ("secor.cli.offsets", "Show or move committed offsets."),
+    "sandbox": ("secor.cli.sandbox", "Start Kafka, ZooKeeper and an S3 server on this machine."),
+}
+"""Where each command is, and its line in the list: a command is imported when it is called."""
+
+
+class LazyGroup(click.Group):
+    """Commands by name, each in the module that ``COMMANDS`` names, as its ``command``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which they are meant to be read."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None for a name we do not have."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _ = COMMANDS[cmd_name]
+        command = import_module(module).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: secor sandbox up, then secor run backup.toml",
+)
+@click.version_option(__version__, prog_name="secor")
+def cli() -> None:
+    """Persist Kafka topics to object storage, exactly once.
+
+    Exit codes: 0 done, 1 unexpected error, 2 wrong command line or configuration, 3 access
+    denied, 4 a server is unavailable, 5 differences found or a partition is stopped.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its exit code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code.
+
+    A ``SecorError`` becomes one message on standard error; other errors are defects and
+    keep their traceback.
+    """
+    try:
+        result = cli.main(args=arguments, prog_name="secor", standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        return Exit.INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader went away (``| head``): what is still buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.PIPE_CLOSED
+    except SecorError as error:
+        click.echo(f"secor: {error}", err=True)
+        return exit_of(error)
+    return result if isinstance(result, int) else Exit.OK

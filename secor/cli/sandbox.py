@@ -1,0 +1,152 @@
+"""``secor sandbox``: real servers to try things on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secor.cli.exits import Exit
+from secor.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from secor.sandbox import Sandbox
+
+
+def default_directory() -> Path:
+    """Return the folder of the sandbox that no ``--directory`` names."""
+    from secor.sandbox.cache import cache_folder
+
+    return cache_folder() / "sandbox"
+
+
+def _options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of all three commands."""
+    function = click.option(
+        "--directory",
+        "-d",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Folder of ports, data and logs; several sandboxes may run side by side, "
+        "one in each folder.  Default: sandbox in the cache folder.",
+    )(function)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")(
+        function
+    )
+
+
+@click.group(epilog="Example: secor sandbox up -d try && secor sandbox down -d try")
+def command() -> None:
+    """Start, show and stop a Kafka broker, ZooKeeper and an S3 server on this machine.
+
+    They are the real ones, on ports of their own of the loopback address, ready in
+    seconds; the first start fetches them, which takes some minutes.
+    """
+
+
+@command.command(epilog="Example: secor sandbox up --json")
+@_options
+@click.option(
+    "--s3",
+    "s3_server",
+    type=click.Choice(["s3proxy", "versitygw"]),
+    default="s3proxy",
+    show_default=True,
+    help="The S3 server of a new sandbox; versitygw needs Go.",
+)
+def up(directory: Path | None, as_json: bool, s3_server: str) -> None:
+    """Start the sandbox, or what does not run of it, and wait until it serves."""
+
+    def progress(line: str) -> None:
+        click.echo(line, err=True)
+
+    folder = directory or default_directory()
+    sandbox = _sandbox_class().up(folder, s3_server=s3_server, progress=progress)
+    _show(sandbox, as_json=as_json)
+    if not as_json:
+        click.echo(f"Stop it with: {_stop_command(directory)}")
+
+
+@command.command(epilog="Example: secor sandbox status --json")
+@_options
+@click.pass_context
+def status(context: click.Context, directory: Path | None, as_json: bool) -> None:
+    """Show the sandbox's servers; exit code 4 when one of them does not run."""
+    sandbox = _sandbox_class().of(directory or default_directory())
+    _show(sandbox, as_json=as_json)
+    if not all(server.running() for server in sandbox.servers.values()):
+        context.exit(Exit.UNAVAILABLE)
+
+
+@command.command(epilog="Example: secor sandbox down --delete")
+@_options
+@click.option("--delete", is_flag=True, help="Delete its data, ports and logs as well.")
+def down(directory: Path | None, as_json: bool, delete: bool) -> None:
+    """Stop the sandbox; its data and ports stay for the next up."""
+    sandbox = _sandbox_class().of(directory or default_directory())
+    killed = sandbox.down(delete=delete)
+    if as_json:
+        click.echo(json.dumps({"directory": str(sandbox.directory), "killed": killed}))
+        return
+    if killed:
+        click.echo(f"had to be killed: {', '.join(killed)}", err=True)
+    kept = "deleted" if delete else f"its data stays in {sandbox.directory}"
+    click.echo(f"The sandbox is down; {kept}.")
+
+
+def _sandbox_class() -> type[Sandbox]:
+    try:
+        from secor.sandbox import Sandbox
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"the sandbox needs the package {error.name}: run pip install 'secor[sandbox]'"
+        ) from error
+    return Sandbox
+
+
+def describe(sandbox: Sandbox) -> dict[str, Any]:
+    """Return what a script needs of a sandbox, as JSON has it."""
+    servers = {
+        name: {
+            "address": server.address,
+            "running": server.running(),
+            "pid": server.pid,
+            "log": str(server.log),
+        }
+        for name, server in sandbox.servers.items()
+    }
+    access = sandbox.s3
+    return {
+        "directory": str(sandbox.directory),
+        "servers": servers,
+        "kafka": sandbox.kafka,
+        "zookeeper": sandbox.zookeeper,
+        "s3": {
+            "endpoint_url": access.endpoint_url,
+            "bucket": access.bucket,
+            "access_key": access.access_key,
+            "secret_key": access.secret_key,
+            "region": access.region,
+        },
+    }
+
+
+def _show(sandbox: Sandbox, *, as_json: bool) -> None:
+    description = describe(sandbox)
+    if as_json:
+        click.echo(json.dumps(description, indent=2))
+        return
+    for name, server in description["servers"].items():
+        state = f"process {server['pid']}" if server["running"] else "not running"
+        click.echo(f"{name:<10} {server['address']:<16} {state:<16} log {server['log']}")
+    access = sandbox.s3
+    click.echo(
+        f"bucket {access.bucket} at {access.endpoint_url}, access key {access.access_key}, "
+        f"secret key {access.secret_key}"
+    )
+
+
+def _stop_command(directory: Path | None) -> str:
+    return "secor sandbox down" + (f" --directory {directory}" if directory else "")
