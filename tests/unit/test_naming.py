@@ -1,0 +1,90 @@
+"""Names of objects and their metadata."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secor.errors import CorruptFile
+from secor.model import OffsetRange, TopicPartition
+from secor.naming import HIVE_NULL, ObjectInfo, ObjectName, escape_value, parse_key, topic_root
+
+NAME = ObjectName("raw_logs/backup/clicks", "offset=0", 1, 3, 12345, ".seq")
+INFO = ObjectInfo(TopicPartition("t", 3), OffsetRange(5, 9), 6, 2, 1, "f" * 16, "id", -1, 7)
+
+
+def test_the_key_is_as_documented() -> None:
+    assert NAME.key == "raw_logs/backup/clicks/offset=0/1_3_00000000000000012345.seq"
+
+
+def test_a_key_is_read_back() -> None:
+    assert parse_key(NAME.root, NAME.key) == NAME
+
+
+@pytest.mark.parametrize(
+    "output_partition", ["", "dt=2026-11-21", "country=NL/dt=2026-11-21/hr=04"]
+)
+@pytest.mark.parametrize("extension", ["", ".txt.gz"])
+def test_any_output_partition_is_read_back(output_partition: str, extension: str) -> None:
+    name = ObjectName("a/b", output_partition, 0, 0, 0, extension)
+    assert parse_key("a/b", name.key) == name
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "other/1_3_00000000000000012345.seq",
+        "r/_SUCCESS",
+        "r/1_3_12345.seq",
+        "r/x_3_00000000000000012345",
+    ],
+)
+def test_other_files_are_no_objects_of_ours(key: str) -> None:
+    assert parse_key("r", key) is None
+
+
+def test_the_hash_stands_in_front_of_everything() -> None:
+    assert topic_root("a/b", "t", hashed=True) == "e358/a/b/t"
+    assert topic_root("a/b/", "t") == "a/b/t"
+
+
+@pytest.mark.parametrize(
+    ("value", "escaped"),
+    [
+        (None, HIVE_NULL),
+        ("", HIVE_NULL),
+        ("NL", "NL"),
+        ("a/b=c", "a%2Fb%3Dc"),
+        ("..", "%2E%2E"),
+        (".", "%2E"),
+        ("%", "%25"),
+        ("ü", "ü"),
+        ("a\nb", "a%0Ab"),
+    ],
+)
+def test_values_are_escaped_as_hive_does(value: str | None, escaped: str) -> None:
+    assert escape_value(value) == escaped
+
+
+@given(st.text(), st.text())
+@settings(deadline=None, derandomize=True)
+def test_no_value_leaves_its_place_and_no_two_meet(one: str, other: str) -> None:
+    escaped = escape_value(one)
+    assert "/" not in escaped
+    assert escaped not in ("", ".", "..")
+    assert len(escaped.encode("utf-8", "surrogatepass")) <= 255
+    if one != other and HIVE_NULL not in (one, other):
+        assert escaped != escape_value(other)
+
+
+def test_metadata_is_ascii_and_read_back() -> None:
+    metadata = INFO.metadata()
+    assert all(text.isascii() for pair in metadata.items() for text in pair)
+    assert ObjectInfo.of(metadata, "k") == INFO
+
+
+@pytest.mark.parametrize("damage", [{"records": "many"}, {"batch-end": "1"}])
+def test_foreign_metadata_is_told_with_the_key(damage: dict[str, str]) -> None:
+    with pytest.raises(CorruptFile, match="the/key"):
+        ObjectInfo.of({**INFO.metadata(), **damage}, "the/key")
+    with pytest.raises(CorruptFile, match="the/key"):
+        ObjectInfo.of({}, "the/key")

@@ -1,0 +1,57 @@
+"""Threads off the loop."""
+
+import threading
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from secor.batch import BatchFile
+from secor.pool import ThreadPool
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPool]:
+    pool = ThreadPool(2)
+    yield pool
+    pool.close()
+
+
+def wait_for(pool: ThreadPool, count: int) -> list[object]:
+    results: list[object] = []
+    while len(results) < count:
+        results.extend(pool.finished())
+    return results
+
+
+def test_results_come_back_to_the_loop(pool: ThreadPool) -> None:
+    for number in range(5):
+        pool.submit(lambda number=number: number)  # type: ignore[misc]
+    assert sorted(cast("list[int]", wait_for(pool, 5))) == [0, 1, 2, 3, 4]
+
+
+def test_an_error_that_a_task_let_escape_is_raised_in_the_loop(pool: ThreadPool) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    pool.submit(broken)
+    with pytest.raises(ZeroDivisionError):
+        wait_for(pool, 1)
+
+
+def test_all_puts_have_ended_when_the_first_error_is_raised(pool: ThreadPool) -> None:
+    go = threading.Event()
+    ended: list[int] = []
+
+    def put(file: BatchFile) -> None:
+        number = cast("int", file)
+        if number == 0:
+            go.set()
+            raise ValueError("the first")
+        go.wait(30)
+        ended.append(number)
+
+    files = cast("list[BatchFile]", [0, 1, 2])
+    with pytest.raises(ValueError, match="the first"):
+        pool.parallel(put, files)
+    assert sorted(ended) == [1, 2]
