@@ -177,13 +177,16 @@ def test_the_size_counts_memory_and_disk(workspace: Workspace, clock: Clock) -> 
 def test_only_the_ways_of_the_table_can_be_gone(
     before: BatchState, workspace: Workspace, clock: Clock
 ) -> None:
-    for after in set(BatchState) - TRANSITIONS[before]:
+    for after in (BatchState.SEALED, BatchState.DROPPED):
+        if after in TRANSITIONS[before]:
+            continue
         batch = batch_at(0, workspace, clock)
         batch.state = before
-        act = batch.drop if after is BatchState.DROPPED else lambda: batch.seal(Reason.AGE)
-        if after is not BatchState.OPEN:
-            with pytest.raises(AssertionError, match="does not go"):
-                act()
+        with pytest.raises(AssertionError, match="does not go"):
+            if after is BatchState.DROPPED:
+                batch.drop()
+            else:
+                batch.seal(Reason.AGE)
 
 
 def test_the_fingerprint_changes_with_everything_that_changes_objects() -> None:
