@@ -91,7 +91,7 @@ def _chunk(
     topic_partition: TopicPartition, payloads: Sequence[_Payload], start: int, reached: int
 ) -> Chunk:
     if not payloads:
-        return Chunk(topic_partition, SCHEMA.empty_table().to_batches()[0], reached)
+        return Chunk(topic_partition, pa.RecordBatch.from_pylist([], SCHEMA), reached)
     rows = np.array([payload.header.count for payload in payloads])
     raw = b"".join([*(payload.records for payload in payloads), PADDING])
     try:

@@ -18,6 +18,7 @@ Decompress = Callable[[memoryview, int], bytes | memoryview]
 
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_BEST_RATIO = 255
 _LZ4_CONTENT_SIZE = 0x08
 _GZIP = 31
@@ -52,7 +53,7 @@ def _plain(data: memoryview, most: int) -> memoryview:
 
 def _lz4(data: memoryview, most: int) -> bytes:
     claimed = 0
-    if len(data) >= 14 and data[4] & _LZ4_CONTENT_SIZE:
+    if len(data) >= 14 and data[:4] == _LZ4_MAGIC and data[4] & _LZ4_CONTENT_SIZE:
         # The library allocates what the frame claims before it has seen a byte of it.
         (claimed,) = struct.unpack_from("<Q", data, 6)
     try:
@@ -89,7 +90,7 @@ def _gzip(data: memoryview, most: int) -> bytes:
 
 def _snappy(data: memoryview, most: int) -> bytes:
     if bytes(data[: len(_XERIAL)]) != _XERIAL:
-        return _snappy_block(data, most)
+        return _snappy_block(data, most, most)
     pieces = []
     at, room = _XERIAL_HEADER, most
     while at < len(data):
@@ -99,15 +100,15 @@ def _snappy(data: memoryview, most: int) -> bytes:
         at += 4
         if not 0 <= size <= len(data) - at:
             raise Undecodable(f"a snappy block of {size} bytes where {len(data) - at} are left")
-        pieces.append(_snappy_block(data[at : at + size], room))
+        pieces.append(_snappy_block(data[at : at + size], room, most))
         room -= len(pieces[-1])
         at += size
     return b"".join(pieces)
 
 
-def _snappy_block(block: memoryview, most: int) -> bytes:
+def _snappy_block(block: memoryview, room: int, most: int) -> bytes:
     try:
-        if cramjam.snappy.decompress_raw_len(block) > most:
+        if cramjam.snappy.decompress_raw_len(block) > room:
             raise _too_large(most)
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:

@@ -7,6 +7,7 @@ them, and its records come here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -37,7 +38,8 @@ def records_to_chunk(
         }
         for offset, timestamp, timestamp_type, key, value, headers in records
     ]
-    offsets = [int(str(row["offset"])) for row in rows]
-    if any(b <= a for a, b in zip(offsets, [*offsets[1:], next_offset], strict=True)):
+    columns = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    offsets = [*columns.column("offset").to_pylist(), next_offset]
+    if any(after <= before for before, after in pairwise(offsets)):
         raise ValueError(f"{topic_partition}: offsets do not rise up to {next_offset}")
-    return Chunk(topic_partition, pa.RecordBatch.from_pylist(rows, schema=SCHEMA), next_offset)
+    return Chunk(topic_partition, columns, next_offset)
