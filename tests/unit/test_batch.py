@@ -1,6 +1,7 @@
 """The local files of one topic partition."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,11 @@ from secor.workspace import Workspace
 from tests.fakes.format import PlainFormat, chunk_of
 
 TP = TopicPartition("t", 1)
+
+WAYS: dict[BatchState, Callable[[Batch], object]] = {
+    BatchState.SEALED: lambda batch: batch.seal(Reason.AGE),
+    BatchState.DROPPED: lambda batch: batch.drop(),
+}
 
 
 class Clock:
@@ -177,16 +183,13 @@ def test_the_size_counts_memory_and_disk(workspace: Workspace, clock: Clock) -> 
 def test_only_the_ways_of_the_table_can_be_gone(
     before: BatchState, workspace: Workspace, clock: Clock
 ) -> None:
-    for after in (BatchState.SEALED, BatchState.DROPPED):
+    for after in WAYS:
         if after in TRANSITIONS[before]:
             continue
         batch = batch_at(0, workspace, clock)
         batch.state = before
         with pytest.raises(AssertionError, match="does not go"):
-            if after is BatchState.DROPPED:
-                batch.drop()
-            else:
-                batch.seal(Reason.AGE)
+            WAYS[after](batch)
 
 
 def test_the_fingerprint_changes_with_everything_that_changes_objects() -> None:
