@@ -1,0 +1,161 @@
+"""Whether the process is alive and ready, and the HTTP server that says so.
+
+``/healthz`` is 503 when the loop stands still: restart the process.  ``/readyz`` is 503,
+with the reasons, while no messages can be persisted: somebody waits for something.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+import structlog
+
+from secor.errors import ConfigurationError
+from secor.ports import Clock
+
+TEXT = "text/plain; charset=utf-8"
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+SLOWEST_CLIENT = 10.0
+"""Seconds after which a client that sends nothing is hung up on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a path says: a status and a body."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = TEXT
+
+
+class Health:
+    """Knows when the loop last turned, and what the process waits for."""
+
+    def __init__(self, clock: Clock, *, limit: float) -> None:
+        """``limit`` is in seconds: a loop that has not turned for so long is stuck."""
+        self._clock = clock
+        self._limit = limit
+        self._beaten = clock.monotonic()
+        self._waiting: tuple[str, ...] = ("starting",)
+
+    def beat(self) -> None:
+        """Tell that the loop has turned."""
+        self._beaten = self._clock.monotonic()
+
+    def waiting(self, reasons: Sequence[str]) -> None:
+        """Tell what stands in the way of persisting messages; nothing means ready."""
+        self._waiting = tuple(reasons)
+
+    def alive(self) -> Answer:
+        """Answer ``/healthz``."""
+        age = self._clock.monotonic() - self._beaten
+        if age > self._limit:
+            return _unavailable([f"the loop has stood still for {age:.0f} s"])
+        return Answer(HTTPStatus.OK, b"alive\n")
+
+    def ready(self) -> Answer:
+        """Answer ``/readyz``."""
+        alive = self.alive()
+        if alive.status is not HTTPStatus.OK:
+            return alive
+        return _unavailable(self._waiting) if self._waiting else Answer(HTTPStatus.OK, b"ready\n")
+
+
+def reasons_to_wait(*, assigned: int, ledger_up: bool) -> list[str]:
+    """Return why no messages can be persisted, in words.
+
+    A stopped partition is no reason: the others go on, and an alert tells of it.
+    """
+    found = []
+    if not assigned:
+        found.append(
+            "no partitions assigned: do the brokers answer, does a topic match, "
+            "are there more processes than partitions?"
+        )
+    if not ledger_up:
+        found.append("the ledger does not answer")
+    return found
+
+
+class HealthServer:
+    """Serves ``/metrics``, ``/healthz`` and ``/readyz`` from a thread of its own."""
+
+    def __init__(
+        self, address: str, port: int, *, health: Health, metrics: Callable[[], bytes]
+    ) -> None:
+        """Bind at once; port 0 takes any free one.  Raises ``ConfigurationError``."""
+        routes: Mapping[str, Callable[[], Answer]] = {
+            "/metrics": lambda: Answer(HTTPStatus.OK, metrics(), PROMETHEUS),
+            "/healthz": health.alive,
+            "/readyz": health.ready,
+        }
+        try:
+            self._server = ThreadingHTTPServer((address, port), partial(_Handler, routes))
+        except OSError as error:
+            raise ConfigurationError(
+                f"metrics: cannot listen on {address}:{port} ({error.strerror}); "
+                "set metrics.address and metrics.port, or SECOR_METRICS__PORT for this process"
+            ) from error
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="health", daemon=True
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return int(self._server.server_address[1])
+
+    def start(self) -> None:
+        """Begin to answer, and log where."""
+        self._thread.start()
+        host = str(self._server.server_address[0])
+        structlog.get_logger("secor.health").info("listening", address=host, port=self.port)
+
+    def close(self) -> None:
+        """End; a second call changes nothing."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = SLOWEST_CLIENT
+    protocol_version = "HTTP/1.1"
+
+    def __init__(
+        self, routes: Mapping[str, Callable[[], Answer]], *arguments: object, **named: object
+    ) -> None:
+        self._routes = routes
+        super().__init__(*arguments, **named)  # type: ignore[arg-type]
+
+    def do_GET(self) -> None:
+        route = self._routes.get(urlsplit(self.path).path)
+        if route is None:
+            known = ", ".join(self._routes)
+            answer = Answer(HTTPStatus.NOT_FOUND, f"known here: {known}\n".encode())
+        else:
+            answer = route()
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+    do_HEAD = do_GET  # noqa: N815 - the base class looks for this name
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Stay quiet: a scrape every few seconds is no event."""
+
+
+def _unavailable(reasons: Sequence[str]) -> Answer:
+    text = "".join(f"{reason}\n" for reason in reasons)
+    return Answer(HTTPStatus.SERVICE_UNAVAILABLE, text.encode())

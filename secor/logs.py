@@ -1,0 +1,108 @@
+"""Logs: one line per event, its name and ``key=value`` fields, as JSON or for people.
+
+Loggers come from ``structlog.get_logger("secor.part")``; the libraries' own logging is
+let through from WARNING on, as events called ``library``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from typing import Literal, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+def configure(level: str, form: Literal["json", "console", "auto"], stream: TextIO) -> None:
+    """Send all logs from ``level`` on to ``stream``, a line each.
+
+    Called once, before any other thread logs; a later call replaces the earlier one.
+    """
+    console = form == "console" or (form == "auto" and stream.isatty())
+    structlog.configure(
+        processors=_processors(console, colors=console and stream.isatty()),
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=_factory(stream),
+        cache_logger_on_first_use=False,
+    )
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if isinstance(handler, LibraryHandler)]:
+        root.removeHandler(handler)
+    root.addHandler(LibraryHandler())
+    root.setLevel(max(logging.WARNING, LEVELS[level]))
+
+
+class LibraryHandler(logging.Handler):
+    """Turns what libraries log into events: their name, level and message as fields."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass one record on."""
+        # Kafka's client logs exceptions of every lost connection: the message says enough.
+        failed = record.exc_info[1] if record.exc_info else None
+        fields = {"error": repr(failed)} if failed is not None else {}
+        log = structlog.get_logger(record.name)
+        log.log(record.levelno, "library", message=record.getMessage(), **fields)
+
+
+class Line:
+    """Writes finished lines of one named logger, whole, whatever thread they come from."""
+
+    def __init__(self, stream: TextIO, lock: threading.Lock, name: str) -> None:
+        """``lock`` is shared by all loggers of the stream."""
+        self.name = name
+        self._stream = stream
+        self._lock = lock
+
+    def msg(self, text: str) -> None:
+        """Write one line."""
+        with self._lock:
+            self._stream.write(text + "\n")
+            self._stream.flush()
+
+    log = debug = info = warning = error = critical = exception = fatal = msg
+
+
+def _factory(stream: TextIO) -> Callable[..., Line]:
+    lock = threading.Lock()
+
+    def create(name: str = "secor") -> Line:
+        return Line(stream, lock, name)
+
+    return create
+
+
+def _processors(console: bool, colors: bool) -> list[Processor]:
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        _add_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if console:
+        # Plain tracebacks: the rich ones print local variables, and those may hold secrets.
+        plain = structlog.dev.plain_traceback
+        return [*shared, structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
+    return [
+        *shared,
+        structlog.processors.format_exc_info,
+        structlog.processors.JSONRenderer(serializer=_dumps),
+    ]
+
+
+def _dumps(event: EventDict, **_: object) -> str:
+    return json.dumps(event, default=str, ensure_ascii=False)
+
+
+def _add_name(logger: WrappedLogger, _: str, event: EventDict) -> EventDict:
+    event["logger"] = getattr(logger, "name", "secor")
+    return event

@@ -1,0 +1,53 @@
+"""Tells systemd how the process is: the datagrams of sd_notify(3)."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+
+import structlog
+
+
+class Notifier:
+    """Sends states to the socket ``address``; None, outside of systemd, sends nothing."""
+
+    def __init__(self, address: str | None) -> None:
+        """``address`` is a path, or ``@name`` for an abstract socket."""
+        # In the kernel, abstract names begin with a null byte instead of systemd's "@".
+        self._address = "\0" + address[1:] if address and address[0] == "@" else address
+        self._failed = False
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Notifier:
+        """Take the socket of ``NOTIFY_SOCKET``, if there is one."""
+        return cls(environment.get("NOTIFY_SOCKET") or None)
+
+    def ready(self) -> None:
+        """Tell that the process does its work now."""
+        self._send("READY=1")
+
+    def watchdog(self) -> None:
+        """Tell that the loop is alive."""
+        self._send("WATCHDOG=1")
+
+    def status(self, text: str) -> None:
+        """Show one line for people in ``systemctl status``."""
+        self._send("STATUS=" + " ".join(text.split()))
+
+    def stopping(self) -> None:
+        """Tell that the process is on its way out."""
+        self._send("STOPPING=1")
+
+    def _send(self, state: str) -> None:
+        if self._address is None:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+                sender.connect(self._address)
+                sender.sendall(state.encode())
+        except OSError as error:
+            # Whoever listened is gone; persisting messages matters more.  Say it once.
+            if not self._failed:
+                log = structlog.get_logger("secor.systemd")
+                log.warning("notify_failed", state=state, error=str(error))
+            self._failed = True
