@@ -1,0 +1,180 @@
+"""Whole record batches out of kafka-python 3.0.12, instead of one object a message.
+
+The client builds the class that its fetcher's ``PartitionRecords`` names for every fetched
+partition.  The subclass here keeps the client's treatment of transactions and control
+batches but yields the batches' bytes; decoding them into columns is ``secor.wire``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from kafka.consumer.fetcher import Fetcher
+from kafka.errors import CorruptRecordError, KafkaError
+
+from secor.errors import ConfigurationError, CorruptBatch, SecorError
+from secor.model import Chunk, TopicPartition, next_offset
+from secor.wire import decode_chunks, records_to_chunk
+from secor.wire.rows import Row
+
+Item = bytearray | list[Row]
+"""A batch of format v2 as its bytes, or the messages of an older one."""
+
+_NEEDED = (
+    "_completed_fetches",
+    "_parse_fetched_data",
+    "_send_fetches_async",
+    "_fetch_offsets_by_times_async",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """What one fetch brought of one topic partition, from ``start`` up to ``next_offset``.
+
+    ``error`` is what stopped the reading behind ``items``; ``leader_epoch`` belongs to the
+    last batch.
+    """
+
+    items: Sequence[Item]
+    start: int
+    next_offset: int
+    leader_epoch: int
+    error: SecorError | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return sum(
+            len(item) if isinstance(item, bytearray) else _row_bytes(item) for item in self.items
+        )
+
+
+class BatchRecords(Fetcher.PartitionRecords):
+    """One partition's part of a fetch response, given by whole batches."""
+
+    next_fetch_offset: int
+
+    def read(self) -> Fetch:
+        """Take everything; CRCs are checked here, and aborted transactions left out."""
+        start = int(self.fetch_offset)
+        items: list[Item] = []
+        error = None
+        try:
+            # What came before a bad batch is good, and stays in the list.
+            items.extend(self.record_iterator)
+        except (KafkaError, ValueError, IndexError) as fault:
+            error = self._corrupt(fault)
+        fetch = Fetch(items, start, int(self.next_fetch_offset), int(self.leader_epoch), error)
+        # The client takes turns among partitions that gave something.
+        self.bytes_read = fetch.size
+        self.drain()
+        return fetch
+
+    def _maybe_skip_record(self, _item: Item) -> bool:
+        return False
+
+    def _unpack_records(self, _tp: Any, records: Any, *_deserializers: object) -> Iterator[Item]:
+        while (batch := records.next_batch()) is not None:
+            if not batch.validate_crc():
+                raise CorruptRecordError("its checksum is wrong")
+            if batch.magic < 2:
+                yield from self._old(batch)
+                continue
+            self.leader_epoch = batch.leader_epoch
+            # Before the marker's record is read: that advances the batch.
+            content = batch._buffer
+            kept = not self._left_out(batch) and batch.last_offset >= self.fetch_offset
+            self.next_fetch_offset = max(self.next_fetch_offset, batch.next_offset)
+            if kept:
+                yield content
+
+    def _left_out(self, batch: Any) -> bool:
+        """Tell whether the batch is control or aborted; as the client does it."""
+        if batch.has_producer_id():
+            self._consume_aborted_transactions_up_to(batch.last_offset)
+            if self._contains_abort_marker(batch):
+                self.aborted_producer_ids.discard(batch.producer_id)
+            elif self._is_batch_aborted(batch):
+                return True
+        return bool(batch.is_control_batch)
+
+    def _old(self, batch: Any) -> Iterator[Item]:
+        rows: list[Row] = []
+        for record in batch:
+            if not record.validate_crc():
+                raise CorruptRecordError(f"the checksum of offset {record.offset} is wrong")
+            following = next_offset(record.offset)
+            if following > self.next_fetch_offset:
+                self.next_fetch_offset = following
+                rows.append(
+                    (
+                        record.offset,
+                        record.timestamp,
+                        record.timestamp_type,
+                        record.key,
+                        record.value,
+                        [],
+                    )
+                )
+        if rows:
+            yield rows
+
+    def _corrupt(self, fault: Exception) -> CorruptBatch:
+        tp = self.topic_partition
+        return CorruptBatch(
+            f"{tp.topic}/{tp.partition}: the batch at or after offset {self.next_fetch_offset} "
+            f"is corrupt ({fault}); restore the log from a replica, or skip it with "
+            "'secor offsets set'"
+        )
+
+
+def install(fetcher: Any) -> None:
+    """Make ``fetcher`` give ``BatchRecords``.
+
+    Raises ``ConfigurationError`` when the client is not built as 3.0.12 is.
+    """
+    missing = [name for name in _NEEDED if not hasattr(fetcher, name)]
+    if missing or not hasattr(type(fetcher), "PartitionRecords"):
+        raise ConfigurationError(
+            f"this kafka-python has no {', '.join(missing) or 'PartitionRecords'}: "
+            "install the version that Secor pins, kafka-python 3.0.12"
+        )
+    fetcher.PartitionRecords = BatchRecords
+
+
+def decode(topic_partition: TopicPartition, fetch: Fetch) -> Iterator[Chunk]:
+    """Decode a fetch; a chunk without rows tells of a position that only gaps moved.
+
+    Raises ``CorruptBatch``: chunks given before it are good.
+    """
+    runs = [(old, list(run)) for old, run in groupby(fetch.items, lambda i: isinstance(i, list))]
+    reached = fetch.start
+    for at, (old, items) in enumerate(runs):
+        end = fetch.next_offset if at == len(runs) - 1 else None
+        for chunk in _decode_run(topic_partition, items, old, reached, end):
+            reached = chunk.next_offset
+            yield chunk
+    if not runs:
+        yield from decode_chunks(topic_partition, [], reached, next_offset=fetch.next_offset)
+
+
+def _decode_run(
+    topic_partition: TopicPartition, items: list[Item], old: bool, start: int, end: int | None
+) -> Iterator[Chunk]:
+    if not old:
+        # The checksums were looked at when the batches were taken.
+        yield from decode_chunks(topic_partition, items, start, next_offset=end, check_crc=False)  # type: ignore[arg-type]
+        return
+    rows = [row for item in items for row in item if isinstance(row, tuple)]
+    try:
+        yield records_to_chunk(topic_partition, rows, end or next_offset(rows[-1][0]))
+    except ValueError as error:
+        raise CorruptBatch(f"{topic_partition}: {error}") from error
+
+
+def _row_bytes(rows: list[Row]) -> int:
+    return sum(len(key or b"") + len(value or b"") for _, _, _, key, value, _ in rows)

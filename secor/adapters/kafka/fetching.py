@@ -1,0 +1,179 @@
+"""Fetching the assigned partitions, on the client's IO thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.structs import OffsetAndMetadata
+
+from secor.adapters.kafka.batches import BatchRecords, Fetch, decode
+from secor.adapters.kafka.client import Client, is_fatal, ours, theirs
+from secor.adapters.kafka.events import EventQueue
+from secor.errors import CorruptBatch, RestartPartition, SecorError, TopicRecreated
+from secor.model import TopicPartition
+from secor.ports import Failed, Fetched
+
+_log = logging.getLogger(__name__)
+_UNKNOWN_TOPIC = 3
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Why a partition is read, or not; only ``held_back`` ends without the core's doing."""
+
+    epoch: int
+    paused: bool = False
+    failed: bool = False
+    held_back: bool = False
+
+    @property
+    def wanted(self) -> bool:
+        return not (self.paused or self.failed or self.held_back)
+
+
+class Fetching:
+    """Turns the client's fetch responses into events of the queue."""
+
+    def __init__(self, client: Client, queue: EventQueue) -> None:
+        self.known_ends: dict[TopicPartition, int] = {}
+        self._client = client
+        self._queue = queue
+        self._readings: dict[TopicPartition, _Reading] = {}
+
+    def assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        """Read nothing of these before they are started.
+
+        With eager assignors the client keeps the old position of what comes back to us.
+        """
+        for topic_partition in partitions:
+            self._client.subscription.pause(theirs(topic_partition))
+
+    def revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        """Forget these."""
+        for topic_partition in partitions:
+            self._readings.pop(topic_partition, None)
+            self.known_ends.pop(topic_partition, None)
+
+    def start(self, topic_partition: TopicPartition, offset: int, epoch: int) -> None:
+        """Read from ``offset`` on, unless something newer happened to the partition."""
+        state = self._client.subscription.assignment.get(theirs(topic_partition))
+        if state is not None and self._queue.epoch(topic_partition) == epoch:
+            state.seek(offset)
+            self._readings[topic_partition] = _Reading(epoch)
+            self._apply(topic_partition)
+
+    def pause(self, topic_partition: TopicPartition, paused: bool) -> None:
+        """Stop, or go on where it stopped."""
+        reading = self._readings.get(topic_partition)
+        if reading is not None:
+            reading.paused = paused
+            self._apply(topic_partition)
+
+    def assigned_topics(self) -> set[str]:
+        """Return the topics of all assigned partitions."""
+        return {tp.topic for tp in self._client.subscription.assignment}
+
+    def recreated(self, topics: set[str]) -> None:
+        """Stop reading these topics: they are not what they were."""
+        for topic_partition in [tp for tp in self._readings if tp.topic in topics]:
+            self._fail(
+                topic_partition,
+                TopicRecreated(
+                    f"{topic_partition}: the topic was deleted and made again while it was "
+                    "read; accept the new one with 'secor offsets set'"
+                ),
+            )
+
+    def known_to_be(self, topics: set[str]) -> None:
+        """Go on with what was held back because a broker did not know these topics."""
+        for topic_partition, reading in self._readings.items():
+            if reading.held_back and topic_partition.topic in topics:
+                reading.held_back = False
+                self._apply(topic_partition)
+
+    def take(self) -> None:
+        """Move what was fetched into the queue, as far as there is room."""
+        completed = self._client.fetcher._completed_fetches
+        while completed and not self._queue.full:
+            self._take(completed.popleft())
+
+    async def send(self, notify: Callable[[object], None]) -> None:
+        """Ask every broker that has no request of ours for more; ``notify`` when one answers."""
+        fetcher = self._client.fetcher
+        fetcher.maybe_validate_positions()
+        try:
+            fetcher.validate_offsets_if_needed()
+        except kafka_errors.LogTruncationError as error:
+            for truncated in error.divergent_offsets:
+                self._fail(ours(truncated), _out_of_range(ours(truncated), "was truncated"))
+        for sent in await fetcher._send_fetches_async():
+            sent.add_both(notify)
+
+    def _take(self, completed: Any) -> None:
+        topic_partition = ours(completed.topic_partition)
+        reading = self._readings.get(topic_partition)
+        if reading is None:
+            return
+        answer = completed.partition_data
+        if answer.error_code == _UNKNOWN_TOPIC:
+            # Deleted, perhaps made again: its offsets mean nothing until the id was seen.
+            reading.held_back = True
+            self._apply(topic_partition)
+        elif answer.error_code == 0 and answer.last_stable_offset >= 0:
+            self.known_ends[topic_partition] = answer.last_stable_offset
+        records = self._parsed(topic_partition, completed)
+        if records is not None:
+            self._give(topic_partition, reading.epoch, records.read())
+
+    def _parsed(self, topic_partition: TopicPartition, completed: Any) -> BatchRecords | None:
+        """Return the batches; None when there are none, or the client asks again anyway."""
+        try:
+            records: BatchRecords | None = self._client.fetcher._parse_fetched_data(completed)
+        except kafka_errors.OffsetOutOfRangeError:
+            position = completed.fetched_offset
+            self._fail(topic_partition, _out_of_range(topic_partition, f"has no offset {position}"))
+        except kafka_errors.KafkaError as error:
+            if is_fatal(error):
+                raise
+            if completed.partition_data.error_code == 0:
+                self._fail(topic_partition, CorruptBatch(f"{topic_partition}: {error}"))
+            else:
+                _log.warning("fetching %s: %s; trying again", topic_partition, error)
+        else:
+            return records
+        return None
+
+    def _give(self, topic_partition: TopicPartition, epoch: int, fetch: Fetch) -> None:
+        if fetch.next_offset > fetch.start:
+            state = self._client.subscription.assignment[theirs(topic_partition)]
+            state.position = OffsetAndMetadata(fetch.next_offset, "", fetch.leader_epoch)
+            queue = self._queue
+
+            def chunks() -> Any:
+                # The partition may have been started anew since the loop took the event.
+                current = queue.epoch(topic_partition) == epoch
+                return decode(topic_partition, fetch) if current else iter(())
+
+            queue.deliver(Fetched(topic_partition, fetch.size, chunks), epoch)
+        if fetch.error is not None:
+            self._fail(topic_partition, fetch.error)
+
+    def _fail(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        reading = self._readings.get(topic_partition)
+        if reading is not None and not reading.failed:
+            reading.failed = True
+            self._apply(topic_partition)
+            self._queue.deliver(Failed(topic_partition, error), reading.epoch)
+
+    def _apply(self, topic_partition: TopicPartition) -> None:
+        state = self._client.subscription.assignment.get(theirs(topic_partition))
+        if state is not None:
+            state.paused = not self._readings[topic_partition].wanted
+
+
+def _out_of_range(topic_partition: TopicPartition, what: str) -> RestartPartition:
+    return RestartPartition(f"{topic_partition}: the log {what}; looking at its range again")

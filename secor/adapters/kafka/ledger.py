@@ -1,0 +1,257 @@
+"""The ledger in Kafka alone: the group's committed offset, with the intent in its metadata.
+
+The broker gives a fenced register, not a compare-and-set.  The lease is the membership
+pinned when the partition was assigned; within a pin there is one writer, so reading,
+comparing and writing is a compare-and-set (DESIGN: "Ledger in Kafka alone").
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from secor.adapters.kafka.client import Abandoned, Client
+from secor.adapters.kafka.commits import (
+    Fenced,
+    Raw,
+    check_metadata,
+    commit_one,
+    decoded,
+    fetch_all,
+    fetch_one,
+)
+from secor.adapters.kafka.membership import Pin
+from secor.adapters.kafka.source import KafkaSource
+from secor.errors import LeaseLost, OutcomeUnknown, Refused, Unavailable
+from secor.ledger_codec import encode_metadata
+from secor.model import Entry, Intent, TopicPartition
+
+_STEP = 0.02
+_SETTLE = 1.0
+"""Seconds that a read waits after a lost answer: a request of a closed connection may still
+be in the broker's queue."""
+
+
+class _Group:
+    """Reads and writes of one group's entries through one client."""
+
+    def __init__(self, client: Client, group: str, timeout: float) -> None:
+        self.client = client
+        self.group = group
+        self.timeout = timeout
+        self.answers = True
+
+    def read(self, topic_partition: TopicPartition, pin: Pin | None = None) -> Entry:
+        raw = self._call(self._read, topic_partition, pin, what=f"the entry of {topic_partition}")
+        return decoded(topic_partition, raw)
+
+    def entries(self) -> dict[TopicPartition, Raw]:
+        found: dict[TopicPartition, Raw] = self._call(
+            fetch_all, self.client, self.group, self.timeout, what=f"the group {self.group}"
+        )
+        return found
+
+    def write(self, topic_partition: TopicPartition, before: Entry, raw: Raw, pin: Pin) -> None:
+        """Compare and set.  ``OutcomeUnknown`` also when the thread itself does not answer."""
+        deadline = time.monotonic() + self.timeout
+        what = f"committing {topic_partition}"
+        try:
+            self._call(self._write, topic_partition, before, raw, pin, deadline, what=what)
+        except (OutcomeUnknown, Abandoned) as error:
+            pin.settles_at = time.monotonic() + _SETTLE
+            raise OutcomeUnknown(str(error)) from error
+
+    def _call(self, coroutine: Any, *args: Any, what: str) -> Any:
+        # The coroutines bound themselves, by less than this.
+        limit = 4 * self.timeout + _SETTLE + 5
+        try:
+            value = self.client.call(coroutine, *args, timeout=limit, what=what)
+        except Unavailable:
+            self.answers = False
+            raise
+        self.answers = True
+        return value
+
+    async def _read(self, topic_partition: TopicPartition, pin: Pin | None) -> Raw | None:
+        if pin is not None:
+            await self.client.net.sleep(max(0.0, pin.settles_at - time.monotonic()))
+            if not pin.alive:
+                raise LeaseLost(f"{topic_partition} was revoked")
+        return await fetch_one(self.client, self.group, topic_partition, self.timeout)
+
+    async def _write(
+        self, topic_partition: TopicPartition, before: Entry, raw: Raw, pin: Pin, deadline: float
+    ) -> None:
+        while True:
+            found = await self._read(topic_partition, pin)
+            if found != before.version:
+                raise Refused(
+                    f"{topic_partition}: the entry is {found}, not {before.version} as it was read"
+                )
+            if time.monotonic() >= deadline:
+                raise Unavailable(f"{topic_partition}: Kafka was too slow; nothing was written")
+            generation = pin.generation
+            try:
+                await commit_one(self.client, self.group, topic_partition, raw, pin, self.timeout)
+            except Fenced:
+                # A rebalance that leaves us the partition renews the pin.
+                await self._renewed(topic_partition, pin, generation, deadline)
+            else:
+                return
+
+    async def _renewed(
+        self, topic_partition: TopicPartition, pin: Pin, generation: int, deadline: float
+    ) -> None:
+        if generation < 0:
+            raise LeaseLost(
+                f"{topic_partition}: the group {self.group} has running members; stop them first"
+            )
+        while pin.alive and pin.generation == generation:
+            if self.client.coordinator._generation.member_id != pin.member:
+                raise LeaseLost(f"{topic_partition}: this member was expelled from the group")
+            if time.monotonic() >= deadline:
+                raise Unavailable(f"{topic_partition}: the group is rebalancing; nothing written")
+            await self.client.net.sleep(_STEP)
+        if not pin.alive:
+            raise LeaseLost(f"{topic_partition} was revoked")
+
+
+class KafkaLedger:
+    """An ``OffsetLedger`` in the group of ``source``, whose membership is the lease.
+
+    ``timeout`` is in seconds, for one request.
+    """
+
+    def __init__(self, source: KafkaSource, *, group: str, timeout: float = 10.0) -> None:
+        self._source = source
+        self._group = _Group(source.client, group, timeout)
+
+    def read(self, topic_partition: TopicPartition) -> Entry:
+        """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``."""
+        return self._group.read(topic_partition)
+
+    def lease(self, topic_partition: TopicPartition, timeout: float) -> KafkaLease:
+        """Take the lease of an assigned partition.
+
+        Raises ``LeaseLost`` at once for one that is not assigned, and after ``timeout``
+        seconds while another lease of this process is held.
+        """
+        pin = self._source.membership.pins.get(topic_partition)
+        if pin is None:
+            raise LeaseLost(f"{topic_partition} is not assigned to this member")
+        return KafkaLease(
+            self._group,
+            topic_partition,
+            pin,
+            timeout=timeout,
+            trust=self._source.session_timeout / 2,
+            expelled=lambda: not self._source.membership.current(pin),
+        )
+
+    def healthy(self) -> bool:
+        """Tell whether the last request was answered."""
+        return self._group.answers
+
+    def close(self) -> None:
+        """Nothing: the connection is the source's."""
+
+
+class KafkaLease:
+    """The right to write one entry while the pin lives."""
+
+    def __init__(
+        self,
+        group: _Group,
+        topic_partition: TopicPartition,
+        pin: Pin,
+        *,
+        timeout: float,
+        trust: float,
+        expelled: Any,
+    ) -> None:
+        if not pin.writing.acquire(timeout=max(0.0, timeout)):
+            raise LeaseLost(f"{topic_partition}: another lease of this process is held")
+        self._group = group
+        self._topic_partition = topic_partition
+        self._pin = pin
+        self._trust = trust
+        self._expelled = expelled
+        self._given_back = False
+
+    @property
+    def trust(self) -> float:
+        """Half the session: a member that wrote at ``t`` is not expelled before."""
+        return self._trust
+
+    def held(self) -> bool:
+        """Tell whether the partition is still ours, as far as is known here."""
+        return not self._given_back and self._pin.alive and not self._expelled()
+
+    def read(self) -> Entry:
+        """Read the entry.  Raises ``LeaseLost``, ``Unavailable``, ``LedgerCorrupt``."""
+        self._check()
+        return self._group.read(self._topic_partition, self._pin)
+
+    def record(self, before: Entry, intent: Intent) -> Entry:
+        """Set the intent; a first one also sets ``committed`` to its start."""
+        committed = intent.start if before.committed is None else before.committed
+        return self._write(before, committed, intent, before.topic_id)
+
+    def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+        """Set ``committed`` and take the intent away."""
+        return self._write(before, next_offset, None, topic_id)
+
+    def release(self) -> None:
+        """Give it back; the membership stays."""
+        if not self._given_back:
+            self._given_back = True
+            self._pin.writing.release()
+
+    def _check(self) -> None:
+        if not self.held():
+            raise LeaseLost(f"{self._topic_partition}: the lease ended")
+
+    def _write(
+        self, before: Entry, committed: int, intent: Intent | None, topic_id: str | None
+    ) -> Entry:
+        self._check()
+        raw = Raw(committed, encode_metadata(intent, topic_id))
+        check_metadata(self._topic_partition, raw.metadata)
+        self._group.write(self._topic_partition, before, raw, self._pin)
+        return Entry(committed, intent, topic_id, version=raw)
+
+
+class KafkaOperatorLedger:
+    """The same entries for a person's commands: writes only while the group is empty.
+
+    ``options`` are kafka-python's.  Raises ``Unavailable``, ``AccessDenied``.
+    """
+
+    def __init__(self, options: Mapping[str, Any], *, group: str, timeout: float = 30.0) -> None:
+        self._client = Client(options, timeout=timeout, group_id=group)
+        self._group = _Group(self._client, group, timeout)
+        self._pins: dict[TopicPartition, Pin] = {}
+
+    def read(self, topic_partition: TopicPartition) -> Entry:
+        """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``."""
+        return self._group.read(topic_partition)
+
+    def entries(self) -> dict[TopicPartition, Entry]:
+        """Read all entries of the group.  Raises ``Unavailable``, ``LedgerCorrupt``."""
+        return {key: decoded(key, raw) for key, raw in sorted(self._group.entries().items())}
+
+    def lease(self, topic_partition: TopicPartition, timeout: float) -> KafkaLease:
+        """Take it; a write raises ``LeaseLost`` when the group has running members."""
+        pin = self._pins.setdefault(topic_partition, Pin(-1, ""))
+        return KafkaLease(
+            self._group, topic_partition, pin, timeout=timeout, trust=0.0, expelled=lambda: False
+        )
+
+    def healthy(self) -> bool:
+        """Tell whether the last request was answered."""
+        return self._group.answers
+
+    def close(self) -> None:
+        """End the connection."""
+        self._client.close()

@@ -1,0 +1,173 @@
+"""Being a member of the group: assignments, and the pins that fence the ledger's writes.
+
+All of it runs on the client's IO thread; ``Pin`` may be looked at from others.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+
+from secor.adapters.kafka.client import ours
+from secor.errors import ConfigurationError
+from secor.model import TopicPartition
+
+_ASSIGNORS = {
+    "cooperative-sticky": CooperativeStickyAssignor,
+    "sticky": StickyPartitionAssignor,
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+}
+_RELEASE_STEP = 0.01
+
+
+class Pin:
+    """The right to write one partition's entry: the membership under which it was assigned.
+
+    A pin lives from the assignment to the revocation.  A rebalance through which the
+    partition stays ours renews its generation; a new member id never does.
+    ``writing`` keeps the leases of one process apart.
+    """
+
+    def __init__(self, generation: int, member: str) -> None:
+        self.generation = generation
+        self.member = member
+        self.alive = True
+        self.settles_at = 0.0
+        self.writing = threading.Lock()
+
+
+class Membership(AsyncConsumerRebalanceListener):
+    """Keeps our own assignment, from the callbacks: the client's is stale between them.
+
+    ``assigned``, ``revoked`` and ``synchronised`` (every rebalance) tell the source.
+    """
+
+    def __init__(
+        self,
+        *,
+        strategy: str,
+        release_wait: float,
+        assigned: Callable[[frozenset[TopicPartition]], None],
+        revoked: Callable[[frozenset[TopicPartition]], None],
+    ) -> None:
+        self.pins: dict[TopicPartition, Pin] = {}
+        self.rebalances = 0
+        self._release_wait = release_wait
+        self._releasing: set[TopicPartition] = set()
+        self._assigned = assigned
+        self._revoked = revoked
+        self._member: tuple[int, str] = (-1, "")
+        self._client: Any = None
+        self.assignor = _watched(strategy, self)
+
+    def attach(self, client: Any) -> None:
+        """Take the client, which needs the assignor to be made."""
+        self._client = client
+
+    def released(self, partitions: Iterable[TopicPartition]) -> None:
+        """Nothing of these is in work any more."""
+        self._releasing.difference_update(partitions)
+
+    def stop_waiting(self) -> None:
+        """Wait for no release from now on: the process ends."""
+        self._release_wait = 0.0
+        self._releasing.clear()
+
+    def current(self, pin: Pin) -> bool:
+        """Tell whether the pin's membership is the client's, as far as is known."""
+        return pin.alive and self._client.coordinator._generation.member_id == pin.member
+
+    # ------------------------------------------------ what the assignor sees
+
+    def joining(self) -> None:
+        """A JoinGroup is about to claim what is owned: claim nothing that was lost.
+
+        The client tells of a loss only before its first try to join, not when a try itself
+        is answered "unknown member"; and its sticky assignors go on claiming what they had
+        before they were expelled.
+        """
+        generation = self._client.coordinator._generation
+        lost = generation.is_lost() or generation.member_id != self._member[1]
+        if lost:
+            if self.pins:
+                self._give_up(frozenset(self.pins))
+                self._client.subscription.assign_from_subscribed([])
+            if hasattr(self.assignor, "member_assignment"):
+                self.assignor.member_assignment = None
+
+    def synchronised(self, generation: int) -> None:
+        """The group has settled on ``generation``: what we keep is pinned to it."""
+        self.rebalances += 1
+        self._member = (generation, str(self._client.coordinator._generation.member_id))
+        for pin in self.pins.values():
+            pin.generation, pin.member = self._member
+
+    # ------------------------------------------------------ the client's calls
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        """Pin them; nothing is read before it is started."""
+        partitions = frozenset(map(ours, assigned))
+        for topic_partition in partitions:
+            self.pins[topic_partition] = Pin(*self._member)
+        if partitions:
+            self._assigned(partitions)
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        """Tell it, wait for work in progress if that is set, and take the pins away."""
+        partitions = frozenset(map(ours, revoked)) & self.pins.keys()
+        if not partitions:
+            return
+        if self._release_wait > 0:
+            self._releasing |= partitions
+            self._revoked(partitions)
+            until = time.monotonic() + self._release_wait
+            while self._releasing & partitions and time.monotonic() < until:
+                await self._client.net.sleep(_RELEASE_STEP)
+            self._releasing -= partitions
+            self._unpin(partitions)
+        else:
+            self._give_up(partitions)
+
+    async def on_partitions_lost(self, lost: Any) -> None:
+        """They may be another's already: no waiting."""
+        partitions = frozenset(map(ours, lost)) & self.pins.keys()
+        if partitions:
+            self._give_up(partitions)
+
+    def _give_up(self, partitions: frozenset[TopicPartition]) -> None:
+        self._unpin(partitions)
+        self._revoked(partitions)
+
+    def _unpin(self, partitions: frozenset[TopicPartition]) -> None:
+        for topic_partition in partitions:
+            pin = self.pins.pop(topic_partition, None)
+            if pin is not None:
+                pin.alive = False
+
+
+def _watched(strategy: str, membership: Membership) -> Any:
+    """Return an assignor that tells ``membership`` of every join and every assignment."""
+    if strategy not in _ASSIGNORS:
+        known = ", ".join(sorted(_ASSIGNORS))
+        raise ConfigurationError(f"kafka.assignment is {strategy!r}: use one of {known}")
+    base: Any = _ASSIGNORS[strategy]
+
+    class Watched(base):
+        def metadata(self, topics: Any) -> Any:
+            membership.joining()
+            return super().metadata(topics)
+
+        def on_assignment(self, assignment: Any, generation: int) -> None:
+            super().on_assignment(assignment, generation)
+            membership.synchronised(generation)
+
+    return Watched()

@@ -1,0 +1,215 @@
+"""The consumer: one member of a group, its thread, and the loop's side of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.net.wakeup_notifier import WakeupNotifier
+
+from secor.adapters.kafka.client import Client, is_fatal, translated
+from secor.adapters.kafka.events import EventQueue
+from secor.adapters.kafka.fetching import Fetching
+from secor.adapters.kafka.membership import Membership
+from secor.adapters.kafka.topics import TopicWatch, named_topics, topic_pattern
+from secor.errors import SecorError, Unavailable
+from secor.model import LogRange, TopicPartition
+from secor.ports import Assigned, Event, Revoked
+
+MIB = 1 << 20
+_TICK = 0.1
+_BACKOFF = 1.0
+
+
+class KafkaSource:
+    """A ``MessageSource`` over kafka-python; sizes in bytes, times in seconds.
+
+    ``options`` are kafka-python's own: ``bootstrap_servers``, ``client_id``, the security.
+    Give ``topics`` by name or a ``pattern`` for whole names; ``exclude`` is a pattern too.
+    ``release_wait`` is how long a revocation waits for ``released``; ``timeout`` bounds every
+    question to the brokers, the first contact included.
+    ``rebalances`` counts how often the group has settled with us in it.
+    Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        *,
+        group: str,
+        topics: Sequence[str] = (),
+        pattern: str | None = None,
+        exclude: str | None = None,
+        assignment: str = "cooperative-sticky",
+        session_timeout: float = 45.0,
+        heartbeat_interval: float = 3.0,
+        max_poll_interval: float = 300.0,
+        max_partition_fetch_bytes: int = MIB,
+        fetch_max_bytes: int = 8 * MIB,
+        fetch_max_wait: float = 0.25,
+        queue_bytes: int = 16 * MIB,
+        metadata_max_age: float = 20.0,
+        receive_buffer_bytes: int = MIB,
+        release_wait: float = 0.0,
+        timeout: float = 30.0,
+    ) -> None:
+        wanted = topic_pattern(pattern, exclude) if pattern else None
+        named = [] if pattern else named_topics(topics, exclude)
+        self.session_timeout = session_timeout
+        self._timeout = timeout
+        self._closing = False
+        self.membership = Membership(
+            strategy=assignment,
+            release_wait=release_wait,
+            assigned=self._assigned,
+            revoked=self._revoked,
+        )
+        self.client = Client(
+            options,
+            timeout=timeout,
+            receive_buffer_bytes=receive_buffer_bytes,
+            metadata_max_age=metadata_max_age,
+            group_id=group,
+            partition_assignment_strategy=[self.membership.assignor],
+            session_timeout_ms=int(session_timeout * 1000),
+            heartbeat_interval_ms=int(heartbeat_interval * 1000),
+            max_poll_interval_ms=int(max_poll_interval * 1000),
+            max_partition_fetch_bytes=max_partition_fetch_bytes,
+            fetch_max_bytes=fetch_max_bytes,
+            fetch_max_wait_ms=int(fetch_max_wait * 1000),
+        )
+        self.membership.attach(self.client)
+        self._queue = EventQueue(queue_bytes, self._notify)
+        self._fetching = Fetching(self.client, self._queue)
+        self._watch = TopicWatch(self.client.cluster, named)
+        self._wakeup = WakeupNotifier(self.client.net)
+        self._tick = WakeupNotifier(self.client.net)
+        self.client.consumer.subscribe(topics=named, pattern=wanted, listener=self.membership)
+        self.client.spawn(self._stay_member, self._ended)
+        self.client.spawn(self._keep_fetching, self._ended)
+
+    # ---------------------------------------------------------- the loop's side
+
+    @property
+    def rebalances(self) -> int:
+        """How often the group has settled with this member in it."""
+        return self.membership.rebalances
+
+    def poll(self, timeout: float) -> Sequence[Event]:
+        """Return what has happened, in order; no partition is in more than one event.
+
+        Raises ``AccessDenied`` and ``ConfigurationError`` when waiting cannot help.
+        """
+        return self._queue.poll(timeout)
+
+    def start(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Deliver from ``offset`` on; nothing of an earlier start comes any more."""
+        epoch = self._queue.begin(topic_partition)
+        if epoch is not None:
+            self._post(partial(self._fetching.start, topic_partition, offset, epoch))
+
+    def pause(self, topic_partition: TopicPartition) -> None:
+        """Fetch no more of it for now; what is already queued may still come."""
+        self._post(partial(self._fetching.pause, topic_partition, True))
+
+    def resume(self, topic_partition: TopicPartition) -> None:
+        """Go on where ``pause`` stopped."""
+        self._post(partial(self._fetching.pause, topic_partition, False))
+
+    def released(self, partitions: Iterable[TopicPartition]) -> None:
+        """Tell that nothing of these revoked partitions is in work any more."""
+        self._post(partial(self.membership.released, frozenset(partitions)))
+
+    def known_end(self, topic_partition: TopicPartition) -> int | None:
+        """Return the last stable offset that a fetch has told of."""
+        return self._fetching.known_ends.get(topic_partition)
+
+    def log_range(self, topic_partition: TopicPartition) -> LogRange:
+        """Ask the broker for the log's start and its last stable offset."""
+        return self.client.log_range(topic_partition, self._timeout)
+
+    def topic_id(self, topic: str) -> str | None:
+        """Ask for the topic's id; None when it does not exist, or the broker has no ids."""
+        found = self.client.topic_ids([topic], self._timeout).get(topic)
+        return found.id if found else None
+
+    def close(self) -> None:
+        """Leave the group and end the thread; waits for no release."""
+        if self._closing:
+            return
+        self._closing = True
+        self._post(self.membership.stop_waiting)
+        # A JoinGroup that is answered now must not be followed by another.
+        self.client.coordinator.need_rejoin = _never
+        self._tick.notify()
+        self.client.close()
+
+    def _post(self, task: Any) -> None:
+        self.client.post(task)
+        self._notify()
+
+    def _notify(self, _answer: object = None) -> None:
+        self._wakeup.notify()
+
+    # ------------------------------------------------------ on the IO thread
+
+    def _assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        self._fetching.assigned(partitions)
+        self._queue.rebalanced(Assigned(partitions))
+
+    def _revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        self._fetching.revoked(partitions)
+        self._queue.rebalanced(Revoked(partitions))
+
+    async def _stay_member(self) -> None:
+        """Join whenever that is needed, with all the time it takes.
+
+        The client gives up a join that is answered between two polls, and then disturbs the
+        group with another: here a join always has somebody waiting for it.
+        """
+        coordinator = self.client.coordinator
+        while not self._closing:
+            pause = _TICK
+            try:
+                if coordinator.need_rejoin():
+                    await self._refresh_topics()
+                    await coordinator.ensure_active_group_async(timeout_ms=None)
+                coordinator.poll_heartbeat()
+            except kafka_errors.KafkaError as error:
+                if is_fatal(error):
+                    raise
+                pause = _BACKOFF
+            await self._tick(pause)
+
+    async def _refresh_topics(self) -> None:
+        # A pattern means the topics of now, not those of the last refresh.
+        if self.client.subscription.subscribed_pattern:
+            await self.client.manager.wait_for(self.client.cluster.request_update(), 5000)
+
+    async def _keep_fetching(self) -> None:
+        while not self._closing:
+            looked = self._watch.look(self._fetching.assigned_topics())
+            if looked is not None:
+                anew, same = looked
+                self._fetching.recreated(anew)
+                self._fetching.known_to_be(same)
+            self._fetching.take()
+            if not self._queue.full:
+                await self._fetching.send(self._notify)
+            await self._wakeup(_TICK)
+
+    def _ended(self, error: BaseException) -> None:
+        """Tell the loop: a source that does not read must not look idle."""
+        if self._closing:
+            return
+        if isinstance(error, SecorError | kafka_errors.KafkaError):
+            error = translated(error, "reading from Kafka")
+        elif isinstance(error, GeneratorExit):
+            error = Unavailable("the Kafka client was closed")
+        self._queue.fail(error)
+
+
+def _never() -> bool:
+    return False

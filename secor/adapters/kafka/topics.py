@@ -1,0 +1,90 @@
+"""Which topics are read, and whether one is still the topic that it was."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from secor.adapters.kafka.client import id_text
+from secor.errors import AccessDenied, ConfigurationError
+
+_log = logging.getLogger(__name__)
+
+
+def topic_pattern(pattern: str, exclude: str | None) -> str:
+    """Return one expression for whole names: those of ``pattern`` that ``exclude`` does not name.
+
+    Raises ``ConfigurationError``.
+    """
+    for text in (pattern, exclude or ""):
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise ConfigurationError(f"the topic expression {text!r}: {error}") from error
+    but = rf"(?!(?:{exclude})\Z)" if exclude else ""
+    return rf"{but}(?:{pattern})\Z"
+
+
+def named_topics(topics: Sequence[str], exclude: str | None) -> list[str]:
+    """Return the topics by name, without those that ``exclude`` names."""
+    wanted = re.compile(topic_pattern(".*", exclude))
+    kept = [topic for topic in topics if wanted.match(topic)]
+    if not kept:
+        raise ConfigurationError("no topics: kafka.topics_exclude leaves out all of kafka.topics")
+    return kept
+
+
+class TopicWatch:
+    """Looks at the metadata whenever the client has refreshed it."""
+
+    def __init__(self, cluster: Any, expected: Iterable[str]) -> None:
+        self._cluster = cluster
+        self._missing = dict.fromkeys(expected, False)
+        self._ids: dict[str, str] = {}
+        self._seen_at = 0.0
+
+    def look(self, assigned: set[str]) -> tuple[set[str], set[str]] | None:
+        """Return the topics made anew, and those known to be what they were.
+
+        None when there was no refresh since.  Raises ``AccessDenied`` for topics that may
+        not be read.
+        """
+        refreshed_at = self._cluster._last_successful_refresh_ms
+        if refreshed_at == self._seen_at:
+            return None
+        self._seen_at = refreshed_at
+        if self._cluster.unauthorized_topics:
+            names = ", ".join(sorted(self._cluster.unauthorized_topics))
+            raise AccessDenied(
+                f"topics {names}: not allowed; give this user Read and Describe on them"
+            )
+        self._tell_missing()
+        return self._compare(assigned)
+
+    def _compare(self, assigned: set[str]) -> tuple[set[str], set[str]]:
+        anew: set[str] = set()
+        same: set[str] = set()
+        for topic in assigned:
+            found = id_text(self._cluster.topic_id(topic))
+            if self._cluster.partitions_for_topic(topic) is None:
+                continue
+            known = self._ids.setdefault(topic, found) if found else None
+            (same if known == found else anew).add(topic)
+            if found:
+                self._ids[topic] = found
+        for topic in self._ids.keys() - assigned:
+            del self._ids[topic]
+        return anew, same
+
+    def _tell_missing(self) -> None:
+        for topic, told in self._missing.items():
+            missing = self._cluster.partitions_for_topic(topic) is None
+            if missing and not told:
+                _log.warning(
+                    "topic %s does not exist, or may not be described by this user: "
+                    "waiting for it; create it, or check kafka.topics and the ACLs",
+                    topic,
+                )
+            self._missing[topic] = missing
