@@ -1,0 +1,233 @@
+"""Compression as Hadoop's codecs frame it.
+
+Every ``expand`` is bounded: it never makes more than ``limit`` bytes (and one) of lying input.
+Source: Hadoop's ``GzipCodec``, ``DefaultCodec``, ``BZip2Codec``, ``ZStandardCodec`` (plain
+streams), ``SnappyCodec`` and ``Lz4Codec`` (raw blocks framed by ``BlockCompressorStream``).
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import cramjam
+import lz4.block
+import zstandard
+
+try:
+    from isal import igzip, isal_zlib
+except ImportError:  # a platform without a wheel: slower, and other bytes (see ``identity``)
+    ISAL = False
+else:
+    ISAL = True
+
+_PACKAGE = "org.apache.hadoop.io.compress."
+_UINT = struct.Struct(">I")
+
+CHUNK = 200_000
+"""Bytes compressed at once by snappy and lz4: Hadoop expands them into buffers of 256 KiB."""
+
+_ZSTD_WINDOW = 1 << 27
+
+
+class Expander(Protocol):
+    """A streaming decompressor with a limit, as ``zlib`` and ``bz2`` have it."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the stream has ended."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What follows the end of the stream."""
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        """Give at most ``max_length`` bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """One compression.
+
+    ``identity`` names it with the implementation whose bytes it writes.  ``expand(data, limit)``
+    raises ``ValueError`` for what is not of the codec, cut short, or more than ``limit`` bytes.
+    """
+
+    identity: str
+    java_class: str
+    compress: Callable[[bytes | bytearray], bytes]
+    expand: Callable[[bytes, int], bytes]
+
+
+def _gzip_compress(data: bytes | bytearray) -> bytes:
+    return igzip.compress(data, 1, mtime=0) if ISAL else gzip.compress(data, 1, mtime=0)
+
+
+def _zlib_compress(data: bytes | bytearray) -> bytes:
+    return isal_zlib.compress(data, 1) if ISAL else zlib.compress(data, 1)
+
+
+def _inflater(wbits: int) -> Expander:
+    return isal_zlib.decompressobj(wbits) if ISAL else zlib.decompressobj(wbits)
+
+
+def _expand_streams(start: Callable[[], Expander], data: bytes, limit: int) -> bytes:
+    """Expand one stream or several in a row."""
+    parts = []
+    room = limit
+    while True:
+        stream = start()
+        part = stream.decompress(data, room + 1)
+        room -= len(part)
+        if room < 0:
+            raise ValueError(f"it expands to more than {limit} bytes")
+        if not stream.eof:
+            raise ValueError("its compressed data is cut short")
+        parts.append(part)
+        data = stream.unused_data
+        if not data:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _gzip_expand(data: bytes, limit: int) -> bytes:
+    return _translated(lambda: _expand_streams(lambda: _inflater(31), data, limit))
+
+
+def _zlib_expand(data: bytes, limit: int) -> bytes:
+    return _translated(lambda: _expand_streams(lambda: _inflater(15), data, limit))
+
+
+def _bzip2_expand(data: bytes, limit: int) -> bytes:
+    return _translated(lambda: _expand_streams(bz2.BZ2Decompressor, data, limit))
+
+
+def _zstd_compress(data: bytes | bytearray) -> bytes:
+    return zstandard.ZstdCompressor(level=3).compress(data)
+
+
+def _zstd_expand(data: bytes, limit: int) -> bytes:
+    def read() -> bytes:
+        expander = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+        with expander.stream_reader(data, read_across_frames=True) as stream:
+            parts = []
+            room = limit + 1
+            while part := stream.read(min(room, 1 << 20)):
+                parts.append(part)
+                room -= len(part)
+                if room <= 0:
+                    raise ValueError(f"it expands to more than {limit} bytes")
+        return b"".join(parts)
+
+    return _translated(read)
+
+
+def _in_chunks(compress: Callable[[memoryview], bytes], data: bytes | bytearray) -> bytes:
+    """Frame as ``BlockCompressorStream``: the size of all, then chunks with their sizes."""
+    view = memoryview(data)
+    parts = [_UINT.pack(len(view))]
+    for at in range(0, len(view), CHUNK):
+        chunk = compress(view[at : at + CHUNK])
+        parts += [_UINT.pack(len(chunk)), chunk]
+    return b"".join(parts)
+
+
+def _out_of_chunks(expand: Callable[[bytes, int], bytes], data: bytes, limit: int) -> bytes:
+    """Undo ``_in_chunks``; ``expand`` gets a chunk and the most bytes that it may give."""
+    parts = []
+    at = 0
+    room = limit
+    while at < len(data):
+        size, at = _size_at(data, at)
+        room -= size
+        if room < 0:
+            raise ValueError(f"it expands to more than {limit} bytes")
+        while size > 0:
+            length, at = _size_at(data, at)
+            if length > len(data) - at:
+                raise ValueError("its compressed data is cut short")
+            part = expand(data[at : at + length], size)
+            if len(part) > size:
+                raise ValueError("a chunk is larger than its frame says")
+            parts.append(part)
+            size -= len(part)
+            at += length
+    return b"".join(parts)
+
+
+def _size_at(data: bytes, at: int) -> tuple[int, int]:
+    if at + 4 > len(data):
+        raise ValueError("its compressed data is cut short")
+    return _UINT.unpack_from(data, at)[0], at + 4
+
+
+def _snappy_chunk(chunk: bytes, limit: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(chunk) > limit:
+        raise ValueError("a chunk is larger than its frame says")
+    return bytes(cramjam.snappy.decompress_raw(chunk))
+
+
+def _snappy_compress(data: bytes | bytearray) -> bytes:
+    return _in_chunks(lambda chunk: bytes(cramjam.snappy.compress_raw(chunk)), data)
+
+
+def _snappy_expand(data: bytes, limit: int) -> bytes:
+    return _translated(lambda: _out_of_chunks(_snappy_chunk, data, limit))
+
+
+def _lz4_compress(data: bytes | bytearray) -> bytes:
+    return _in_chunks(lambda chunk: lz4.block.compress(chunk, store_size=False), data)
+
+
+def _lz4_chunk(chunk: bytes, limit: int) -> bytes:
+    most = min(limit, 255 * len(chunk) + 64)  # LZ4 cannot do better than 255 to 1
+    return lz4.block.decompress(chunk, uncompressed_size=most)
+
+
+def _lz4_expand(data: bytes, limit: int) -> bytes:
+    return _translated(lambda: _out_of_chunks(_lz4_chunk, data, limit))
+
+
+def _translated(expand: Callable[[], bytes]) -> bytes:
+    """Give every library's complaint about bad input one name."""
+    errors: tuple[type[Exception], ...] = (
+        zlib.error,
+        OSError,
+        EOFError,
+        cramjam.DecompressionError,
+        lz4.block.LZ4BlockError,
+        zstandard.ZstdError,
+    )
+    if ISAL:
+        errors += (isal_zlib.error,)
+    try:
+        return expand()
+    except errors as error:
+        raise ValueError(f"it cannot be expanded ({error})") from error
+
+
+_ENGINE = "isal-1" if ISAL else "zlib-1"
+
+CODECS: dict[str, Codec] = {
+    "gzip": Codec(f"gzip:{_ENGINE}", _PACKAGE + "GzipCodec", _gzip_compress, _gzip_expand),
+    "default": Codec(f"default:{_ENGINE}", _PACKAGE + "DefaultCodec", _zlib_compress, _zlib_expand),
+    "snappy": Codec("snappy", _PACKAGE + "SnappyCodec", _snappy_compress, _snappy_expand),
+    "lz4": Codec("lz4", _PACKAGE + "Lz4Codec", _lz4_compress, _lz4_expand),
+    "bzip2": Codec("bzip2:9", _PACKAGE + "BZip2Codec", bz2.compress, _bzip2_expand),
+    "zstd": Codec("zstd:3", _PACKAGE + "ZStandardCodec", _zstd_compress, _zstd_expand),
+}
+"""By the name in the configuration."""
+
+_BY_CLASS = {codec.java_class: codec for codec in CODECS.values()}
+_BY_CLASS[_PACKAGE + "DeflateCodec"] = CODECS["default"]
+
+
+def codec_of_class(java_class: str) -> Codec:
+    """Return the codec of a Java class name.  Raises ``ValueError`` for an unknown one."""
+    if java_class not in _BY_CLASS:
+        raise ValueError(f"compressed by {java_class}, which is not supported")
+    return _BY_CLASS[java_class]

@@ -1,0 +1,160 @@
+"""Rows of small big-endian fields, some of varying width, built column by column.
+
+A field is a column of integers of which each row keeps the last ``kept`` bytes (none: the
+row does not have the field).  Where all rows keep as many, the field has a fixed width;
+where all fields have, the rows are one table and nothing is moved twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Longs = npt.NDArray[np.int64]
+Ints = int | Longs
+"""One number for all rows, or one for each."""
+Mask = bool | npt.NDArray[np.bool_]
+
+_WIDTHS = (1, 2, 4, 8)
+
+# MessagePack's integers, by the least value of each class: first byte and bytes that follow.
+_LEAST = np.array([-(1 << 31), -(1 << 15), -(1 << 7), -32, 128, 1 << 8, 1 << 16, 1 << 32])
+_FIRST = np.array([0xD3, 0xD2, 0xD1, 0xD0, 0, 0xCC, 0xCD, 0xCE, 0xCF])
+_BYTES = np.array([8, 4, 2, 1, 0, 1, 2, 4, 8])
+_FIXED = 4
+
+_VINT_LEAST = np.array([128, 1 << 8, 1 << 16, 1 << 24])
+_BINARY_LEAST = np.array([1 << 8, 1 << 16])
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """``values`` in ``width`` bytes (1, 2, 4, 8), of which a row keeps the last ``kept``."""
+
+    values: Ints
+    width: int
+    kept: Ints
+
+
+def fixed(values: Ints, width: int) -> Field:
+    """Return a field that every row has, whole."""
+    return Field(values, width, width)
+
+
+def total(fields: Sequence[Field]) -> Ints:
+    """Return the bytes that each row's fields take."""
+    result: Ints = 0
+    for field in fields:
+        result = result + field.kept
+    return result
+
+
+def msgpack_integers(values: Longs, present: Mask = True) -> list[Field]:
+    """Return MessagePack integers in their shortest form, for the rows that are present."""
+    classes = _classes(_LEAST, values)
+    first = np.where(classes == _FIXED, values & 0xFF, _FIRST[classes])
+    return [Field(first, 1, _where(present, 1)), Field(values, 8, _where(present, _BYTES[classes]))]
+
+
+def msgpack_binaries(sizes: Longs, present: Mask = True) -> list[Field]:
+    """Return the heads of MessagePack binaries of these sizes, for the rows that are present."""
+    classes = _classes(_BINARY_LEAST, sizes)
+    return [
+        Field(0xC4 + classes, 1, _where(present, 1)),
+        Field(sizes, 4, _where(present, 1 << classes)),
+    ]
+
+
+def vints(values: Longs) -> list[Field]:
+    """Return non-negative 31-bit integers as ``WritableUtils.writeVInt`` does."""
+    classes = _classes(_VINT_LEAST, values)
+    return [Field(np.where(classes == 0, values, 0x90 - classes), 1, 1), Field(values, 4, classes)]
+
+
+def flags(byte: int, present: Mask) -> Field:
+    """Return one constant byte in the rows that are present."""
+    return Field(byte, 1, _where(present, 1))
+
+
+def assemble(fields: Sequence[Field], rows: int) -> pa.Array:
+    """Return one binary per row: its fields, one after the other."""
+    narrow = [slim for slim in map(_narrow, fields) if not _is_nothing(slim)]
+    width = sum(field.width for field in narrow)
+    table = np.empty((rows, width), np.uint8)
+    keep: npt.NDArray[np.bool_] | None = None
+    at = 0
+    for field in narrow:
+        # A strided view of big-endian integers: one pass, whatever the row's width.
+        np.ndarray((rows,), f">u{field.width}", table, at, (width,))[:] = field.values
+        if not isinstance(field.kept, int):
+            keep = np.ones((rows, width), np.bool_) if keep is None else keep
+            for byte in range(field.width):
+                keep[:, at + byte] = field.kept >= field.width - byte
+        at += field.width
+    offsets = np.zeros(rows + 1, np.int32)
+    np.cumsum(np.broadcast_to(np.asarray(total(narrow)), (rows,)), out=offsets[1:])
+    return binaries(offsets, table if keep is None else table[keep])
+
+
+def binaries(offsets: npt.NDArray[np.int32], data: object, valid: Mask = True) -> pa.Array:
+    """Return a binary array over ``data``, without a copy."""
+    rows = len(offsets) - 1
+    bitmap = None
+    if valid is not True:
+        bits = np.broadcast_to(np.asarray(valid), (rows,))
+        bitmap = pa.py_buffer(np.packbits(bits, bitorder="little"))
+    buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.BinaryArray.from_buffers(pa.binary(), rows, buffers)
+
+
+def join(pieces: Sequence[pa.Array]) -> pa.Array:
+    """Return the pieces of each row in one binary, contiguous over all rows; null is empty."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return pc.binary_join_element_wise(
+        *pieces, pa.scalar(b"", pa.binary()), null_handling="replace", null_replacement=b""
+    )
+
+
+def content(array: pa.Array) -> tuple[Longs, memoryview]:
+    """Return the offsets of an array of ``join`` (rows + 1 of them) and its bytes."""
+    buffers = array.buffers()
+    offsets = np.frombuffer(buffers[1], np.int32)[array.offset : array.offset + len(array) + 1]
+    data = memoryview(buffers[2]) if buffers[2] is not None else memoryview(b"")
+    return offsets.astype(np.int64), data.cast("B")
+
+
+def _classes(least: Longs, values: Longs) -> Longs:
+    """Return how many of ``least`` each value reaches; cheap when all reach as many."""
+    low, high = np.searchsorted(least, [values.min(), values.max()], "right")
+    if low == high:
+        return np.full(1, low, np.int64)  # stands for all rows: it broadcasts
+    return np.searchsorted(least, values, "right").astype(np.int64, copy=False)
+
+
+def _where(present: Mask, kept: Ints) -> Ints:
+    if present is True:
+        return kept
+    return np.where(present, kept, 0)
+
+
+def _narrow(field: Field) -> Field:
+    """Make ``kept`` one number, and the field no wider than that, where possible."""
+    low, high = int(np.min(field.kept)), int(np.max(field.kept))
+    if high == 0:
+        return Field(field.values, 1, 0)
+    width = next(width for width in _WIDTHS if width >= high)
+    return Field(field.values, width, high if low == high == width else _each(field.kept))
+
+
+def _each(kept: Ints) -> Longs:
+    return np.asarray(kept, np.int64)
+
+
+def _is_nothing(field: Field) -> bool:
+    return isinstance(field.kept, int) and field.kept == 0

@@ -1,0 +1,144 @@
+"""The head of a SequenceFile, and Hadoop's variable-length integers.
+
+Source: ``org.apache.hadoop.io.SequenceFile`` (version 6) and ``WritableUtils``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+
+MAGIC = b"SEQ"
+VERSION = 6
+BYTES_WRITABLE = "org.apache.hadoop.io.BytesWritable"
+LONG_WRITABLE = "org.apache.hadoop.io.LongWritable"
+
+SYNC_SIZE = 16
+ESCAPE = b"\xff\xff\xff\xff"
+"""In the place of a record's length: the sync marker follows."""
+
+LARGEST = 1 << 30
+"""Bytes of the largest record, and of the largest buffer of a block, that is read or written."""
+
+_LONGEST_NAME = 4096
+_MOST_METADATA = 1024
+_INT = struct.Struct(">i")
+
+
+class NotEnough(Exception):
+    """The bytes end before the value does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a file says of itself; ``codec`` is a Java class name, None when not compressed."""
+
+    key_class: str
+    value_class: str
+    codec: str | None
+    block: bool
+    sync: bytes
+
+    def encode(self) -> bytes:
+        """Return the bytes, without metadata pairs."""
+        parts = [MAGIC, bytes([VERSION]), _text(self.key_class), _text(self.value_class)]
+        parts.append(bytes([self.codec is not None, self.block]))
+        if self.codec is not None:
+            parts.append(_text(self.codec))
+        return b"".join([*parts, _INT.pack(0), self.sync])
+
+
+def sync_of(seed: bytes) -> bytes:
+    """Return the sync marker of the object that ``seed`` names."""
+    return hashlib.sha256(b"sequencefile sync\0" + seed).digest()[:SYNC_SIZE]
+
+
+def encode_vint(value: int) -> bytes:
+    """Encode a non-negative integer as ``WritableUtils.writeVInt`` does."""
+    if value <= 127:
+        return bytes([value])
+    size = (value.bit_length() + 7) // 8
+    return bytes([0x90 - size]) + value.to_bytes(size, "big")
+
+
+def decode_vint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a non-negative vint at ``at`` and the place after it.
+
+    Raises ``NotEnough``, and ``ValueError`` for a negative or too long one.
+    """
+    if at >= len(data):
+        raise NotEnough
+    first = data[at]
+    if first <= 127:
+        return first, at + 1
+    size = 0x90 - first
+    if not 1 <= size <= 4:
+        raise ValueError(f"0x{first:02x} begins no length")
+    if at + 1 + size > len(data):
+        raise NotEnough
+    return int.from_bytes(data[at + 1 : at + 1 + size], "big"), at + 1 + size
+
+
+def decode_header(data: bytes) -> tuple[Header, int]:
+    """Return the header at the start of ``data`` and its size in bytes.
+
+    Raises ``NotEnough``, and ``ValueError`` for what is no SequenceFile of version 6.
+    """
+    _check_magic(data)
+    key_class, at = _read_text(data, 4)
+    value_class, at = _read_text(data, at)
+    compressed, at = _read_boolean(data, at)
+    block, at = _read_boolean(data, at)
+    codec = None
+    if compressed:
+        codec, at = _read_text(data, at)
+    elif block:
+        raise ValueError("blocks without compression do not exist")
+    pairs, at = _read_int(data, at)
+    if not 0 <= pairs <= _MOST_METADATA:
+        raise ValueError(f"{pairs} pairs of metadata")
+    for _ in range(2 * pairs):
+        _, at = _read_text(data, at)
+    sync, at = _take(data, at, SYNC_SIZE)
+    return Header(key_class, value_class, codec, block, sync), at
+
+
+def _check_magic(data: bytes) -> None:
+    if data[:3] != MAGIC[: len(data)]:
+        raise ValueError(f"it begins with {data[:3]!r}, not {MAGIC!r}")
+    if len(data) < 4:
+        raise NotEnough
+    if data[3] != VERSION:
+        raise ValueError(f"SequenceFile version {data[3]}; only {VERSION} is supported")
+
+
+def _text(value: str) -> bytes:
+    raw = value.encode()
+    return encode_vint(len(raw)) + raw
+
+
+def _take(data: bytes, at: int, size: int) -> tuple[bytes, int]:
+    if at + size > len(data):
+        raise NotEnough
+    return data[at : at + size], at + size
+
+
+def _read_text(data: bytes, at: int) -> tuple[str, int]:
+    size, at = decode_vint(data, at)
+    if size > _LONGEST_NAME:
+        raise ValueError(f"a name of {size} bytes")
+    raw, at = _take(data, at, size)
+    return raw.decode(), at
+
+
+def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
+    raw, at = _take(data, at, 1)
+    if raw not in (b"\0", b"\1"):
+        raise ValueError(f"{raw!r} is no boolean")
+    return raw == b"\1", at
+
+
+def _read_int(data: bytes, at: int) -> tuple[int, int]:
+    raw, at = _take(data, at, 4)
+    return _INT.unpack(raw)[0], at
