@@ -11,7 +11,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from secor.errors import CorruptFile
-from secor.formats import format_of_key
+from secor.formats import EXTENSIONS, format_of_key
 from secor.model import OffsetRange, TopicPartition
 from secor.naming import ObjectInfo, ObjectName, parse_key, topic_root
 from secor.ports import LogFormat, ObjectStore
@@ -58,13 +58,14 @@ class ArchivedObject:
 class Archive:
     """The objects below one prefix.
 
-    ``formats`` decides how an object is read: from its key and its open file.
+    ``formats`` decides how an object is read: from its key and, where the key does not
+    tell, its open file.
     """
 
     store: ObjectStore
     prefix: str
     hashed: bool = False
-    formats: Callable[[str, BinaryIO], LogFormat] = format_of_key
+    formats: Callable[[str, BinaryIO | None], LogFormat] = format_of_key
 
     def root(self, topic: str) -> str:
         """Return the topic's directory."""
@@ -79,7 +80,9 @@ class Archive:
         for stored in self.store.list(listed):
             components = stored.key.split("/")
             topic = components[at] if at < len(components) - 1 else ""
-            if topic and topic not in found and parse_key(self.root(topic), stored.key):
+            if topic in found or topic in ("", QUARANTINE):
+                continue
+            if parse_key(self.root(topic), stored.key):
                 found.add(topic)
         return sorted(found)
 
@@ -92,7 +95,7 @@ class Archive:
         *,
         with_info: bool = False,
     ) -> Iterator[ArchivedObject]:
-        """Give the topic's objects, by key; with ``with_info`` each one's metadata (a request each).
+        """Give the topic's objects, by key; ``with_info`` asks for each one's metadata, too.
 
         ``offsets`` leaves out the objects that hold none of them; where an object ends is
         only known with its info, so without it those that begin lower are given, too.
@@ -120,6 +123,13 @@ class Archive:
         """Give the object's records.  Raises ``CorruptFile`` naming the key, ``NotFound``."""
         with self.store.open(found.key) as file:
             yield from self.formats(found.key, file).read(file, found.key)
+
+    def format_of(self, found: ArchivedObject) -> LogFormat:
+        """Return the object's format; opens it when the name does not tell."""
+        if found.name.extension in EXTENSIONS:
+            return self.formats(found.key, None)
+        with self.store.open(found.key) as file:
+            return self.formats(found.key, file)
 
     def describe(self, found: ArchivedObject) -> ArchivedObject:
         """Return it with what its metadata tells.  Raises ``NotFound``."""

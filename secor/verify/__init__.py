@@ -1,0 +1,1 @@
+"""Compares the archive with the topics, offset by offset."""

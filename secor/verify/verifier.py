@@ -1,0 +1,107 @@
+"""Verifies topics: what is asked of the ledger, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from secor.archive import Archive, ArchivedObject
+from secor.model import Entry, TopicPartition
+from secor.ports import OffsetLedger
+from secor.verify.alone import check_alone
+from secor.verify.log import Log
+from secor.verify.partition import Bounds, PartitionCheck
+from secor.verify.report import PartitionReport
+
+Progress = Callable[[TopicPartition], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """Compares the archive with the log, for what the ledger calls committed.
+
+    ``generations`` limits the objects looked at; without it all are, and of an offset in
+    several generations the newest counts.  ``start`` is the first offset to compare; None
+    is the log's start, or with ``from_first_object`` where the archive begins, for groups
+    that did not begin at the log's start.
+    """
+
+    archive: Archive
+    log: Log
+    ledger: OffsetLedger
+    generations: Sequence[int] | None = None
+    start: int | None = None
+    from_first_object: bool = False
+
+    def verify(self, topic: str, partitions: Iterable[int]) -> Iterator[PartitionReport]:
+        """Give a report for each partition, and for others that have objects.
+
+        The ledger is read before the listing and again after it: what was committed
+        before must be listed, what was not even begun afterwards must not be.
+        """
+        wanted = set(partitions)
+        before = {number: self.ledger.read(TopicPartition(topic, number)) for number in wanted}
+        objects = self._objects(topic)
+        for number in sorted(wanted | objects.keys()):
+            topic_partition = TopicPartition(topic, number)
+            after = self.ledger.read(topic_partition)
+            entry = before.get(number, after)
+            yield self._verify(topic_partition, entry, after, objects.get(number, []))
+
+    def _objects(self, topic: str) -> dict[int, list[ArchivedObject]]:
+        found: dict[int, list[ArchivedObject]] = {}
+        listed = self.archive.objects(topic, generations=self.generations, with_info=True)
+        for one in [*listed, *self.archive.quarantined(topic)]:
+            found.setdefault(one.name.partition, []).append(one)
+        return found
+
+    def _verify(
+        self,
+        topic_partition: TopicPartition,
+        before: Entry,
+        after: Entry,
+        objects: Sequence[ArchivedObject],
+    ) -> PartitionReport:
+        current = [one for one in objects if not _of_earlier_topic(one, after)]
+        start = self._start(current)
+        committed = start if before.committed is None else before.committed
+        allowed = max(committed, after.committed or 0, after.intent.end if after.intent else 0)
+        check = PartitionCheck(
+            topic_partition,
+            current,
+            archive=self.archive,
+            log=self.log,
+            bounds=Bounds(start, committed, allowed),
+        )
+        if before.committed is None and current:
+            check.report.notes.append(
+                "the ledger has no entry: nothing counts as committed; see secor offsets recover"
+            )
+        if len(current) < len(objects):
+            check.report.notes.append(
+                f"{len(objects) - len(current)} objects are of an earlier topic of this name"
+            )
+        return check.run()
+
+    def _start(self, objects: Sequence[ArchivedObject]) -> int:
+        if self.start is not None:
+            return self.start
+        if self.from_first_object:
+            return min((one.batch_start for one in objects), default=0)
+        return 0
+
+
+def _of_earlier_topic(found: ArchivedObject, entry: Entry) -> bool:
+    known = found.info.topic_id if found.info else None
+    return known is not None and entry.topic_id is not None and known != entry.topic_id
+
+
+def verify_archive_only(
+    archive: Archive, topic: str, generations: Sequence[int] | None = None
+) -> Iterator[PartitionReport]:
+    """Give a report for each partition from names, metadata and contents alone."""
+    found: dict[int, list[ArchivedObject]] = {}
+    for one in archive.objects(topic, generations=generations, with_info=True):
+        found.setdefault(one.name.partition, []).append(one)
+    for number, objects in sorted(found.items()):
+        yield check_alone(TopicPartition(topic, number), objects, archive)
