@@ -1,0 +1,1 @@
+"""The demonstration: real flights through real servers, with a crash in the middle."""

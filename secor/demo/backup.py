@@ -1,0 +1,128 @@
+"""The backup group of the demonstration: its configuration, its process, its progress."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from secor.demo.flights import TOPIC
+from secor.errors import Unavailable
+from secor.sandbox import Sandbox
+
+_STOP_WITHIN = 120.0
+_CONFIGURATION = """\
+# Written by the demonstration; config/backup.toml explains every setting.
+
+[group]
+name = "demo_backup"
+
+[kafka]
+bootstrap_servers = ["{kafka}"]
+topics = ["{topic}"]
+session_timeout = "6s"
+heartbeat_interval = "2s"
+
+[ledger.zookeeper]
+hosts = ["{zookeeper}"]
+session_timeout = "5s"
+
+[store.s3]
+bucket = "{bucket}"
+endpoint_url = "{endpoint_url}"
+region = "{region}"
+path_style = true
+access_key = "{access_key}"
+secret_key = "{secret_key}"
+
+[policy]
+# Small and quick, to see something happen.
+max_messages = 12000
+max_age = "3s"
+
+[local]
+directory = "{local}"
+
+[metrics]
+port = 0
+
+[logs]
+format = "json"
+"""
+
+
+def write_configuration(folder: Path, sandbox: Sandbox) -> Path:
+    """Write ``backup.toml`` for the servers of ``sandbox``; return its path."""
+    access = sandbox.s3
+    path = folder / "backup.toml"
+    path.write_text(
+        _CONFIGURATION.format(
+            kafka=sandbox.kafka,
+            topic=TOPIC,
+            zookeeper=sandbox.zookeeper,
+            bucket=access.bucket,
+            endpoint_url=access.endpoint_url,
+            region=access.region,
+            access_key=access.access_key,
+            secret_key=access.secret_key,
+            local=(folder / "local").resolve(),
+        )
+    )
+    return path
+
+
+def secor(*arguments: str) -> list[str]:
+    """Return the command line ``secor ...`` of this very installation."""
+    return [sys.executable, "-c", "from secor.cli.main import main; main()", *arguments]
+
+
+def surroundings() -> Mapping[str, str]:
+    """Return the environment without ``SECOR_...``, which would change the configuration."""
+    return {name: text for name, text in os.environ.items() if not name.startswith("SECOR_")}
+
+
+class BackupProcess:
+    """``secor run``, with its log in a file."""
+
+    def __init__(self, configuration: Path) -> None:
+        self.log = configuration.with_name("backup.log")
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                secor("run", str(configuration)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=surroundings(),
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def check(self) -> None:
+        """Raise ``Unavailable`` with the end of its log when it has ended by itself."""
+        if self._process.poll() is not None:
+            last = "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
+            raise Unavailable(
+                f"secor run ended with code {self._process.returncode}; "
+                f"the end of {self.log}:\n{last}"
+            )
+
+    def kill(self) -> None:
+        """SIGKILL: no chance to clean up anything."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; return its exit code."""
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(_STOP_WITHIN)
+
+    def end(self) -> None:
+        """Leave nothing running, whatever has happened."""
+        if self._process.poll() is None:
+            self.kill()

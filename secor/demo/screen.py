@@ -1,0 +1,90 @@
+"""What the person at the terminal sees: steps, two bars, commands with their output."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from secor.demo.backup import secor, surroundings
+from secor.errors import SecorError
+
+_SECONDS_BETWEEN_LINES = 2.0
+
+
+class Screen:
+    """Writes for people; without a terminal, lines instead of moving bars."""
+
+    def __init__(self, steps: int) -> None:
+        self.console = Console(highlight=False)
+        self._steps = steps
+        self._step = 0
+
+    def step(self, title: str) -> None:
+        """Begin the next step."""
+        self._step += 1
+        self.console.print(f"\n[bold]{self._step}/{self._steps} {title}[/bold]")
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """Write a line."""
+        self.console.print(f"    {text}", style=style, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def bars(self, total: int) -> Iterator[Bars]:
+        """Show how many messages are produced and stored."""
+        columns = (
+            TextColumn("    {task.description:<9}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        # Without a terminal nothing moves, and the lines of ``Bars`` tell instead.
+        disable = not self.console.is_terminal
+        with Progress(*columns, console=self.console, disable=disable) as progress:
+            yield Bars(self, progress, total)
+
+    def command(self, *arguments: str, lines: int | None = None) -> None:
+        """Run ``secor ARGUMENTS`` as a person would; show its (first) lines.
+
+        Raises ``SecorError`` when its exit code is not 0.
+        """
+        shown = shlex.join(["secor", *arguments])
+        self.say(f"$ {shown}", style="cyan")
+        answer = subprocess.run(
+            secor(*arguments), capture_output=True, text=True, check=False, env=surroundings()
+        )
+        output = answer.stdout.splitlines()
+        for line in output[:lines]:
+            self.say(line if len(line) <= 160 else line[:157] + "...")
+        if lines is not None and len(output) > lines:
+            self.say(f"... and {len(output) - lines} lines more")
+        if answer.returncode != 0:
+            raise SecorError(f"{shown} ended with code {answer.returncode}:\n{answer.stderr}")
+
+
+class Bars:
+    """The bars of messages produced and stored."""
+
+    def __init__(self, screen: Screen, progress: Progress, total: int) -> None:
+        self._screen = screen
+        self._progress = progress
+        self._produced = progress.add_task("produced", total=total)
+        self._stored = progress.add_task("stored", total=total)
+        self._told = time.monotonic()
+
+    def show(self, *, produced: int, stored: int) -> None:
+        """Move the bars."""
+        self._progress.update(self._produced, completed=produced)
+        self._progress.update(self._stored, completed=stored)
+        if self._progress.disable and time.monotonic() - self._told > _SECONDS_BETWEEN_LINES:
+            self._told = time.monotonic()
+            self._screen.say(f"{produced:,} produced, {stored:,} stored")
+
+    def say(self, text: str) -> None:
+        """Write a line above the bars."""
+        self._screen.say(text, style="yellow")

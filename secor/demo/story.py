@@ -1,0 +1,167 @@
+"""What the demonstration does, in order."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from secor.config.load import load
+from secor.demo import flights
+from secor.demo.backup import BackupProcess, surroundings, write_configuration
+from secor.demo.screen import Bars, Screen
+from secor.errors import ConfigurationError, SecorError, Unavailable
+from secor.model import TopicPartition
+from secor.ports import OffsetLedger
+from secor.sandbox import Sandbox
+from secor.wiring import open_ledger_for_operator
+
+_STEPS = 5
+_AT_ONCE = 2000
+_LOOK_EVERY = 0.25
+_ALL_STORED_WITHIN = 180.0
+
+
+class Demonstration:
+    """Flights through Kafka into the S3 server, by a process that is killed on the way."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        self.screen = Screen(_STEPS)
+
+    def run(self, *, down: bool) -> None:
+        """Tell the whole story.  The servers stay up at its end, unless ``down`` is given."""
+        sandbox = self._servers()
+        told = False
+        try:
+            configuration = write_configuration(self.folder, sandbox)
+            self._crash_and_recover(sandbox, configuration)
+            self._look(configuration)
+            told = True
+        finally:
+            if down or not told:
+                sandbox.down()
+        self._what_next(configuration, down=down)
+
+    def _servers(self) -> Sandbox:
+        self.screen.step("Starting a Kafka broker, ZooKeeper and an S3 server on this machine")
+        place = self.folder / "sandbox"
+        if place.exists():
+            Sandbox.of(place).down()
+            shutil.rmtree(self.folder)
+        elif self.folder.exists() and any(self.folder.iterdir()):
+            raise ConfigurationError(f"{self.folder} holds other things: name another folder")
+        return Sandbox.up(place, progress=self.screen.say)
+
+    def _crash_and_recover(self, sandbox: Sandbox, configuration: Path) -> None:
+        self.screen.step("Reading the flights that left New York in 2013")
+        messages = flights.flights()
+        self.screen.say(f"{len(messages):,} messages with keys, headers and times of their own")
+        flights.make_topic(sandbox.kafka)
+
+        self.screen.step("Storing them while they arrive, and killing the process on the way")
+        ledger = open_ledger_for_operator(load(configuration, surroundings()))
+        try:
+            with self.screen.bars(len(messages)) as bars:
+                Persisting(configuration, ledger, bars, len(messages)).watch(
+                    flights.produce(sandbox.kafka, messages, _AT_ONCE).__next__
+                )
+        finally:
+            ledger.close()
+        self.screen.say("all of it is committed, and the process has ended cleanly on SIGTERM")
+
+    def _look(self, configuration: Path) -> None:
+        self.screen.step("Looking at what is stored")
+        self.screen.command("ls", str(configuration), lines=6)
+        self.screen.command("cat", str(configuration), "--limit", "2")
+        self.screen.step("Comparing every stored message with the topic")
+        self.screen.command("verify", str(configuration))
+
+    def _what_next(self, configuration: Path, *, down: bool) -> None:
+        place = self.folder / "sandbox"
+        self.screen.console.print("\n[bold]What to try next[/bold]")
+        if down:
+            self.screen.say(f"secor sandbox up --directory {place}    the same servers again")
+            return
+        sandbox = Sandbox.of(place)
+        access = sandbox.s3
+        self.screen.say(f"Kafka {sandbox.kafka}   ZooKeeper {sandbox.zookeeper}")
+        self.screen.say(
+            f"S3 {access.endpoint_url}, bucket {access.bucket}, access key {access.access_key}, "
+            f"secret key {access.secret_key}"
+        )
+        self.screen.say("")
+        self.screen.say("source .venv/bin/activate")
+        for what, why in {
+            f"secor run {configuration}": "go on storing what is produced",
+            f"secor offsets show {configuration}": "what is committed",
+            f"secor cat {configuration} --limit 10": "messages",
+            f"secor verify {configuration}": "prove it again",
+            f"secor sandbox down --directory {place}": "stop the servers",
+        }.items():
+            self.screen.say(f"{what}    {why}")
+
+
+class Persisting:
+    """The process under watch: killed once, started again, stopped when all is committed."""
+
+    def __init__(self, configuration: Path, ledger: OffsetLedger, bars: Bars, total: int) -> None:
+        self._configuration = configuration
+        self._ledger = ledger
+        self._bars = bars
+        self._total = total
+        self._produced = 0
+        self._looked = float("-inf")
+        self._stored = 0
+
+    def watch(self, produce_some: Callable[[], int]) -> None:
+        """Produce everything and return when it is committed and the process has stopped."""
+        process = BackupProcess(self._configuration)
+        try:
+            while not self._in_the_middle():
+                self._go_on(process, produce_some)
+            process.kill()
+            self._bars.say(
+                f"SIGKILL to process {process.pid}: {self._stored:,} messages committed, "
+                f"{self._produced - self._stored:,} more in Kafka, some in open files"
+            )
+            process = BackupProcess(self._configuration)
+            self._bars.say(f"process {process.pid} takes over when the dead one's leases run out")
+            deadline = time.monotonic() + _ALL_STORED_WITHIN
+            while self._stored < self._total:
+                self._go_on(process, produce_some)
+                if time.monotonic() > deadline:
+                    raise Unavailable(
+                        f"{self._stored:,} of {self._total:,} messages are committed after "
+                        f"{_ALL_STORED_WITHIN:.0f} s; see {process.log}"
+                    )
+            code = process.stop()
+            if code != 0:
+                raise SecorError(f"secor run ended with code {code} on SIGTERM; see {process.log}")
+        finally:
+            process.end()
+
+    def _in_the_middle(self) -> bool:
+        """Tell whether a crash would hurt now: something is committed, something is open."""
+        if self._produced == self._total:
+            raise SecorError("everything was produced before a crash could come in between")
+        local = self._configuration.with_name("local")
+        is_open = any(path.is_file() and path.stat().st_size for path in local.rglob("*"))
+        return self._produced * 2 > self._total and 0 < self._stored < self._produced and is_open
+
+    def _go_on(self, process: BackupProcess, produce_some: Callable[[], int]) -> None:
+        process.check()
+        if self._produced < self._total:
+            self._produced = produce_some()
+        else:
+            time.sleep(_LOOK_EVERY)
+        if time.monotonic() - self._looked > _LOOK_EVERY:
+            self._looked = time.monotonic()
+            self._stored = self._committed()
+            self._bars.show(produced=self._produced, stored=self._stored)
+
+    def _committed(self) -> int:
+        """Sum up the ledger: offsets begin at 0 and have no gaps here."""
+        partitions = (TopicPartition(flights.TOPIC, each) for each in range(flights.PARTITIONS))
+        return sum(self._ledger.read(each).committed or 0 for each in partitions)
