@@ -6,12 +6,14 @@ with the reasons, while no messages can be persisted: somebody waits for somethi
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from urllib.parse import urlsplit
 
 import structlog
@@ -96,13 +98,13 @@ class HealthServer:
             "/readyz": health.ready,
         }
         try:
-            self._server = ThreadingHTTPServer((address, port), partial(_Handler, routes))
+            kind = _Server6 if ":" in address else _Server
+            self._server = kind((address, port), partial(_Handler, routes))
         except OSError as error:
             raise ConfigurationError(
                 f"metrics: cannot listen on {address}:{port} ({error.strerror}); "
                 "set metrics.address and metrics.port, or SECOR_METRICS__PORT for this process"
             ) from error
-        self._server.daemon_threads = True
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="health", daemon=True
         )
@@ -124,6 +126,20 @@ class HealthServer:
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        """Bind without the base class's look at DNS for our own name: it may take long."""
+        TCPServer.server_bind(self)
+        self.server_name = str(self.server_address[0])
+        self.server_port = int(self.server_address[1])
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
 
 
 class _Handler(BaseHTTPRequestHandler):

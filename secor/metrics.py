@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -43,6 +44,7 @@ class Metrics:
         # Their "_created" series double the number of series and nobody reads them.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        self._lock = threading.Lock()
         self.definitions: list[Definition] = []
         self._series: dict[TopicPartition, dict[tuple[Metric, tuple[str, ...]], Metric]] = {}
         ProcessCollector(registry=self.registry)
@@ -133,6 +135,7 @@ class Metrics:
         self.assigned_partitions = self._gauge(
             "secor_assigned_partitions", (), "Partitions that this process reads."
         )
+        self.open_files = self._gauge("secor_open_files", (), "Local files open for writing.")
         self.local_bytes = self._gauge("secor_local_bytes", (), "Bytes of local files.")
         self.memory_bytes = self._gauge(
             "secor_memory_bytes", (), "Bytes of open batches that are held in memory."
@@ -140,25 +143,32 @@ class Metrics:
 
     def of(self, metric: M, topic_partition: TopicPartition, *others: str) -> M:
         """Return the series of one partition; ``others`` are the labels after these two."""
-        series = self._series.setdefault(topic_partition, {})
-        found = series.get((metric, others))
-        if found is None:
-            values = (topic_partition.topic, str(topic_partition.partition), *others)
-            found = series[metric, others] = metric.labels(*values)
+        with self._lock:
+            series = self._series.setdefault(topic_partition, {})
+            found = series.get((metric, others))
+            if found is None:
+                values = (topic_partition.topic, str(topic_partition.partition), *others)
+                found = series[metric, others] = metric.labels(*values)
         return cast("M", found)
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """Remove all series of a partition that this process no longer reads."""
-        for metric, others in list(self._series.pop(topic_partition, {})):
-            metric.remove(topic_partition.topic, str(topic_partition.partition), *others)
+        with self._lock:
+            for metric, others in self._series.pop(topic_partition, {}):
+                metric.remove(topic_partition.topic, str(topic_partition.partition), *others)
+
+    def partitions(self) -> set[TopicPartition]:
+        """Return the partitions that have series."""
+        return set(self._series)
 
     def runs(self, topic_partition: TopicPartition) -> None:
         """Remove what says that the partition is stopped, whatever the reason was."""
-        series = self._series.get(topic_partition, {})
-        for metric, others in list(series):
-            if metric is self.partition_stopped:
-                metric.remove(topic_partition.topic, str(topic_partition.partition), *others)
-                del series[metric, others]
+        with self._lock:
+            series = self._series.get(topic_partition, {})
+            for metric, others in list(series):
+                if metric is self.partition_stopped:
+                    metric.remove(topic_partition.topic, str(topic_partition.partition), *others)
+                    del series[metric, others]
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format, version 0.0.4."""

@@ -14,5 +14,5 @@ def delay(attempt: int, *, rng: random.Random, base: float = BASE, cap: float = 
     Exponential from ``base`` to at most ``cap``, with the upper half random, so that
     processes that failed together do not come back together and none comes back at once.
     """
-    most = min(cap, base * 2.0**attempt)
+    most = min(cap, base * 2.0 ** min(attempt, 64))  # a long outage must not overflow
     return most / 2 + rng.random() * most / 2

@@ -122,6 +122,7 @@ class Telemetry:
 
     def _report_partition(self, status: Status) -> None:
         metrics, where = self._metrics, status.topic_partition
+        metrics.of(metrics.messages_lost, where)  # a zero, for alerts to see the increase
         now = self._clock.monotonic()
         if status.known_end is not None and status.committed is not None:
             behind = max(0, status.known_end - status.committed)
