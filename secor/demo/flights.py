@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -61,7 +61,7 @@ def make_topic(bootstrap: str) -> None:
         admin.close()
 
 
-def produce(bootstrap: str, messages: list[Flight], step: int) -> Iterator[int]:
+def produce(bootstrap: str, messages: list[Flight], step: int) -> Generator[int, None, None]:
     """Produce them in order; give the number that is done after every ``step``."""
     producer = KafkaProducer(
         bootstrap_servers=bootstrap,

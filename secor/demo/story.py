@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from secor.config.load import load
@@ -61,14 +62,11 @@ class Demonstration:
         flights.make_topic(sandbox.kafka)
 
         self.screen.step("Storing them while they arrive, and killing the process on the way")
-        ledger = open_ledger_for_operator(load(configuration, surroundings()))
-        try:
-            with self.screen.bars(len(messages)) as bars:
-                Persisting(configuration, ledger, bars, len(messages)).watch(
-                    flights.produce(sandbox.kafka, messages, _AT_ONCE).__next__
-                )
-        finally:
-            ledger.close()
+        config = load(configuration, surroundings())
+        with open_ledger_for_operator(config) as ledger, self.screen.bars(len(messages)) as bars:
+            produced = flights.produce(sandbox.kafka, messages, _AT_ONCE)
+            with closing(produced):
+                Persisting(configuration, ledger, bars, len(messages)).watch(produced.__next__)
         self.screen.say("all of it is committed, and the process has ended cleanly on SIGTERM")
 
     def _look(self, configuration: Path) -> None:

@@ -1,0 +1,21 @@
+"""The demonstration runs from beginning to end, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from secor.sandbox import Sandbox
+
+
+def test_the_demonstration_ends_with_every_message_verified(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    command = [sys.executable, "-m", "secor.demo", "--down", "--directory", str(folder)]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    shown = answer.stdout + answer.stderr
+    assert answer.returncode == 0, shown
+    assert "SIGKILL to process" in shown
+    assert "336,776" in shown or "336776" in shown
+    servers = Sandbox.of(folder / "sandbox").servers.values()
+    assert not any(server.running() for server in servers)
