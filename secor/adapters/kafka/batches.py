@@ -27,7 +27,6 @@ _NEEDED = (
     "_completed_fetches",
     "_parse_fetched_data",
     "_send_fetches_async",
-    "_fetch_offsets_by_times_async",
 )
 
 

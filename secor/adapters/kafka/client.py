@@ -8,21 +8,23 @@ takes as long as its request, not as long as a poll.
 from __future__ import annotations
 
 import base64
+import itertools
 import socket
 import ssl
 import threading
+import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import kafka
 from kafka import errors as kafka_errors
-from kafka.consumer.fetcher import OffsetSpec
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from secor.adapters.kafka import batches
 from secor.errors import AccessDenied, ConfigurationError, SecorError, Unavailable
@@ -33,6 +35,8 @@ KafkaTopicPartition = kafka.TopicPartition
 _READ_BYTES = 256 * 1024
 _MOST_BYTES_A_TURN = 4 * 1024 * 1024
 _UNKNOWN_TOPIC = 3
+_TRIES_UNKNOWN = 5
+_RETRY = 0.2
 _DENIED = (
     kafka_errors.AuthorizationError,
     kafka_errors.SaslAuthenticationFailedError,
@@ -82,7 +86,8 @@ class Client:
     """One consumer of kafka-python: ``consumer``, and calls into its thread.
 
     ``options`` are kafka-python's (``bootstrap_servers``, security, ...); ``settings`` too,
-    from the adapter itself.  ``timeout`` in seconds bounds the first contact.
+    from the adapter itself.  ``topics`` are looked up at the first contact, all for None;
+    ``timeout`` in seconds bounds it.
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
     """
 
@@ -93,13 +98,14 @@ class Client:
         timeout: float = 30.0,
         receive_buffer_bytes: int = 1 << 20,
         metadata_max_age: float = 20.0,
+        topics: Sequence[str] | None = (),
         **settings: Any,
     ) -> None:
         self._servers = options.get("bootstrap_servers")
         opened: list[_NetClient] = []
 
         def open_client(**configs: Any) -> _NetClient:
-            opened.append(_NetClient(**configs))
+            opened.append(_NetClient(topics, **configs))
             return opened[-1]
 
         merged = {
@@ -110,6 +116,8 @@ class Client:
             "isolation_level": "read_committed",
             "allow_auto_create_topics": False,
             "metrics_enabled": False,
+            # Beyond this many a connection refuses; uploads commit side by side.
+            "max_in_flight_requests_per_connection": 100,
             "metadata_max_age_ms": int(metadata_max_age * 1000),
             "bootstrap_timeout_ms": int(timeout * 1000),
             "socket_options": _socket_options(receive_buffer_bytes),
@@ -141,16 +149,15 @@ class Client:
             return ConfigurationError(f"Kafka at {self._servers}: {error}; check [kafka]")
         return translated(error, f"Kafka at {self._servers}")
 
-    def post(self, task: Callable[[], object]) -> None:
-        """Run ``task`` soon on the IO thread, after everything posted before."""
+    def spawn(self, task: Callable[[], Any], failed: Callable[[BaseException], None]) -> None:
+        """Run a function or coroutine on the IO thread; tell how it failed.
+
+        What is given earlier is begun earlier.
+        """
         try:
-            self.net.call_soon_threadsafe(task)
+            self.net.call_soon_with_future(task).add_errback(failed)
         except (RuntimeError, kafka_errors.KafkaError) as error:
             raise Unavailable(f"the Kafka client is closed ({error})") from error
-
-    def spawn(self, coroutine: Callable[[], Any], ended: Callable[[BaseException], None]) -> None:
-        """Run ``coroutine`` on the IO thread for as long as it likes; tell how it failed."""
-        self.net.call_soon_with_future(coroutine).add_errback(ended)
 
     def call(self, coroutine: Callable[..., Any], *args: Any, timeout: float, what: str) -> Any:
         """Run ``coroutine`` on the IO thread and wait for its result.
@@ -175,6 +182,21 @@ class Client:
             raise fault
         return future.value
 
+    def aside(self, node_id: Any, purpose: str) -> str:
+        """Return a name of the same broker that has a connection of its own.
+
+        A broker answers one request of a connection after the other: behind a waiting fetch
+        or JoinGroup a question would wait too.
+        """
+        broker = self.cluster.broker_metadata(node_id)
+        if broker is None:
+            raise kafka_errors.NodeNotReadyError(node_id)
+        name = f"{purpose}-{node_id}"
+        self.cluster._coordinator_brokers[name] = MetadataResponse.MetadataResponseBroker(
+            name, broker.host, broker.port, broker.rack
+        )
+        return name
+
     def log_range(self, topic_partition: TopicPartition, timeout: float) -> LogRange:
         """Ask for the log's start and its last stable offset."""
         what = f"the log of {topic_partition}"
@@ -184,13 +206,49 @@ class Client:
         return LogRange(start, end)
 
     async def _log_range(self, tp: Any, timeout: float) -> tuple[int, int]:
-        found = []
-        for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
-            answer = await self.fetcher._fetch_offsets_by_times_async({tp: spec}, timeout * 1000)
-            if tp not in answer:
-                raise kafka_errors.UnknownTopicOrPartitionError(str(tp))
-            found.append(int(answer[tp].offset))
-        return found[0], found[1]
+        deadline = time.monotonic() + timeout
+        for tries in itertools.count(1):
+            try:
+                start = await self._list_offset(tp, OffsetSpec.EARLIEST, timeout)
+                end = await self._list_offset(tp, OffsetSpec.LATEST, timeout)
+            except kafka_errors.RetriableError as error:
+                unknown = isinstance(error, kafka_errors.UnknownTopicOrPartitionError)
+                if time.monotonic() >= deadline or (unknown and tries == _TRIES_UNKNOWN):
+                    raise
+                self.cluster.add_topic(tp.topic)
+                self.cluster.request_update()
+                await self.net.sleep(_RETRY)
+            else:
+                return start, end
+        raise AssertionError("counting ended")
+
+    async def _list_offset(self, tp: Any, spec: Any, timeout: float) -> int:
+        leader = self.cluster.leader_for_partition(tp)
+        if leader in (None, -1):
+            raise kafka_errors.UnknownTopicOrPartitionError(f"{tp.topic}/{tp.partition}")
+        topic = ListOffsetsRequest.ListOffsetsTopic
+        request = ListOffsetsRequest(
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            topics=[
+                topic(
+                    name=tp.topic,
+                    partitions=[
+                        topic.ListOffsetsPartition(
+                            partition_index=tp.partition, current_leader_epoch=-1, timestamp=spec
+                        )
+                    ],
+                )
+            ],
+            # The first that knows isolation levels; the last whose answers need no more care.
+            min_version=2,
+            max_version=6,
+        )
+        sent = self.manager.send(request, node_id=self.aside(leader, "questions"))
+        answer = await self.manager.wait_for(sent, timeout * 1000)
+        found = answer.topics[0].partitions[0]
+        if found.error_code:
+            raise kafka_errors.for_code(found.error_code)(f"{tp.topic}/{tp.partition}")
+        return int(found.offset)
 
     def topic_ids(self, topics: list[str] | None, timeout: float) -> dict[str, Topic]:
         """Ask for the topics' ids and partitions; all topics for None, absent ones left out."""
@@ -209,7 +267,8 @@ class Client:
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )
-        sent = self.manager.send(request)
+        node = self.manager.least_loaded_node()
+        sent = self.manager.send(request, node_id=self.aside(node, "questions"))
         answer = await self.manager.wait_for(sent, timeout * 1000)
         return [_topic(found) for found in answer.topics if _exists(found)]
 
@@ -262,9 +321,12 @@ def _socket_options(receive_buffer_bytes: int) -> list[tuple[int, int, int]]:
 class _NetClient(KafkaNetClient):
     """The client's network part with our connections."""
 
-    def __init__(self, **configs: Any) -> None:
+    def __init__(self, topics: Sequence[str] | None, **configs: Any) -> None:
         net = NetworkSelector(**configs)
         manager = _Manager(net, **configs)
+        # Else the group is joined without knowing the topics, and at once again.
+        manager.cluster.need_all_topic_metadata = topics is None
+        manager.cluster._topics = set(topics or ())
         # The consumer's setting of this name does not reach the metadata requests.
         manager.cluster.config["allow_auto_create_topics"] = False
         # A topic that does not exist (yet) is asked for again at this pace.

@@ -163,7 +163,7 @@ async def commit_one(
             )
         ],
     )
-    sent = client.manager.send(request, node_id=node)
+    sent = client.manager.send(request, node_id=client.aside(node, "ledger"))
     if sent.failed() and isinstance(sent.exception, kafka_errors.NodeNotReadyError):
         raise Unavailable(f"{topic_partition}: the coordinator cannot be asked for now")
     try:
@@ -214,4 +214,4 @@ async def _coordinator(client: Client, timeout: float) -> Any:
     node = client.coordinator.coordinator() if ready else None
     if node is None:
         raise kafka_errors.CoordinatorNotAvailableError("the group's coordinator is not known")
-    return node
+    return client.aside(node, "ledger")

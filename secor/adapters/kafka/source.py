@@ -71,6 +71,7 @@ class KafkaSource:
             timeout=timeout,
             receive_buffer_bytes=receive_buffer_bytes,
             metadata_max_age=metadata_max_age,
+            topics=named if wanted is None else None,
             group_id=group,
             partition_assignment_strategy=[self.membership.assignor],
             session_timeout_ms=int(session_timeout * 1000),
@@ -147,7 +148,7 @@ class KafkaSource:
         self.client.close()
 
     def _post(self, task: Any) -> None:
-        self.client.post(task)
+        self.client.spawn(task, self._ended)
         self._notify()
 
     def _notify(self, _answer: object = None) -> None:

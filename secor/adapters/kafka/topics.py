@@ -41,7 +41,7 @@ class TopicWatch:
 
     def __init__(self, cluster: Any, expected: Iterable[str]) -> None:
         self._cluster = cluster
-        self._missing = dict.fromkeys(expected, False)
+        self._missing = dict.fromkeys(expected, 0)
         self._ids: dict[str, str] = {}
         self._seen_at = 0.0
 
@@ -79,12 +79,15 @@ class TopicWatch:
         return anew, same
 
     def _tell_missing(self) -> None:
-        for topic, told in self._missing.items():
-            missing = self._cluster.partitions_for_topic(topic) is None
-            if missing and not told:
+        for topic, looks in self._missing.items():
+            if self._cluster.partitions_for_topic(topic) is not None:
+                self._missing[topic] = 0
+                continue
+            self._missing[topic] = looks + 1
+            # One refresh may have been under way before the topic was asked for.
+            if looks == 1:
                 _log.warning(
                     "topic %s does not exist, or may not be described by this user: "
                     "waiting for it; create it, or check kafka.topics and the ACLs",
                     topic,
                 )
-            self._missing[topic] = missing
