@@ -12,7 +12,7 @@ from secor.errors import SecorError, StopPartition
 from secor.health import Health, reasons_to_wait
 from secor.metrics import Metrics
 from secor.model import TopicPartition
-from secor.partition import Status
+from secor.partition import State, Status
 from secor.ports import Clock
 
 
@@ -169,6 +169,20 @@ def lag_seconds(status: Status, now: float) -> float:
     if status.known_end is not None and status.next_offset >= status.known_end:
         return 0.0
     return max(0.0, now - status.last_timestamp / 1000)
+
+
+def status_line(statuses: Sequence[Status]) -> str:
+    """Return one line for people: what this process does, or why it does nothing."""
+    if not statuses:
+        return "no topic partitions assigned"
+    states = {state: sum(status.state is state for status in statuses) for state in State}
+    parts = [f"{count} {state}" for state, count in states.items() if count]
+    lag = sum(
+        max(0, status.known_end - status.committed)
+        for status in statuses
+        if status.known_end is not None and status.committed is not None
+    )
+    return f"{len(statuses)} topic partitions ({', '.join(parts)}), {lag:,} messages behind"
 
 
 def snake(error: SecorError) -> str:
