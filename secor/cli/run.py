@@ -1,0 +1,32 @@
+"""``secor run``: the daemon."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+import structlog
+
+from secor import __version__, logs
+from secor.config.load import load
+from secor.wiring.service import build
+
+
+@click.command(epilog="Example: secor run /etc/secor/backup.toml")
+@click.argument("config", type=click.Path(path_type=Path))
+def command(config: Path) -> None:
+    """Persist the topics of CONFIG, until told to stop.
+
+    SIGTERM or Ctrl-C uploads what is open (if upload_on_shutdown) and ends with 0; a
+    second one leaves at once: nothing is lost, the next process reads it again.
+    """
+    settings = load(config, os.environ)
+    logs.configure(settings.logs.level, settings.logs.format, sys.stderr)
+    log = structlog.get_logger("secor.run")
+    for warning in settings.warnings:
+        log.warning("configuration", what=warning)
+    log.info("starting", version=__version__, group=settings.group.name, config=str(config))
+    build(settings, os.environ).run()
+    log.info("ended")

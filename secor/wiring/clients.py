@@ -1,0 +1,126 @@
+"""Connections to store, ledger and broker, as the configuration describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import SecretStr
+
+from secor.adapters.kafka import KafkaOperatorLedger, KafkaReader
+from secor.adapters.local import LocalStore
+from secor.adapters.s3 import S3Store
+from secor.adapters.zookeeper import ZooKeeperLedger
+from secor.config.model import S3, Config, ZooKeeper
+from secor.ports import ObjectStore
+
+
+def clear(secret: SecretStr | None) -> str | None:
+    """Return a secret's text."""
+    return None if secret is None else secret.get_secret_value()
+
+
+def kafka_options(config: Config) -> dict[str, Any]:
+    """Return what every Kafka client is told: servers, name, security."""
+    return {
+        "bootstrap_servers": list(config.kafka.bootstrap_servers),
+        "client_id": config.kafka.client_id,
+        **config.kafka.security(),
+    }
+
+
+def connect_store(config: Config) -> ObjectStore:
+    """Return the store, after a look at it.  Raises ``AccessDenied``, ``Unavailable``."""
+    if config.store.kind == "local":
+        directory = config.store.local.directory
+        assert directory is not None
+        return LocalStore(directory)
+    store = _s3(config.store.s3, connections=2 * config.limits.upload_threads + 2)
+    store.check()
+    return store
+
+
+def _s3(s3: S3, connections: int) -> S3Store:
+    return S3Store(
+        s3.bucket,
+        endpoint_url=s3.endpoint_url,
+        region=s3.region,
+        path_style=s3.path_style,
+        access_key=s3.access_key,
+        secret_key=clear(s3.secret_key),
+        session_token=clear(s3.session_token),
+        profile=s3.profile,
+        role_arn=s3.role_arn,
+        external_id=s3.external_id,
+        sse=s3.sse,
+        kms_key=s3.kms_key,
+        storage_class=s3.storage_class,
+        tags=s3.tags,
+        acl=s3.acl,
+        conditional_puts=s3.conditional_puts,
+        part_size=s3.part_size,
+        multipart_threshold=s3.multipart_threshold,
+        max_attempts=s3.max_attempts,
+        connect_timeout=s3.connect_timeout,
+        read_timeout=s3.read_timeout,
+        proxies=s3.proxies or None,
+        verify_tls=s3.verify_tls,
+        ca_bundle=s3.ca_bundle,
+        pool_size=connections,
+    )
+
+
+def zookeeper_ledger(group: str, zookeeper: ZooKeeper) -> ZooKeeperLedger:
+    """Connect.  Raises ``Unavailable``, ``AccessDenied``."""
+    return ZooKeeperLedger(
+        ",".join(zookeeper.hosts) + zookeeper.chroot,
+        root=zookeeper.root,
+        group=group,
+        session_timeout=zookeeper.session_timeout,
+        username=zookeeper.username,
+        password=clear(zookeeper.password),
+        sasl_mechanism=zookeeper.sasl_mechanism,
+        acl=zookeeper.acl,
+        use_tls=zookeeper.use_tls,
+        tls_ca=zookeeper.tls_ca,
+        tls_certfile=zookeeper.tls_certfile,
+        tls_keyfile=zookeeper.tls_keyfile,
+        tls_keyfile_password=clear(zookeeper.tls_keyfile_password),
+        tls_verify=zookeeper.tls_verify,
+    )
+
+
+@contextmanager
+def open_store(config: Config) -> Iterator[ObjectStore]:
+    """Give the store of a configuration."""
+    yield connect_store(config)
+
+
+@contextmanager
+def open_ledger_for_operator(
+    config: Config,
+) -> Iterator[ZooKeeperLedger | KafkaOperatorLedger]:
+    """Give the ledger for a person's command, which is no member of the group."""
+    ledger: ZooKeeperLedger | KafkaOperatorLedger
+    if config.ledger.kind == "zookeeper":
+        ledger = zookeeper_ledger(config.group.name, config.ledger.zookeeper)
+    else:
+        ledger = KafkaOperatorLedger(kafka_options(config), group=config.group.name)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+@contextmanager
+def open_reader(config: Config) -> Iterator[KafkaReader]:
+    """Give a reader of topics, outside of any group."""
+    reader = KafkaReader(
+        kafka_options(config),
+        max_partition_fetch_bytes=config.kafka.max_partition_fetch_bytes,
+    )
+    try:
+        yield reader
+    finally:
+        reader.close()

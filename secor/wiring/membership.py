@@ -1,0 +1,72 @@
+"""The daemon's place in the group: the source, and the ledger that belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from secor.adapters.kafka import KafkaLedger, KafkaSource
+from secor.config.model import Config
+from secor.ports import OffsetLedger
+from secor.wiring.clients import kafka_options, zookeeper_ledger
+
+RELEASE_WAIT = 30.0
+"""Most seconds that a revocation waits for uploads, where a topic asks for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Both sides of it; closed together, the source first, so that leases end in order."""
+
+    source: KafkaSource
+    ledger: OffsetLedger
+
+
+@contextmanager
+def join(config: Config) -> Iterator[Membership]:
+    """Connect ledger and broker and join the group.
+
+    Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
+    """
+    if config.ledger.kind == "kafka":
+        source = _source(config)
+        try:
+            yield Membership(source, KafkaLedger(source, group=config.group.name))
+        finally:
+            source.close()
+        return
+    ledger = zookeeper_ledger(config.group.name, config.ledger.zookeeper)
+    try:
+        source = _source(config)
+        try:
+            yield Membership(source, ledger)
+        finally:
+            source.close()
+    finally:
+        ledger.close()
+
+
+def _source(config: Config) -> KafkaSource:
+    kafka = config.kafka
+    return KafkaSource(
+        kafka_options(config),
+        group=config.group.name,
+        topics=kafka.topics,
+        pattern=kafka.topics_pattern,
+        exclude=kafka.topics_exclude,
+        assignment=kafka.assignment,
+        session_timeout=kafka.session_timeout,
+        heartbeat_interval=kafka.heartbeat_interval,
+        max_poll_interval=kafka.max_poll_interval,
+        max_partition_fetch_bytes=kafka.max_partition_fetch_bytes,
+        fetch_max_bytes=kafka.fetch_max_bytes,
+        queue_bytes=kafka.queue_bytes,
+        metadata_max_age=kafka.metadata_max_age,
+        release_wait=RELEASE_WAIT if _uploads_on_revoke(config) else 0.0,
+    )
+
+
+def _uploads_on_revoke(config: Config) -> bool:
+    rules = [config.policy, *(rule.policy for rule in config.topics)]
+    return any(policy.upload_on_revoke for policy in rules)

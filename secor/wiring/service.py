@@ -1,0 +1,142 @@
+"""The daemon of a configuration, ready to run."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import cache
+
+from secor.clock import SystemClock
+from secor.config.model import Config
+from secor.consumer import Consumer
+from secor.daemon import Daemon
+from secor.health import Health, HealthServer
+from secor.metrics import Metrics
+from secor.plan import TopicPlan
+from secor.pool import ThreadPool
+from secor.ports import Clock, MessageSource, ObjectStore, OffsetLedger
+from secor.positioning import OnDataLoss, Positioning, Reset
+from secor.pressure import Limits
+from secor.systemd import Notifier
+from secor.telemetry import Telemetry, status_line
+from secor.uploader import Uploader
+from secor.wiring.clients import connect_store
+from secor.wiring.membership import Membership, join
+from secor.wiring.plans import plan_for
+from secor.workspace import Workspace
+
+STUCK = 120.0
+"""Seconds without a turn of the loop after which the process says that it is not alive."""
+
+DRAIN = 240.0
+"""Seconds to upload what is open at the end; the systemd unit waits longer."""
+
+
+def build(config: Config, environment: Mapping[str, str]) -> Daemon:
+    """Connect everything, in the order in which faults are found cheaply.
+
+    Local directory and HTTP port first, then store, ledger and broker.  Whatever was
+    opened is closed again when a later step fails.  Raises ``SecorError``.
+    """
+    clock = SystemClock()
+    metrics = Metrics()
+    health = Health(clock, limit=STUCK)
+    instance = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    with ExitStack() as opened:
+        directory = config.local.directory / config.group.name
+        workspace = Workspace(directory, instance, config.limits.open_files)
+        opened.callback(workspace.close)
+        if config.metrics.port is not None:
+            server = HealthServer(
+                config.metrics.address, config.metrics.port, health=health, metrics=metrics.text
+            )
+            opened.callback(server.close)
+            server.start()
+        store = connect_store(config)
+        telemetry = Telemetry(metrics, health, clock)
+        membership = opened.enter_context(join(config))
+        pool = ThreadPool(config.limits.upload_threads)
+        opened.callback(pool.close)
+        consumer = _consumer(config, instance, membership, store, workspace, pool, telemetry, clock)
+        return Daemon(
+            consumer,
+            clock=clock,
+            service_manager=Notifier.of(environment),
+            beat=health.beat,
+            report=_report(consumer, membership, telemetry, metrics, workspace, environment),
+            close=[opened.pop_all().close],
+            drain_timeout=DRAIN,
+        )
+
+
+def _consumer(
+    config: Config,
+    instance: str,
+    membership: Membership,
+    store: ObjectStore,
+    workspace: Workspace,
+    pool: ThreadPool,
+    telemetry: Telemetry,
+    clock: Clock,
+) -> Consumer:
+    source: MessageSource = membership.source
+    ledger: OffsetLedger = membership.ledger
+    rng = random.Random()
+    return Consumer(
+        source=source,
+        positioning=Positioning(
+            ledger=ledger,
+            source=source,
+            store=store,
+            clock=clock,
+            observer=telemetry,
+            rng=rng,
+            reset=Reset(config.kafka.reset),
+            on_data_loss=OnDataLoss(config.kafka.on_data_loss),
+        ),
+        uploader=Uploader(
+            ledger=ledger,
+            store=store,
+            clock=clock,
+            owner=instance,
+            observer=telemetry,
+            rng=rng,
+            parallel=pool.parallel,
+        ),
+        executor=pool,
+        workspace=workspace,
+        plans=_plans(config),
+        limits=Limits(memory=config.limits.memory, local=config.limits.local_bytes),
+        clock=clock,
+        observer=telemetry,
+    )
+
+
+def _plans(config: Config) -> Callable[[str], TopicPlan]:
+    return cache(lambda topic: plan_for(config, topic))
+
+
+def _report(
+    consumer: Consumer,
+    membership: Membership,
+    telemetry: Telemetry,
+    metrics: Metrics,
+    workspace: Workspace,
+    environment: Mapping[str, str],
+) -> Callable[[], None]:
+    manager = Notifier.of(environment)
+    metrics.open_files.set_function(lambda: workspace.open_files)
+
+    def report() -> None:
+        statuses = consumer.status()
+        telemetry.report(
+            statuses,
+            ledger_up=membership.ledger.healthy(),
+        )
+        manager.status(status_line(statuses))
+
+    return report

@@ -1,0 +1,144 @@
+"""The arrows of DESIGN.md: who may import whom."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+WORDS = {"secor", "secor.model", "secor.errors"}
+PORTS = WORDS | {"secor.ports", "secor.naming", "secor.observer", "secor.retry"}
+CORE = PORTS | {
+    "secor.policy",
+    "secor.reconcile",
+    "secor.pressure",
+    "secor.plan",
+    "secor.workspace",
+}
+RITUAL = CORE | {"secor.batch", "secor.recovery", "secor.uploader", "secor.positioning"}
+LOOP = RITUAL | {"secor.partition", "secor.consumer", "secor.pool", "secor.parsing"}
+
+ALLOWED: dict[str, set[str]] = {
+    "secor": set(),
+    "secor.model": set(),
+    "secor.errors": set(),
+    "secor.retry": set(),
+    "secor.policy": set(),
+    "secor.naming": WORDS,
+    "secor.ports": WORDS,
+    "secor.observer": WORDS,
+    "secor.ledger_codec": WORDS,
+    "secor.reconcile": WORDS,
+    "secor.pressure": WORDS,
+    "secor.clock": set(),
+    "secor.parsing": PORTS,
+    "secor.wire": WORDS,
+    "secor.formats": PORTS,
+    "secor.plan": PORTS | {"secor.policy"},
+    "secor.workspace": WORDS,
+    "secor.batch": CORE,
+    "secor.pool": CORE | {"secor.batch"},
+    "secor.recovery": CORE | {"secor.batch"},
+    "secor.uploader": CORE | {"secor.batch", "secor.recovery"},
+    "secor.positioning": CORE,
+    "secor.partition": CORE | {"secor.batch"},
+    "secor.consumer": LOOP,
+    "secor.daemon": LOOP,
+    "secor.adapters": PORTS | {"secor.ledger_codec", "secor.wire"},
+    "secor.archive": PORTS | {"secor.formats"},
+    "secor.verify": PORTS | {"secor.formats", "secor.archive"},
+    "secor.repair": PORTS | {"secor.formats", "secor.archive"},
+    "secor.metrics": WORDS,
+    "secor.health": PORTS,
+    "secor.telemetry": PORTS | {"secor.metrics", "secor.health", "secor.partition"},
+    "secor.logs": set(),
+    "secor.systemd": set(),
+    "secor.config": WORDS,
+}
+"""What a module or package may import besides itself; those not listed may import anything."""
+
+ANYTHING = {"secor.wiring", "secor.cli", "secor.sandbox", "secor.demo", "secor.bench"}
+
+
+def unit_of(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted((ROOT / "secor").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            module = node.module or ""
+            found |= {
+                f"{module}.{alias.name}" if module == "secor" else module for alias in node.names
+            }
+    return found
+
+
+@pytest.mark.parametrize(("module", "path"), list(modules()), ids=str)
+def test_imports_point_one_way(module: str, path: Path) -> None:
+    unit = unit_of(module)
+    if unit in ANYTHING:
+        return
+    assert unit in ALLOWED, f"{unit} has no place in the table of this test"
+    ours = {unit_of(name) for name in imports_of(path) if name.split(".")[0] == "secor"}
+    ours.discard("secor.__version__")
+    assert ours - {unit} <= ALLOWED[unit]
+
+
+THIRD_PARTY = {
+    "kafka": {"secor.adapters.kafka", "secor.demo", "secor.bench", "secor.sandbox"},
+    "kazoo": {"secor.adapters.zookeeper", "secor.sandbox"},
+    "boto3": {"secor.adapters.s3", "secor.sandbox"},
+    "botocore": {"secor.adapters.s3", "secor.sandbox"},
+    "prometheus_client": {"secor.metrics"},
+    "pyspark": {"secor.sandbox"},
+}
+
+
+@pytest.mark.parametrize(("package", "homes"), list(THIRD_PARTY.items()), ids=list(THIRD_PARTY))
+def test_a_third_party_package_has_one_home(package: str, homes: set[str]) -> None:
+    for module, path in modules():
+        if package in {name.split(".")[0] for name in imports_of(path)}:
+            assert any(module == home or module.startswith(home + ".") for home in homes), module
+
+
+def test_the_daemon_imports_neither_spark_nor_the_sandbox() -> None:
+    code = "import sys, secor.cli.run; print('\\n'.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    loaded = set(done.stdout.split())
+    assert not {name for name in loaded if name.split(".")[0] in ("pyspark", "pandas")}
+    assert not {name for name in loaded if name.startswith("secor.sandbox")}
+
+
+def tracked_files() -> list[Path]:
+    done = subprocess.run(
+        ["git", "ls-files", "-z"], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return [ROOT / name for name in done.stdout.split("\0") if name]
+
+
+def test_no_file_names_a_place_of_one_machine() -> None:
+    # Put together here so that this file does not find itself.
+    places = re.compile("/" + r"(work|root)/\w+")
+    for path in tracked_files():
+        if path.suffix in (".py", ".md", ".toml", ".service", ".yml", "") and path.is_file():
+            text = path.read_text(errors="replace")
+            found = [match[0] for match in places.finditer(text)]
+            assert not found, f"{path.relative_to(ROOT)}: {found[:3]}"
