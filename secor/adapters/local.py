@@ -1,0 +1,253 @@
+"""A directory that stands for a bucket.
+
+Beside an object ``a/b`` lies ``a/.b.metadata``, its user metadata as JSON.  The file
+``.secor/lock`` below the directory is held while a name is taken or given up; unfinished
+files are in ``.secor`` as well.  An object appears by a hard link of a finished, synced file,
+after its metadata: whatever is listed is whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import crc32c as checksum
+
+from secor.errors import (
+    AccessDenied,
+    AlreadyExists,
+    NotFound,
+    OutcomeUnknown,
+    RestartPartition,
+    StopPartition,
+    Unavailable,
+)
+from secor.model import StoredObject
+
+_PRIVATE = ".secor"
+_SIDECAR = ".metadata"
+_BLOCK = 1 << 20
+_ABANDONED = 24 * 3600.0
+_BAD_NAMES = frozenset({errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+class LocalStore:
+    """An ``ObjectStore`` in ``directory``, on one file system that has hard links.
+
+    Many processes may use it at once.  Keys are relative paths; one that leaves the
+    directory, or looks like the store's own files, raises ``StopPartition``.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._private = directory / _PRIVATE
+
+    def check(self) -> None:
+        """Make the directory if needed, and see that it can be written.
+
+        Removes what crashed processes left unfinished over a day ago.
+        Raises ``AccessDenied``, ``Unavailable``.
+        """
+        with _translated("use", self._directory), self._locked():
+            for file in self._private.glob("*.tmp"):
+                if file.stat().st_mtime < time.time() - _ABANDONED:
+                    file.unlink(missing_ok=True)
+
+    def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
+        """Store the file's bytes; see ``ObjectStore``.
+
+        Raises ``RestartPartition`` when the file does not have this CRC32C.
+        """
+        target = self._file(key)
+        temporary = self._private / f"{uuid.uuid4().hex}.tmp"
+        with _translated("put", target):
+            _refuse_existing(target)
+            self._private.mkdir(parents=True, exist_ok=True)
+            try:
+                _copy(path, temporary, crc32c)
+                with self._locked():
+                    _refuse_existing(target)
+                    _make_directory(target.parent)
+                    self._write_sidecar(target, metadata)
+                    _show(temporary, target)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def head(self, key: str) -> StoredObject:
+        """Return the object with its metadata; see ``ObjectStore``."""
+        target = self._file(key)
+        with _translated("look at", target):
+            try:
+                if not target.is_file():
+                    raise _not_found(target)
+                stat = target.stat()
+                metadata = json.loads(_sidecar(target).read_bytes())
+            except FileNotFoundError as error:
+                raise _not_found(target) from error
+        return StoredObject(key, stat.st_size, stat.st_mtime, metadata)
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Give the objects by key; see ``ObjectStore``."""
+        with _translated("list", self._directory / prefix):
+            yield from self._walk(prefix.rpartition("/")[0], prefix)
+
+    def open(self, key: str) -> BinaryIO:
+        """Open for reading; see ``ObjectStore``."""
+        target = self._file(key)
+        with _translated("open", target):
+            if not target.is_file():
+                raise _not_found(target)
+            return target.open("rb")
+
+    def delete(self, key: str) -> None:
+        """Delete; directories that it leaves empty stay."""
+        target = self._file(key)
+        with _translated("delete", target), self._locked():
+            if target.is_file():
+                target.unlink()
+                _sidecar(target).unlink(missing_ok=True)
+
+    def _file(self, key: str) -> Path:
+        parts = key.split("/")
+        hostile = any(part in {"", ".", ".."} or "\0" in part for part in parts)
+        if hostile or parts[0] == _PRIVATE or _is_sidecar(parts[-1]):
+            raise StopPartition(
+                f"{key!r} cannot be the key of an object in {self._directory}: it has empty or"
+                " dotted parts, or is a name that the store needs for itself;"
+                " change the prefix or the layout"
+            )
+        return self._directory.joinpath(*parts)
+
+    def _write_sidecar(self, target: Path, metadata: Mapping[str, str]) -> None:
+        """Replace what a crashed put may have left, in one step."""
+        temporary = self._private / f"{uuid.uuid4().hex}.tmp"
+        content = {name.lower(): value for name, value in metadata.items()}
+        try:
+            with temporary.open("xb") as file:
+                file.write(json.dumps(content, sort_keys=True).encode())
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(_sidecar(target))
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _walk(self, directory: str, prefix: str) -> Iterator[StoredObject]:
+        """Go through the tree in the order of keys: ``a-b`` comes before ``a/b``."""
+        try:
+            with os.scandir(self._directory / directory) as entries:
+                found = [(entry.name, entry.is_dir()) for entry in entries]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for name in sorted(name + "/" if is_directory else name for name, is_directory in found):
+            key = f"{directory}/{name}" if directory else name
+            if name.endswith("/"):
+                if key != _PRIVATE + "/" and (key.startswith(prefix) or prefix.startswith(key)):
+                    yield from self._walk(key[:-1], prefix)
+            elif key.startswith(prefix) and not _is_sidecar(name):
+                yield from self._listed(key)
+
+    def _listed(self, key: str) -> Iterator[StoredObject]:
+        try:
+            stat = (self._directory / key).stat()
+        except FileNotFoundError:  # deleted since the directory was read
+            return
+        yield StoredObject(key, stat.st_size, stat.st_mtime)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the store's lock, which ends with the process."""
+        self._private.mkdir(parents=True, exist_ok=True)
+        with (self._private / "lock").open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def _sidecar(target: Path) -> Path:
+    return target.with_name(f".{target.name}{_SIDECAR}")
+
+
+def _is_sidecar(name: str) -> bool:
+    return name.startswith(".") and name.endswith(_SIDECAR)
+
+
+def _refuse_existing(target: Path) -> None:
+    if target.is_dir():
+        raise StopPartition(
+            f"{target} is a directory: a key cannot begin another key; change the layout"
+        )
+    if target.exists():
+        raise AlreadyExists(f"{target} exists")
+
+
+def _not_found(target: Path) -> NotFound:
+    return NotFound(f"{target} does not exist")
+
+
+def _copy(path: Path, temporary: Path, crc32c: int) -> None:
+    """Copy and sync, checking the bytes on their way."""
+    seen = 0
+    if not path.is_file():
+        raise RestartPartition(f"{path} is gone: its messages are read again")
+    with path.open("rb") as source, temporary.open("xb") as sink:
+        while block := source.read(_BLOCK):
+            seen = checksum.crc32c(block, seen)
+            sink.write(block)
+        sink.flush()
+        os.fsync(sink.fileno())
+    if seen != crc32c:
+        raise RestartPartition(
+            f"{path} has CRC32C {seen:08x} instead of {crc32c:08x}: it was damaged after it was"
+            " written; its messages are read again, but look at the disk"
+        )
+
+
+def _make_directory(directory: Path) -> None:
+    """Make it and what is above it, each synced into its parent."""
+    if not directory.is_dir():
+        _make_directory(directory.parent)
+        directory.mkdir(exist_ok=True)
+        _sync(directory.parent)
+
+
+def _show(temporary: Path, target: Path) -> None:
+    try:
+        target.hardlink_to(temporary)
+    except FileExistsError as error:  # by someone who does not know of the lock
+        raise AlreadyExists(f"{target} exists") from error
+    try:
+        _sync(target.parent)
+    except OSError as error:
+        raise OutcomeUnknown(f"{target} may not survive a power cut: {error}") from error
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _translated(verb: str, target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FORBIDDEN:
+            raise AccessDenied(
+                f"cannot {verb} {target}: {error.strerror}; give this user the right"
+            ) from error
+        if error.errno in _BAD_NAMES:
+            raise StopPartition(
+                f"cannot {verb} {target}: {error.strerror}; change the prefix or the layout"
+            ) from error
+        raise Unavailable(f"cannot {verb} {target}: {error}") from error

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import boto3
+import botocore.session
+from botocore.config import Config
+from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
+
+if TYPE_CHECKING:
+    from botocore.client import BaseClient
+    from mypy_boto3_s3 import S3Client
+
+
+class Connection(TypedDict, total=False):
+    """How to reach a bucket: the keyword arguments of ``connect``.
+
+    Times in seconds.  Without keys, a profile or a role, credentials come from where every AWS
+    tool finds them: environment, files, the machine's or container's role.
+    """
+
+    endpoint_url: str | None
+    region: str | None
+    path_style: bool
+    access_key: str | None
+    secret_key: str | None
+    session_token: str | None
+    profile: str | None
+    role_arn: str | None
+    external_id: str | None
+    max_attempts: int
+    connect_timeout: float
+    read_timeout: float
+    proxies: Mapping[str, str] | None
+    verify_tls: bool
+    ca_bundle: str | None
+    pool_size: int
+
+
+def connect(
+    *,
+    endpoint_url: str | None = None,
+    region: str | None = None,
+    path_style: bool = False,
+    access_key: str | None = None,
+    secret_key: str | None = None,
+    session_token: str | None = None,
+    profile: str | None = None,
+    role_arn: str | None = None,
+    external_id: str | None = None,
+    max_attempts: int = 5,
+    connect_timeout: float = 10.0,
+    read_timeout: float = 60.0,
+    proxies: Mapping[str, str] | None = None,
+    verify_tls: bool = True,
+    ca_bundle: str | None = None,
+    pool_size: int = 10,
+) -> S3Client:
+    """Make a client, which threads may share; nothing is sent yet.
+
+    ``max_attempts`` counts the first one; ``pool_size`` is the most connections kept open.
+    Raises what botocore raises for a profile or credentials that do not hold together.
+    """
+    core = botocore.session.Session(profile=profile)
+    if access_key is not None:
+        core.set_credentials(access_key, secret_key or "", session_token)
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": max_attempts},
+        connect_timeout=connect_timeout,
+        read_timeout=read_timeout,
+        max_pool_connections=pool_size,
+        tcp_keepalive=True,
+        proxies=dict(proxies) if proxies else None,
+        user_agent_extra="secor",
+        # Every put carries our own CRC32C in a signed header: a SHA-256 of the body would
+        # double the CPU, and over plain http make servers hold the body in memory.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        s3={
+            "payload_signing_enabled": False,
+            "addressing_style": "path" if path_style else "auto",
+        },
+    )
+    verify: bool | str | None = (ca_bundle or None) if verify_tls else False
+    if role_arn is not None:
+        _assume_role(core, role_arn, external_id, region, verify, config)
+    session = boto3.Session(botocore_session=core, region_name=region)
+    return session.client("s3", endpoint_url=endpoint_url, verify=verify, config=config)
+
+
+def _assume_role(
+    core: botocore.session.Session,
+    role_arn: str,
+    external_id: str | None,
+    region: str | None,
+    verify: bool | str | None,
+    config: Config,
+) -> None:
+    """Make the session's credentials those of a role, renewed before they expire.
+
+    botocore does this by itself for a role named in a profile; for a role given by its ARN the
+    same parts are put together here.
+    """
+
+    def sts(service: str, **arguments: Any) -> BaseClient:
+        arguments.setdefault("region_name", region)
+        return core.create_client(service, **{**arguments, "verify": verify, "config": config})
+
+    fetcher = AssumeRoleCredentialFetcher(
+        client_creator=sts,
+        source_credentials=core.get_credentials(),
+        role_arn=role_arn,
+        extra_args={"ExternalId": external_id} if external_id is not None else {},
+    )
+    credentials = DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
+    vars(core)["_credentials"] = credentials  # botocore has no public way for this

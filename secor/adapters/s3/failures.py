@@ -1,0 +1,137 @@
+"""What S3 and botocore report, as the errors of this program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+from botocore import exceptions as boto
+from botocore.exceptions import BotoCoreError, ClientError
+
+from secor.errors import (
+    AccessDenied,
+    AlreadyExists,
+    NotFound,
+    OutcomeUnknown,
+    SecorError,
+    Unavailable,
+)
+
+_ABSENT = frozenset({"NoSuchKey", "NoSuchVersion", "NotFound"})
+
+_FOR_NOW = frozenset(
+    {
+        "BadDigest",  # the file itself was right when it was sent: spoilt on its way
+        "ConditionalRequestConflict",
+        "IncompleteBody",
+        "OperationAborted",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+        "XAmzContentChecksumMismatch",
+    }
+)
+
+_CREDENTIALS = "check access_key, secret_key, profile or role_arn of [store.s3]"
+_REGION = "set region of [store.s3] to the bucket's"
+
+_ADVICE = {
+    "NoSuchBucket": "make the bucket, or correct bucket of [store.s3]",
+    "AccessDenied": "allow s3:PutObject, s3:GetObject, s3:ListBucket, s3:DeleteObject and"
+    " s3:AbortMultipartUpload on the bucket and its objects",
+    "403": "check credentials, and allow s3:GetObject and s3:ListBucket",
+    "InvalidAccessKeyId": _CREDENTIALS,
+    "SignatureDoesNotMatch": _CREDENTIALS,
+    "AuthorizationHeaderMalformed": _REGION,
+    "IllegalLocationConstraintException": _REGION,
+    "PermanentRedirect": _REGION,
+    "301": _REGION,
+    "ExpiredToken": "renew session_token",
+    "InvalidToken": "renew session_token",
+    "RequestTimeTooSkewed": "set this machine's clock",
+    "NotImplemented": "leave out the settings that this server does not know: sse, acl, tags,"
+    " storage_class, conditional_puts",
+    "InvalidStorageClass": "correct storage_class of [store.s3]",
+}
+"""What a person does about a code; the codes of answers without a body are their status."""
+
+_NO_CREDENTIALS = (
+    boto.CredentialRetrievalError,
+    boto.NoCredentialsError,
+    boto.PartialCredentialsError,
+    boto.ProfileNotFound,
+    boto.InfiniteLoopConfigError,
+    boto.InvalidConfigError,
+    boto.RefreshWithMFAUnsupportedError,
+    boto.SSOError,
+    boto.TokenRetrievalError,
+)
+
+_TRANSPORT = (
+    boto.ConnectionError,
+    boto.HTTPClientError,
+    boto.IncompleteReadError,
+    boto.MetadataRetrievalError,
+)
+
+
+@contextmanager
+def translated(doing: str, *, writes: bool = False) -> Iterator[None]:
+    """Turn botocore's errors into ours; ``doing`` is such as ``put s3://bucket/key``.
+
+    ``writes`` says that the call may take effect though its answer is lost.  botocore repeats
+    calls by itself and shows only the last failure, so after a repetition every failure may
+    hide an earlier success: ``OutcomeUnknown``.
+    """
+    try:
+        yield
+    except ClientError as error:
+        raise _answered(error, doing, writes) from error
+    except BotoCoreError as error:
+        raise _unanswered(error, doing, writes) from error
+
+
+def code_of(error: ClientError) -> str:
+    """Return S3's code, or the HTTP status where the answer had no body."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def status_of(error: ClientError) -> int:
+    """Return the HTTP status of the answer."""
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def _answered(error: ClientError, doing: str, writes: bool) -> SecorError:
+    code, status = code_of(error), status_of(error)
+    said = error.response.get("Error", {}).get("Message") or HTTPStatus(status or 500).phrase
+    told = f"cannot {doing}: {code}: {said}"
+    if status == HTTPStatus.PRECONDITION_FAILED:
+        return AlreadyExists(f"cannot {doing}: an object of this name exists")
+    if code in _ABSENT or code == "404":
+        return NotFound(f"cannot {doing}: it does not exist")
+    passing = code in _FOR_NOW or status == HTTPStatus.TOO_MANY_REQUESTS
+    failed = status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED
+    if passing or failed:
+        repeated = error.response.get("ResponseMetadata", {}).get("RetryAttempts", 0) > 0
+        busy = passing or status == HTTPStatus.SERVICE_UNAVAILABLE
+        if writes and (repeated or not busy):
+            return OutcomeUnknown(f"{told}; it may have been done all the same")
+        return Unavailable(told)
+    return AccessDenied(f"{told}; {_ADVICE.get(code, 'check the settings of [store.s3]')}")
+
+
+def _unanswered(error: BotoCoreError, doing: str, writes: bool) -> SecorError:
+    told = f"cannot {doing}: {error}"
+    if isinstance(error, _NO_CREDENTIALS):
+        return AccessDenied(f"{told}; {_CREDENTIALS}")
+    if isinstance(error, boto.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return AccessDenied(f"{told}; set ca_bundle of [store.s3] to the server's authority")
+    if isinstance(error, _TRANSPORT):
+        if writes:
+            return OutcomeUnknown(f"{told}; it may have been done all the same")
+        return Unavailable(told)
+    return AccessDenied(f"{told}; check the settings of [store.s3]")

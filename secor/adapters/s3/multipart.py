@@ -1,0 +1,147 @@
+"""Large objects, in parts; they become visible by the completion, which is conditional."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from secor.adapters.s3.body import Slice, damaged
+from secor.adapters.s3.failures import code_of, translated
+from secor.errors import AlreadyExists, SecorError, Unavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
+
+MOST_PARTS = 10_000
+
+
+def encoded(crc32c: int) -> str:
+    """Return a CRC32C as S3's headers have it: base64 of four bytes, big-endian."""
+    return base64.b64encode(crc32c.to_bytes(4, "big")).decode()
+
+
+def part_size_for(size: int, part_size: int) -> int:
+    """Return the size of the parts, larger where S3's 10,000 parts would not do."""
+    return max(part_size, -(-size // MOST_PARTS))
+
+
+class MultipartUpload:
+    """One object put in parts, one after the other, each with its CRC32C.
+
+    ``parameters`` are those of every object of the store, ``condition`` goes with the
+    completion.  Memory: one block of a part.
+    """
+
+    def __init__(
+        self,
+        client: S3Client,
+        bucket: str,
+        key: str,
+        *,
+        parameters: Mapping[str, Any],
+        condition: Mapping[str, Any],
+    ) -> None:
+        self._client = client
+        self._at: dict[str, Any] = {"Bucket": bucket, "Key": key}
+        self._name = f"s3://{bucket}/{key}"
+        self._parameters = parameters
+        self._condition = condition
+
+    def put(self, path: Path, size: int, crc32c: int, part_size: int) -> None:
+        """Upload and complete; on any failure abort, so that no parts are left to be paid.
+
+        Raises as ``ObjectStore.put`` does.
+        """
+        upload, whole = self._begin()
+        try:
+            parts, seen = self._parts(upload, path, size, part_size_for(size, part_size))
+            if seen != crc32c:
+                raise damaged(path, seen, crc32c)
+            self._complete(upload, parts, {"ChecksumCRC32C": encoded(crc32c)} if whole else {})
+        except SecorError as error:
+            self._abort(upload, error)
+            raise
+
+    def _begin(self) -> tuple[str, bool]:
+        """Return the id, and whether the server checks the CRC32C of the whole body."""
+        with translated(f"begin putting {self._name}"):
+            answer = self._client.create_multipart_upload(
+                **self._at,
+                **self._parameters,
+                ChecksumAlgorithm="CRC32C",
+                ChecksumType="FULL_OBJECT",
+            )
+        return answer["UploadId"], answer.get("ChecksumType") == "FULL_OBJECT"
+
+    def _parts(
+        self, upload: str, path: Path, size: int, part_size: int
+    ) -> tuple[list[CompletedPartTypeDef], int]:
+        """Upload the parts; return them, and the CRC32C of all their bytes."""
+        parts: list[CompletedPartTypeDef] = []
+        seen = 0
+        for start in range(0, size, part_size):
+            with Slice(path, start, min(part_size, size - start)) as body:
+                seen = body.checksum(seen)
+                parts.append(self._part(upload, len(parts) + 1, body))
+        return parts, seen
+
+    def _part(self, upload: str, number: int, body: Slice) -> CompletedPartTypeDef:
+        checksum = encoded(body.checksum())
+        with translated(f"put part {number} of {self._name}"):
+            answer = self._client.upload_part(
+                **self._at,
+                UploadId=upload,
+                PartNumber=number,
+                Body=body,  # type: ignore[arg-type]  # what botocore needs of a file
+                ChecksumCRC32C=checksum,
+            )
+        return {"PartNumber": number, "ETag": answer["ETag"], "ChecksumCRC32C": checksum}
+
+    def _complete(
+        self, upload: str, parts: list[CompletedPartTypeDef], checksum: Mapping[str, Any]
+    ) -> None:
+        if checksum:
+            checksum = {**checksum, "ChecksumType": "FULL_OBJECT"}
+        with translated(f"complete {self._name}", writes=True):
+            try:
+                self._client.complete_multipart_upload(
+                    **self._at,
+                    **self._condition,
+                    **checksum,
+                    UploadId=upload,
+                    MultipartUpload={"Parts": parts},
+                )
+            except ClientError as error:
+                if code_of(error) != "NoSuchUpload":
+                    raise
+                self._look(error)
+
+    def _look(self, error: ClientError) -> None:
+        """Settle a completion that met no upload: an earlier one, its answer lost, did it.
+
+        Raises ``AlreadyExists`` when the object is there, perhaps ours.
+        """
+        try:
+            self._client.head_object(**self._at)
+        except ClientError as absent:
+            if code_of(absent) in {"404", "NotFound", "NoSuchKey"}:
+                raise Unavailable(
+                    f"cannot complete {self._name}: somebody aborted the upload; put it again"
+                ) from error
+            raise
+        raise AlreadyExists(f"{self._name} exists, and its upload is complete") from error
+
+    def _abort(self, upload: str, error: SecorError) -> None:
+        try:
+            self._client.abort_multipart_upload(**self._at, UploadId=upload)
+        except (ClientError, BotoCoreError) as second:
+            if not (isinstance(second, ClientError) and code_of(second) == "NoSuchUpload"):
+                error.add_note(
+                    f"the upload {upload} could not be aborted ({second}); a lifecycle rule"
+                    " for incomplete uploads removes it"
+                )

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, Unpack
+from urllib.parse import urlencode
+
+from secor.adapters.s3.body import Slice, damaged
+from secor.adapters.s3.client import Connection, connect
+from secor.adapters.s3.failures import translated
+from secor.adapters.s3.multipart import MultipartUpload, encoded
+from secor.adapters.s3.reader import ObjectReader
+from secor.errors import AccessDenied, AlreadyExists, NotFound, RestartPartition, Unavailable
+from secor.model import StoredObject
+
+_MIB = 1 << 20
+
+
+class S3Store:
+    """An ``ObjectStore`` in one bucket; threads may share it.
+
+    ``sse`` is ``AES256`` or ``aws:kms``, ``tags`` and ``acl`` go on every object; they are sent
+    only when given, as many servers refuse them.  ``conditional_puts`` False is for servers
+    without ``If-None-Match``: a look before the put, which two processes at once can defeat.
+    Files of ``multipart_threshold`` bytes or more go in parts of ``part_size``.
+    The other arguments are those of ``connect``.  Raises ``AccessDenied`` for credentials
+    that cannot be found.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        *,
+        sse: str | None = None,
+        kms_key: str | None = None,
+        storage_class: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        acl: str | None = None,
+        conditional_puts: bool = True,
+        part_size: int = 16 * _MIB,
+        multipart_threshold: int = 64 * _MIB,
+        **connection: Unpack[Connection],
+    ) -> None:
+        self._bucket = bucket
+        self._conditional = conditional_puts
+        self._part_size = part_size
+        self._threshold = multipart_threshold
+        self._attempts = connection.get("max_attempts", 5)
+        settings = {
+            "ServerSideEncryption": sse,
+            "SSEKMSKeyId": kms_key,
+            "StorageClass": storage_class,
+            "Tagging": urlencode(tags) if tags else None,
+            "ACL": acl,
+        }
+        self._settings: dict[str, Any] = {
+            name: value for name, value in settings.items() if value is not None
+        }
+        with translated(f"use s3://{bucket}"):
+            self._client = connect(**connection)
+
+    def check(self) -> None:
+        """Ask whether the bucket can be reached with these credentials.
+
+        Raises ``AccessDenied`` saying what to correct, ``Unavailable``.
+        """
+        with translated(f"reach s3://{self._bucket}"):
+            try:
+                self._client.head_bucket(Bucket=self._bucket)
+            except self._client.exceptions.ClientError as error:
+                if error.response["ResponseMetadata"]["HTTPStatusCode"] != 404:
+                    raise
+                raise AccessDenied(
+                    f"there is no bucket {self._bucket} at {self._client.meta.endpoint_url}:"
+                    " make it, or correct bucket, region or endpoint_url of [store.s3]"
+                ) from error
+
+    def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
+        """Store the file's bytes; see ``ObjectStore``.
+
+        Raises ``RestartPartition`` when the file does not have this CRC32C.
+        """
+        if not path.is_file():
+            raise RestartPartition(f"{path} is gone: its messages are read again")
+        if not self._conditional:
+            self._refuse_existing(key)
+        size = path.stat().st_size
+        parameters = {"Metadata": dict(metadata), **self._settings}
+        condition = {"IfNoneMatch": "*"} if self._conditional else {}
+        if size >= self._threshold:
+            upload = MultipartUpload(
+                self._client, self._bucket, key, parameters=parameters, condition=condition
+            )
+            upload.put(path, size, crc32c, self._part_size)
+        else:
+            self._put_whole(key, path, size, crc32c, {**parameters, **condition})
+
+    def head(self, key: str) -> StoredObject:
+        """Return the object with its metadata, names in lower case; see ``ObjectStore``."""
+        with translated(f"look at {self._name(key)}"):
+            answer = self._client.head_object(Bucket=self._bucket, Key=key)
+        metadata = {name.lower(): value for name, value in answer["Metadata"].items()}
+        modified = answer["LastModified"].timestamp()
+        return StoredObject(key, answer["ContentLength"], modified, metadata)
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Give the objects by key, a page of 1,000 at a time; see ``ObjectStore``."""
+        paginator = self._client.get_paginator("list_objects_v2")
+        with translated(f"list {self._name(prefix)}"):
+            for page in paginator.paginate(Bucket=self._bucket, Prefix=prefix):
+                for item in page.get("Contents", ()):
+                    modified = item["LastModified"].timestamp()
+                    yield StoredObject(item["Key"], item["Size"], modified)
+
+    def open(self, key: str) -> BinaryIO:
+        """Open for reading, seekable, reading ahead; see ``ObjectStore``."""
+        size = self.head(key).size
+        raw = ObjectReader(self._client, self._bucket, key, size, self._attempts)
+        return io.BufferedReader(raw, buffer_size=128 << 10)
+
+    def delete(self, key: str) -> None:
+        """Delete; see ``ObjectStore``."""
+        with translated(f"delete {self._name(key)}"):
+            self._client.delete_object(Bucket=self._bucket, Key=key)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _name(self, key: str) -> str:
+        return f"s3://{self._bucket}/{key}"
+
+    def _put_whole(
+        self, key: str, path: Path, size: int, crc32c: int, parameters: Mapping[str, Any]
+    ) -> None:
+        with Slice(path, 0, size) as body:
+            try:
+                with translated(f"put {self._name(key)}", writes=True):
+                    self._client.put_object(
+                        Bucket=self._bucket,
+                        Key=key,
+                        Body=body,  # type: ignore[arg-type]  # what botocore needs of a file
+                        ChecksumCRC32C=encoded(crc32c),
+                        **parameters,
+                    )
+            except (Unavailable, AccessDenied) as error:
+                # A checksum that the server refused: spoilt on its way, or in the file?
+                seen = body.checksum()
+                if seen != crc32c:
+                    raise damaged(path, seen, crc32c) from error
+                raise
+
+    def _refuse_existing(self, key: str) -> None:
+        try:
+            self.head(key)
+        except NotFound:
+            return
+        raise AlreadyExists(f"{self._name(key)} exists")
