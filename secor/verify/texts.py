@@ -77,7 +77,7 @@ class TextSource:
         stored = self._read(len(expected))
         if self._broken:
             return records.slice(0, 0)
-        if stored == memoryview(expected):
+        if pa.py_buffer(stored).equals(expected):
             return records
         return self._row_by_row(records, stored)
 

@@ -1,0 +1,55 @@
+"""Accepting that a topic was deleted and made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from secor.archive import Archive
+from secor.errors import ConfigurationError
+from secor.model import TopicPartition
+from secor.ports import OffsetLedger
+from secor.repair.moving import Move
+from secor.verify.log import Log
+
+
+def plan_acceptance(
+    ledger: OffsetLedger,
+    archive: Archive,
+    log: Log,
+    partitions: Iterable[TopicPartition],
+    *,
+    generation: int,
+    drop_intent: bool = False,
+) -> list[Move]:
+    """Return one move for each partition that has an entry: to the new log's start, no topic id.
+
+    Partitions without an entry begin by themselves.  Raises ``ConfigurationError`` while
+    objects of the configuration's ``generation`` exist, whose offsets would come again,
+    and for an open intent unless told to drop it.
+    """
+    moves = []
+    for topic_partition in partitions:
+        _refuse_if_stored(archive, topic_partition, generation)
+        before = ledger.read(topic_partition)
+        if before.committed is None:
+            continue
+        if before.intent and not drop_intent:
+            raise ConfigurationError(
+                f"{topic_partition}: an intent [{before.intent.start}, {before.intent.end}) of the"
+                " earlier topic is open and can never be completed; add --drop-intent"
+            )
+        start = log.log_range(topic_partition).start
+        remark = f"was at {before.committed} of the earlier topic"
+        moves.append(Move(topic_partition, before, start, None, remarks=(remark,)))
+    return moves
+
+
+def _refuse_if_stored(archive: Archive, topic_partition: TopicPartition, generation: int) -> None:
+    found = archive.objects(topic_partition.topic, partitions=[topic_partition.partition])
+    newest = max((one.name.generation for one in found), default=None)
+    if newest is not None and newest >= generation:
+        raise ConfigurationError(
+            f"{topic_partition}: objects of generation {newest} of the earlier topic exist, and the"
+            f" new topic's offsets would meet them: set output.generation = {newest + 1} or more in"
+            f" the configuration (it is {generation}), then say this again"
+        )
