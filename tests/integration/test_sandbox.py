@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from kazoo.client import KazooClient
 
 from secor.errors import Unavailable
 from secor.sandbox import Sandbox
+from secor.sandbox.ports import free_port
 
 
 def secor(*arguments: str, code: int = 0) -> str:
@@ -102,3 +104,15 @@ def test_a_server_that_cannot_start_is_reported_with_the_end_of_its_log(tmp_path
         Sandbox.up(tmp_path, services=["kafka", "zookeeper"], kafka_settings=settings)
     assert "no.such.host.invalid" in str(met.value)
     assert not any(server.running() for server in Sandbox.of(tmp_path).servers.values())
+
+
+def test_a_port_in_use_or_taken_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        used = listener.getsockname()[1]
+        free = free_port()
+        other = free_port([free])
+        offered = iter([used, free, other])
+        monkeypatch.setattr("random.randrange", lambda *bounds: next(offered))
+        assert free_port([free]) == other

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from secor.sandbox.cache import cache_folder
 from secor.sandbox.jars import Bundle
 from secor.sandbox.java import java_version, trust_options
 from secor.sandbox.kafka import broker_settings, new_id, with_cluster_id
-from secor.sandbox.ports import free_port
 from secor.sandbox.s3 import S3ProxyServer
 from secor.sandbox.sandbox import Sandbox, quiet
 from secor.sandbox.state import STATE_FILE, Plan, load_plan, new_plan, save_plan
@@ -59,18 +57,6 @@ def test_every_server_has_a_port_of_its_own() -> None:
 def test_an_unknown_server_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match="is called"):
         plan(**fields)
-
-
-def test_a_port_in_use_or_taken_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        used = listener.getsockname()[1]
-        free = free_port()
-        other = free_port([free])
-        offered = iter([used, free, other])
-        monkeypatch.setattr("random.randrange", lambda *bounds: next(offered))
-        assert free_port([free]) == other
 
 
 @pytest.mark.parametrize(
