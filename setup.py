@@ -62,6 +62,7 @@ setup(
             "greenlet>=3.1",
             "matplotlib>=3.9",
             "psutil>=7",
+            "pyyaml>=6",
             "setuptools>=65.5",
         ],
     },

@@ -157,10 +157,6 @@ class Metrics:
             for metric, others in self._series.pop(topic_partition, {}):
                 metric.remove(topic_partition.topic, str(topic_partition.partition), *others)
 
-    def partitions(self) -> set[TopicPartition]:
-        """Return the partitions that have series."""
-        return set(self._series)
-
     def runs(self, topic_partition: TopicPartition) -> None:
         """Remove what says that the partition is stopped, whatever the reason was."""
         with self._lock:

@@ -10,7 +10,7 @@ from secor.health import Health
 from secor.metrics import Metrics
 from secor.model import TopicPartition
 from secor.partition import State, Status
-from secor.telemetry import Telemetry, lag_seconds, snake
+from secor.telemetry import Telemetry, lag_seconds, snake, status_line
 
 HERE = TopicPartition("clicks", 3)
 STATUS = Status(
@@ -198,3 +198,11 @@ def test_the_process_is_ready_with_partitions_and_a_ledger(setup: Setup) -> None
 )
 def test_errors_have_labels_in_small_letters(error: SecorError, label: str) -> None:
     assert snake(error) == label
+
+
+def test_the_status_line_says_what_is_done_or_why_nothing_is() -> None:
+    other = replace(STATUS, state=State.STOPPED, known_end=None)
+    assert status_line([]) == "no topic partitions assigned"
+    assert status_line([STATUS, other]) == (
+        "2 topic partitions (1 reading, 1 stopped), 60 messages behind"
+    )
