@@ -12,7 +12,8 @@ from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
 from secor.adapters.kafka.batches import Fetch, decode
-from secor.adapters.kafka.client import Client, Topic, ours, theirs, translated
+from secor.adapters.kafka.client import Client, ours, theirs, translated
+from secor.adapters.kafka.questions import Questions, Topic
 from secor.adapters.kafka.topics import topic_pattern
 from secor.errors import RestartPartition, Unavailable
 from secor.model import Chunk, LogRange, TopicPartition
@@ -42,11 +43,12 @@ class KafkaReader:
             max_partition_fetch_bytes=max_partition_fetch_bytes,
             fetch_max_wait_ms=250,
         )
+        self._questions = Questions(self._client, timeout)
 
     def topics(self, pattern: str | None = None, exclude: str | None = None) -> list[str]:
         """Return the names of all topics, but internal ones, that the patterns let through."""
         wanted = re.compile(topic_pattern(pattern or ".*", exclude))
-        found = self._client.topic_ids(None, self._timeout)
+        found = self._questions.topics(None)
         return sorted(
             name for name, topic in found.items() if not topic.internal and wanted.match(name)
         )
@@ -63,7 +65,7 @@ class KafkaReader:
 
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
         """Return the log's start and its last stable offset."""
-        return self._client.log_range(topic_partition, self._timeout)
+        return self._questions.log_range(topic_partition)
 
     def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
         """Give the committed messages of ``[start, end)``; ``end`` is at most the log's.
@@ -100,7 +102,7 @@ class KafkaReader:
         self._client.close()
 
     def _topic(self, topic: str) -> Topic | None:
-        return self._client.topic_ids([topic], self._timeout).get(topic)
+        return self._questions.topics([topic]).get(topic)
 
     def _assign(self, topic_partition: TopicPartition, start: int) -> None:
         self._client.consumer.assign([theirs(topic_partition)])

@@ -13,6 +13,7 @@ from secor.adapters.kafka.client import Client, is_fatal, translated
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.fetching import Fetching
 from secor.adapters.kafka.membership import Membership
+from secor.adapters.kafka.questions import Questions
 from secor.adapters.kafka.topics import TopicWatch, named_topics, topic_pattern
 from secor.errors import SecorError, Unavailable
 from secor.model import LogRange, TopicPartition
@@ -58,7 +59,6 @@ class KafkaSource:
         wanted = topic_pattern(pattern, exclude) if pattern else None
         named = [] if pattern else named_topics(topics, exclude)
         self.session_timeout = session_timeout
-        self._timeout = timeout
         self._closing = False
         self.membership = Membership(
             strategy=assignment,
@@ -82,6 +82,7 @@ class KafkaSource:
             fetch_max_wait_ms=int(fetch_max_wait * 1000),
         )
         self.membership.attach(self.client)
+        self._questions = Questions(self.client, timeout)
         self._queue = EventQueue(queue_bytes, self._notify)
         self._fetching = Fetching(self.client, self._queue)
         self._watch = TopicWatch(self.client.cluster, named)
@@ -129,11 +130,11 @@ class KafkaSource:
 
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
         """Ask the broker for the log's start and its last stable offset."""
-        return self.client.log_range(topic_partition, self._timeout)
+        return self._questions.log_range(topic_partition)
 
     def topic_id(self, topic: str) -> str | None:
         """Ask for the topic's id; None when it does not exist, or the broker has no ids."""
-        found = self.client.topic_ids([topic], self._timeout).get(topic)
+        found = self._questions.topics([topic]).get(topic)
         return found.id if found else None
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from secor.adapters.kafka.client import id_text
+from secor.adapters.kafka.questions import id_text
 from secor.errors import AccessDenied, ConfigurationError
 
 _log = logging.getLogger(__name__)
