@@ -108,4 +108,4 @@ class Daemon:
         if self._consumer.drained:
             self._log.info("drained")
         else:
-            self._log.warning("not drained in time; the rest is read again by the next process")
+            self._log.warning("not_drained", next="the next process reads the rest again")
