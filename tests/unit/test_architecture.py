@@ -52,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     "secor.adapters": PORTS | {"secor.ledger_codec", "secor.wire"},
     "secor.archive": PORTS | {"secor.formats"},
     "secor.verify": PORTS | {"secor.formats", "secor.archive"},
-    "secor.repair": PORTS | {"secor.formats", "secor.archive"},
+    "secor.repair": PORTS | {"secor.archive", "secor.verify"},
     "secor.metrics": WORDS,
     "secor.health": PORTS,
     "secor.telemetry": PORTS | {"secor.metrics", "secor.health", "secor.partition"},
@@ -102,7 +102,7 @@ def test_imports_point_one_way(module: str, path: Path) -> None:
 
 THIRD_PARTY = {
     "kafka": {"secor.adapters.kafka", "secor.demo", "secor.bench", "secor.sandbox"},
-    "kazoo": {"secor.adapters.zookeeper", "secor.sandbox"},
+    "kazoo": {"secor.adapters.zookeeper", "secor.sandbox", "secor.bench"},
     "boto3": {"secor.adapters.s3", "secor.sandbox"},
     "botocore": {"secor.adapters.s3", "secor.sandbox"},
     "prometheus_client": {"secor.metrics"},
