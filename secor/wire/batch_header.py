@@ -23,9 +23,9 @@ LARGEST_OFFSET = 2**63 - 2
 Buffer = bytes | bytearray | memoryview
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that doubles the cost of a batch's header
 class RecordBatchHeader:
-    """The fields as they stand; times in milliseconds since the epoch."""
+    """The fields as they stand, not to be changed; times in milliseconds since the epoch."""
 
     base_offset: int
     length: int

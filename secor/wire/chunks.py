@@ -7,7 +7,7 @@ so batches of ten messages would otherwise cost more than all that is done with 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,7 @@ _NO_TIMESTAMP = -1
 Int64s = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class _Payload:
+class _Payload(NamedTuple):
     header: RecordBatchHeader
     records: bytes | memoryview
 
