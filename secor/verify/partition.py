@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,11 +64,13 @@ class PartitionCheck:
         archive: Archive,
         log: Log,
         bounds: Bounds,
+        progress: Callable[[TopicPartition, int], None] | None = None,
     ) -> None:
         self.report = PartitionReport(topic_partition, objects=len(objects))
         self._archive = archive
         self._log = log
         self._bounds = bounds
+        self._progress = progress
         self._merge, self._texts = self._sources(objects)
         self._reading: list[tuple[_Pending, Text]] = []
 
@@ -80,8 +82,12 @@ class PartitionCheck:
         end = max(start, min(bounds.committed, held.end))
         self._note_limits(held)
         self._pass_over(start)
+        at = start
         for chunk in self._chunks(start, end):
             self._window(chunk.records, chunk.next_offset)
+            if self._progress:
+                self._progress(topic_partition, chunk.next_offset - at)
+            at = chunk.next_offset
         self._finish_texts(end)
         self._beyond(end)
         return self.report

@@ -13,7 +13,8 @@ from secor.verify.log import Log
 from secor.verify.partition import Bounds, PartitionCheck
 from secor.verify.report import PartitionReport
 
-Progress = Callable[[TopicPartition], None]
+Progress = Callable[[TopicPartition, int], None]
+"""Told how many offsets of a topic partition were just passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Verifier:
     generations: Sequence[int] | None = None
     start: int | None = None
     from_first_object: bool = False
+    progress: Progress | None = None
 
     def verify(self, topic: str, partitions: Iterable[int]) -> Iterator[PartitionReport]:
         """Give a report for each partition, and for others that have objects.
@@ -72,6 +74,7 @@ class Verifier:
             archive=self.archive,
             log=self.log,
             bounds=Bounds(start, committed, allowed),
+            progress=self.progress,
         )
         if before.committed is None and current:
             check.report.notes.append(

@@ -1,0 +1,64 @@
+"""The archive of a configuration, for the commands that read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from secor.archive import Archive
+from secor.config.model import Config
+from secor.errors import ConfigurationError
+from secor.formats import format_of_key
+from secor.model import TopicPartition
+from secor.ports import ObjectStore
+
+
+def archive_of(config: Config, topic: str, store: ObjectStore) -> Archive:
+    """Return the archive that holds ``topic``; its text is read with the topic's delimiter."""
+    output = config.for_topic(topic).output
+    formats = partial(
+        format_of_key, delimiter=output.delimiter.encode(), null_values=output.null_values
+    )
+    return Archive(store, output.prefix, hashed=output.hash_prefix, formats=formats)
+
+
+def archived_topics(config: Config, store: ObjectStore) -> Iterator[str]:
+    """Give the topics that have objects where the configuration puts them."""
+    outputs = [config.output, *(rule.output for rule in config.topics)]
+    seen: set[str] = set()
+    for prefix, hashed in {(output.prefix, output.hash_prefix) for output in outputs}:
+        for topic in Archive(store, prefix, hashed=hashed).topics():
+            own = config.for_topic(topic).output
+            if (own.prefix, own.hash_prefix) == (prefix, hashed):
+                seen.add(topic)
+    yield from sorted(seen)
+
+
+def of_topic(found: list[TopicPartition], topic: str) -> list[TopicPartition]:
+    """Return the partitions.  Raises ``ConfigurationError`` when the broker knows none."""
+    if not found:
+        raise ConfigurationError(f"the broker has no topic {topic!r}: look at the spelling")
+    return found
+
+
+def human_size(size: int) -> str:
+    """Return bytes as people read them."""
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def table(rows: Sequence[tuple[str, ...]], left: frozenset[int] = frozenset()) -> Iterator[str]:
+    """Give lines with aligned columns; those in ``left`` to the left."""
+    if not rows:
+        return
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if at in left else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,185 @@
+"""``secor cat``: stored messages as JSON lines, or their payloads."""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.archive import ArchivedObject
+from secor.cli.archives import archive_of
+from secor.config.load import load
+from secor.errors import ConfigurationError
+from secor.formats import format_of_key
+from secor.model import OffsetRange
+
+BEYOND_ALL = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Which messages are printed, and how."""
+
+    offsets: OffsetRange
+    limit: int | None
+    raw: bool
+    delimiter: bytes
+
+
+Batches = Iterator[tuple[dict[str, object], pa.RecordBatch]]
+
+
+@click.command(epilog="Example: secor cat backup.toml clicks --partition 0 --from 100 --limit 10")
+@click.argument("what", nargs=-1, required=True, metavar="CONFIG TOPIC | CONFIG KEY... | FILE...")
+@click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition.")
+@click.option("--from", "start", type=click.IntRange(0), default=0, help="First offset.")
+@click.option("--to", "end", type=click.IntRange(0), help="The offset to end before.")
+@click.option("--limit", type=click.IntRange(0), help="Messages at most.")
+@click.option("--raw", is_flag=True, help="Print payloads only, each with the delimiter.")
+@click.option("--delimiter", default="\\n", show_default=True, help="For --raw, and to read text.")
+def command(
+    what: tuple[str, ...],
+    partitions: tuple[int, ...],
+    start: int,
+    end: int | None,
+    limit: int | None,
+    raw: bool,
+    delimiter: str,
+) -> None:
+    r"""Print stored messages as JSON lines.
+
+    \b
+    secor cat CONFIG TOPIC   the messages of a topic, partition by partition
+    secor cat CONFIG KEY...  those of objects in the store
+    secor cat FILE...        those of local files, Java Secor's as well
+
+    CONFIG is a name that ends with .toml.  A key or payload that is not UTF-8 is printed
+    in base64, and key_encoding or value_encoding says so.
+    """
+    if end is not None and end < start:
+        raise ConfigurationError(f"--to {end} is below --from {start}")
+    separator = delimiter.encode().decode("unicode_escape").encode("latin-1")
+    shown = Shown(OffsetRange(start, BEYOND_ALL if end is None else end), limit, raw, separator)
+    with ExitStack() as opened:
+        if what[0].endswith(".toml"):
+            batches = _stored(opened, what, partitions, shown)
+        else:
+            batches = _local(opened, what, separator)
+        _print(batches, shown)
+
+
+def _stored(
+    opened: ExitStack, what: tuple[str, ...], partitions: tuple[int, ...], shown: Shown
+) -> Batches:
+    from secor.wiring.clients import open_store
+
+    config = load(Path(what[0]), os.environ)
+    if len(what) == 1:
+        raise ConfigurationError("say which TOPIC or KEY to print; secor ls lists them")
+    store = opened.enter_context(open_store(config))
+    if len(what) == 2 and "/" not in what[1]:
+        topic = what[1]
+        archive = archive_of(config, topic, store)
+        found = sorted(
+            archive.objects(topic, partitions=partitions or None, offsets=shown.offsets),
+            key=lambda one: (one.name.partition, one.name.generation, one.name.first_offset),
+        )
+        if not found:
+            click.echo(f"no such objects of {topic}; secor ls lists what there is", err=True)
+        for one in _may_hold(found, shown.offsets.start):
+            for batch in archive.read(one):
+                yield {"topic": topic, "partition": one.name.partition}, batch
+        return
+    for key in what[1:]:
+        with store.open(key) as file:
+            for batch in format_of_key(key, file, delimiter=shown.delimiter).read(file, key):
+                yield {"object": key}, batch
+
+
+def _may_hold(found: list[ArchivedObject], start: int) -> list[ArchivedObject]:
+    """Leave out objects that end before ``start``: another of the same place begins up to it."""
+    floors: dict[tuple[int, int, str], int] = {}
+    for one in found:
+        if one.name.first_offset <= start:
+            place = _place(one)
+            floors[place] = max(one.name.first_offset, floors.get(place, 0))
+    return [one for one in found if one.name.first_offset >= floors.get(_place(one), 0)]
+
+
+def _place(one: ArchivedObject) -> tuple[int, int, str]:
+    return one.name.partition, one.name.generation, one.name.output_partition
+
+
+def _local(opened: ExitStack, names: tuple[str, ...], delimiter: bytes) -> Batches:
+    for name in names:
+        path = Path(name)
+        if not path.is_file():
+            raise ConfigurationError(f"{name}: there is no such file (a CONFIG ends with .toml)")
+        file = opened.enter_context(path.open("rb"))
+        about: dict[str, object] = {"object": name} if len(names) > 1 else {}
+        for batch in format_of_key(name, file, delimiter=delimiter).read(file, name):
+            yield about, batch
+
+
+def _print(batches: Batches, shown: Shown) -> None:
+    left = shown.limit
+    for about, batch in batches:
+        batch = _within(batch, shown.offsets)
+        if left is not None:
+            batch = batch.slice(0, left)
+            left -= batch.num_rows
+        if shown.raw:
+            values = batch.column("value").to_pylist()
+            lines = [value + shown.delimiter for value in values if value is not None]
+        else:
+            lines = [_line(about, row) for row in batch.to_pylist()]
+        click.echo(b"".join(lines), nl=False)
+        if left == 0:
+            break
+
+
+def _within(batch: pa.RecordBatch, offsets: OffsetRange) -> pa.RecordBatch:
+    column = batch.column("offset")
+    everything = offsets.start == 0 and offsets.end == BEYOND_ALL
+    if everything or column.null_count == batch.num_rows:
+        return batch
+    wanted = pc.and_(pc.greater_equal(column, offsets.start), pc.less(column, offsets.end))
+    return batch.filter(wanted)
+
+
+def _line(about: dict[str, object], row: dict[str, Any]) -> bytes:
+    shown = {**about, "offset": row["offset"], "timestamp": row["timestamp"]}
+    if row["timestamp_type"]:
+        shown["timestamp_type"] = row["timestamp_type"]
+    for name in ("key", "value"):
+        shown[name], encoding = _text(row[name])
+        if encoding:
+            shown[f"{name}_encoding"] = encoding
+    if row["headers"]:
+        shown["headers"] = [_header(header) for header in row["headers"]]
+    return json.dumps(shown, ensure_ascii=False).encode() + b"\n"
+
+
+def _header(header: dict[str, Any]) -> dict[str, str | None]:
+    text, encoding = _text(header["value"])
+    shown = {"key": header["key"], "value": text}
+    return {**shown, "value_encoding": encoding} if encoding else shown
+
+
+def _text(data: bytes | None) -> tuple[str | None, str | None]:
+    """Return text and, where it is not the bytes themselves, its encoding."""
+    if data is None:
+        return None, None
+    try:
+        return data.decode(), None
+    except UnicodeDecodeError:
+        return b64encode(data).decode(), "base64"

@@ -1,0 +1,158 @@
+"""``secor ls``: the stored objects."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from secor.archive import ArchivedObject
+from secor.cli.archives import archive_of, archived_topics, human_size, table
+from secor.config.load import load
+from secor.config.model import Config
+from secor.ports import ObjectStore
+
+
+@click.command(epilog="Example: secor ls backup.toml clicks --partition 0")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("topic", required=False)
+@click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition.")
+@click.option("--long", "long", is_flag=True, help="Also generation, fingerprint, times, key.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    config: Path, topic: str | None, partitions: tuple[int, ...], long: bool, as_json: bool
+) -> None:
+    """List the objects of TOPIC: offsets, messages, size, when written.
+
+    Without TOPIC, list the topics that have objects.  Messages are counted from the
+    objects' metadata; objects of Java Secor have none.
+    """
+    from secor.wiring.clients import open_store
+
+    settings = load(config, os.environ)
+    with open_store(settings) as store:
+        if topic is None:
+            _topics(settings, store, as_json=as_json)
+            return
+        archive = archive_of(settings, topic, store)
+        found = sorted(
+            archive.objects(topic, partitions=partitions or None, with_info=True),
+            key=lambda one: (one.name.partition, one.batch_start, one.key),
+        )
+        _objects(topic, found, long=long, as_json=as_json)
+
+
+def _topics(config: Config, store: ObjectStore, *, as_json: bool) -> None:
+    listed = []
+    for topic in archived_topics(config, store):
+        found = list(archive_of(config, topic, store).objects(topic))
+        listed.append(
+            {
+                "topic": topic,
+                "partitions": len({one.name.partition for one in found}),
+                "objects": len(found),
+                "bytes": sum(one.size for one in found),
+                "modified": _time(max(one.modified for one in found)),
+            }
+        )
+    if as_json:
+        click.echo(json.dumps({"topics": listed}, indent=2))
+        return
+    if not listed:
+        click.echo("no objects yet", err=True)
+        return
+    rows = [("topic", "partitions", "objects", "size", "last written")]
+    rows += [
+        (
+            str(one["topic"]),
+            f"{one['partitions']:,}",
+            f"{one['objects']:,}",
+            human_size(int(str(one["bytes"]))),
+            str(one["modified"]),
+        )
+        for one in listed
+    ]
+    for line in table(rows, left=frozenset({0})):
+        click.echo(line)
+
+
+def _objects(topic: str, found: Sequence[ArchivedObject], *, long: bool, as_json: bool) -> None:
+    records = sum(one.info.records for one in found if one.info)
+    size = sum(one.size for one in found)
+    if as_json:
+        totals = {"objects": len(found), "records": records, "bytes": size}
+        objects = [_as_json(one) for one in found]
+        click.echo(json.dumps({"topic": topic, "objects": objects, "totals": totals}, indent=2))
+        return
+    if not found:
+        click.echo(f"no objects of {topic}; secor ls CONFIG lists the topics that have", err=True)
+        return
+    heading = ("partition", "offsets", "messages", "size", "written", "object")
+    more = ("generation", "fingerprint", "first time", "last time") if long else ()
+    rows = [(*heading[:-1], *more, heading[-1])]
+    rows += [_row(one, long=long) for one in found]
+    for line in table(rows, left=frozenset({len(rows[0]) - 1})):
+        click.echo(line)
+    click.echo(f"{len(found):,} objects, {records:,} messages, {human_size(size)}")
+
+
+def _row(one: ArchivedObject, *, long: bool) -> tuple[str, ...]:
+    info = one.info
+    offsets = str(info.batch) if info else f"[{one.name.first_offset}, ?)"
+    shown = (
+        str(one.name.partition),
+        offsets,
+        f"{info.records:,}" if info else "?",
+        human_size(one.size),
+        _time(one.modified),
+    )
+    if not long:
+        return (*shown, one.key.removeprefix(one.name.root + "/"))
+    least, greatest = (info.least_timestamp, info.greatest_timestamp) if info else (None, None)
+    return (
+        *shown,
+        str(one.name.generation),
+        info.fingerprint if info else "?",
+        _milliseconds(least),
+        _milliseconds(greatest),
+        one.key,
+    )
+
+
+def _as_json(one: ArchivedObject) -> dict[str, object]:
+    info = one.info
+    return {
+        "key": one.key,
+        "partition": one.name.partition,
+        "output_partition": one.name.output_partition,
+        "generation": one.name.generation,
+        "first_offset": one.name.first_offset,
+        "start": info.batch.start if info else None,
+        "end": info.batch.end if info else None,
+        "records": info.records if info else None,
+        "bytes": one.size,
+        "modified": _time(one.modified),
+        "fingerprint": info.fingerprint if info else None,
+        "topic_id": info.topic_id if info else None,
+        "least_timestamp": info.least_timestamp if info else None,
+        "greatest_timestamp": info.greatest_timestamp if info else None,
+        "fault": one.fault,
+    }
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _milliseconds(timestamp: int | None) -> str:
+    """Return a message's time; one that no calendar has as its number."""
+    if timestamp is None:
+        return "-"
+    try:
+        return _time(timestamp / 1000)
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp} ms"

@@ -1,0 +1,145 @@
+"""``secor verify``: every message is stored, once, as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from secor.cli.archives import archive_of, archived_topics, of_topic
+from secor.config.load import load
+from secor.config.model import Config
+from secor.model import TopicPartition
+from secor.verify.report import PartitionReport, Report
+from secor.verify.verifier import Verifier, verify_archive_only
+
+Advance = Callable[[TopicPartition, int], None]
+
+LINES = 20
+"""Findings printed for each topic partition; --json has more."""
+
+
+@click.command(epilog="Example: secor verify backup.toml clicks")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition.")
+@click.option("--from", "start", type=click.IntRange(0), help="First offset to compare.")
+@click.option("--generation", "generations", type=int, multiple=True, help="Only this generation.")
+@click.option("--archive-only", is_flag=True, help="Do not read topics and ledger.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    config: Path,
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
+    start: int | None,
+    generations: tuple[int, ...],
+    archive_only: bool,
+    as_json: bool,
+) -> int:
+    """Compare the objects with the topics, offset by offset, up to what is committed.
+
+    Without TOPIC, all that the configuration names.  Exit code 0 when nothing is missing,
+    twice, different, extra or corrupt; else 5.  With --archive-only names, metadata and
+    contents of the objects are checked by themselves.
+    """
+    settings = load(config, os.environ)
+    report = Report(with_topic=not archive_only)
+    with _progress(enabled=not as_json) as advance:
+        if archive_only:
+            reports = _alone(settings, topics, generations)
+        else:
+            reports = _compared(settings, topics, partitions, start, generations, advance)
+        for found in reports:
+            if partitions and found.topic_partition.partition not in partitions:
+                continue
+            report.partitions.append(found)
+    _print(report, as_json=as_json)
+    return report.exit_code
+
+
+def _alone(
+    config: Config, topics: tuple[str, ...], generations: tuple[int, ...]
+) -> Iterator[PartitionReport]:
+    from secor.wiring.clients import open_store
+
+    with open_store(config) as store:
+        for topic in topics or tuple(archived_topics(config, store)):
+            archive = archive_of(config, topic, store)
+            yield from verify_archive_only(archive, topic, generations or None)
+
+
+def _compared(
+    config: Config,
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
+    start: int | None,
+    generations: tuple[int, ...],
+    advance: Advance,
+) -> Iterator[PartitionReport]:
+    from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
+
+    kafka = config.kafka
+    with (
+        open_store(config) as store,
+        open_ledger_for_operator(config) as ledger,
+        open_reader(config) as reader,
+    ):
+        for topic in (
+            topics or kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
+        ):
+            found = of_topic(reader.partitions(topic), topic)
+            numbers = [one.partition for one in found]
+            verifier = Verifier(
+                archive_of(config, topic, store),
+                reader,
+                ledger,
+                generations=generations or None,
+                start=start,
+                from_first_object=kafka.reset == "latest",
+                progress=advance,
+            )
+            wanted = [one for one in numbers if not partitions or one in partitions]
+            yield from verifier.verify(topic, wanted)
+
+
+@contextmanager
+def _progress(*, enabled: bool) -> Iterator[Advance]:
+    """Show a line for each topic partition on standard error, when a person watches."""
+    if not enabled or not sys.stderr.isatty():
+        yield lambda _topic_partition, _offsets: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("{task.completed:,.0f} offsets"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("verifying")
+
+        def advance(topic_partition: TopicPartition, offsets: int) -> None:
+            bars.update(task, description=f"verifying {topic_partition}", advance=offsets)
+
+        yield advance
+
+
+def _print(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(report.as_json(), indent=2))
+        return
+    for partition in report.partitions:
+        for finding in partition.findings[:LINES]:
+            click.echo(f"{partition.topic_partition}: {finding}")
+        if len(partition.findings) > LINES:
+            click.echo(f"{partition.topic_partition}: … (--json shows more)")
+    for remark in report.remarks:
+        click.echo(remark)
+    click.echo(report.summary)
