@@ -22,7 +22,7 @@ _ABSENT = frozenset({"NoSuchKey", "NoSuchVersion", "NotFound"})
 
 _FOR_NOW = frozenset(
     {
-        "BadDigest",  # the file itself was right when it was sent: spoilt on its way
+        "BadDigest",  # the file was right when it was read: spoilt on its way
         "ConditionalRequestConflict",
         "IncompleteBody",
         "OperationAborted",

@@ -11,7 +11,7 @@ from secor.adapters.s3.client import Connection, connect
 from secor.adapters.s3.failures import translated
 from secor.adapters.s3.multipart import MultipartUpload, encoded
 from secor.adapters.s3.reader import ObjectReader
-from secor.errors import AccessDenied, AlreadyExists, NotFound, RestartPartition, Unavailable
+from secor.errors import AccessDenied, AlreadyExists, NotFound, RestartPartition
 from secor.model import StoredObject
 
 _MIB = 1 << 20
@@ -135,21 +135,18 @@ class S3Store:
         self, key: str, path: Path, size: int, crc32c: int, parameters: Mapping[str, Any]
     ) -> None:
         with Slice(path, 0, size) as body:
-            try:
-                with translated(f"put {self._name(key)}", writes=True):
-                    self._client.put_object(
-                        Bucket=self._bucket,
-                        Key=key,
-                        Body=body,  # type: ignore[arg-type]  # what botocore needs of a file
-                        ChecksumCRC32C=encoded(crc32c),
-                        **parameters,
-                    )
-            except (Unavailable, AccessDenied) as error:
-                # A checksum that the server refused: spoilt on its way, or in the file?
-                seen = body.checksum()
-                if seen != crc32c:
-                    raise damaged(path, seen, crc32c) from error
-                raise
+            # Some servers look at no checksum; and what one refuses is then spoilt on its way.
+            seen = body.checksum()
+            if seen != crc32c:
+                raise damaged(path, seen, crc32c)
+            with translated(f"put {self._name(key)}", writes=True):
+                self._client.put_object(
+                    Bucket=self._bucket,
+                    Key=key,
+                    Body=body,  # type: ignore[arg-type]  # what botocore needs of a file
+                    ChecksumCRC32C=encoded(crc32c),
+                    **parameters,
+                )
 
     def _refuse_existing(self, key: str) -> None:
         try:
