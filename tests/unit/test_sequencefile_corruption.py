@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secor.errors import CorruptFile
-from secor.formats.sequencefile import SequenceFileFormat
+from secor.formats.sequencefile import SequenceFileFormat, codecs
 from secor.formats.sequencefile.codecs import CODECS as IMPLEMENTATIONS
 from secor.formats.sequencefile.codecs import codec_of_class
 from secor.formats.sequencefile.header import encode_vint, sync_of
@@ -211,3 +211,18 @@ def test_a_codec_is_found_by_its_java_class() -> None:
     assert codec_of_class(package + "DeflateCodec") is IMPLEMENTATIONS["default"]
     for codec in IMPLEMENTATIONS.values():
         assert codec_of_class(codec.java_class) is codec
+
+
+@pytest.mark.parametrize("name", ["gzip", "default"])
+def test_without_isal_the_standard_library_reads_and_writes_the_same(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    codec = IMPLEMENTATIONS[name]
+    before = codec.compress(b"a" * 1000)
+    monkeypatch.setattr(codecs, "ISAL", False)
+    assert codec.expand(before, 1000) == b"a" * 1000
+    after = codec.compress(b"a" * 1000)
+    with pytest.raises(ValueError, match="cut short"):
+        codec.expand(after[:-1], 1000)
+    monkeypatch.undo()
+    assert codec.expand(after, 1000) == b"a" * 1000
