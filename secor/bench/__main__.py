@@ -12,9 +12,10 @@ import click
 
 from secor.bench.cases import CASES, Case, settings_of, write_config
 from secor.bench.fill import Filled, create_topic, fill
-from secor.bench.pieces import Piece, measure
+from secor.bench.pieces import LOOKED_AT, Piece, measure
 from secor.bench.report import Result, as_json, line_of, piece_line, profile_of, result_of
 from secor.bench.running import DaemonProcess, Progress, Usage, free_ports
+from secor.errors import SecorError
 from secor.sandbox import Sandbox
 
 TOPIC, EMPTY = "bench", "bench-empty"
@@ -72,7 +73,13 @@ class Bench:
         _, path = self.config(CASES[0], TOPIC, None)
         config = load(path, {"SECOR_GROUP__NAME": "pieces"})
         with join(config) as membership:
-            yield from measure(membership.source, connect_store(config), config, self.directory)
+            yield from measure(
+                membership.source,
+                connect_store(config),
+                prefix=config.output.prefix,
+                directory=self.directory,
+                size=min(self.filled.encoded_bytes, LOOKED_AT),
+            )
 
 
 @contextmanager
@@ -116,22 +123,40 @@ def main(
     CPU time is that of the daemon's process with all its threads, without what it takes to
     start and end over an empty topic (and with it, in parentheses).
     """
+    chosen = [case for case in CASES if not names or case.name in names]
+    try:
+        results, measured = _measure(
+            chosen, messages, partitions, pieces, profile, json_, directory
+        )
+    except SecorError as error:
+        raise click.ClickException(str(error)) from error
+    if json_:
+        click.echo(as_json(results, measured))
+
+
+def _measure(
+    cases: Sequence[Case],
+    messages: int,
+    partitions: int,
+    pieces: bool,
+    profile: bool,
+    quiet: bool,
+    directory: Path | None,
+) -> tuple[list[Result], list[Piece]]:
+    """Measure one after the other, and print each as soon as it is known."""
     results: list[Result] = []
     measured: list[Piece] = []
     with _bench(directory, partitions, messages) as bench:
-        for case in CASES:
-            if names and case.name not in names:
-                continue
+        for case in cases:
             path = bench.directory / f"{case.name}.profile" if profile else None
             results.append(bench.run(case, bench.idle(case), path))
-            click.echo(line_of(results[-1]), err=json_)
+            click.echo(line_of(results[-1]), err=quiet)
             if path:
-                click.echo(profile_of(path), err=json_)
+                click.echo(profile_of(path), err=quiet)
         for piece in bench.pieces() if pieces else ():
             measured.append(piece)
-            click.echo(piece_line(piece), err=json_)
-    if json_:
-        click.echo(as_json(results, measured))
+            click.echo(piece_line(piece), err=quiet)
+    return results, measured
 
 
 if __name__ == "__main__":

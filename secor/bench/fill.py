@@ -34,12 +34,15 @@ _NOT_YET = (3, 6)
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What a topic got: ``value_bytes`` are those of the values alone, uncompressed."""
+    """What a topic got: ``value_bytes`` are those of the values alone, uncompressed,
+    ``encoded_bytes`` those of the batches.
+    """
 
     topic: str
     partitions: int
     messages: int
     value_bytes: int
+    encoded_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +164,10 @@ def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
 def fill(bootstrap: str, topic: str, *, partitions: int, messages: int) -> Filled:
     """Create ``topic`` and append ``messages``, evenly over the partitions, batch by batch."""
     create_topic(bootstrap, topic, partitions)
-    size = 0
+    values_, encoded = 0, 0
     with closing(Producer(bootstrap)) as producer:
         for index, batch in enumerate(batches(messages)):
             producer.send(topic, index % partitions, batch.data)
-            size += batch.value_bytes
-    return Filled(topic, partitions, messages, size)
+            values_ += batch.value_bytes
+            encoded += len(batch.data)
+    return Filled(topic, partitions, messages, values_, encoded)

@@ -12,14 +12,13 @@ from pathlib import Path
 import pyarrow as pa
 from crc32c import crc32c
 
-from secor.config.model import Config
 from secor.errors import Unavailable
 from secor.formats import make_format
 from secor.model import Chunk
 from secor.ports import Assigned, Failed, Fetched, LogFormat, MessageSource, ObjectStore
 
-MESSAGES = 400_000
-"""Messages that are looked at: some 100 MB when decoded."""
+LOOKED_AT = 32 << 20
+"""Bytes of fetched batches that are looked at: some 80 MB when decoded."""
 REPEATS = 3
 WITHIN = 120.0
 
@@ -58,15 +57,15 @@ class _FileSink:
 
 
 def measure(
-    source: MessageSource, store: ObjectStore, config: Config, directory: Path
+    source: MessageSource, store: ObjectStore, *, prefix: str, directory: Path, size: int
 ) -> Iterator[Piece]:
-    """Fetch, decode, frame, compress and put the first messages of the source's topic.
+    """Fetch, decode, frame, compress and put the first ``size`` bytes of the source's topic.
 
-    Closes ``source``.  ``directory`` is for a file to put.
+    Closes ``source``.  ``directory`` is for a file to put, ``prefix`` for its keys.
     """
     with closing(source):
         before = time.process_time()
-        fetched = _fetch(source)
+        fetched = _fetch(source, size)
         fetching = time.process_time() - before
         # Before the end of the source, which forgets what it has delivered; it may fetch
         # meanwhile, in threads that do not count.
@@ -83,16 +82,15 @@ def measure(
         log_format = make_format(kind, codec=codec)
         seconds = _least(partial(_write, log_format, chunks, _FileSink()))
         yield Piece(name, micros(seconds))
-    yield Piece("put, sequencefile", micros(_put(store, config, chunks, directory / "object")))
+    yield Piece("put, sequencefile", micros(_put(store, prefix, chunks, directory / "object")))
 
 
-def _fetch(source: MessageSource) -> Sequence[Fetched]:
+def _fetch(source: MessageSource, size: int) -> Sequence[Fetched]:
     found: list[Fetched] = []
-    messages = 0
     deadline = time.monotonic() + WITHIN
-    while messages < MESSAGES:
+    while (reached := sum(event.size for event in found)) < size:
         if time.monotonic() > deadline:
-            raise Unavailable(f"{messages} messages in {WITHIN:.0f} s: is the topic that short?")
+            raise Unavailable(f"the source gave {reached} of {size} bytes in {WITHIN:.0f} s")
         for event in source.poll(0.5):
             match event:
                 case Assigned(partitions):
@@ -100,17 +98,11 @@ def _fetch(source: MessageSource) -> Sequence[Fetched]:
                         source.start(topic_partition, 0)
                 case Fetched():
                     found.append(event)
-                    messages += _counted(event)
                 case Failed(error=error):
                     raise error
                 case _:
                     pass
     return found
-
-
-def _counted(event: Fetched) -> int:
-    # Half a byte a message less or more changes nothing: only to know when it is enough.
-    return event.size // 90
 
 
 def _decode(fetched: Sequence[Fetched]) -> None:
@@ -126,14 +118,14 @@ def _write(log_format: LogFormat, chunks: Sequence[Chunk], sink: _FileSink) -> N
     writer.close()
 
 
-def _put(store: ObjectStore, config: Config, chunks: Sequence[Chunk], path: Path) -> float:
+def _put(store: ObjectStore, prefix: str, chunks: Sequence[Chunk], path: Path) -> float:
     sink = _FileSink(path)
     with closing(sink):
         _write(make_format("sequencefile", codec="none"), chunks, sink)
     keys = iter(range(REPEATS))
 
     def put() -> None:
-        key = f"{config.output.prefix}/piece/{next(keys)}"
+        key = f"{prefix}/piece/{next(keys)}"
         store.put(key, path, sink.crc32c, {})
 
     return _least(put)

@@ -64,7 +64,7 @@ def test_the_configuration_of_every_case_is_valid(case: Case, tmp_path: Path) ->
 
 
 def test_a_result_leaves_out_what_an_idle_process_needs() -> None:
-    filled = Filled("bench", 4, 1_000_000, 200_000_000)
+    filled = Filled("bench", 4, 1_000_000, 200_000_000, 90_000_000)
     used = Usage(cpu=2.5, ready=100.0, ended=110.0, peak=123_000_000)
     result = result_of(CASES[0], filled, used=used, idle=replace(used, cpu=1.0), last=104.0)
     assert (result.cpu_us, result.cpu_us_with_start) == (1.5, 2.5)
