@@ -49,7 +49,9 @@ class Screen:
             yield Bars(self, progress, total)
 
     def command(self, *arguments: str, lines: int | None = None) -> None:
-        """Run ``secor ARGUMENTS`` as a person would; show its (first) lines.
+        """Run ``secor ARGUMENTS`` as a person would; show its output, or ``lines`` of it.
+
+        Of a longer output the beginning and the last line are shown.
 
         Raises ``SecorError`` when its exit code is not 0.
         """
@@ -59,10 +61,11 @@ class Screen:
             secor(*arguments), capture_output=True, text=True, check=False, env=surroundings()
         )
         output = answer.stdout.splitlines()
-        for line in output[:lines]:
-            self.say(line if len(line) <= 160 else line[:157] + "...")
         if lines is not None and len(output) > lines:
-            self.say(f"... and {len(output) - lines} lines more")
+            left_out = f"... {len(output) - lines:,} lines more ..."
+            output = [*output[: lines - 1], left_out, output[-1]]
+        for line in output:
+            self.say(line if len(line) <= 160 else line[:157] + "...")
         if answer.returncode != 0:
             raise SecorError(f"{shown} ended with code {answer.returncode}:\n{answer.stderr}")
 

@@ -24,11 +24,29 @@ _LOOK_EVERY = 0.25
 _ALL_STORED_WITHIN = 180.0
 
 
+_OURS = {"sandbox", "backup.toml", "backup.log", "local"}
+
+
+def clear(folder: Path) -> None:
+    """Stop and delete what an earlier demonstration left in ``folder``.
+
+    Raises ``ConfigurationError`` when anything else is there.
+    """
+    if not folder.exists():
+        return
+    others = sorted({each.name for each in folder.iterdir()} - _OURS)
+    if others:
+        raise ConfigurationError(f"{folder} holds other things ({others[0]}): name another folder")
+    if (folder / "sandbox").exists():
+        Sandbox.of(folder / "sandbox").down()
+    shutil.rmtree(folder)
+
+
 class Demonstration:
     """Flights through Kafka into the S3 server, by a process that is killed on the way."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder.resolve()
+        self.folder = folder
         self.screen = Screen(_STEPS)
 
     def run(self, *, down: bool) -> None:
@@ -48,11 +66,7 @@ class Demonstration:
     def _servers(self) -> Sandbox:
         self.screen.step("Starting a Kafka broker, ZooKeeper and an S3 server on this machine")
         place = self.folder / "sandbox"
-        if place.exists():
-            Sandbox.of(place).down()
-            shutil.rmtree(self.folder)
-        elif self.folder.exists() and any(self.folder.iterdir()):
-            raise ConfigurationError(f"{self.folder} holds other things: name another folder")
+        clear(self.folder)
         return Sandbox.up(place, progress=self.screen.say)
 
     def _crash_and_recover(self, sandbox: Sandbox, configuration: Path) -> None:
@@ -71,8 +85,8 @@ class Demonstration:
 
     def _look(self, configuration: Path) -> None:
         self.screen.step("Looking at what is stored")
-        self.screen.command("ls", str(configuration), lines=6)
-        self.screen.command("cat", str(configuration), "--limit", "2")
+        self.screen.command("ls", str(configuration), flights.TOPIC, lines=6)
+        self.screen.command("cat", str(configuration), flights.TOPIC, "--limit", "2")
         self.screen.step("Comparing every stored message with the topic")
         self.screen.command("verify", str(configuration))
 
@@ -91,14 +105,16 @@ class Demonstration:
         )
         self.screen.say("")
         self.screen.say("source .venv/bin/activate")
-        for what, why in {
+        commands = {
             f"secor run {configuration}": "go on storing what is produced",
             f"secor offsets show {configuration}": "what is committed",
-            f"secor cat {configuration} --limit 10": "messages",
+            f"secor cat {configuration} {flights.TOPIC} --limit 10": "messages",
             f"secor verify {configuration}": "prove it again",
-            f"secor sandbox down --directory {place}": "stop the servers",
-        }.items():
-            self.screen.say(f"{what}    {why}")
+            f"secor sandbox down --delete --directory {place}": "stop the servers",
+        }
+        width = max(map(len, commands))
+        for what, why in commands.items():
+            self.screen.say(f"{what:<{width}}   {why}")
 
 
 class Persisting:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from secor.demo.flights import flight_of
-from secor.demo.story import Demonstration
+from secor.demo.story import Demonstration, clear
 from secor.errors import ConfigurationError
 
 ROW = {
@@ -43,3 +43,11 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="holds other things"):
         Demonstration(tmp_path).run(down=True)
     assert kept.read_text() == "mine"
+
+
+def test_what_an_earlier_demonstration_left_is_deleted(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    (folder / "local").mkdir(parents=True)
+    (folder / "backup.toml").touch()
+    clear(folder)
+    assert not folder.exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from secor.cli.exits import Exit
 from secor.config import environment, schema
+from secor.wiring.service import DRAIN
 
 UNITS = Path(__file__).parents[2] / "systemd"
 
@@ -33,6 +34,10 @@ def test_a_wrong_configuration_is_not_tried_again() -> None:
 def test_the_process_tells_when_it_is_ready_and_that_it_is_alive() -> None:
     assert SERVICE["Type"] == ["notify"]
     assert int(SERVICE["WatchdogSec"][0]) >= 30
+
+
+def test_systemd_waits_longer_than_the_drain() -> None:
+    assert int(SERVICE["TimeoutStopSec"][0]) > DRAIN
 
 
 def test_every_variable_in_the_unit_is_a_setting() -> None:
