@@ -102,7 +102,7 @@ def _say(line: str) -> None:
 @click.option("--partitions", default=4, show_default=True, help="Partitions of the topic.")
 @click.option("--case", "names", multiple=True, type=click.Choice(NAMES), help="Only this case.")
 @click.option("--pieces/--no-pieces", default=True, help="Measure the pieces alone, too.")
-@click.option("--profile", is_flag=True, help="Show what the loop's functions took (slower).")
+@click.option("--profile", is_flag=True, help="Show what the functions of the loop took (slower).")
 @click.option("--json", "json_", is_flag=True, help="Print JSON for a script.")
 @click.option(
     "--directory",

@@ -81,7 +81,7 @@ def as_json(results: Sequence[Result], pieces: Sequence[Piece]) -> str:
 
 
 def profile_of(path: Path) -> str:
-    """Return the functions of the loop's thread that took longest, by their own time."""
+    """Return the functions that took most CPU time of the loop's thread, by their own time."""
     text = StringIO()
     pstats.Stats(str(path), stream=text).sort_stats("tottime").print_stats(_FUNCTIONS)
     return text.getvalue()

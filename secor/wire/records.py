@@ -69,10 +69,10 @@ def record_ends(data: bytes, at: int, end: int, count: int) -> list[int]:
     """
     if count * SHORTEST > end - at:
         raise BadRecord(0, f"the batch says it has {count} records in {end - at} bytes")
-    ends: list[int] = []
-    append = ends.append
+    ends = [0] * count
+    row = 0
     try:
-        for _ in range(count):
+        for row in range(count):
             low = data[at]
             if low < 0x80:
                 at += 1 + (low >> 1)
@@ -81,11 +81,11 @@ def record_ends(data: bytes, at: int, end: int, count: int) -> list[int]:
             else:
                 length, at = read_one(data, at)
                 at += length
-            append(at)
+            ends[row] = at
     except (IndexError, Overlong):
-        raise BadRecord(len(ends), "a record's length leads out of the batch") from None
+        raise BadRecord(row, "a record's length leads out of the batch") from None
     if at != end:
-        raise BadRecord(max(len(ends) - 1, 0), f"the records end {end - at} bytes off the batch")
+        raise BadRecord(row, f"the records end {end - at} bytes off the batch")
     return ends
 
 
