@@ -41,7 +41,7 @@ def command(
         archive = archive_of(settings, topic, store)
         found = sorted(
             archive.objects(topic, partitions=partitions or None, with_info=True),
-            key=lambda one: (one.name.partition, one.batch_start, one.key),
+            key=lambda one: (one.name.partition, one.name.generation, one.batch_start, one.key),
         )
         _objects(topic, found, long=long, as_json=as_json)
 

@@ -104,7 +104,7 @@ def _compared(
                 progress=advance,
             )
             wanted = [one for one in numbers if not partitions or one in partitions]
-            yield from verifier.verify(topic, wanted)
+            yield from verifier.verify(topic, wanted, reader.topic_id(topic))
 
 
 @contextmanager

@@ -106,8 +106,8 @@ def _refusal(
 ) -> str:
     newest = max(extent.found.name.generation for extent in in_the_way)
     start = (
-        f"{topic_partition}: {len(in_the_way)} objects of generation {newest} hold offsets at or"
-        f" above {offset} (the first is {in_the_way[0].found.key})"
+        f"{topic_partition}: objects of generation {newest} hold offsets at or above {offset}"
+        f" ({len(in_the_way)} in all, the first is {in_the_way[0].found.key})"
     )
     if told:
         return (
@@ -115,7 +115,7 @@ def _refusal(
             f" {newest + 1} or more in the configuration (it is {generation}), then say this again"
         )
     return (
-        f"{start}, which would be stored again: add --delete-objects to delete them, or raise"
+        f"{start}, and they would be stored again: add --delete-objects to delete them, or raise"
         " output.generation in the configuration and add --new-generation to keep them"
     )
 
@@ -143,5 +143,5 @@ def _remarks(before: Entry, offset: int, in_the_way: Sequence[Extent]) -> list[s
     if before.intent:
         remarks.append(f"the open intent [{before.intent.start}, {before.intent.end}) is dropped")
     if in_the_way:
-        remarks.append(f"{len(in_the_way)} objects are deleted")
+        remarks.append(f"deletes {len(in_the_way)} of the objects")
     return remarks

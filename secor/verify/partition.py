@@ -204,7 +204,8 @@ class PartitionCheck:
             self._twice(combined.twice, rows)
             extra = combined.offsets[combined.offsets >= allowed]
             self.report.found(Kind.EXTRA, extra, key=_only_key(rows), text="not committed")
-            self.report.in_progress += len(combined.offsets) - len(extra)
+            later = int((combined.offsets >= self._bounds.committed).sum())
+            self.report.in_progress += later - len(extra)
         for pending, source in self._reading:
             source.close()
             self.report.notes.append(

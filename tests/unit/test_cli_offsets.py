@@ -27,6 +27,9 @@ class Reader(MemoryLog):
         del pattern, exclude
         return sorted({one.topic for one in self.ranges})
 
+    def topic_id(self, topic: str) -> str | None:
+        return f"id of {topic}"
+
     def partitions(self, topic: str) -> list[TopicPartition]:
         return sorted(one for one in self.ranges if one.topic == topic)
 
@@ -161,3 +164,6 @@ def test_verify_prints_one_line_when_all_is_well_and_findings_when_not(world: Wo
     result = world.run(verify.command, world.config, "clicks", "--partition", 0)
     assert result.return_value == 5
     assert "clicks/0: missing offsets [25, 28) (3 messages)" in result.stdout
+    world.ledger.entries[CLICKS] = Entry(25, topic_id="another")
+    result = world.run(verify.command, world.config)
+    assert "deleted and created again (id another, now id of clicks)" in result.stdout
