@@ -1,0 +1,113 @@
+"""Where an entry stands in ZooKeeper, and how it is read whole.
+
+``<root>/consumers/<group>/offsets/<topic>/<partition>`` is Java Secor's own node; intent,
+topic id and lock stand beside it under ``<root>/secor/<group>``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from secor.adapters.zookeeper.session import Session
+from secor.errors import LedgerCorrupt, Unavailable
+from secor.ledger_codec import decode_intent, decode_offset
+from secor.model import Entry, TopicPartition
+
+_TRIES = 20
+
+Node = tuple[bytes, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The versions of an entry's nodes, None where there is no node."""
+
+    offset: int | None
+    intent: int | None
+    topic_id: int | None
+
+
+class Layout:
+    """The paths of one group."""
+
+    def __init__(self, base: str, group: str) -> None:
+        """``base`` is the chroot and the root together, empty or with a leading slash."""
+        self.offsets = f"{base}/consumers/{group}/offsets"
+        self._own = f"{base}/secor/{group}"
+
+    def offset(self, topic_partition: TopicPartition) -> str:
+        """The node of the committed offset."""
+        return f"{self.offsets}/{topic_partition}"
+
+    def intent(self, topic_partition: TopicPartition) -> str:
+        """The node of the intent."""
+        return f"{self._own}/intents/{topic_partition}"
+
+    def topic_id(self, topic_partition: TopicPartition) -> str:
+        """The node of the topic's id at the last commit."""
+        return f"{self._own}/topics/{topic_partition}"
+
+    def lock(self, topic_partition: TopicPartition) -> str:
+        """The directory of the lock's queue."""
+        return f"{self._own}/locks/{topic_partition}"
+
+    def data(self, topic_partition: TopicPartition) -> tuple[str, str, str]:
+        """The three nodes with data, in the order of ``Versions``."""
+        return (
+            self.offset(topic_partition),
+            self.intent(topic_partition),
+            self.topic_id(topic_partition),
+        )
+
+    def parents(self, topic_partition: TopicPartition) -> list[str]:
+        """The nodes that must be there before an entry can be made at once."""
+        return [path.rpartition("/")[0] for path in self.data(topic_partition)]
+
+
+def read_nodes(session: Session, layout: Layout, key: TopicPartition) -> list[Node | None]:
+    """Read the three nodes as they stood at one moment.
+
+    Every write sets the offset's node: when it is the same before and after, nothing was
+    written in between.
+    """
+    offset, intent, topic_id = layout.data(key)
+    # Another process may have written through a server that is ahead of ours.
+    session.sync(offset)
+    before = session.get(offset)
+    for _ in range(_TRIES):
+        others = [session.get(intent), session.get(topic_id)]
+        after = session.get(offset)
+        if _modified(before) == _modified(after):
+            return [after, *others]
+        before = after
+    raise Unavailable(f"{offset} changes faster than it can be read")
+
+
+def _modified(node: Node | None) -> int | None:
+    return None if node is None else node[1].mzxid
+
+
+def versions(nodes: list[Node | None]) -> Versions:
+    """Return the nodes' versions."""
+    return Versions(*(None if node is None else node[1].version for node in nodes))
+
+
+def decode(layout: Layout, key: TopicPartition, nodes: list[Node | None]) -> Entry:
+    """Read the nodes' data.  Raises ``LedgerCorrupt`` naming the node."""
+    offset, intent, topic_id = nodes
+    return Entry(
+        committed=None if offset is None else decode_offset(offset[0], layout.offset(key)),
+        intent=None if intent is None else decode_intent(*_text(intent, layout.intent(key))),
+        topic_id=None if topic_id is None else _text(topic_id, layout.topic_id(key))[0],
+        version=versions(nodes),
+    )
+
+
+def _text(node: Node, where: str) -> tuple[str, str]:
+    try:
+        return node[0].decode(), where
+    except UnicodeDecodeError as error:
+        raise LedgerCorrupt(
+            f"{where} holds {node[0][:80]!r}, which is no text; settle it with 'secor offsets set'"
+        ) from error

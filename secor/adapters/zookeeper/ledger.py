@@ -1,0 +1,241 @@
+"""The ledger in ZooKeeper: compare-and-set under a lock whose own node every write checks."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+from kazoo.exceptions import (
+    BadVersionError,
+    InvalidACLError,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
+
+from secor.adapters.zookeeper.entries import Layout, Versions, decode, read_nodes, versions
+from secor.adapters.zookeeper.lock import Lock
+from secor.adapters.zookeeper.options import Options
+from secor.adapters.zookeeper.session import Session
+from secor.errors import AccessDenied, LeaseLost, OutcomeUnknown, Refused, Unavailable
+from secor.ledger_codec import encode_intent, encode_offset
+from secor.model import Entry, Intent, TopicPartition
+
+
+class ZooKeeperLedger:
+    """An ``OffsetLedger`` of one group; the same class serves a person's commands."""
+
+    def __init__(
+        self,
+        hosts: str,
+        *,
+        root: str,
+        group: str,
+        session_timeout: float = 10.0,
+        connect_timeout: float = 15.0,
+        username: str | None = None,
+        password: str | None = None,
+        sasl_mechanism: str | None = None,
+        acl: str = "open",
+        use_tls: bool = False,
+        tls_ca: str | None = None,
+        tls_certfile: str | None = None,
+        tls_keyfile: str | None = None,
+        tls_keyfile_password: str | None = None,
+        tls_verify: bool = True,
+    ) -> None:
+        """Connect to ``host:port,host:port/chroot``; ``root`` is the path below the chroot.
+
+        Timeouts are in seconds.  A username without ``sasl_mechanism`` means digest
+        authentication; ``acl`` is ``open`` or ``creator``.  Raises ``Unavailable``,
+        ``AccessDenied``, ``ConfigurationError``.
+        """
+        options = Options(
+            hosts=hosts,
+            session_timeout=session_timeout,
+            connect_timeout=connect_timeout,
+            username=username,
+            password=password,
+            sasl_mechanism=sasl_mechanism,
+            acl=acl,
+            use_tls=use_tls,
+            tls_ca=tls_ca,
+            tls_certfile=tls_certfile,
+            tls_keyfile=tls_keyfile,
+            tls_keyfile_password=tls_keyfile_password,
+            tls_verify=tls_verify,
+        )
+        below = root.strip("/")
+        self._layout = Layout(options.chroot + (f"/{below}" if below else ""), group)
+        self._session = Session(options)
+        self._owner = f"process {os.getpid()} on {socket.gethostname()}".encode()
+
+    def read(self, topic_partition: TopicPartition) -> Entry:
+        """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``, ``AccessDenied``."""
+        nodes = read_nodes(self._session, self._layout, topic_partition)
+        return decode(self._layout, topic_partition, nodes)
+
+    def entries(self) -> dict[TopicPartition, Entry]:
+        """Read all entries of the group, in order.  Raises as ``read`` does."""
+        found = {}
+        for topic in sorted(self._session.children(self._layout.offsets)):
+            names = self._session.children(f"{self._layout.offsets}/{topic}")
+            for partition in sorted(int(name) for name in names if name.isdecimal()):
+                key = TopicPartition(topic, partition)
+                found[key] = self.read(key)
+        return found
+
+    def lease(self, topic_partition: TopicPartition, timeout: float) -> ZooKeeperLease:
+        """Take the lease.  Raises ``LeaseLost`` after ``timeout`` seconds, ``Unavailable``."""
+        lock = Lock(self._session, self._layout.lock(topic_partition), self._owner)
+        acquired = False
+        try:
+            lock.acquire(timeout)
+            acquired = True
+        finally:
+            if not acquired:
+                lock.release()
+        return ZooKeeperLease(self._session, self._layout, topic_partition, lock)
+
+    def healthy(self) -> bool:
+        """Tell whether the session is connected, as far as is known here."""
+        return self._session.connected
+
+    def close(self) -> None:
+        """End the session; its locks go with it."""
+        self._session.close()
+
+
+class ZooKeeperLease:
+    """A held lock.
+
+    While the connection is down it gives no right to act; it comes back with the same
+    session (the lock's node stood all the time) and ends with the session.
+    """
+
+    def __init__(
+        self, session: Session, layout: Layout, topic_partition: TopicPartition, lock: Lock
+    ) -> None:
+        self._session = session
+        self._layout = layout
+        self._topic_partition = topic_partition
+        self._lock = lock
+
+    @property
+    def trust(self) -> float:
+        """Half the granted session timeout: the server heard of us at the write."""
+        return self._session.timeout / 2
+
+    def held(self) -> bool:
+        """Tell whether the session lives and is connected, as far as is known here."""
+        return self._lock.alive() and self._session.connected
+
+    def read(self) -> Entry:
+        """Read the entry.  Raises ``Unavailable``, ``LedgerCorrupt``, ``AccessDenied``."""
+        nodes = read_nodes(self._session, self._layout, self._topic_partition)
+        return decode(self._layout, self._topic_partition, nodes)
+
+    def record(self, before: Entry, intent: Intent) -> Entry:
+        """Set the intent; a first one also sets ``committed`` to its start."""
+        committed = intent.start if before.committed is None else before.committed
+        return self._write(before, Entry(committed, intent, before.topic_id))
+
+    def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+        """Set ``committed`` and take the intent away."""
+        return self._write(before, Entry(next_offset, None, topic_id))
+
+    def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
+        """Set ``committed`` whatever stands there, readable or not, and take the intent away.
+
+        For a person's command: it settles a ``LedgerCorrupt``.
+        """
+        nodes = read_nodes(self._session, self._layout, self._topic_partition)
+        return self._write(
+            Entry(None, topic_id=None, version=versions(nodes)),
+            Entry(next_offset, None, topic_id),
+            keep_topic_id=False,
+        )
+
+    def release(self) -> None:
+        """Give the lock back; does not wait for a server that does not answer."""
+        self._lock.release()
+
+    def _write(self, before: Entry, after: Entry, *, keep_topic_id: bool = True) -> Entry:
+        seen = before.version
+        if not isinstance(seen, Versions):
+            raise Refused(f"{self._topic_partition}: the entry to change was not read from here")
+        self._check()
+        for parent in self._layout.parents(self._topic_partition):
+            self._session.ensure_path(parent)
+        write = _Write(self._session, self._lock.path)
+        offset, intent, topic_id = self._layout.data(self._topic_partition)
+        intent_text = None if after.intent is None else encode_intent(after.intent)
+        same_topic = keep_topic_id and before.topic_id == after.topic_id
+        new = Versions(
+            write.put(offset, encode_offset(after.committed or 0).decode(), seen.offset),
+            write.put(intent, intent_text, seen.intent),
+            seen.topic_id if same_topic else write.put(topic_id, after.topic_id, seen.topic_id),
+        )
+        try:
+            write.send(str(self._topic_partition))
+        except Refused:
+            for parent in self._layout.parents(self._topic_partition):
+                self._session.forget_path(parent)
+            raise
+        return Entry(after.committed, after.intent, after.topic_id, version=new)
+
+    def _check(self) -> None:
+        if not self._lock.alive():
+            raise LeaseLost(f"{self._topic_partition}: the lease ended, nothing was written")
+
+
+class _Write:
+    """One transaction: the lock's node must be there, and every node as it was read."""
+
+    def __init__(self, session: Session, lock: str) -> None:
+        self._session = session
+        self._transaction = session.transaction()
+        self._transaction.check(lock, -1)
+
+    def put(self, path: str, text: str | None, version: int | None) -> int | None:
+        """Create, set or (``text`` None) delete a node; return the version it will have."""
+        if text is None:
+            if version is not None:
+                self._transaction.delete(path, version)
+            return None
+        if version is None:
+            self._transaction.create(path, text.encode())
+            return 0
+        self._transaction.set_data(path, text.encode(), version)
+        return version + 1
+
+    def send(self, what: str) -> None:
+        """Commit.  kazoo *returns* the errors: every one is looked at."""
+        lock, *nodes = self._session.commit(self._transaction, what)
+        if isinstance(lock, NoNodeError | BadVersionError):
+            raise LeaseLost(f"{what}: the lock is gone, nothing was written")
+        failures = [result for result in (lock, *nodes) if isinstance(result, Exception)]
+        if failures:
+            raise _failure(what, failures)
+
+
+def _failure(
+    what: str, failures: list[Any]
+) -> Refused | AccessDenied | Unavailable | OutcomeUnknown:
+    """Name the one operation that failed: the others were only rolled back for it."""
+    rolled_back = (RolledBackError, RuntimeInconsistency)
+    causes = [failure for failure in failures if not isinstance(failure, rolled_back)]
+    if not causes:
+        return OutcomeUnknown(f"{what}: ZooKeeper rolled the write back without a reason")
+    kind = type(causes[0]).__name__
+    if isinstance(causes[0], BadVersionError | NoNodeError | NodeExistsError):
+        return Refused(f"{what}: the entry is not as it was read ({kind})")
+    if isinstance(causes[0], NoAuthError | InvalidACLError):
+        return AccessDenied(
+            f"{what}: ZooKeeper refuses the write ({kind}): check the username, the password"
+            " and the ACLs of the nodes"
+        )
+    return Unavailable(f"{what}: ZooKeeper did not write ({kind})")

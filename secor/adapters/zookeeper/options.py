@@ -1,0 +1,97 @@
+"""How to reach and enter an ensemble: addresses, credentials, ACLs, TLS."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.hosts import collect_hosts
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
+
+from secor.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything a connection needs.
+
+    ``hosts`` is ``host:port,host:port/chroot``; timeouts are in seconds;
+    ``sasl_mechanism`` None means digest authentication where there is a username;
+    ``acl`` is ``open`` or ``creator`` (the own identity alone may do anything).
+    """
+
+    hosts: str
+    session_timeout: float = 10.0
+    connect_timeout: float = 15.0
+    username: str | None = None
+    password: str | None = None
+    sasl_mechanism: str | None = None
+    acl: str = "open"
+    use_tls: bool = False
+    tls_ca: str | None = None
+    tls_certfile: str | None = None
+    tls_keyfile: str | None = None
+    tls_keyfile_password: str | None = None
+    tls_verify: bool = True
+
+    @property
+    def servers(self) -> str:
+        """The addresses without the chroot."""
+        return self.hosts.partition("/")[0]
+
+    @property
+    def chroot(self) -> str:
+        """The path behind the addresses, with a leading slash, or empty."""
+        path = self.hosts.partition("/")[2].strip("/")
+        return f"/{path}" if path else ""
+
+    def check(self) -> None:
+        """Raise ``ConfigurationError`` for what cannot work whatever the servers say."""
+        try:
+            collect_hosts(self.servers)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"ZooKeeper hosts {self.hosts!r}: {error}; write host:port,host:port/chroot"
+            ) from error
+        if self.acl not in ("open", "creator"):
+            raise ConfigurationError(f"ZooKeeper acl {self.acl!r}: must be open or creator")
+        if self.acl == "creator" and self.username is None and self.sasl_mechanism is None:
+            raise ConfigurationError("ZooKeeper acl creator needs a username and password, or SASL")
+        if self.sasl_mechanism and importlib.util.find_spec("puresasl") is None:
+            raise ConfigurationError(
+                f"ZooKeeper with SASL {self.sasl_mechanism} needs the package pure-sasl: install it"
+            )
+
+    def client_arguments(self) -> dict[str, Any]:
+        """Return the arguments of kazoo's client."""
+        return {
+            # The chroot is put in front of every path by ourselves: kazoo warns about one
+            # that is not there yet, and we make it.
+            "hosts": self.servers,
+            "timeout": self.session_timeout,
+            "default_acl": CREATOR_ALL_ACL if self.acl == "creator" else OPEN_ACL_UNSAFE,
+            "auth_data": self._digest(),
+            "sasl_options": self._sasl(),
+            "connection_retry": {"max_tries": -1, "delay": 0.05, "max_delay": 2.0},
+            "use_ssl": self.use_tls,
+            "ca": self.tls_ca,
+            "certfile": self.tls_certfile,
+            "keyfile": self.tls_keyfile,
+            "keyfile_password": self.tls_keyfile_password,
+            "verify_certs": self.tls_verify,
+            "check_hostname": self.use_tls and self.tls_verify,
+        }
+
+    def _digest(self) -> list[tuple[str, str]]:
+        if self.username is None or self.sasl_mechanism is not None:
+            return []
+        return [("digest", f"{self.username}:{self.password or ''}")]
+
+    def _sasl(self) -> dict[str, str] | None:
+        if self.sasl_mechanism is None:
+            return None
+        options = {"mechanism": self.sasl_mechanism}
+        if self.username is not None:
+            options |= {"username": self.username, "password": self.password or ""}
+        return options

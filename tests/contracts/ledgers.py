@@ -1,0 +1,166 @@
+"""The ledgers that the contract is tried on: each gives fresh entries and fresh processes."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kazoo.client import KazooClient
+
+from secor.adapters.zookeeper import ZooKeeperLedger
+from secor.model import TopicPartition
+from secor.ports import OffsetLedger
+from tests.fakes.ledger import FakeLedger, LedgerServer
+
+if TYPE_CHECKING:
+    from secor.sandbox import Sandbox
+
+PATIENCE = 40.0
+"""Seconds to wait for what must come; on an idle machine it takes one."""
+
+
+def eventually(true: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, f"never {what}"
+        time.sleep(0.02)
+
+
+class Ledgers(Protocol):
+    """One group's ledger as a test sees it.
+
+    ``exclusive``: a lease keeps another process's lease away (locks); otherwise the
+    assignment does (pins).  ``key`` is a topic partition without an entry.
+    """
+
+    exclusive: bool
+    key: TopicPartition
+
+    def process(self) -> OffsetLedger:
+        """Return another process's ledger."""
+
+    def hand_over(self, process: OffsetLedger) -> None:
+        """Assign ``key`` to the process: nothing where locks decide."""
+
+    def expire(self, process: OffsetLedger) -> None:
+        """End the process's session or membership; it may not know it yet."""
+
+    def write_garbage(self, data: bytes) -> None:
+        """Put bytes where the offset stands."""
+
+
+class FakeLedgers:
+    """The ledger in memory."""
+
+    def __init__(self, server: LedgerServer) -> None:
+        self.server = server
+        self.exclusive = server.kind == "zookeeper"
+        self.key = TopicPartition("clicks", 0)
+        self._numbers = itertools.count()
+
+    def process(self) -> FakeLedger:
+        return self.server.client(f"process {next(self._numbers)}")
+
+    def hand_over(self, process: OffsetLedger) -> None:
+        assert isinstance(process, FakeLedger)
+        if not self.exclusive:
+            self.server.assign([self.key], process)
+
+    def expire(self, process: OffsetLedger) -> None:
+        assert isinstance(process, FakeLedger)
+        self.server.expire(process, told=False)
+
+    def write_garbage(self, data: bytes) -> None:
+        self.server.put(self.key, data)
+
+
+class ZooKeeperLedgers:
+    """A real ensemble of one; ``raw`` is a client beside the ledger."""
+
+    exclusive = True
+
+    def __init__(self, address: str, opened: ExitStack) -> None:
+        self.address = address
+        self.root = f"/ledgers-{time.time_ns()}"
+        self.group = "backup"
+        self.key = TopicPartition("clicks", 0)
+        self._opened = opened
+        self.raw: Any = KazooClient(address)
+        self.raw.start(timeout=PATIENCE)
+        opened.callback(self.raw.close)
+        opened.callback(self.raw.stop)
+
+    def process(self, **options: Any) -> ZooKeeperLedger:
+        defaults: dict[str, Any] = {"session_timeout": 8.0, "connect_timeout": PATIENCE}
+        settings = {"root": self.root, "group": self.group, **defaults, **options}
+        ledger = ZooKeeperLedger(self.address, **settings)
+        self._opened.callback(ledger.close)
+        return ledger
+
+    def hand_over(self, process: OffsetLedger) -> None:
+        """Nothing: whoever takes the lock has it."""
+
+    def expire(self, process: OffsetLedger) -> None:
+        assert isinstance(process, ZooKeeperLedger)
+        end_session(self.address, process)
+
+    def write_garbage(self, data: bytes) -> None:
+        self.raw.create(self.offset_path, data, makepath=True)
+
+    @property
+    def offset_path(self) -> str:
+        """Java Secor's node."""
+        return f"{self.root}/consumers/{self.group}/offsets/clicks/0"
+
+    @property
+    def intent_path(self) -> str:
+        return f"{self.root}/secor/{self.group}/intents/clicks/0"
+
+    @property
+    def lock_path(self) -> str:
+        return f"{self.root}/secor/{self.group}/locks/clicks/0"
+
+
+def client_of(process: ZooKeeperLedger) -> Any:
+    """Return the kazoo client inside."""
+    return process._session._client
+
+
+def end_session(address: str, process: ZooKeeperLedger) -> None:
+    """End a session as its timeout would: another client takes it over and closes it."""
+    thief: Any = KazooClient(address, client_id=client_of(process).client_id)
+    thief.start(timeout=PATIENCE)
+    thief.stop()
+    thief.close()
+
+
+def cut(process: ZooKeeperLedger) -> None:
+    """Drop the connection; the session lives on."""
+    client_of(process)._connection._socket.shutdown(2)
+
+
+@contextmanager
+def fake_zookeeper(sandbox: Callable[[], Sandbox]) -> Iterator[Ledgers]:
+    yield FakeLedgers(LedgerServer("zookeeper"))
+
+
+@contextmanager
+def fake_kafka(sandbox: Callable[[], Sandbox]) -> Iterator[Ledgers]:
+    yield FakeLedgers(LedgerServer("kafka"))
+
+
+@contextmanager
+def real_zookeeper(sandbox: Callable[[], Sandbox]) -> Iterator[Ledgers]:
+    with ExitStack() as opened:
+        yield ZooKeeperLedgers(sandbox().zookeeper, opened)
+
+
+LEDGERS = {
+    "fake zookeeper": fake_zookeeper,
+    "fake kafka": fake_kafka,
+    "zookeeper": real_zookeeper,
+}
+"""By name: a context that gives ``Ledgers``; the sandbox starts when it is called for."""

@@ -1,0 +1,187 @@
+"""What every ledger promises, on the fakes and on real servers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from secor.errors import LeaseLost, LedgerCorrupt, OutcomeUnknown, Refused, Unavailable
+from secor.model import Entry, Intent, Superseded
+from secor.ports import Lease, OffsetLedger
+from tests.contracts.ledgers import LEDGERS, PATIENCE, Ledgers
+
+INTENT = Intent(100, 200, "f" * 32, "process 1", 1790000000.5, "backup/clicks")
+
+
+@pytest.fixture(params=LEDGERS)
+def ledgers(request: pytest.FixtureRequest) -> Iterator[Ledgers]:
+    with LEDGERS[request.param](lambda: request.getfixturevalue("sandbox")) as given:
+        yield given
+
+
+def owner(ledgers: Ledgers) -> tuple[OffsetLedger, Lease]:
+    """Return a process and its lease of the entry."""
+    process = ledgers.process()
+    ledgers.hand_over(process)
+    return process, process.lease(ledgers.key, PATIENCE)
+
+
+def eventually_connected(write: Callable[[], Entry]) -> None:
+    """Write; again while the connection is down, which is no answer yet."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            write()
+            return
+        except (Unavailable, OutcomeUnknown):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_an_entry_that_never_was_reads_as_none(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    assert process.read(ledgers.key) == Entry(None)
+    assert lease.read() == Entry(None)
+
+
+def test_the_first_commit_makes_the_entry(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    written = lease.commit(lease.read(), 100, "topic-id-1")
+    assert written == Entry(100, None, "topic-id-1")
+    assert process.read(ledgers.key) == written
+    assert ledgers.process().read(ledgers.key) == written
+
+
+def test_a_commit_moves_the_offset_and_takes_the_intent_away_at_once(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    begun = lease.commit(lease.read(), 100, "topic-id-1")
+    recorded = lease.record(begun, INTENT)
+    assert recorded == Entry(100, INTENT, "topic-id-1")
+    assert process.read(ledgers.key) == recorded
+    done = lease.commit(recorded, 200, "topic-id-2")
+    assert done == Entry(200, None, "topic-id-2")
+    assert process.read(ledgers.key) == done
+
+
+def test_an_intent_without_an_entry_also_sets_the_offset_to_its_start(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    assert lease.record(lease.read(), INTENT) == Entry(100, INTENT)
+    assert process.read(ledgers.key) == Entry(100, INTENT)
+
+
+def test_what_an_intent_supersedes_is_kept(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    old = Superseded("0" * 32, "elsewhere/clicks")
+    entry = lease.record(lease.read(), INTENT)
+    lease.record(entry, replace(INTENT, supersedes=(old,), fingerprint="e" * 32))
+    assert process.read(ledgers.key).intent == replace(
+        INTENT, supersedes=(old,), fingerprint="e" * 32
+    )
+
+
+def test_every_write_gives_the_entry_that_the_next_one_needs(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    entry = lease.read()
+    for start in range(100, 400, 100):
+        entry = lease.record(entry, replace(INTENT, start=start, end=start + 100))
+        entry = lease.record(entry, replace(INTENT, start=start, end=start + 100, at=1.0))
+        entry = lease.commit(entry, start + 100, None)
+    assert process.read(ledgers.key) == Entry(400)
+
+
+def test_a_topic_id_that_is_no_longer_known_is_forgotten(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    entry = lease.commit(lease.read(), 100, "topic-id-1")
+    lease.commit(entry, 200, None)
+    assert process.read(ledgers.key) == Entry(200, None, None)
+
+
+def test_a_write_on_a_stale_reading_is_refused_and_changes_nothing(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    before = lease.read()
+    begun = lease.commit(before, 100, None)
+    for stale in (before, begun):
+        now = lease.commit(lease.read(), 150, None)
+        with pytest.raises(Refused):
+            lease.record(stale, INTENT)
+        with pytest.raises(Refused):
+            lease.commit(stale, 200, "topic-id-1")
+        assert process.read(ledgers.key) == now
+
+
+def test_an_intent_that_appeared_since_the_reading_is_never_overwritten(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    seen = lease.commit(lease.read(), 100, None)
+    recorded = lease.record(seen, INTENT)
+    with pytest.raises(Refused):
+        lease.record(seen, replace(INTENT, end=300))
+    with pytest.raises(Refused):
+        lease.commit(seen, 300, None)
+    assert process.read(ledgers.key) == recorded
+
+
+def test_a_lease_is_held_until_it_is_given_back(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    assert lease.held()
+    assert lease.trust > 0
+    lease.release()
+    lease.release()
+    assert not lease.held()
+    with pytest.raises(LeaseLost):
+        lease.commit(process.read(ledgers.key), 100, None)
+    assert process.read(ledgers.key) == Entry(None)
+    assert process.lease(ledgers.key, PATIENCE).held()
+
+
+def test_one_process_holds_one_lease_of_an_entry_at_a_time(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    with pytest.raises(LeaseLost):
+        process.lease(ledgers.key, 0.0)
+    assert lease.held()
+
+
+def test_only_one_of_two_processes_may_write(ledgers: Ledgers) -> None:
+    _, lease = owner(ledgers)
+    other = ledgers.process()
+    with pytest.raises(LeaseLost):
+        other.lease(ledgers.key, 0.0)
+    lease.commit(lease.read(), 100, None)
+    lease.release()
+    ledgers.hand_over(other)
+    successor = other.lease(ledgers.key, PATIENCE)
+    assert successor.commit(successor.read(), 200, None) == Entry(200)
+
+
+def test_a_process_whose_session_ended_writes_nothing(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    entry = lease.record(lease.read(), INTENT)
+    ledgers.expire(process)
+    successor = ledgers.process()
+    ledgers.hand_over(successor)
+    taken = successor.lease(ledgers.key, PATIENCE)
+    with pytest.raises(LeaseLost):
+        eventually_connected(lambda: lease.commit(entry, 200, None))
+    with pytest.raises(LeaseLost):
+        eventually_connected(lambda: lease.record(entry, replace(INTENT, end=300)))
+    assert successor.read(ledgers.key) == entry
+    assert taken.commit(taken.read(), 200, None) == Entry(200)
+
+
+def test_a_node_that_holds_no_offset_is_named_with_the_remedy(ledgers: Ledgers) -> None:
+    ledgers.write_garbage(b"192.168.0.7")
+    process, lease = owner(ledgers)
+    fault = r"clicks/0 holds b'192.168.0.7'.*secor offsets"
+    with pytest.raises(LedgerCorrupt, match=fault):
+        process.read(ledgers.key)
+    with pytest.raises(LedgerCorrupt, match=fault):
+        lease.read()
+
+
+def test_a_closed_ledger_is_not_healthy(ledgers: Ledgers) -> None:
+    process = ledgers.process()
+    assert process.healthy()
+    process.close()
+    assert not process.healthy()
