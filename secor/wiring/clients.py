@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
 from secor.adapters.kafka import KafkaOperatorLedger, KafkaReader
-from secor.adapters.local import LocalStore
-from secor.adapters.s3 import S3Store
-from secor.adapters.zookeeper import ZooKeeperLedger
 from secor.config.model import S3, Config, ZooKeeper
 from secor.ports import ObjectStore
+
+# Adapters are imported where they are needed: boto3 alone is 30 MB and half a second.
+if TYPE_CHECKING:
+    from secor.adapters.s3 import S3Store
+    from secor.adapters.zookeeper import ZooKeeperLedger
 
 
 def clear(secret: SecretStr | None) -> str | None:
@@ -35,6 +37,8 @@ def connect_store(config: Config) -> ObjectStore:
     if config.store.kind == "local":
         directory = config.store.local.directory
         assert directory is not None
+        from secor.adapters.local import LocalStore
+
         return LocalStore(directory)
     store = _s3(config.store.s3, connections=2 * config.limits.upload_threads + 2)
     store.check()
@@ -42,6 +46,8 @@ def connect_store(config: Config) -> ObjectStore:
 
 
 def _s3(s3: S3, connections: int) -> S3Store:
+    from secor.adapters.s3 import S3Store
+
     return S3Store(
         s3.bucket,
         endpoint_url=s3.endpoint_url,
@@ -73,6 +79,8 @@ def _s3(s3: S3, connections: int) -> S3Store:
 
 def zookeeper_ledger(group: str, zookeeper: ZooKeeper) -> ZooKeeperLedger:
     """Connect.  Raises ``Unavailable``, ``AccessDenied``."""
+    from secor.adapters.zookeeper import ZooKeeperLedger
+
     return ZooKeeperLedger(
         ",".join(zookeeper.hosts) + zookeeper.chroot,
         root=zookeeper.root,

@@ -1,0 +1,192 @@
+"""``secor run`` as a real process over the sandbox, for tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from secor.config.load import load
+from secor.model import TopicPartition
+from secor.sandbox import Sandbox
+from secor.wiring import open_ledger_for_operator
+
+PATIENCE = 120.0
+"""Seconds that a test waits for what must come, on a machine that does other things too."""
+
+_TEMPLATE = """
+[group]
+name = "{group}"
+[kafka]
+bootstrap_servers = ["{kafka}"]
+topics = ["{topic}"]
+session_timeout = "6s"
+heartbeat_interval = "1s"
+metadata_max_age = "5s"
+[ledger]
+kind = "{ledger}"
+[ledger.zookeeper]
+hosts = ["{zookeeper}"]
+session_timeout = "4s"
+[store.s3]
+bucket = "{bucket}"
+endpoint_url = "{endpoint_url}"
+region = "us-east-1"
+path_style = true
+access_key = "{access_key}"
+secret_key = "{secret_key}"
+[output]
+prefix = "{group}"
+[policy]
+max_messages = {max_messages}
+max_age = "2s"
+[local]
+directory = "{local}"
+[metrics]
+port = 0
+[logs]
+format = "json"
+{more}
+"""
+
+
+def write_config(
+    folder: Path,
+    sandbox: Sandbox,
+    *,
+    group: str,
+    topic: str,
+    ledger: str,
+    endpoint_url: str | None = None,
+    max_messages: int = 500,
+    more: str = "",
+) -> Path:
+    """Write a configuration with small batches; ``endpoint_url`` goes through a proxy."""
+    path = folder / f"{group}.toml"
+    path.write_text(
+        _TEMPLATE.format(
+            group=group,
+            topic=topic,
+            ledger=ledger,
+            kafka=sandbox.kafka,
+            zookeeper=sandbox.zookeeper,
+            bucket=sandbox.s3.bucket,
+            endpoint_url=endpoint_url or sandbox.s3.endpoint_url,
+            access_key=sandbox.s3.access_key,
+            secret_key=sandbox.s3.secret_key,
+            local=folder / "local",
+            max_messages=max_messages,
+            more=more,
+        )
+    )
+    return path
+
+
+class Daemon:
+    """One process, its log in a file."""
+
+    def __init__(self, config: Path, log: Path) -> None:
+        """Start it."""
+        self.log = log
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(secor("run", str(config)), stdout=file, stderr=file)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        os.kill(self.process.pid, number)
+
+    def wait(self) -> int:
+        """Return the exit code."""
+        return self.process.wait(PATIENCE)
+
+    def kill(self) -> None:
+        """End it at once, if it has not ended."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(PATIENCE)
+
+    def text(self) -> str:
+        """Return the log."""
+        return self.log.read_text()
+
+    def total(self, metric: str) -> float:
+        """Return the sum of a metric's series; 0 before the metrics are served."""
+        ports = re.findall(r'"port": (\d+)', self.text())
+        if not ports:
+            return 0.0
+        with urlopen(f"http://127.0.0.1:{ports[-1]}/metrics", timeout=PATIENCE) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(metric + "{"))
+
+
+def secor(*arguments: str) -> list[str]:
+    """Return the command line ``secor ...`` of this very installation."""
+    return [sys.executable, "-c", "from secor.cli.main import main; main()", *arguments]
+
+
+def run_secor(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        secor(*arguments), capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+@contextmanager
+def daemons() -> Iterator[Callable[[Path, Path], Daemon]]:
+    """Give a function that starts daemons; all are ended at the end."""
+    started: list[Daemon] = []
+
+    def start(config: Path, log: Path) -> Daemon:
+        started.append(Daemon(config, log))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for daemon in started:
+            daemon.kill()
+
+
+def create_topic(sandbox: Sandbox, topic: str, partitions: int) -> None:
+    """Create a topic."""
+    admin = KafkaAdminClient(bootstrap_servers=sandbox.kafka)
+    admin.create_topics([NewTopic(name=topic, num_partitions=partitions, replication_factor=1)])
+    admin.close()
+
+
+def produce(sandbox: Sandbox, topic: str, partitions: int, numbers: range) -> None:
+    """Send one message a number, round robin, some with headers, null keys or null values."""
+    producer = KafkaProducer(bootstrap_servers=sandbox.kafka, compression_type="lz4")
+    for number in numbers:
+        key = b"key-%d" % number if number % 3 else None
+        value = None if number % 7 == 0 and key else b'{"number": %d}' % number
+        headers = [("n", b"%d" % number)] if number % 5 == 0 else []
+        producer.send(topic, key=key, value=value, headers=headers, partition=number % partitions)
+    producer.flush()
+    producer.close()
+
+
+def wait_until(reached: Callable[[], bool], what: str) -> None:
+    """Wait; fails the test with ``what`` after ``PATIENCE``."""
+    deadline = time.monotonic() + PATIENCE
+    while not reached():
+        assert time.monotonic() < deadline, f"not in {PATIENCE:.0f} s: {what}"
+        time.sleep(0.1)
+
+
+def committed(config: Path, topic: str, partitions: int) -> int:
+    """Return the sum of the committed offsets."""
+    settings = load(config, {})
+    with open_ledger_for_operator(settings) as ledger:
+        entries = [ledger.read(TopicPartition(topic, number)) for number in range(partitions)]
+    return sum(entry.committed or 0 for entry in entries)
