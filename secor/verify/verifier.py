@@ -55,8 +55,8 @@ class Verifier:
             report = self._verify(topic_partition, entry, after, objects.get(number, []))
             if topic_id and after.topic_id and topic_id != after.topic_id:
                 report.notes.append(
-                    f"the topic was deleted and created again (id {after.topic_id}, now {topic_id}):"
-                    " it was compared with other messages; see secor offsets accept"
+                    f"the topic was deleted and created again (id {after.topic_id}, now {topic_id})"
+                    ": these are other messages; see secor offsets accept"
                 )
             yield report
 
