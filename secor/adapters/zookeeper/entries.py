@@ -7,16 +7,13 @@ topic id and lock stand beside it under ``<root>/secor/<group>``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from secor.adapters.zookeeper.session import Session
+from secor.adapters.zookeeper.session import Node, Session
 from secor.errors import LedgerCorrupt, Unavailable
 from secor.ledger_codec import decode_intent, decode_offset
 from secor.model import Entry, TopicPartition
 
 _TRIES = 20
-
-Node = tuple[bytes, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +68,12 @@ def read_nodes(session: Session, layout: Layout, key: TopicPartition) -> list[No
     Every write sets the offset's node: when it is the same before and after, nothing was
     written in between.
     """
-    offset, intent, topic_id = layout.data(key)
-    # Another process may have written through a server that is ahead of ours.
-    session.sync(offset)
-    before = session.get(offset)
+    paths = layout.data(key)
     for _ in range(_TRIES):
-        others = [session.get(intent), session.get(topic_id)]
-        after = session.get(offset)
-        if _modified(before) == _modified(after):
-            return [after, *others]
-        before = after
-    raise Unavailable(f"{offset} changes faster than it can be read")
+        *nodes, again = session.fresh([*paths, paths[0]])
+        if _modified(nodes[0]) == _modified(again):
+            return nodes
+    raise Unavailable(f"{paths[0]} changes faster than it can be read")
 
 
 def _modified(node: Node | None) -> int | None:

@@ -6,7 +6,7 @@ Reads raise ``Unavailable``; writes are sent only while connected, and raise
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -35,6 +35,9 @@ _DENIED = (
 )
 
 Watch = Callable[[object], None]
+
+Node = tuple[bytes, Any]
+"""A node's data and its stat."""
 
 
 class Session:
@@ -107,14 +110,23 @@ class Session:
                 f" ({type(error).__name__})"
             ) from error
 
-    def sync(self, path: str) -> None:
-        """Bring the server that we read from up to date with its leader."""
-        self.read(self._client.sync_async, path)
+    def fresh(self, paths: Sequence[str]) -> list[Node | None]:
+        """Read nodes, one after the other but sent together: data and stat, None for no node.
 
-    def get(self, path: str) -> tuple[bytes, Any] | None:
+        First the server that we read from catches up with its leader.
+        """
+        synced = self._client.sync_async(paths[0])
+        sent = [(path, self._client.get_async(path)) for path in paths]
+        self.read(lambda _: synced, paths[0])
+        return [self._node(path, result) for path, result in sent]
+
+    def get(self, path: str) -> Node | None:
         """Return a node's data and stat; None when there is no node."""
+        return self._node(path, self._client.get_async(path))
+
+    def _node(self, path: str, sent: Any) -> Node | None:
         try:
-            data, stat = self.read(self._client.get_async, path)
+            data, stat = self.read(lambda _: sent, path)
         except NoNodeError:
             return None
         return data, stat
