@@ -58,29 +58,46 @@ class Cluster:
         return {0} if topic in self.ids else None
 
 
+def looks(watch: TopicWatch, assigned: set[str]) -> tuple[set[str], set[str]] | None:
+    look = watch.look(assigned)
+    return None if look is None else (look.anew, look.same)
+
+
 def test_a_topic_with_another_id_was_made_anew() -> None:
     cluster = Cluster()
     watch = TopicWatch(cluster, [])
     cluster.refresh(a=1, b=2)
-    assert watch.look({"a", "b"}) == (set(), {"a", "b"})
-    assert watch.look({"a", "b"}) is None
+    assert looks(watch, {"a", "b"}) == (set(), {"a", "b"})
+    assert looks(watch, {"a", "b"}) is None
     cluster.refresh(b=2)
-    assert watch.look({"a", "b"}) == (set(), {"b"})
+    assert looks(watch, {"a", "b"}) == (set(), {"b"})
     cluster.refresh(a=9, b=2)
-    assert watch.look({"a", "b"}) == ({"a"}, {"b"})
+    assert looks(watch, {"a", "b"}) == ({"a"}, {"b"})
     cluster.refresh(a=9, b=2)
-    assert watch.look({"a", "b"}) == (set(), {"a", "b"})
+    assert looks(watch, {"a", "b"}) == (set(), {"a", "b"})
+
+
+def test_the_id_to_compare_with_is_that_of_the_assignment() -> None:
+    cluster = Cluster()
+    watch = TopicWatch(cluster, [])
+    cluster.refresh(a=1)
+    watch.look(set())
+    watch.assigned({"a"})
+    cluster.refresh(a=2)
+    assert looks(watch, {"a"}) == ({"a"}, set())
 
 
 def test_a_topic_that_came_back_after_it_was_revoked_is_no_surprise() -> None:
     cluster = Cluster()
     watch = TopicWatch(cluster, [])
     cluster.refresh(a=1)
+    watch.assigned({"a"})
     watch.look({"a"})
     cluster.refresh()
     watch.look(set())
     cluster.refresh(a=2)
-    assert watch.look({"a"}) == (set(), {"a"})
+    watch.assigned({"a"})
+    assert looks(watch, {"a"}) == (set(), {"a"})
 
 
 def test_a_missing_topic_is_told_once_until_it_was_there(

@@ -9,8 +9,10 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
+from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 _READ_BYTES = 256 * 1024
 _MOST_BYTES_A_TURN = 4 * 1024 * 1024
@@ -33,12 +35,62 @@ class NetClient(KafkaNetClient):
 
 
 class _Manager(KafkaConnectionManager):
-    """Connections that read in large pieces: by 4 KB, reading costs more than decoding."""
+    """Connections that read in large pieces: by 4 KB, reading costs more than decoding.
+
+    A try to connect that fails closes its socket; the client leaves that to chance.
+    """
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        transport = await super()._build_transport(node, timeout_at=timeout_at)
+        attempt = _Attempt(self._net)
+        try:
+            sock = await create_connection(
+                attempt,
+                node.host,
+                node.port,
+                self.config["socket_options"],
+                proxy_url=self.config["proxy_url"],
+                timeout_at=timeout_at,
+            )
+            attempt.sockets.add(sock)
+            transport = self._transport(sock, node.host)
+            attempt.sockets.add(transport._sock)
+            await transport.handshake()
+        except (OSError, kafka_errors.KafkaError) as error:
+            attempt.close()
+            raise kafka_errors.KafkaConnectionError(f"{node.host}:{node.port}: {error}") from error
+        attempt.close_others(transport._sock)
         transport._sock_recv = partial(_receive, transport)
         return transport
+
+    def _transport(self, sock: Any, host: str) -> Any:
+        if self.ssl_enabled:
+            tls = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
+            return KafkaSSLTransport(self._net, sock, host=host, **tls)
+        return KafkaTCPTransport(self._net, sock, host=host)
+
+
+class _Attempt:
+    """The client's loop, seen from one try to connect; knows the sockets that were waited for."""
+
+    def __init__(self, net: Any) -> None:
+        self._net = net
+        self.sockets: set[Any] = set()
+
+    def wait_write(self, sock: Any, **how: Any) -> Any:
+        self.sockets.add(sock)
+        return self._net.wait_write(sock, **how)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._net, name)
+
+    def close_others(self, kept: Any) -> None:
+        """Close those of addresses that did not answer; TLS has taken over its own."""
+        for sock in self.sockets:
+            if sock is not kept and sock.fileno() >= 0:
+                sock.close()
+
+    def close(self) -> None:
+        self.close_others(None)
 
 
 def _receive(transport: Any) -> tuple[bytes, Exception | None]:

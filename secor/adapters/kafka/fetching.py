@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,21 +19,23 @@ from secor.model import TopicPartition
 from secor.ports import Failed, Fetched
 
 _log = logging.getLogger(__name__)
-_UNKNOWN_TOPIC = 3
 
 
 @dataclass(slots=True)
 class _Reading:
-    """Why a partition is read, or not; only ``held_back`` ends without the core's doing."""
+    """Why a partition is read, or not; only being held back ends without the core's doing.
+
+    ``held_back_at`` is in monotonic seconds.
+    """
 
     epoch: int
     paused: bool = False
     failed: bool = False
-    held_back: bool = False
+    held_back_at: float | None = None
 
     @property
     def wanted(self) -> bool:
-        return not (self.paused or self.failed or self.held_back)
+        return not (self.paused or self.failed) and self.held_back_at is None
 
 
 class Fetching:
@@ -88,11 +91,12 @@ class Fetching:
                 ),
             )
 
-    def known_to_be(self, topics: set[str]) -> None:
-        """Go on with what was held back because a broker did not know these topics."""
+    def known_to_be(self, topics: set[str], at: float) -> None:
+        """Go on with what was held back before ``at``: these are the topics that they were."""
         for topic_partition, reading in self._readings.items():
-            if reading.held_back and topic_partition.topic in topics:
-                reading.held_back = False
+            since = reading.held_back_at
+            if since is not None and since < at and topic_partition.topic in topics:
+                reading.held_back_at = None
                 self._apply(topic_partition)
 
     def take(self) -> None:
@@ -119,13 +123,15 @@ class Fetching:
         if reading is None:
             return
         answer = completed.partition_data
-        if answer.error_code == _UNKNOWN_TOPIC:
-            # Deleted, perhaps made again: its offsets mean nothing until the id was seen.
-            reading.held_back = True
-            self._apply(topic_partition)
-        elif answer.error_code == 0 and answer.last_stable_offset >= 0:
-            self.known_ends[topic_partition] = answer.last_stable_offset
         records = self._parsed(topic_partition, completed)
+        if answer.error_code:
+            # Perhaps the topic was deleted, and is made again before the metadata tells:
+            # its offsets mean nothing until its id was seen.
+            reading.held_back_at = time.monotonic()
+            self._apply(topic_partition)
+            self._client.cluster.request_update()
+        elif answer.last_stable_offset >= 0:
+            self.known_ends[topic_partition] = answer.last_stable_offset
         if records is not None:
             self._give(topic_partition, reading.epoch, records.read())
 

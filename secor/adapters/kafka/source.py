@@ -159,6 +159,7 @@ class KafkaSource:
 
     def _assigned(self, partitions: frozenset[TopicPartition]) -> None:
         self._fetching.assigned(partitions)
+        self._watch.assigned({topic_partition.topic for topic_partition in partitions})
         self._queue.rebalanced(Assigned(partitions))
 
     def _revoked(self, partitions: frozenset[TopicPartition]) -> None:
@@ -194,9 +195,8 @@ class KafkaSource:
         while not self._closing:
             looked = self._watch.look(self._fetching.assigned_topics())
             if looked is not None:
-                anew, same = looked
-                self._fetching.recreated(anew)
-                self._fetching.known_to_be(same)
+                self._fetching.recreated(looked.anew)
+                self._fetching.known_to_be(looked.same, looked.at)
             self._fetching.take()
             if not self._queue.full:
                 await self._fetching.send(self._notify)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from secor.adapters.kafka.questions import id_text
@@ -36,6 +37,18 @@ def named_topics(topics: Sequence[str], exclude: str | None) -> list[str]:
     return kept
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the metadata of ``at`` (monotonic seconds) tells of the assigned topics.
+
+    ``anew`` were made again since they were assigned; ``same`` are what they were.
+    """
+
+    at: float
+    anew: set[str]
+    same: set[str]
+
+
 class TopicWatch:
     """Looks at the metadata whenever the client has refreshed it."""
 
@@ -45,11 +58,20 @@ class TopicWatch:
         self._ids: dict[str, str] = {}
         self._seen_at = 0.0
 
-    def look(self, assigned: set[str]) -> tuple[set[str], set[str]] | None:
-        """Return the topics made anew, and those known to be what they were.
+    def assigned(self, topics: set[str]) -> None:
+        """Take the ids of these, where none is known, from the metadata of the assignment.
 
-        None when there was no refresh since.  Raises ``AccessDenied`` for topics that may
-        not be read.
+        Any later one could be that of a topic made again meanwhile.
+        """
+        for topic in topics - self._ids.keys():
+            found = id_text(self._cluster.topic_id(topic))
+            if found:
+                self._ids[topic] = found
+
+    def look(self, assigned: set[str]) -> Look | None:
+        """Return what a refresh of the metadata has told; None when there was none since.
+
+        Raises ``AccessDenied`` for topics that may not be read.
         """
         refreshed_at = self._cluster._last_successful_refresh_ms
         if refreshed_at == self._seen_at:
@@ -61,22 +83,14 @@ class TopicWatch:
                 f"topics {names}: not allowed; give this user Read and Describe on them"
             )
         self._tell_missing()
-        return self._compare(assigned)
-
-    def _compare(self, assigned: set[str]) -> tuple[set[str], set[str]]:
-        anew: set[str] = set()
-        same: set[str] = set()
-        for topic in assigned:
-            found = id_text(self._cluster.topic_id(topic))
-            if self._cluster.partitions_for_topic(topic) is None:
-                continue
-            known = self._ids.setdefault(topic, found) if found else None
-            (same if known == found else anew).add(topic)
-            if found:
-                self._ids[topic] = found
         for topic in self._ids.keys() - assigned:
             del self._ids[topic]
-        return anew, same
+        known = dict(self._ids)
+        there = {t for t in assigned if self._cluster.partitions_for_topic(t) is not None}
+        found = {topic: id_text(self._cluster.topic_id(topic)) for topic in there}
+        self._ids |= {topic: text for topic, text in found.items() if text}
+        anew = {topic for topic in there if known.get(topic, found[topic]) != found[topic]}
+        return Look(refreshed_at / 1000, anew, there - anew)
 
     def _tell_missing(self) -> None:
         for topic, looks in self._missing.items():
