@@ -74,7 +74,7 @@ class Output(Section):
     delimiter: str = Field(default="\n", min_length=1)
     on_delimiter: Literal["keep", "refuse"] = "keep"
     null_values: Literal["skip", "empty"] = "skip"
-    row_group_rows: int = Field(default=100_000, ge=1)
+    row_group_rows: int = Field(default=50_000, ge=1)
     offsets_per_partition: int = Field(default=10_000_000, ge=1)
     hash_prefix: bool = False
 

@@ -1,0 +1,53 @@
+"""What the stages of parsing hand to each other: columns of decoded fields, and bad rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The fields of a chunk's messages.
+
+    ``rows`` is a struct array with one row a message, null where the message is bad;
+    ``bad`` tells why, by row number.  A field that a message lacks is null.
+    """
+
+    rows: pa.StructArray
+    bad: Mapping[int, str] = field(default_factory=dict)
+
+
+class Decoder(Protocol):
+    """Messages to fields: pure, no clock, no randomness, never an exception for a bad message."""
+
+    @property
+    def identity(self) -> str:
+        """All settings that change the result, schemas included, for the fingerprint."""
+
+    def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
+        """Decode the values of ``messages`` (``model.SCHEMA``).
+
+        With ``paths`` (dotted, such as ``user.country``) the struct has exactly these
+        fields, named by their whole path, scalars only, each with one Arrow type for all
+        rows (string, int64, double, bool or binary; numbers of mixed kinds as double;
+        anything else as its JSON text); None asks for everything, nested types kept.
+        """
+
+
+class Transform(Protocol):
+    """A step between decoding and layout: pure, rows in, as many rows out."""
+
+    @property
+    def identity(self) -> str:
+        """All settings that change the result, for the fingerprint."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The fields that it must see."""
+
+    def apply(self, decoded: Decoded) -> Decoded:
+        """Return the rows changed; a message that it cannot take is bad."""
