@@ -46,6 +46,8 @@ class FakeStore:
 
     def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
         self.before("put", key)
+        if not path.is_file():
+            raise RestartPartition(f"{path} is gone")
         content = path.read_bytes()
         if checksum.crc32c(content) != crc32c:
             raise RestartPartition(f"{path} does not have CRC32C {crc32c:08x}")
