@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import boto3
@@ -127,56 +127,67 @@ def test_every_object_has_the_options_of_the_store(tmp_path: Path, threshold: in
     assert found["Metadata"] == {"a": "1"}
 
 
-class _TokenService(BaseHTTPRequestHandler):
-    """Gives the sandbox's keys to whoever assumes a role."""
+class _Aws(BaseHTTPRequestHandler):
+    """A token service that gives keys to whoever asks, and a bucket for every request."""
 
-    asked: ClassVar[list[dict[str, list[str]]]] = []
-    keys: ClassVar[tuple[str, str]]
+    server: _AwsServer
 
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
-        self.asked.append(parse_qs(self.rfile.read(length).decode()))
-        access_key, secret_key = self.keys
-        body = f"""<AssumeRoleResponse><AssumeRoleResult><Credentials>
-            <AccessKeyId>{access_key}</AccessKeyId>
-            <SecretAccessKey>{secret_key}</SecretAccessKey>
+        self.server.roles.append(parse_qs(self.rfile.read(length).decode()))
+        body = b"""<AssumeRoleResponse><AssumeRoleResult><Credentials>
+            <AccessKeyId>ROLES</AccessKeyId><SecretAccessKey>secret</SecretAccessKey>
             <SessionToken>token</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration>
-            </Credentials></AssumeRoleResult></AssumeRoleResponse>""".encode()
+            </Credentials></AssumeRoleResult></AssumeRoleResponse>"""
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
+    def do_HEAD(self) -> None:
+        signed = self.headers["Authorization"].partition("Credential=")[2]
+        self.server.signers.append((signed.split("/")[0], self.headers["X-Amz-Security-Token"]))
+        self.send_response(200)
+        self.end_headers()
+
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
 
+class _AwsServer(ThreadingHTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Aws)
+        self.roles: list[dict[str, list[str]]] = []
+        self.signers: list[tuple[str, str]] = []
+
+
 @pytest.fixture
-def token_service(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[list[dict[str, list[str]]]]:
-    """A token service; gives the requests that it gets."""
-    keys = (sandbox.s3.access_key, sandbox.s3.secret_key)
-    handler = type("Handler", (_TokenService,), {"asked": [], "keys": keys})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[_AwsServer]:
+    with _AwsServer() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{server.server_port}")
-        yield handler.asked
+        yield server
         server.shutdown()
         thread.join()
 
 
 @pytest.mark.usefixtures("without_credentials")
-def test_a_role_is_assumed_once_and_its_keys_sign(
-    sandbox: Sandbox, token_service: list[dict[str, list[str]]]
-) -> None:
-    role = "arn:aws:iam::123456789012:role/archiver"
-    own = {"access_key": "own", "secret_key": "own", "role_arn": role}
-    assumed = store(sandbox, **own, external_id="outside")
+def test_a_role_is_assumed_once_and_its_keys_sign(aws: _AwsServer) -> None:
+    assumed = S3Store(
+        "bucket",
+        endpoint_url=f"http://127.0.0.1:{aws.server_port}",
+        region="us-east-1",
+        path_style=True,
+        access_key="OWN",
+        secret_key="own",
+        role_arn="arn:aws:iam::123456789012:role/archiver",
+        external_id="outside",
+    )
     assumed.check()
-    assert list(assumed.list(f"access/{role}")) == []
-    (request,) = token_service
+    assumed.check()
+    (request,) = aws.roles
     assert request["Action"] == ["AssumeRole"]
-    assert request["RoleArn"] == [role]
+    assert request["RoleArn"] == ["arn:aws:iam::123456789012:role/archiver"]
     assert request["ExternalId"] == ["outside"]
+    assert aws.signers == [("ROLES", "token")] * 2
