@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaProducer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaTopicPartition
 from kafka.admin import NewTopic
+from kafka.structs import OffsetAndMetadata
 
 from secor.adapters.kafka import KafkaSource
 from secor.model import TopicPartition
@@ -92,6 +93,16 @@ class Broker:
             ]
             assert members
             admin.remove_group_members(group, members)
+
+    def commit(self, group: str, where: TopicPartition, offset: int, metadata: str) -> None:
+        """Commit as any other program would."""
+        consumer = KafkaConsumer(**self.options, group_id=group, enable_auto_commit=False)
+        key = KafkaTopicPartition(where.topic, where.partition)
+        try:
+            consumer.assign([key])
+            consumer.commit({key: OffsetAndMetadata(offset, metadata, -1)})
+        finally:
+            consumer.close()
 
     def source(self, group: str, topics: Sequence[str] = (), **settings: Any) -> KafkaSource:
         defaults: dict[str, Any] = {

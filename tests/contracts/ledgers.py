@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kazoo.client import KazooClient
 
+from secor.adapters.kafka import KafkaLedger, KafkaSource
 from secor.adapters.zookeeper import ZooKeeperLedger
 from secor.model import TopicPartition
 from secor.ports import OffsetLedger
+from tests.contracts.kafka_group import PATIENCE, Broker
 from tests.fakes.ledger import FakeLedger, LedgerServer
 
 if TYPE_CHECKING:
     from secor.sandbox import Sandbox
-
-PATIENCE = 40.0
-"""Seconds to wait for what must come; on an idle machine it takes one."""
 
 
 def eventually(true: Callable[[], bool], what: str) -> None:
@@ -49,7 +48,7 @@ class Ledgers(Protocol):
         """End the process's session or membership; it may not know it yet."""
 
     def write_garbage(self, data: bytes) -> None:
-        """Put bytes where the offset stands."""
+        """Put bytes where the entry stands."""
 
 
 class FakeLedgers:
@@ -124,6 +123,42 @@ class ZooKeeperLedgers:
         return f"{self.root}/secor/{self.group}/locks/clicks/0"
 
 
+class KafkaLedgers:
+    """A real group; a process is a member with the ledger in it."""
+
+    exclusive = False
+
+    def __init__(self, address: str, opened: ExitStack) -> None:
+        self.broker = Broker(address)
+        self.group = self.broker.name("group")
+        self.key = TopicPartition(self.broker.topic(name=f"{self.group}-clicks"), 0)
+        self._opened = opened
+        self._members: dict[KafkaLedger, KafkaSource] = {}
+
+    def process(self) -> KafkaLedger:
+        source = self.broker.source(self.group, [self.key.topic])
+        self._opened.callback(source.close)
+        ledger = KafkaLedger(source, group=self.group)
+        self._members[ledger] = source
+        return ledger
+
+    def hand_over(self, process: OffsetLedger) -> None:
+        assert isinstance(process, KafkaLedger)
+        for ledger in [other for other in self._members if other is not process]:
+            self._members.pop(ledger).close()
+        pins = self._members[process].membership.pins
+        eventually(lambda: self.key in pins, "assigned")
+
+    def expire(self, process: OffsetLedger) -> None:
+        assert isinstance(process, KafkaLedger)
+        # As if it were stopped: it does not come back and take the partition again.
+        self._members.pop(process).client.coordinator.need_rejoin = bool
+        self.broker.expel(self.group)
+
+    def write_garbage(self, data: bytes) -> None:
+        self.broker.commit(self.group, self.key, 7, data.decode())
+
+
 def client_of(process: ZooKeeperLedger) -> Any:
     """Return the kazoo client inside."""
     return process._session._client
@@ -158,9 +193,16 @@ def real_zookeeper(sandbox: Callable[[], Sandbox]) -> Iterator[Ledgers]:
         yield ZooKeeperLedgers(sandbox().zookeeper, opened)
 
 
+@contextmanager
+def real_kafka(sandbox: Callable[[], Sandbox]) -> Iterator[Ledgers]:
+    with ExitStack() as opened:
+        yield KafkaLedgers(sandbox().kafka, opened)
+
+
 LEDGERS = {
     "fake zookeeper": fake_zookeeper,
     "fake kafka": fake_kafka,
     "zookeeper": real_zookeeper,
+    "kafka": real_kafka,
 }
 """By name: a context that gives ``Ledgers``; the sandbox starts when it is called for."""

@@ -11,7 +11,8 @@ import pytest
 from secor.errors import LeaseLost, LedgerCorrupt, OutcomeUnknown, Refused, Unavailable
 from secor.model import Entry, Intent, Superseded
 from secor.ports import Lease, OffsetLedger
-from tests.contracts.ledgers import LEDGERS, PATIENCE, Ledgers
+from tests.contracts.kafka_group import PATIENCE
+from tests.contracts.ledgers import LEDGERS, Ledgers
 
 INTENT = Intent(100, 200, "f" * 32, "process 1", 1790000000.5, "backup/clicks")
 
@@ -170,18 +171,11 @@ def test_a_process_whose_session_ended_writes_nothing(ledgers: Ledgers) -> None:
     assert taken.commit(taken.read(), 200, None) == Entry(200)
 
 
-def test_a_node_that_holds_no_offset_is_named_with_the_remedy(ledgers: Ledgers) -> None:
+def test_an_entry_of_another_program_is_named_with_the_remedy(ledgers: Ledgers) -> None:
     ledgers.write_garbage(b"192.168.0.7")
     process, lease = owner(ledgers)
-    fault = r"clicks/0 holds b'192.168.0.7'.*secor offsets"
+    fault = rf"{ledgers.key}.*192\.168\.0\.7.*secor offsets"
     with pytest.raises(LedgerCorrupt, match=fault):
         process.read(ledgers.key)
     with pytest.raises(LedgerCorrupt, match=fault):
         lease.read()
-
-
-def test_a_closed_ledger_is_not_healthy(ledgers: Ledgers) -> None:
-    process = ledgers.process()
-    assert process.healthy()
-    process.close()
-    assert not process.healthy()

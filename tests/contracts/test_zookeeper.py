@@ -26,7 +26,8 @@ from secor.ledger_codec import encode_intent
 from secor.model import Entry, Intent, TopicPartition
 from secor.sandbox import Sandbox
 from secor.sandbox.ports import free_port
-from tests.contracts.ledgers import PATIENCE, ZooKeeperLedgers, client_of, cut, eventually
+from tests.contracts.kafka_group import PATIENCE
+from tests.contracts.ledgers import ZooKeeperLedgers, client_of, cut, eventually
 
 KEY = TopicPartition("clicks", 0)
 INTENT = Intent(100, 200, "f" * 32, "process 1", 1790000000.5, "backup/clicks")
@@ -100,6 +101,21 @@ def test_an_operator_settles_what_cannot_be_read(ledgers: ZooKeeperLedgers) -> N
 
 def test_a_group_without_entries_has_none_to_list(ledgers: ZooKeeperLedgers) -> None:
     assert ledgers.process().entries() == {}
+
+
+def test_a_closed_ledger_is_not_healthy(ledgers: ZooKeeperLedgers) -> None:
+    process = ledgers.process()
+    lease = process.lease(KEY, PATIENCE)
+    assert process.healthy()
+    process.close()
+    assert not process.healthy()
+    assert not lease.held()
+    lease.release()
+    with pytest.raises(LeaseLost):
+        lease.commit(Entry(None), 1, None)
+    with pytest.raises(Unavailable):
+        process.read(KEY)
+    eventually(lambda: not ledgers.raw.get_children(ledgers.lock_path), "freed")
 
 
 def test_groups_do_not_lock_each_other_out(ledgers: ZooKeeperLedgers) -> None:

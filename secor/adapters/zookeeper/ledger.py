@@ -164,10 +164,10 @@ class ZooKeeperLease:
         self._lock.release()
 
     def _write(self, before: Entry, after: Entry, *, keep_topic_id: bool = True) -> Entry:
+        self._check()
         seen = before.version
         if not isinstance(seen, Versions):
             raise Refused(f"{self._topic_partition}: the entry to change was not read from here")
-        self._check()
         for parent in self._layout.parents(self._topic_partition):
             self._session.ensure_path(parent)
         write = _Write(self._session, self._lock.path)
