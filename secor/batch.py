@@ -12,7 +12,7 @@ from secor.model import Chunk, OffsetRange, Part, TopicPartition
 from secor.naming import ObjectInfo, ObjectName
 from secor.plan import TopicPlan
 from secor.policy import BatchFacts, Reason, due
-from secor.ports import Clock, FileWriter
+from secor.ports import Clock, FileWriter, LogFormat
 from secor.workspace import LocalFile, Workspace
 
 
@@ -31,6 +31,14 @@ TRANSITIONS = {
 }
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """An output partition below a directory of the store."""
+
+    root: str
+    output_partition: str
+
+
 @dataclass(frozen=True, slots=True)
 class BatchFile:
     """One sealed local file and the object that it is to become."""
@@ -43,6 +51,11 @@ class BatchFile:
     def key(self) -> str:
         """The object's key."""
         return self.name.key
+
+    @property
+    def place(self) -> Place:
+        """Where it goes: of one batch there is one object in each place."""
+        return Place(self.name.root, self.name.output_partition)
 
 
 @dataclass(frozen=True)
@@ -73,10 +86,10 @@ class SealedBatch:
 class _OpenFile:
     """A writer, its local file, and what the metadata will say."""
 
-    def __init__(self, name: ObjectName, plan: TopicPlan, local: LocalFile) -> None:
+    def __init__(self, name: ObjectName, log_format: LogFormat, local: LocalFile) -> None:
         self.name = name
         self.local = local
-        self.writer: FileWriter = plan.log_format.create(local, name.key.encode())
+        self.writer: FileWriter = log_format.create(local, name.key.encode())
         self.records = 0
         self.least: int | None = None
         self.greatest: int | None = None
@@ -123,7 +136,7 @@ class Batch:
         self._fingerprint = plan.fingerprint
         self._workspace = workspace
         self._clock = clock
-        self._files: dict[str, _OpenFile] = {}
+        self._files: dict[tuple[str, str], _OpenFile] = {}
         self._opened: float | None = None
         self._opened_at = 0.0
         self._youngest = 0.0
@@ -155,18 +168,19 @@ class Batch:
         return rest
 
     def _file(self, part: Part) -> _OpenFile:
-        file = self._files.get(part.output_partition)
+        file = self._files.get((part.lane, part.output_partition))
         if file is None:
+            lane = self._plan.lane(part.lane)
             name = ObjectName(
-                root=self._plan.root,
+                root=lane.root,
                 output_partition=part.output_partition,
                 generation=self._plan.generation,
                 partition=self.topic_partition.partition,
                 first_offset=int(part.records.column("offset")[0].as_py()),
-                extension=self._plan.log_format.extension,
+                extension=lane.log_format.extension,
             )
-            file = _OpenFile(name, self._plan, self._workspace.create())
-            self._files[part.output_partition] = file
+            file = _OpenFile(name, lane.log_format, self._workspace.create())
+            self._files[part.lane, part.output_partition] = file
             self._youngest = self._clock.monotonic()
         return file
 

@@ -30,6 +30,10 @@ gives nulls there.
 """
 
 
+DATA = "data"
+QUARANTINE = "quarantine"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
     """One partition of a Kafka topic."""
@@ -94,10 +98,14 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of a chunk that belong to one output partition (``dt=2026-11-21/hr=04``)."""
+    """Rows of a chunk that belong to one output partition (``dt=2026-11-21/hr=04``).
+
+    ``lane`` tells which of the plan's directories and formats they go to.
+    """
 
     output_partition: str
     records: pa.RecordBatch
+    lane: str = DATA
 
 
 @dataclass(frozen=True, slots=True)

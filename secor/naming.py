@@ -73,6 +73,12 @@ def topic_root(prefix: str, topic: str, *, hashed: bool = False) -> str:
     return "/".join([*parts, topic])
 
 
+def quarantine_root(root: str) -> str:
+    """Return where messages go that no parser can place: ``<prefix>/_quarantine/<topic>``."""
+    prefix, _, topic = root.rpartition("/")
+    return "/".join(part for part in (prefix, "_quarantine", topic) if part)
+
+
 def escape_value(value: str | None) -> str:
     """Make a value from a message safe as a part of a path, as Hive does.
 

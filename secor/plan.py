@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from secor.model import DATA
 from secor.policy import Policy
 from secor.ports import LogFormat, Parser
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Where parts of one kind go: a directory in the store, and a format."""
+
+    root: str
+    log_format: LogFormat
 
 
 @dataclass(frozen=True)
 class TopicPlan:
     """Everything that decides which objects come of a range of offsets, and when.
 
-    ``root`` is the topic's directory in the store.
+    ``root`` is the topic's directory in the store.  ``lanes`` are further directories,
+    by the names that the parser gives them: quarantine, other topics.
     """
 
     group: str
@@ -24,6 +35,16 @@ class TopicPlan:
     policy: Policy
     upload_on_shutdown: bool = True
     upload_on_revoke: bool = False
+    lanes: Mapping[str, Lane] = field(default_factory=dict)
+
+    def lane(self, name: str) -> Lane:
+        """Return the lane of a part."""
+        return Lane(self.root, self.log_format) if name == DATA else self.lanes[name]
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """All directories, the topic's own first."""
+        return (self.root, *(lane.root for lane in self.lanes.values()))
 
     @property
     def fingerprint(self) -> str:
@@ -35,5 +56,9 @@ class TopicPlan:
             self.parser.identity,
             self.log_format.identity,
             self.log_format.extension,
+            *(
+                f"{name}={lane.root}={lane.log_format.identity}{lane.log_format.extension}"
+                for name, lane in sorted(self.lanes.items())
+            ),
         )
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from secor.batch import SealedBatch
+from secor.batch import Place, SealedBatch
 from secor.errors import CorruptFile, NotFound, ObjectConflict
 from secor.model import Intent
-from secor.naming import ObjectInfo, parse_key
+from secor.naming import ObjectInfo, parse_key, quarantine_root
 from secor.ports import ObjectStore
 
 
-def recover(store: ObjectStore, batch: SealedBatch, intent: Intent) -> frozenset[str]:
-    """Return the output partitions of ``batch`` that are done; delete superseded leftovers.
+def recover(store: ObjectStore, batch: SealedBatch, intent: Intent) -> frozenset[Place]:
+    """Return the places of ``batch`` that are done; delete superseded leftovers.
 
     An object with the intent's range and fingerprint is adopted, even if ours would begin
     at another offset: compaction may have removed records since.  A leftover names this
-    very range under a fingerprint that the intent supersedes.  Anything else in the range
-    is somebody else's.  Raises ``ObjectConflict``, ``Unavailable``, ``AccessDenied``.
+    very range under a fingerprint that the intent supersedes.  Anything else of the range
+    in our places is somebody else's.  Raises ``ObjectConflict``, ``Unavailable``, ``AccessDenied``.
     """
-    adopted: set[str] = set()
+    adopted: set[Place] = set()
     replaced = {old.fingerprint for old in intent.supersedes}
-    for key, output_partition, info in _candidates(store, batch, intent):
+    places = {file.place for file in batch.files}
+    for key, place, info in _candidates(store, batch, intent):
         mine = info.topic_partition == batch.topic_partition and info.batch == batch.range
         if mine and info.fingerprint == batch.fingerprint and _same_topic(batch, info):
-            adopted.add(output_partition)
+            adopted.add(place)
         elif mine and info.fingerprint in replaced:
             store.delete(key)
-        else:
+        elif place in places:
             raise conflict(key, batch, info)
     return frozenset(adopted)
 
@@ -48,8 +49,8 @@ def conflict(key: str, batch: SealedBatch, info: ObjectInfo) -> ObjectConflict:
 
 def _candidates(
     store: ObjectStore, batch: SealedBatch, intent: Intent
-) -> Iterator[tuple[str, str, ObjectInfo]]:
-    """Give key, output partition and metadata of objects whose first offset is in the range."""
+) -> Iterator[tuple[str, Place, ObjectInfo]]:
+    """Give key, place and metadata of objects whose first offset is in the range."""
     seen: set[str] = set()
     for root, prefix in _places(batch, intent):
         for listed in store.list(prefix):
@@ -64,7 +65,7 @@ def _candidates(
                 name.generation != batch.plan.generation and not _replaced(info, intent)
             ):
                 continue
-            yield listed.key, name.output_partition, info
+            yield listed.key, Place(root, name.output_partition), info
 
 
 def _replaced(info: ObjectInfo, intent: Intent) -> bool:
@@ -86,14 +87,18 @@ def foreign(error: CorruptFile) -> ObjectConflict:
 
 
 def _places(batch: SealedBatch, intent: Intent) -> Iterator[tuple[str, str]]:
-    """Give (topic directory, listing prefix): narrow for ours, whole topics for superseded.
+    """Give (directory, listing prefix): narrow for ours, whole topics for superseded.
 
     Under another configuration the output partitions are not known; that is rare, and
     worth a listing of the topic.
     """
-    root = batch.plan.root
     stem = f"{batch.plan.generation}_{batch.topic_partition.partition}_"
-    for directory in {file.name.output_partition for file in batch.files}:
-        yield root, f"{root}/{directory}/{stem}" if directory else f"{root}/{stem}"
-    for old in {superseded.root for superseded in intent.supersedes}:
-        yield old, f"{old}/"
+    for place in {file.place for file in batch.files}:
+        directory = "/".join(part for part in (place.root, place.output_partition) if part)
+        yield place.root, f"{directory}/{stem}"
+    roots = {superseded.root for superseded in intent.supersedes}
+    for root in sorted(roots | {quarantine_root(root) for root in roots}):
+        yield root, f"{root}/"
+    if roots:
+        for root in batch.plan.roots:
+            yield root, f"{root}/"

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from secor.batch import BatchFile, SealedBatch
+from secor.batch import BatchFile, Place, SealedBatch
 from secor.errors import (
     AccessDenied,
     AlreadyExists,
@@ -141,7 +141,7 @@ class _Ritual:
                 return
             proof = self._agree(lease, entry)
             done = self._recover(proof, entry)
-            todo = [file for file in batch.files if file.name.output_partition not in done]
+            todo = [file for file in batch.files if file.place not in done]
             parallel(lambda file: self._put(file, proof), todo)
             self._commit_sent = True
             lease.commit(proof.entry, batch.range.end, batch.topic_id)
@@ -189,7 +189,7 @@ class _Ritual:
             supersedes=_supersedes(entry.intent, batch.fingerprint),
         )
 
-    def _recover(self, proof: _Proof, before: Entry) -> frozenset[str]:
+    def _recover(self, proof: _Proof, before: Entry) -> frozenset[Place]:
         """Look what an earlier try, ours or another's, has put already."""
         if before.intent is None:
             return frozenset()
