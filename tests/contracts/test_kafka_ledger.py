@@ -185,20 +185,13 @@ def test_an_operator_reads_always_and_writes_only_while_nobody_runs(world: World
 
 
 def test_another_programs_commit_is_an_entry_without_intent_or_refused(world: World) -> None:
-    from kafka import KafkaConsumer
-    from kafka import TopicPartition as KafkaTopicPartition
-    from kafka.structs import OffsetAndMetadata
-
-    consumer = KafkaConsumer(**world.broker.options, group_id=world.group, enable_auto_commit=False)
-    key = KafkaTopicPartition(world.topic, 0)
-    other = KafkaTopicPartition(world.topic, 1)
-    consumer.assign([key, other])
-    consumer.commit({key: OffsetAndMetadata(7, "", -1), other: OffsetAndMetadata(8, "mine", -1)})
-    consumer.close()
+    other = TopicPartition(world.topic, 1)
+    world.broker.commit(world.group, world.tp, 7, "")
+    world.broker.commit(world.group, other, 8, "mine")
     ledger = world.operator()
     assert ledger.read(world.tp).committed == 7
     with pytest.raises(LedgerCorrupt):
-        ledger.read(TopicPartition(world.topic, 1))
+        ledger.read(other)
 
 
 def test_a_silent_broker_is_unavailable_and_its_return_finds_the_entry_whole(

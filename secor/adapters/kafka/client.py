@@ -7,6 +7,7 @@ takes as long as its request, not as long as a poll.
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,8 @@ from secor.adapters.kafka import batches
 from secor.adapters.kafka.connections import NetClient
 from secor.errors import AccessDenied, ConfigurationError, SecorError, Unavailable
 from secor.model import TopicPartition
+
+_log = logging.getLogger(__name__)
 
 KafkaTopicPartition = kafka.TopicPartition
 
@@ -184,11 +187,13 @@ class Client:
         return name
 
     def close(self, timeout: float = 5.0) -> None:
-        """Leave the group, if in one, and end the thread."""
+        """Leave the group, if in one, and end the thread; never raises for silent brokers."""
         try:
             self.consumer.close(autocommit=False, timeout_ms=int(timeout * 1000))
         except (kafka_errors.KafkaError, RuntimeError) as error:
-            raise Unavailable(f"the Kafka client could not be closed: {error}") from error
+            _log.warning("leaving the group: %s; its session will end by itself", error)
+        # Does nothing when the consumer got that far.
+        self.consumer._client.close()
 
 
 def _socket_options(receive_buffer_bytes: int) -> list[tuple[int, int, int]]:

@@ -117,6 +117,10 @@ class Fetching:
         for sent in await fetcher._send_fetches_async():
             sent.add_both(notify)
 
+    def forget_sent(self) -> None:
+        """Count no broker as being asked: ``send`` failed, perhaps before it had asked."""
+        self._client.fetcher._nodes_with_pending_fetch_requests.clear()
+
     def _take(self, completed: Any) -> None:
         topic_partition = ours(completed.topic_partition)
         reading = self._readings.get(topic_partition)

@@ -154,7 +154,8 @@ class KafkaLedger:
         return self._group.answers
 
     def close(self) -> None:
-        """Nothing: the connection is the source's."""
+        """Answer no more; the connection is the source's, and stays."""
+        self._group.answers = False
 
 
 class KafkaLease:
@@ -254,4 +255,5 @@ class KafkaOperatorLedger:
 
     def close(self) -> None:
         """End the connection."""
+        self._group.answers = False
         self._client.close()

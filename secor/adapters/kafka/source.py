@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,6 +20,8 @@ from secor.adapters.kafka.topics import TopicWatch, named_topics, topic_pattern
 from secor.errors import SecorError, Unavailable
 from secor.model import LogRange, TopicPartition
 from secor.ports import Assigned, Event, Revoked
+
+_log = logging.getLogger(__name__)
 
 MIB = 1 << 20
 _TICK = 0.1
@@ -142,7 +146,9 @@ class KafkaSource:
         if self._closing:
             return
         self._closing = True
-        self._post(self.membership.stop_waiting)
+        # A thread that has ended waits for nothing.
+        with suppress(Unavailable):
+            self._post(self.membership.stop_waiting)
         # A JoinGroup that is answered now must not be followed by another.
         self.client.coordinator.need_rejoin = _never
         self._tick.notify()
@@ -193,14 +199,25 @@ class KafkaSource:
 
     async def _keep_fetching(self) -> None:
         while not self._closing:
-            looked = self._watch.look(self._fetching.assigned_topics())
-            if looked is not None:
-                self._fetching.recreated(looked.anew)
-                self._fetching.known_to_be(looked.same, looked.at)
-            self._fetching.take()
-            if not self._queue.full:
-                await self._fetching.send(self._notify)
-            await self._wakeup(_TICK)
+            pause = _TICK
+            try:
+                await self._fetch()
+            except kafka_errors.KafkaError as error:
+                if is_fatal(error):
+                    raise
+                _log.warning("fetching: %s; trying again", error)
+                self._fetching.forget_sent()
+                pause = _BACKOFF
+            await self._wakeup(pause)
+
+    async def _fetch(self) -> None:
+        looked = self._watch.look(self._fetching.assigned_topics())
+        if looked is not None:
+            self._fetching.recreated(looked.anew)
+            self._fetching.known_to_be(looked.same, looked.at)
+        self._fetching.take()
+        if not self._queue.full:
+            await self._fetching.send(self._notify)
 
     def _ended(self, error: BaseException) -> None:
         """Tell the loop: a source that does not read must not look idle."""
