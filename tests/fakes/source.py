@@ -1,0 +1,191 @@
+"""A message source in memory: logs with gaps, and a group that the test moves by hand."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from secor.errors import CorruptBatch, RestartPartition
+from secor.model import Chunk, LogRange, TopicPartition, next_offset
+from secor.ports import Assigned, Event, Failed, Fetched, Revoked
+from tests.fakes.format import chunk_of
+
+
+def value_of(topic_partition: TopicPartition, offset: int, seed: str = "") -> bytes:
+    """Return what stands at an offset: the same in every run."""
+    return f"{topic_partition}@{offset}{seed}".encode()
+
+
+@dataclass
+class FakeLog:
+    """One topic partition: the offsets that are there, in ``[start, end)``.
+
+    ``end`` is the last stable offset; whatever is missing below it was compacted, deleted
+    or a transaction marker.  ``poisoned`` offsets begin a batch that cannot be decoded.
+    """
+
+    topic_partition: TopicPartition
+    start: int = 0
+    end: int = 0
+    offsets: list[int] = field(default_factory=list)
+    poisoned: set[int] = field(default_factory=set)
+    seed: str = ""
+
+    def produce(self, messages: int) -> None:
+        """Append messages."""
+        self.offsets += range(self.end, self.end + messages)
+        self.end += messages
+
+    def mark(self) -> None:
+        """Append a transaction marker: an offset without a message."""
+        self.end = next_offset(self.end)
+
+    def compact(self, offsets: Iterable[int]) -> None:
+        """Remove messages; the range stays."""
+        gone = set(offsets)
+        self.offsets = [offset for offset in self.offsets if offset not in gone]
+
+    def retain(self, start: int) -> None:
+        """Remove what is before ``start``."""
+        self.start = start
+        self.offsets = [offset for offset in self.offsets if offset >= start]
+
+    def truncate(self, end: int) -> None:
+        """Lose what is at and after ``end``."""
+        self.end = end
+        self.offsets = [offset for offset in self.offsets if offset < end]
+
+    def read(self, position: int, most: int) -> Chunk:
+        """Return the next ``most`` offsets.  Raises ``CorruptBatch``."""
+        if position in self.poisoned:
+            raise CorruptBatch(f"{self.topic_partition}: bad CRC at offset {position}")
+        ahead = [offset for offset in self.poisoned if offset > position]
+        limit = min([position + most, self.end, *ahead])
+        offsets = [offset for offset in self.offsets if position <= offset < limit]
+        values: list[bytes | None] = [
+            value_of(self.topic_partition, offset, self.seed) for offset in offsets
+        ]
+        return Chunk(self.topic_partition, chunk_of(offsets, values), limit)
+
+
+@dataclass
+class FakeBroker:
+    """Logs and topic ids, shared by several sources."""
+
+    logs: dict[TopicPartition, FakeLog] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
+
+    def create(self, topic: str, partitions: int = 1) -> list[TopicPartition]:
+        """Make a topic, or make it again: empty, with a new id."""
+        self.topic_ids[topic] = self.topic_ids.get(topic, f"id-of-{topic}") + "+"
+        keys = [TopicPartition(topic, number) for number in range(partitions)]
+        for key in keys:
+            self.logs[key] = FakeLog(key, seed=self.topic_ids[topic])
+        return keys
+
+    def source(self, *, most: int = 10) -> FakeSource:
+        """Return a member; ``most`` is the offsets of one fetch."""
+        return FakeSource(self, most)
+
+
+class FakeSource:
+    """A ``MessageSource``; ``assign`` and ``revoke`` are what the group's coordinator says.
+
+    As the port has it: nothing comes before a start, nothing of an earlier start after a
+    later one, and a start is ignored while a change of the assignment has not been polled.
+    """
+
+    def __init__(self, broker: FakeBroker, most: int) -> None:
+        self.broker = broker
+        self.most = most
+        self.assigned: set[TopicPartition] = set()
+        self.paused: set[TopicPartition] = set()
+        self.given_back: list[TopicPartition] = []
+        self.positions: dict[TopicPartition, int] = {}
+        self.closed = False
+        self._changes: deque[Assigned | Revoked] = deque()
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Give these, in addition."""
+        new = frozenset(partitions)
+        assert new.isdisjoint(self.assigned)
+        self.assigned |= new
+        self._change(Assigned(new))
+
+    def revoke(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take these."""
+        gone = frozenset(partitions)
+        assert gone <= self.assigned
+        self.assigned -= gone
+        self._change(Revoked(gone))
+
+    def _change(self, event: Assigned | Revoked) -> None:
+        for key in event.partitions:
+            self.positions.pop(key, None)
+        self._changes.append(event)
+
+    def poll(self, timeout: float) -> Sequence[Event]:
+        """Return one change of the assignment or a fetch of every partition; never waits."""
+        if self._changes:
+            return [self._changes.popleft()]
+        return [event for key in sorted(self.positions) for event in self._fetch(key)]
+
+    def _fetch(self, key: TopicPartition) -> Iterator[Event]:
+        log, position = self.broker.logs[key], self.positions[key]
+        if key in self.paused or position == log.end:
+            return
+        if not log.start <= position <= log.end:
+            del self.positions[key]
+            yield Failed(key, RestartPartition(f"{key}: offset {position} is out of range"))
+        elif position in log.poisoned:
+            del self.positions[key]
+            yield Fetched(key, 1, partial(_broken, log, position))
+        else:
+            chunk = log.read(position, self.most)
+            self.positions[key] = chunk.next_offset
+            yield Fetched(key, chunk.records.nbytes, partial(iter, [chunk]))
+
+    def start(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Deliver from ``offset`` on."""
+        changing = any(topic_partition in change.partitions for change in self._changes)
+        if topic_partition in self.assigned and not changing:
+            self.positions[topic_partition] = offset
+            self.paused.discard(topic_partition)
+
+    def pause(self, topic_partition: TopicPartition) -> None:
+        """Stop."""
+        self.paused.add(topic_partition)
+
+    def resume(self, topic_partition: TopicPartition) -> None:
+        """Go on."""
+        self.paused.discard(topic_partition)
+
+    def released(self, partitions: Iterable[TopicPartition]) -> None:
+        """Remember what was given back."""
+        self.given_back += partitions
+
+    def known_end(self, topic_partition: TopicPartition) -> int | None:
+        """Return the log's end once it is read."""
+        if topic_partition not in self.positions:
+            return None
+        return self.broker.logs[topic_partition].end
+
+    def log_range(self, topic_partition: TopicPartition) -> LogRange:
+        """Return the log's range."""
+        log = self.broker.logs[topic_partition]
+        return LogRange(log.start, log.end)
+
+    def topic_id(self, topic: str) -> str | None:
+        """Return the topic's id."""
+        return self.broker.topic_ids.get(topic)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self.closed = True
+        self.positions.clear()
+
+
+def _broken(log: FakeLog, position: int) -> Iterator[Chunk]:
+    yield log.read(position, 1)
