@@ -129,6 +129,10 @@ def test_what_a_person_must_mend_is_said_with_the_answer(code: str, advice: str)
     assert "as the server says" in told
 
 
+def test_a_refusal_of_an_unknown_name_speaks_of_credentials() -> None:
+    assert "access_key" in str(translate(answer("NoSuchUserHere", 403), writes=True))
+
+
 def test_other_errors_pass_as_they_are() -> None:
     for error, writes in itertools.product((KeyError("x"), SecorError("y")), (True, False)):
         with pytest.raises(type(error)), translated("put s3://b/k", writes=writes):

@@ -43,7 +43,7 @@ _ADVICE = {
     "NoSuchBucket": "make the bucket, or correct bucket of [store.s3]",
     "AccessDenied": "allow s3:PutObject, s3:GetObject, s3:ListBucket, s3:DeleteObject and"
     " s3:AbortMultipartUpload on the bucket and its objects",
-    "403": "check credentials, and allow s3:GetObject and s3:ListBucket",
+    "403": f"{_CREDENTIALS}, and allow s3:GetObject and s3:ListBucket",
     "InvalidAccessKeyId": _CREDENTIALS,
     "SignatureDoesNotMatch": _CREDENTIALS,
     "AuthorizationHeaderMalformed": _REGION,
@@ -121,7 +121,8 @@ def _answered(error: ClientError, doing: str, writes: bool) -> SecorError:
         if writes and (repeated or not busy):
             return OutcomeUnknown(f"{told}; it may have been done all the same")
         return Unavailable(told)
-    return AccessDenied(f"{told}; {_ADVICE.get(code, 'check the settings of [store.s3]')}")
+    advice = _ADVICE.get(code) or _ADVICE.get(str(status), "check the settings of [store.s3]")
+    return AccessDenied(f"{told}; {advice}")
 
 
 def _unanswered(error: BotoCoreError, doing: str, writes: bool) -> SecorError:
