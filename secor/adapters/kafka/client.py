@@ -98,6 +98,8 @@ class Client:
             return opened[-1]
 
         merged = {
+            # The client waits up to half a minute before it looks for a broker again.
+            "reconnect_backoff_max_ms": 2000,
             **options,
             **settings,
             "auto_offset_reset": "none",
