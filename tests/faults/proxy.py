@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email.message import Message
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -106,6 +107,15 @@ class FaultProxy:
                 rule.times = None if rule.times is None else rule.times - 1
             return rule
 
+    def answered(
+        self,
+        method: str,
+        target: str,
+        headers: Message,
+        response: http.client.HTTPResponse,
+    ) -> None:
+        """Take note of an answer of the server, for subclasses; its body is not read yet."""
+
     def close(self) -> None:
         """Stop listening; delayed requests go on at once, as resets."""
         self.closing.set()
@@ -178,6 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._pass_on(upstream, fault)
             response = upstream.getresponse()
+            self.server.proxy.answered(self.command, self.path, self.headers, response)
             if fault is Fault.LOST:
                 response.read()
                 raise _Broken
