@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from secor.sandbox import Sandbox
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How far the simulation goes."""
+    group = parser.getgroup("simulation")
+    group.addoption("--schedules", default=1000, type=int, help="random schedules to run")
+    group.addoption("--exhaustive", action="store_true", help="run every pair of crash points")
+
+
 @pytest.fixture(scope="session")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """Kafka, ZooKeeper and an S3 server, shared by all tests: name topics and keys apart."""

@@ -1,0 +1,180 @@
+"""The promises of DESIGN.md, as functions of what the ledger and the store hold.
+
+Everything is read from the bodies of the objects; the program's own counters prove nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import dataclass
+
+from secor.model import TopicPartition
+from secor.naming import ObjectInfo
+from secor.ports import LogFormat
+from tests.fakes.ledger import LedgerServer
+from tests.fakes.store import FakeStore
+from tests.simulation.log import Broker
+
+
+class Violated(AssertionError):
+    """A promise was broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An object as it was when it became visible."""
+
+    info: ObjectInfo
+    digest: str
+    offsets: tuple[int, ...]
+
+
+class Watch:
+    """Checks after every step what has changed since the last one."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        ledger: LedgerServer,
+        store: FakeStore,
+        formats: dict[str, LogFormat],
+    ) -> None:
+        """``formats`` are by extension.  Keys in ``foreign`` are not the group's."""
+        self._broker = broker
+        self._ledger = ledger
+        self._store = store
+        self._formats = formats
+        self.foreign: set[str] = set()
+        self.objects: dict[str, Seen] = {}
+        self.holder: dict[tuple[TopicPartition, int], str] = {}
+        self.committed: dict[TopicPartition, int] = {}
+        self.first: dict[TopicPartition, int] = {}
+        self._audited = 0
+        self._written = 0
+
+    def check(self) -> None:
+        """Raise ``Violated`` if a promise is broken."""
+        audit, history = self._store.audit, self._ledger.history
+        visible = len(self._store.objects) - len(self.foreign)
+        if (
+            len(audit) == self._audited
+            and len(history) == self._written
+            and visible == len(self.objects)
+        ):
+            return
+        self._removed()
+        for key, digest in audit[self._audited :]:
+            self._appeared(key, digest)
+        self._audited = len(audit)
+        for topic_partition, entry in history[self._written :]:
+            assert entry.committed is not None
+            self._moved(topic_partition, entry.committed)
+        self._written = len(history)
+        self._every_object_is_covered()
+
+    def check_all(self) -> None:
+        """As ``check``, and compare every body with what it was."""
+        self.check()
+        for key, seen in self.objects.items():
+            if hashlib.sha256(self._store.content(key)).hexdigest() != seen.digest:
+                raise Violated(f"{key} was changed after it was visible")
+
+    # -------------------------------------------------------------- objects
+
+    def _appeared(self, key: str, digest: str) -> None:
+        if key in self.foreign:
+            return
+        if key in self.objects:
+            raise Violated(f"{key} was put over an object that was visible")
+        if key not in self._store.objects:
+            return  # put and, as a superseded leftover, deleted within one step
+        info = ObjectInfo.of(self._store.objects[key].metadata, key)
+        records = self._rows(key)
+        offsets = tuple(offset for offset, _ in records)
+        if not offsets or list(offsets) != sorted(set(offsets)):
+            raise Violated(f"{key} does not hold increasing offsets: {offsets}")
+        if (offsets[0], len(offsets)) != (info.first_offset, info.records):
+            raise Violated(f"{key} holds {offsets}, its metadata says {info}")
+        self._no_duplicate(key, info.topic_partition, offsets)
+        log = self._broker.logs[info.topic_partition]
+        for offset, value in records:
+            if offset not in info.batch:
+                raise Violated(f"{key} holds offset {offset}, outside of {info.batch}")
+            if value not in log.ever.get(offset, ()):
+                raise Violated(f"{key} holds {value!r} at {offset}, which was never logged")
+        self.objects[key] = Seen(info, digest, offsets)
+
+    def _no_duplicate(
+        self, key: str, topic_partition: TopicPartition, offsets: tuple[int, ...]
+    ) -> None:
+        for offset in offsets:
+            other = self.holder.setdefault((topic_partition, offset), key)
+            if other != key:
+                raise Violated(f"{topic_partition} {offset} is in {other} and in {key}")
+
+    def _rows(self, key: str) -> list[tuple[int, bytes | None]]:
+        extension = key[key.index(".", key.rindex("/")) :]
+        body = io.BytesIO(self._store.content(key))
+        rows: list[tuple[int, bytes | None]] = []
+        for records in self._formats[extension].read(body, key):
+            rows += zip(
+                records.column("offset").to_pylist(),
+                records.column("value").to_pylist(),
+                strict=True,
+            )
+        return rows
+
+    def _removed(self) -> None:
+        gone = [key for key in self.objects if key not in self._store.objects]
+        for key in gone:
+            seen = self.objects.pop(key)
+            owner = seen.info.topic_partition
+            if seen.offsets[0] < self.committed.get(owner, 0):
+                raise Violated(f"{key} was deleted though it was committed")
+            for offset in seen.offsets:
+                del self.holder[owner, offset]
+
+    # --------------------------------------------------------------- ledger
+
+    def _moved(self, key: TopicPartition, committed: int) -> None:
+        if key not in self.committed:
+            self.first[key] = self.committed[key] = committed
+            return
+        before = self.committed[key]
+        if committed < before:
+            raise Violated(f"{key}: committed went back from {before} to {committed}")
+        log = self._broker.logs[key]
+        for offset in range(before, committed):
+            if offset in log.records and (key, offset) not in self.holder:
+                raise Violated(f"{key} {offset} is lost: committed went to {committed} without it")
+        if committed > max(log.end, log.highest):
+            raise Violated(f"{key}: committed went to {committed}, the log ends at {log.end}")
+        self.committed[key] = committed
+
+    def _every_object_is_covered(self) -> None:
+        """No object is visible that neither ``committed`` nor an open intent stands for."""
+        for key, seen in self.objects.items():
+            owner = seen.info.topic_partition
+            if seen.offsets[-1] < self.committed.get(owner, 0):
+                continue
+            intent = self._ledger.entry(owner).intent
+            if intent is None or not intent.start <= seen.offsets[0] <= seen.offsets[-1] < (
+                intent.end
+            ):
+                raise Violated(f"{key} {seen.offsets} is covered by no commit and no intent")
+
+    # -------------------------------------------------------------- at rest
+
+    def unfinished(self) -> list[str]:
+        """Return what keeps the world from rest, as far as ledger and store show it."""
+        faults = []
+        for key, log in self._broker.logs.items():
+            entry = self._ledger.entry(key)
+            if entry.committed != log.end:
+                faults.append(f"{key}: committed is {entry.committed}, the log ends at {log.end}")
+            if entry.intent is not None:
+                faults.append(f"{key}: {entry.intent} is open")
+        if self._ledger.kind == "zookeeper":
+            faults += [f"{key} is locked" for key in self._ledger.rights]
+        return faults

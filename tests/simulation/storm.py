@@ -1,0 +1,283 @@
+"""One random run: a world, faults at calls, accidents around; then calm, and everything drains."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from secor.parsing.backup import OffsetBuckets
+from secor.policy import Age, Policy
+from secor.pressure import Limits
+from tests.fakes.format import PlainFormat
+from tests.simulation.chaos import RandomFaults, Rates
+from tests.simulation.log import Log
+from tests.simulation.process import EvenAndOdd, Process, Setup
+from tests.simulation.scheduler import FOREVER, RandomChoices
+from tests.simulation.world import TOPIC, Scene, World, world
+
+STORM_STEPS = 900
+STORM_SECONDS = 400.0
+
+
+def other_extension() -> PlainFormat:
+    """The same lines under another name."""
+    changed = PlainFormat("other")
+    changed.extension = ".other"
+    return changed
+
+
+CONFIGURATIONS: tuple[Callable[[], dict[str, object]], ...] = (
+    dict,
+    lambda: {"log_format": PlainFormat("changed")},
+    lambda: {"log_format": other_extension()},
+    lambda: {"parser": OffsetBuckets(4)},
+    lambda: {"parser": EvenAndOdd()},
+    lambda: {"prefix": "elsewhere"},
+    lambda: {"generation": 2},
+)
+
+
+@dataclass
+class Outcome:
+    """How a run ended; ``faults`` are the ordinals of what happened."""
+
+    seed: int
+    failure: str | None
+    trace: list[str]
+    faults: list[int]
+    calls: int
+    messages: int
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def draw_scene(rng: random.Random) -> Scene:
+    """Kafka's membership gives no lock, so a reshaping world there waits for releases."""
+    ledger = rng.choice(("zookeeper", "kafka"))
+    reshaping = rng.random() < 0.5
+    waits = rng.choice((0.0, 0.0, 15.0))
+    if reshaping and ledger == "kafka":
+        waits = FOREVER
+    return Scene(
+        ledger="kafka" if ledger == "kafka" else "zookeeper",
+        cooperative=rng.random() < 0.5,
+        partitions=rng.randint(1, 3),
+        release_wait=waits,
+        reshaping=reshaping,
+        limits=rng.choice((None, None, Limits(memory=120, local=400))),
+    )
+
+
+class Storm:
+    """The accidents around the processes, as a task of the world."""
+
+    def __init__(self, made: World, seed: int, muted: frozenset[int]) -> None:
+        self._world = made
+        self._rng = random.Random(f"storm {seed}")
+        self._muted = muted
+        self.happened: list[int] = []
+        self._drawn = 0
+        self.over = False
+        self._changing = made.scene.reshaping and self._rng.random() < 0.7
+        self._configuration = 0
+        accidents: list[Callable[[], None]] = [
+            self._produce,
+            self._transact,
+            self._replace,
+            self._stop_one,
+            self._rebalance,
+            self._skew,
+            self._poison,
+            self._fill_disk,
+            self._cut,
+            self._grow,
+        ]
+        if made.scene.reshaping:
+            accidents += [self._compact, self._retain, self._compact]
+        self._accidents = [
+            accident for accident in accidents if self._rng.random() < 0.6
+        ] or accidents
+        self._accidents += [self._produce, self._produce, self._replace]
+
+    def begin(self) -> None:
+        """Some messages, one to three processes."""
+        for log in self._world.broker.logs.values():
+            log.append(self._rng.randint(0, 9))
+        for _ in range(self._rng.randint(1, 3)):
+            self._start()
+        self._world.hub.spawn(self._world.outside, "storm", self._blow)
+
+    def calm(self) -> None:
+        """Mend what is broken; what was delayed stays delayed."""
+        self.over = True
+        for log in self._world.broker.logs.values():
+            log.poisoned.clear()
+            if log.open:
+                log.decide(commit=True)
+        for process in self._world.living:
+            process.workspace.full = False
+        self._start()
+
+    def _blow(self) -> None:
+        while not self.over:
+            self._world.hub.sleep(self._rng.choice((0.0, 0.5, 2.0, 7.0, 15.0)))
+            accident = self._rng.choice(self._accidents)
+            state = self._rng.random()
+            self._drawn += 1
+            if self.over or -self._drawn in self._muted:
+                continue
+            self.happened.append(-self._drawn)
+            self._rng.seed(f"{self._drawn} {state}")
+            accident()
+
+    # ------------------------------------------------------------- accidents
+
+    def _one_log(self) -> Log:
+        return self._rng.choice(list(self._world.broker.logs.values()))
+
+    def _one_process(self) -> Process | None:
+        living = self._world.living
+        return self._rng.choice(living) if living else None
+
+    def _setup(self) -> Setup:
+        rng = self._rng
+        policy = Policy(
+            max_messages=rng.randint(2, 5),
+            max_age=rng.choice((15.0, 40.0, 90.0)),
+            age=rng.choice((Age.OLDEST, Age.YOUNGEST)),
+            minute_mark=rng.choice((None, None, 7)),
+        )
+        if self._changing and rng.random() < 0.5:
+            self._configuration = rng.randrange(len(CONFIGURATIONS))
+        made: dict[str, object] = CONFIGURATIONS[self._configuration]()
+        return Setup(
+            policy=policy,
+            upload_on_shutdown=rng.random() < 0.7,
+            upload_on_revoke=rng.random() < 0.3,
+            **made,  # type: ignore[arg-type]
+        )
+
+    def _start(self) -> None:
+        self._world.start(self._setup())
+
+    def _produce(self) -> None:
+        log = self._one_log()
+        if not log.open:
+            log.append(self._rng.randint(1, 6))
+
+    def _transact(self) -> None:
+        log = self._one_log()
+        if log.open:
+            log.decide(commit=self._rng.random() < 0.5)
+        else:
+            log.begin(self._rng.randint(1, 4))
+
+    def _compact(self) -> None:
+        log = self._one_log()
+        self._world.hub.tell(f"{log.topic_partition} is compacted")
+        log.compact(self._rng)
+
+    def _retain(self) -> None:
+        log = self._one_log()
+        if self._rng.random() < 0.3:
+            start = self._rng.randint(log.start, log.end)
+            self._world.hub.tell(f"{log.topic_partition} begins at {start}")
+            log.retain(start)
+
+    def _replace(self) -> None:
+        if len(self._world.living) < 3:
+            self._start()
+
+    def _stop_one(self) -> None:
+        process = self._one_process()
+        if process is not None:
+            process.stop()
+
+    def _rebalance(self) -> None:
+        self._world.group.rebalance()
+
+    def _skew(self) -> None:
+        process = self._one_process()
+        if process is not None:
+            process.clock.skew = self._rng.choice((0.0, -5000.0, 3600.0, 1e7))
+
+    def _poison(self) -> None:
+        log = self._one_log()
+        if log.records:
+            log.poisoned.add(self._rng.choice(sorted(log.records)))
+            self._world.hub.at(
+                self._world.hub.now + self._rng.choice((5.0, 80.0)), log.poisoned.clear
+            )
+
+    def _fill_disk(self) -> None:
+        process = self._one_process()
+        if process is not None:
+            workspace = process.workspace
+            workspace.full = True
+            self._world.hub.at(
+                self._world.hub.now + 20.0, lambda: setattr(workspace, "full", False)
+            )
+
+    def _cut(self) -> None:
+        """The ledger does not hear one process for a while, perhaps for longer than a session."""
+        process = self._one_process()
+        if process is not None:
+            process.cut(self._rng.choice((2.0, 8.0, 14.0, 60.0)))
+
+    def _grow(self) -> None:
+        if len(self._world.broker.logs) < 4:
+            self._world.broker.create(TOPIC, len(self._world.broker.logs) + 1)
+            self._world.group.rebalance()
+
+
+def run(seed: int, muted: frozenset[int] = frozenset()) -> Outcome:
+    """One schedule.  Never raises for a broken promise: the outcome tells."""
+    rng = random.Random(f"scene {seed}")
+    scene = draw_scene(rng)
+    rates = Rates.draw(rng)
+    longest = rng.choice((15.0, 100.0))
+    if scene.reshaping:
+        rates = Rates(rates.crash, rates.stall_task, rates.stall_process, rates.fail)
+    faults = RandomFaults(seed, rates, longest=longest, muted=muted)
+    sizes = random.Random(f"sizes {seed}")
+    choices = RandomChoices(seed, rng.choice((0.0, 0.02, 0.1)))
+    with world(
+        scene, choices=choices, faults=faults, fetch_size=lambda: sizes.randint(1, 4)
+    ) as made:
+        storm = Storm(made, seed, muted)
+        failure = None
+        try:
+            storm.begin()
+            end = made.hub.now + STORM_SECONDS
+            while made.hub.steps < STORM_STEPS and made.hub.now < end:
+                made.step()
+            made.hub.tell("calm")
+            faults.ceased = True
+            storm.calm()
+            made.settle()
+        except Exception as error:  # noqa: BLE001 - whatever the program raises ends the run
+            failure = f"{type(error).__name__}: {error}"
+        counts: dict[str, int] = {}
+        for process in made.processes:
+            for name, many in process.observer.counts.items():
+                counts[name] = counts.get(name, 0) + many
+        return Outcome(
+            seed,
+            failure,
+            [f"{scene}", f"{rates}", *made.hub.trace],
+            [*faults.happened, *storm.happened],
+            len(made.calls),
+            sum(log.produced for log in made.broker.logs.values()),
+            counts,
+        )
+
+
+def smallest(outcome: Outcome, tries: int = 60) -> Outcome:
+    """Leave out faults, as long as the run still fails in the same way."""
+    kind = (outcome.failure or "").partition(":")[0]
+    best, muted = outcome, frozenset[int]()
+    for one in sorted(outcome.faults, reverse=True)[:tries]:
+        again = run(outcome.seed, muted | {one})
+        if again.failure is not None and again.failure.startswith(kind):
+            best, muted = again, muted | {one}
+    return best

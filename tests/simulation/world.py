@@ -1,0 +1,173 @@
+"""The whole simulated world, and the order of a run: storm, then calm, then rest."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from secor.model import TopicPartition
+from secor.ports import LogFormat
+from secor.pressure import Limits
+from tests.fakes.ledger import Kind as LedgerKind
+from tests.fakes.ledger import LedgerServer
+from tests.fakes.store import FakeStore
+from tests.simulation.chaos import Call, Faults, NoFaults
+from tests.simulation.group import Group
+from tests.simulation.invariants import Violated, Watch
+from tests.simulation.log import Broker, Log
+from tests.simulation.process import Process, Setup
+from tests.simulation.scheduler import FOREVER, Choices, FirstComeChoices, Host, Hub
+
+TOPIC = "clicks"
+SESSION = 10.0
+SHARED_MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a world is made of.
+
+    ``reshaping`` says that the log or the configuration may come to make other objects of
+    the same range; puts are then in flight for less than half a session (DESIGN: "What
+    remains").
+    """
+
+    ledger: LedgerKind = "zookeeper"
+    cooperative: bool = True
+    partitions: int = 2
+    release_wait: float = 0.0
+    reshaping: bool = False
+    limits: Limits | None = None
+    poll: float = 1.0
+
+
+class World:
+    """Broker, group, ledger, store, processes; ``step`` lets one thing happen."""
+
+    def __init__(
+        self,
+        directory: Path,
+        scene: Scene,
+        *,
+        choices: Choices | None = None,
+        faults: Faults | None = None,
+        fetch_size: Callable[[], int] = lambda: 3,
+    ) -> None:
+        self.scene = scene
+        self.session = SESSION
+        self.directory = directory
+        self.wire = directory / "wire"
+        self.wire.mkdir()
+        self.hub = Hub(choices or FirstComeChoices())
+        self.faults = faults or NoFaults()
+        self.fetch_size = fetch_size
+        self.broker = Broker()
+        self.broker.create(TOPIC, scene.partitions)
+        self.group = Group(
+            self.hub, lambda: self.broker.logs, cooperative=scene.cooperative, session=SESSION
+        )
+        self.ledger = LedgerServer(kind=scene.ledger, trust=SESSION / 2)
+        self.store = FakeStore()
+        self.processes: list[Process] = []
+        self.calls: list[Call] = []
+        self.outside = Host("world")
+        self._formats: dict[str, LogFormat] = {}
+        self.watch = Watch(self.broker, self.ledger, self.store, self._formats)
+
+    def log(self, partition: int = 0) -> Log:
+        """A partition's log."""
+        return self.broker.logs[TopicPartition(TOPIC, partition)]
+
+    def start(self, setup: Setup | None = None) -> Process:
+        """Start a process."""
+        setup = setup or Setup()
+        self._formats[setup.log_format.extension] = setup.log_format
+        process = Process(self, f"p{len(self.processes)}", setup, self.directory / "local")
+        self.processes.append(process)
+        self.hub.tell(f"{process.name} starts")
+        return process
+
+    @property
+    def living(self) -> list[Process]:
+        """Processes that run or are stalled."""
+        return [process for process in self.processes if process.alive]
+
+    def in_flight(self, name: str, phase: str) -> float:
+        """Return how long a task may be kept at this call."""
+        if self.scene.reshaping and (name, phase) == ("put", "before"):
+            return 0.9 * self.ledger.trust
+        return FOREVER
+
+    def call(self, process: str, port: str, name: str, phase: str, what: str) -> Call:
+        """Number a call."""
+        call = Call(len(self.calls), process, port, name, phase, what)
+        self.calls.append(call)
+        return call
+
+    # ------------------------------------------------------------------ runs
+
+    def step(self) -> bool:
+        """Let one thing happen, and check the promises."""
+        went = self.hub.step()
+        self.watch.check()
+        return went
+
+    def run(self, seconds: float = FOREVER, *, until: Callable[[], bool] | None = None) -> None:
+        """Go on for some time, or until a condition holds."""
+        end = self.hub.now + seconds
+        while self.hub.now < end and not (until is not None and until()):
+            if not self.step():
+                return
+
+    def settle(self, seconds: float = 3000.0) -> None:
+        """Let everything drain without further faults.  Raises ``Violated`` if it does not."""
+        end = self.hub.now + seconds
+        checked = 0
+        while self.hub.now < end:
+            if not self.hub.tasks:
+                break
+            self.step()
+            checked += 1
+            if checked % 20 == 0 and not self.unfinished():
+                self.watch.check_all()
+                return
+        raise Violated(f"not at rest after {seconds:g} s: " + "; ".join(self.unfinished()))
+
+    def unfinished(self) -> list[str]:
+        """Return what keeps the world from rest."""
+        faults = self.watch.unfinished()
+        for process in self.living:
+            faults += [f"{process.name} keeps {path.name}" for path in process.workspace.files]
+        known = {process.name for process in self.living}
+        for directory in (self.directory / "local").iterdir():
+            if directory.name not in known and len(self.living) != len(self.processes):
+                faults.append(f"the directory of {directory.name} stays")
+        return faults
+
+    def close(self) -> None:
+        """End every greenlet."""
+        living = self.living
+        self.hub.close()
+        for process in living:
+            process.workspace.abandon()
+
+
+@contextmanager
+def world(
+    scene: Scene,
+    *,
+    choices: Choices | None = None,
+    faults: Faults | None = None,
+    fetch_size: Callable[[], int] = lambda: 3,
+) -> Iterator[World]:
+    """Make a world on a directory of its own; a failure carries the trace."""
+    place = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(dir=place, prefix="secor-simulation-") as directory:
+        made = World(Path(directory), scene, choices=choices, faults=faults, fetch_size=fetch_size)
+        try:
+            yield made
+        finally:
+            made.close()
