@@ -40,6 +40,9 @@ def configure(level: str, form: Literal["json", "console", "auto"], stream: Text
         root.removeHandler(handler)
     root.addHandler(LibraryHandler())
     root.setLevel(max(logging.WARNING, LEVELS[level]))
+    # It calls every lost connection and every missing topic an error, several times a second;
+    # the adapter says once what matters.
+    logging.getLogger("kafka").setLevel(logging.WARNING if level == "debug" else logging.CRITICAL)
 
 
 class LibraryHandler(logging.Handler):

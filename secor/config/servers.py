@@ -31,7 +31,7 @@ class Kafka(Section):
     max_partition_fetch_bytes: Size = MIB
     fetch_max_bytes: Size = 8 * MIB
     queue_bytes: Size = 16 * MIB
-    metadata_max_age: Duration = 60.0
+    metadata_max_age: Duration = 20.0
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     ssl_check_hostname: bool = True
     ssl_cafile: Maybe[str] = None
@@ -39,7 +39,6 @@ class Kafka(Section):
     ssl_keyfile: Maybe[str] = None
     ssl_password: Maybe[Secret] = None
     ssl_crlfile: Maybe[str] = None
-    ssl_ciphers: Maybe[str] = None
     sasl_mechanism: Maybe[Literal["PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512"]] = None
     sasl_plain_username: Maybe[str] = None
     sasl_plain_password: Maybe[Secret] = None

@@ -39,7 +39,9 @@ def connect_store(config: Config) -> ObjectStore:
         assert directory is not None
         from secor.adapters.local import LocalStore
 
-        return LocalStore(directory)
+        local = LocalStore(directory)
+        local.check()
+        return local
     store = _s3(config.store.s3, connections=2 * config.limits.upload_threads + 2)
     store.check()
     return store
