@@ -103,6 +103,14 @@ def test_configuring_again_says_nothing_twice() -> None:
     first, second = io.StringIO(), io.StringIO()
     configure("info", "json", first)
     configure("info", "json", second)
-    logging.getLogger("kafka").error("once")
+    logging.getLogger("kazoo").error("once")
     assert first.getvalue() == ""
     assert len(second.getvalue().splitlines()) == 1
+
+
+def test_the_chatter_of_kafkas_client_is_heard_only_when_debugging() -> None:
+    for level, lines in (("info", 0), ("debug", 1)):
+        stream = io.StringIO()
+        configure(level, "json", stream)
+        logging.getLogger("kafka.net").error("connection lost")
+        assert len(stream.getvalue().splitlines()) == lines
