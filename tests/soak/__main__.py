@@ -1,0 +1,69 @@
+"""``python -m tests.soak``: real daemons, killed and stalled at random, then verified."""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from secor.errors import SecorError
+from tests.soak.run import soak
+from tests.soak.story import Story
+from tests.soak.summary import lines, plot
+
+_FAILED = 5
+
+
+@click.command(epilog="Example: scripts/soak --minutes 10 --ledger kafka --plot soak.png")
+@click.option("--minutes", type=float, default=3.0, show_default=True, help="Time of trouble.")
+@click.option("--ledger", type=click.Choice(["zookeeper", "kafka"]), default="zookeeper")
+@click.option("--daemons", type=click.IntRange(1), default=2, show_default=True)
+@click.option("--seed", type=int, help="The same choices as in an earlier run.")
+@click.option("--plot", "picture", type=click.Path(path_type=Path), help="Draw what happened.")
+@click.option("--keep", is_flag=True, help="Keep logs, also when all is well.")
+def main(
+    minutes: float,
+    ledger: str,
+    daemons: int,
+    seed: int | None,
+    picture: Path | None,
+    keep: bool,
+) -> None:
+    """Write to topics, give servers and daemons no peace, then compare every offset.
+
+    Exit code 0 when nothing is lost, twice or changed; else 5, and the logs are kept.
+    """
+    logging.disable()  # clients tell of every connection that was cut on purpose
+    seed = random.randrange(1 << 32) if seed is None else seed
+    folder = Path(tempfile.mkdtemp(prefix="secor-soak-"))
+    story = Story()
+    story.say(
+        f"{minutes:g} minutes, {daemons} daemons, ledger in {ledger}, --seed {seed}, in {folder}"
+    )
+    try:
+        figures = soak(folder, story, minutes=minutes, ledger=ledger, daemons=daemons, seed=seed)
+    except SecorError as error:
+        click.echo(f"the servers: {error}", err=True)
+        sys.exit(_FAILED)
+    for line in lines(figures):
+        click.echo(line)
+    if picture is not None:
+        plot(figures, picture)
+        click.echo(f"drawn in {picture}")
+    if not story.violations and not keep:
+        shutil.rmtree(folder)
+    else:
+        click.echo(f"logs of daemons and servers are in {folder}")
+    for violation in story.violations:
+        click.echo(f"VIOLATION: {violation}")
+    click.echo("FAILED" if story.violations else "nothing lost, nothing twice, nothing changed")
+    sys.exit(_FAILED if story.violations else 0)
+
+
+if __name__ == "__main__":
+    main()

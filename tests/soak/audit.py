@@ -1,0 +1,102 @@
+"""The fault proxy with a memory: every successful put, so that none can be hidden."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from email.message import Message
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.faults.proxy import FaultProxy
+
+_CHECKSUM = "x-amz-checksum-crc32c"
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A put that the server said yes to.  ``crc32c`` is None where the request had none."""
+
+    key: str
+    crc32c: int | None
+    conditional: bool
+
+
+class Audit:
+    """Every change of the store, and what must not be among them.  Threads may share it."""
+
+    def __init__(self, bucket: str, violated: Callable[[str], None]) -> None:
+        self._bucket = bucket
+        self._violated = violated
+        self._lock = threading.Lock()
+        self.puts: dict[str, Put] = {}
+        self.refused = 0
+
+    def answered(
+        self, method: str, target: str, headers: Mapping[str, str], status: int, body: bytes
+    ) -> None:
+        """Take note of a server's answer.
+
+        Names of ``headers`` are in lower case; ``body`` is the beginning of the answer's.
+        """
+        url = urlsplit(target)
+        query = parse_qs(url.query, keep_blank_values=True)
+        key = unquote(url.path).removeprefix(f"/{self._bucket}/")
+        whole = method == "PUT" and "partNumber" not in query
+        completed = method == "POST" and "uploadId" in query
+        if method == "DELETE" and "uploadId" not in query and status < 300:
+            self._violated(f"{key} was deleted")
+        if not (whole or completed):
+            return
+        if status >= 300 or b"<Error" in body:
+            with self._lock:
+                self.refused += 1
+            return
+        self._put(Put(key, checksum(headers.get(_CHECKSUM)), headers.get("if-none-match") == "*"))
+
+    def _put(self, put: Put) -> None:
+        if not put.conditional:
+            self._violated(f"{put.key} was put without If-None-Match")
+        with self._lock:
+            earlier = self.puts.setdefault(put.key, put)
+        if earlier is not put:
+            self._violated(f"{put.key} was put twice: {earlier} and {put}")
+
+    def compare(self, stored: Iterable[tuple[str, int]]) -> None:
+        """Compare with the keys and CRC32C of what is stored in the end."""
+        there = dict(stored)
+        for key in self.puts.keys() - there.keys():
+            self._violated(f"{key} was put and is not there any more")
+        for key in there.keys() - self.puts.keys():
+            self._violated(f"{key} is there and was never put")
+        for key in there.keys() & self.puts.keys():
+            expected = self.puts[key].crc32c
+            if expected is not None and expected != there[key]:
+                self._violated(f"{key} has CRC32C {there[key]:08x}, it was put with {expected:08x}")
+
+
+def checksum(header: str | None) -> int | None:
+    """Return the CRC32C of a header: big-endian in base64."""
+    return None if header is None else int.from_bytes(base64.b64decode(header), "big")
+
+
+class AuditingProxy(FaultProxy):
+    """Tells an audit of every answer of the server, whether it reaches the client or not."""
+
+    def __init__(self, upstream: str, audit: Audit, seed: int) -> None:
+        self._audit = audit
+        super().__init__(upstream, seed=seed)
+
+    def answered(
+        self,
+        method: str,
+        target: str,
+        headers: Message,
+        response: http.client.HTTPResponse,
+    ) -> None:
+        """Tell it."""
+        body = response.peek(1024) if method == "POST" else b""
+        lower = {name.lower(): value for name, value in headers.items()}
+        self._audit.answered(method, target, lower, response.status, body)

@@ -1,0 +1,193 @@
+"""The daemons: started, ended in every way, watched."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tests.integration.daemons import secor
+from tests.soak.story import Story
+
+UNAVAILABLE = 4
+_LEAVES_WITHIN = 300.0
+_AGAIN_AFTER = 2.0
+
+
+class Member:
+    """One process.  ``expected`` are the exit codes that it may end with; none: it lives on."""
+
+    def __init__(self, name: str, config: Path, log: Path, now: float) -> None:
+        self.name = name
+        self.log = log
+        self.began = now
+        self.leaving_since: float | None = None
+        self.expected: frozenset[int] = frozenset()
+        self.settled = False
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("SECOR_")}
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(
+                secor("run", str(config)),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env=environment,
+            )
+
+    @property
+    def alive(self) -> bool:
+        """The process has not ended."""
+        return self.process.poll() is None
+
+    @property
+    def joined(self) -> bool:
+        """It has been given partitions at some time."""
+        return '"event": "running"' in self.log.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.expected = frozenset({-signal.SIGKILL})
+        self.process.kill()
+        self.process.wait()
+
+    def leave(self, now: float) -> None:
+        """SIGTERM.  One that is still starting has no handler yet."""
+        starting = set() if self.joined else {-signal.SIGTERM, UNAVAILABLE}
+        self.expected = frozenset({0, *starting})
+        self.leaving_since = now
+        self.process.terminate()
+
+    def stall(self) -> None:
+        """SIGSTOP."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """SIGCONT."""
+        if self.alive:
+            self.process.send_signal(signal.SIGCONT)
+
+
+class Fleet:
+    """``size`` slots with a member each, and guests beside them.  Threads may share it."""
+
+    def __init__(self, config: Path, logs: Path, size: int, story: Story) -> None:
+        logs.mkdir(parents=True, exist_ok=True)
+        self.size = size
+        self.members: list[Member] = []
+        self.restarted: Counter[str] = Counter()
+        self._config = config
+        self._logs = logs
+        self._story = story
+        self._lock = threading.RLock()
+        self._slots: dict[int, Member] = {}
+        self._vacant: dict[int, float] = {}
+
+    def fill(self, slot: int) -> Member:
+        """Start a member in a slot."""
+        with self._lock:
+            self._vacant.pop(slot, None)
+            self._slots[slot] = self._start(f"daemon {slot}")
+            return self._slots[slot]
+
+    def guest(self) -> Member:
+        """Start a member beside the slots."""
+        with self._lock:
+            return self._start("guest")
+
+    def of(self, slot: int) -> Member:
+        """Return the latest member of a slot."""
+        with self._lock:
+            return self._slots[slot]
+
+    def living(self) -> list[Member]:
+        """Return all members that run, guests and leaving ones too."""
+        with self._lock:
+            return [member for member in self.members if member.alive]
+
+    def check(self) -> None:
+        """Look who has ended, and whether that was right; fill slots as a service manager does."""
+        now = self._story.now()
+        with self._lock:
+            for member in self.members:
+                if not member.settled:
+                    self._settle(member, now)
+            for slot in [slot for slot, at in self._vacant.items() if now >= at]:
+                self.fill(slot)
+
+    def end(self, patience: float) -> None:
+        """SIGTERM to all; each must end with 0 in time."""
+        for member in self.living():
+            member.wake()
+            if member.leaving_since is None:
+                member.leave(self._story.now())
+        for member in self.living():
+            try:
+                member.process.wait(patience)
+            except subprocess.TimeoutExpired:
+                self._story.violated(f"{member.name} does not end: {member.log}")
+        with self._lock:
+            self._vacant.clear()
+            for member in self.members:
+                if not member.settled and not member.alive:
+                    self._settle(member, self._story.now())
+            self._vacant.clear()
+
+    def kill(self) -> None:
+        """Leave nothing running."""
+        for member in self.living():
+            member.process.kill()
+            member.process.wait()
+
+    def _start(self, name: str) -> Member:
+        log = self._logs / f"{len(self.members):03d}-{name.replace(' ', '-')}.log"
+        member = Member(name, self._config, log, self._story.now())
+        self.members.append(member)
+        return member
+
+    def _settle(self, member: Member, now: float) -> None:
+        code = member.process.poll()
+        if code is None:
+            late = member.leaving_since is not None and now - member.leaving_since > _LEAVES_WITHIN
+            if late:
+                self._story.violated(f"{member.name} does not end after SIGTERM: {member.log}")
+            return
+        member.settled = True
+        if code in member.expected:
+            return
+        slot = next((slot for slot, one in self._slots.items() if one is member), None)
+        if slot is not None:
+            self._vacant[slot] = now + _AGAIN_AFTER
+        if code == UNAVAILABLE and not member.joined:
+            self.restarted["a server was unavailable at the start"] += 1
+            again = "" if slot is None else ": once more"
+            self._story.say(f"{member.name} found a server unavailable at its start{again}")
+            return
+        self._story.violated(f"{member.name} ended with {code} by itself: {member.log}")
+
+
+def events(logs: Iterable[Path]) -> tuple[Counter[str], list[str]]:
+    """Count what the logs tell, as ``event`` or ``event kind``; and what must not be in them."""
+    counts: Counter[str] = Counter()
+    faults: list[str] = []
+    for log in logs:
+        for line in log.read_text(errors="replace").splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:
+                if "Traceback" in line:
+                    faults.append(f"a traceback in {log}")
+                continue
+            if isinstance(event, dict):
+                counts[" ".join(_name(event))] += 1
+                if event.get("event") in {"stopped", "messages_lost"}:
+                    faults.append(f"{event['event']} in {log}: {line}")
+    return counts, faults
+
+
+def _name(event: Mapping[str, object]) -> Iterable[str]:
+    return (str(event[part]) for part in ("event", "kind", "reason") if part in event)

@@ -1,0 +1,194 @@
+"""Producers that keep writing, whatever happens to the broker."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.errors import KafkaError
+
+PATTERN = "soak-.*"
+LATE = "soak-late"
+"""This topic appears in the middle of the run."""
+
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.ms": "3000",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "1000",
+}
+
+_TICK = 0.25
+_GIVE_UP = 20_000
+_TRANSACTION_TIMEOUT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of the run and how it is written: ``messages`` at most in a tick."""
+
+    name: str
+    partitions: int
+    messages: int
+    codec: str | None
+    keys: int | None = None
+    transactional: bool = False
+
+
+TOPICS = (
+    Topic("soak-plain", 3, 120, "lz4"),
+    Topic("soak-lines", 2, 80, "gzip"),
+    Topic("soak-transactions", 3, 80, None, transactional=True),
+    Topic("soak-compacted", 2, 60, "zstd", keys=50),
+    Topic(LATE, 2, 40, "lz4"),
+)
+
+
+def create(kafka: str, topic: Topic) -> None:
+    """Create a topic."""
+    admin = KafkaAdminClient(bootstrap_servers=kafka)
+    configs = COMPACTED if topic.keys else {}
+    admin.create_topics(
+        [NewTopic(topic.name, topic.partitions, replication_factor=1, topic_configs=configs)]
+    )
+    admin.close()
+
+
+class Load:
+    """One writer a topic, each in a thread of its own."""
+
+    def __init__(self, kafka: str, seed: int) -> None:
+        self._kafka = kafka
+        self._seed = seed
+        self._stop = threading.Event()
+        self._threads = ThreadPoolExecutor(len(TOPICS), thread_name_prefix="writer")
+        self.writers: list[Writer] = []
+
+    def begin(self, topic: Topic) -> None:
+        """Create a topic and write to it from now on."""
+        create(self._kafka, topic)
+        writer = Writer(self._kafka, topic, random.Random(f"{self._seed}-{topic.name}"))
+        self.writers.append(writer)
+        self._threads.submit(writer.run, self._stop).add_done_callback(writer.note)
+
+    def end(self) -> None:
+        """Let every writer finish what it has begun."""
+        self._stop.set()
+        self._threads.shutdown()
+
+    @property
+    def written(self) -> int:
+        """Messages that were sent; some of them in transactions that were aborted."""
+        return sum(writer.written for writer in self.writers)
+
+
+class Writer:
+    """Writes messages of every shape; a producer that fails is replaced."""
+
+    def __init__(self, kafka: str, topic: Topic, rng: random.Random) -> None:
+        self.topic = topic
+        self.written = 0
+        self.aborted = 0
+        self.replaced = 0
+        self.failure: BaseException | None = None
+        self._kafka = kafka
+        self._rng = rng
+        self._producer: Any = None
+
+    def run(self, stop: threading.Event) -> None:
+        """Write until ``stop``."""
+        while not stop.wait(_TICK):
+            self._try(lambda: self._round(stop))
+        self._try(lambda: self._producer and self._producer.flush(_GIVE_UP / 1000))
+        self._close()
+
+    def note(self, done: Any) -> None:
+        """Keep what ended the thread before it should."""
+        self.failure = done.exception()
+
+    def _try(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except KafkaError:
+            self.replaced += 1
+            self._close()
+
+    def _close(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            try:
+                producer.close(timeout=5)
+            except KafkaError:
+                self.replaced += 1
+
+    def _round(self, stop: threading.Event) -> None:
+        if self._producer is None:
+            self._producer = self._open()
+        if not self.topic.transactional:
+            self._write(self._rng.randrange(self.topic.messages))
+            return
+        self._producer.begin_transaction()
+        self._write(self._rng.randrange(self.topic.messages))
+        if self._rng.random() < 0.05:
+            stop.wait(self._rng.uniform(2, 6))  # the position must wait for it, too
+        if self._rng.random() < 0.25:
+            self._producer.abort_transaction()
+            self.aborted += 1
+        else:
+            self._producer.commit_transaction()
+
+    def _open(self) -> Any:
+        settings: dict[str, Any] = {
+            "bootstrap_servers": self._kafka,
+            "compression_type": self.topic.codec,
+            "linger_ms": 20,
+            "max_block_ms": _GIVE_UP,
+            "delivery_timeout_ms": _GIVE_UP,
+            "request_timeout_ms": 5000,
+            "reconnect_backoff_max_ms": 1000,
+            "metadata_max_age_ms": 5000,
+            "allow_auto_create_topics": False,
+        }
+        if self.topic.transactional:
+            settings["transactional_id"] = self.topic.name
+            settings["transaction_timeout_ms"] = _TRANSACTION_TIMEOUT
+        producer = KafkaProducer(**settings)
+        if self.topic.transactional:
+            producer.init_transactions()
+        return producer
+
+    def _write(self, messages: int) -> None:
+        for _ in range(messages):
+            key, value, headers = self._message()
+            partition = min(self._rng.randrange(self.topic.partitions * 2), self._last)
+            self._producer.send(
+                self.topic.name, key=key, value=value, headers=headers, partition=partition
+            )
+            self.written += 1
+
+    @property
+    def _last(self) -> int:
+        """The last partition gets more than the others: a flood beside a trickle."""
+        return self.topic.partitions - 1
+
+    def _message(self) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
+        rng, number = self._rng, self.written
+        key = b"key-%d" % (rng.randrange(self.topic.keys) if self.topic.keys else number)
+        value: bytes | None = b'{"number": %d, "topic": "%s"}' % (number, self.topic.name.encode())
+        shape = rng.random()
+        if shape < 0.001:
+            value = rng.randbytes(200_000).replace(b"\n", b" ")
+        elif shape < 0.05:
+            value = None
+        elif shape < 0.1:
+            value = b""
+        headers: list[tuple[str, bytes]] = []
+        if shape > 0.9:
+            headers = [("n", b"%d" % number), ("n", b"")]
+        return (key if self.topic.keys or shape < 0.8 else None), value, headers

@@ -1,0 +1,176 @@
+"""One run: trouble for some minutes, then rest, then the proof."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from crc32c import crc32c
+
+from secor.config.load import load
+from secor.wiring.clients import open_store
+from tests.integration.daemons import run_secor
+from tests.soak.fleet import events
+from tests.soak.load import LATE, TOPICS
+from tests.soak.mischief import Mischief, Stage
+from tests.soak.story import Story
+from tests.soak.summary import Figures
+from tests.soak.watch import Watch, growth
+from tests.soak.world import World, built
+
+_STEP = 0.2
+_TELL_EVERY = 10.0
+_REST_WITHIN = 240.0
+_LOOKS_AT_REST = 3
+_ENDS_WITHIN = 60.0
+
+
+def soak(
+    folder: Path, story: Story, *, minutes: float, ledger: str, daemons: int, seed: int
+) -> Figures:
+    """Run; what must not be is told to ``story``.  Raises ``SecorError`` for the sandbox."""
+    with built(folder, story, ledger=ledger, daemons=daemons, seed=seed) as world:
+        with closing(Watch(world.config, world.fleet, story)) as watch:
+            stage = Stage(world.sandbox.servers, world.proxy, world.fleet, world.disk)
+            longest = min(120.0, max(15.0, minutes * 8))
+            _trouble(world, watch, Mischief(stage, story, seed, longest), story, minutes * 60)
+            story.say("the faults are over, the writers end")
+            ceased = story.now()
+            world.load.end()
+            recovered = _rest(world, watch, story, ceased)
+            verified = _verify(world, story)
+        world.fleet.end(_ENDS_WITHIN)
+        _look_at_what_is_left(world, story)
+        return _figures(world, watch, story, recovered, verified)
+
+
+def _trouble(world: World, watch: Watch, mischief: Mischief, story: Story, seconds: float) -> None:
+    until, tell, late = story.now() + seconds, 0.0, story.now() + seconds / 3
+    try:
+        while story.now() < until:
+            mischief.step()
+            world.fleet.check()
+            if story.now() >= late:
+                late = until
+                if _topic_appears(world):
+                    story.say(f"the topic {LATE} appears")
+                else:
+                    late = story.now() + 1
+            if story.now() >= tell:
+                tell = story.now() + _TELL_EVERY
+                story.say(_progress(world, watch))
+            time.sleep(_STEP)
+    finally:
+        mischief.cease()
+
+
+def _topic_appears(world: World) -> bool:
+    """Create a topic that matches; False while the broker does not answer."""
+    if not world.sandbox.servers["kafka"].running():
+        return False
+    world.load.begin(next(topic for topic in TOPICS if topic.name == LATE))
+    return True
+
+
+def _progress(world: World, watch: Watch) -> str:
+    lag = f"{watch.samples[-1].lag:,} behind" if watch.samples else "nothing known yet"
+    return f"{world.load.written:,} written, {len(world.audit.puts):,} objects, {lag}"
+
+
+def _rest(world: World, watch: Watch, story: Story, ceased: float) -> float | None:
+    """Wait until everything is committed and stays so; return how long that took."""
+    told = story.now()
+    while story.now() - ceased < _REST_WITHIN:
+        world.fleet.check()
+        last = [sample for sample in watch.samples if sample.at > ceased][-_LOOKS_AT_REST:]
+        if len(last) == _LOOKS_AT_REST and not any(sample.lag for sample in last):
+            story.say("everything is committed")
+            return last[0].at - ceased
+        if story.now() - told > _TELL_EVERY:
+            told = story.now()
+            story.say(_progress(world, watch))
+        time.sleep(_STEP)
+    behind = {}
+    if watch.samples:
+        sample = watch.samples[-1]
+        behind = {
+            str(tp): f"{sample.committed.get(tp, 0)} of {end}"
+            for tp, end in sample.ends.items()
+            if sample.committed.get(tp, 0) < end
+        }
+    story.violated(f"not everything is committed {_REST_WITHIN:.0f} s after the faults: {behind}")
+    return None
+
+
+def _verify(world: World, story: Story) -> str:
+    """Compare every offset, and see that no intent is open."""
+    answer = run_secor("verify", "--json", str(world.config))
+    if answer.returncode not in {0, 5}:
+        story.violated(f"secor verify ended with {answer.returncode}: {answer.stderr}")
+        return "not verified"
+    report = json.loads(answer.stdout)
+    if answer.returncode:
+        for partition in report["partitions"]:
+            for finding in partition["findings"]:
+                story.violated(f"{partition['topic']}/{partition['partition']}: {finding}")
+    unlogged = sum(partition["unlogged"] for partition in report["partitions"])
+    shown = run_secor("offsets", "show", "--json", str(world.config))
+    for row in json.loads(shown.stdout)["offsets"] if shown.returncode == 0 else ():
+        if row["intent"] is not None:
+            story.violated(f"an intent is open at rest: {row}")
+    if shown.returncode:
+        story.violated(f"secor offsets show ended with {shown.returncode}: {shown.stderr}")
+    return f"{report['summary']} ({unlogged:,} since compacted away)"
+
+
+def _look_at_what_is_left(world: World, story: Story) -> None:
+    world.audit.compare(_stored(world))
+    # A killed process leaves its files to the next one that starts; others leave nothing.
+    ended = {member.process.pid for member in world.fleet.members if member.process.poll() == 0}
+    for directory in world.local.glob("*/*"):
+        if int(directory.name.split("-")[-2]) in ended:
+            story.violated(f"a daemon that ended well left local files: {directory}")
+    for writer in world.load.writers:
+        if writer.failure is not None:
+            story.violated(f"the writer of {writer.topic.name} failed: {writer.failure!r}")
+
+
+def _stored(world: World) -> Iterator[tuple[str, int]]:
+    """Give the key and CRC32C of every object there is."""
+    world.proxy.set()
+    with open_store(load(world.config, {})) as store:
+        for found in store.list(""):
+            with store.open(found.key) as file:
+                yield found.key, crc32c(file.read())
+
+
+def _figures(
+    world: World, watch: Watch, story: Story, recovered: float | None, verified: str
+) -> Figures:
+    counts, faults = events(member.log for member in world.fleet.members)
+    for fault in faults:
+        story.violated(fault)
+    names = {log: log.stem for log in watch.held}
+    for log, held in watch.held.items():
+        grown = growth(held)
+        if grown is not None:
+            story.violated(f"{names[log]}: {grown}")
+    return Figures(
+        happenings=story.happenings,
+        samples=watch.samples,
+        held={names[log]: held for log, held in watch.held.items()},
+        requests=world.proxy.requests,
+        injected={str(fault): count for fault, count in world.proxy.injected.items()},
+        events=counts + world.fleet.restarted,
+        written=world.load.written,
+        aborted=sum(writer.aborted for writer in world.load.writers),
+        replaced=sum(writer.replaced for writer in world.load.writers),
+        puts=len(world.audit.puts),
+        refused=world.audit.refused,
+        processes=len(world.fleet.members),
+        recovered=recovered,
+        verified=verified,
+    )

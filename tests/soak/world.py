@@ -1,0 +1,156 @@
+"""Everything that a run stands on: servers, proxy, disk, configuration, daemons, writers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from secor.sandbox import Sandbox
+from tests.soak.audit import Audit, AuditingProxy
+from tests.soak.fleet import Fleet
+from tests.soak.load import LATE, PATTERN, TOPICS, Load
+from tests.soak.mischief import SESSION
+from tests.soak.story import Story
+
+_DISK = "64m"
+_CONFIG = """
+[group]
+name = "soak"
+[kafka]
+bootstrap_servers = ["{kafka}"]
+topics_pattern = "{pattern}"
+session_timeout = "{session:g}s"
+heartbeat_interval = "1s"
+metadata_max_age = "5s"
+[ledger]
+kind = "{ledger}"
+{zookeeper}
+[store.s3]
+bucket = "{bucket}"
+endpoint_url = "{url}"
+region = "us-east-1"
+path_style = true
+access_key = "{access_key}"
+secret_key = "{secret_key}"
+connect_timeout = "3s"
+read_timeout = "10s"
+max_attempts = 3
+multipart_threshold = "128KiB"
+[output]
+prefix = "soak"
+[policy]
+max_messages = 1500
+max_age = "4s"
+[limits]
+local_bytes = "16MiB"
+[local]
+directory = "{local}"
+[metrics]
+port = 0
+[logs]
+format = "json"
+[[topics]]
+match = "soak-lines"
+output.format = "text"
+output.null_values = "empty"
+[[topics]]
+match = "soak-transactions"
+output.format = "parquet"
+"""
+
+_ZOOKEEPER = """
+[ledger.zookeeper]
+hosts = ["{hosts}"]
+session_timeout = "4s"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The parts; ``url`` is the store without faults, ``disk`` None where none was mounted."""
+
+    sandbox: Sandbox
+    config: Path
+    audit: Audit
+    proxy: AuditingProxy
+    disk: Path | None
+    local: Path
+    fleet: Fleet
+    load: Load
+
+
+@contextmanager
+def built(folder: Path, story: Story, *, ledger: str, daemons: int, seed: int) -> Iterator[World]:
+    """Start everything, the daemons last; end everything in the other order."""
+    with ExitStack() as opened:
+        services = ("kafka", "s3") if ledger == "kafka" else ("kafka", "zookeeper", "s3")
+        sandbox = opened.enter_context(
+            Sandbox.up(
+                folder / "servers",
+                services=services,
+                kafka_settings={
+                    "log.cleaner.backoff.ms": 1000,
+                    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 2000,
+                },
+                progress=story.say,
+            )
+        )
+        audit = Audit(sandbox.s3.bucket, story.violated)
+        proxy = opened.enter_context(AuditingProxy(sandbox.s3.endpoint_url, audit, seed))
+        disk = opened.enter_context(_small_disk(folder / "disk", story))
+        local = (disk or folder) / "local"
+        config = folder / "soak.toml"
+        config.write_text(_configuration(sandbox, ledger, proxy.url, local))
+        load = Load(sandbox.kafka, seed)
+        opened.callback(load.end)
+        for topic in TOPICS:
+            if topic.name != LATE:
+                load.begin(topic)
+        fleet = Fleet(config, folder / "logs", daemons, story)
+        opened.callback(fleet.kill)
+        for slot in range(daemons):
+            fleet.fill(slot)
+        yield World(sandbox, config, audit, proxy, disk, local, fleet, load)
+
+
+def _configuration(sandbox: Sandbox, ledger: str, url: str, local: Path) -> str:
+    zookeeper = _ZOOKEEPER.format(hosts=sandbox.zookeeper) if ledger == "zookeeper" else ""
+    return _CONFIG.format(
+        kafka=sandbox.kafka,
+        pattern=PATTERN,
+        session=SESSION,
+        ledger=ledger,
+        zookeeper=zookeeper,
+        bucket=sandbox.s3.bucket,
+        url=url,
+        access_key=sandbox.s3.access_key,
+        secret_key=sandbox.s3.secret_key,
+        local=local,
+    )
+
+
+@contextmanager
+def _small_disk(folder: Path, story: Story) -> Iterator[Path | None]:
+    """Mount a small file system, where that is allowed."""
+    if os.geteuid() != 0:
+        story.say("no small disk: mounting one takes root; the disk will not be full")
+        yield None
+        return
+    folder.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "secor-soak", str(folder)]
+    answer = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        story.say(f"no small disk: {answer.stderr.strip()}; the disk will not be full")
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        # Lazily: a process that was killed just now may still hold a file.
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+        with suppress(OSError):
+            folder.rmdir()
