@@ -62,6 +62,7 @@ setup(
             "greenlet>=3.1",
             "matplotlib>=3.9",
             "psutil>=7",
+            "moto>=5.2",  # the options that no other S3 server here knows
             "pyyaml>=6",
             "setuptools>=65.5",
         ],

@@ -142,3 +142,29 @@ def test_no_file_names_a_place_of_one_machine() -> None:
             text = path.read_text(errors="replace")
             found = [match[0] for match in places.finditer(text)]
             assert not found, f"{path.relative_to(ROOT)}: {found[:3]}"
+
+
+DISTRIBUTIONS = {
+    "google": "protobuf",
+    "kafka": "kafka-python",
+    "prometheus_client": "prometheus-client",
+    "yaml": "pyyaml",
+    "pydantic_core": "pydantic",
+    "_pytest": "pytest",
+    "mypy_boto3_s3": "boto3-stubs",
+}
+
+
+def test_every_package_that_is_imported_is_named_in_setup() -> None:
+    setup = (ROOT / "setup.py").read_text()
+    imported: dict[str, Path] = {}
+    for folder in ("secor", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for name in imports_of(path):
+                imported.setdefault(name.split(".")[0], path)
+    ours = {"secor", "tests", "__future__", *sys.stdlib_module_names}
+    for name, path in sorted(imported.items()):
+        if name not in ours:
+            distribution = DISTRIBUTIONS.get(name, name)
+            named = re.search(rf'"{distribution}[\[\]a-z0-9]*[=>"]', setup)
+            assert named, f"{path.relative_to(ROOT)} imports {name}"
