@@ -52,6 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     "secor.adapters": PORTS | {"secor.ledger_codec", "secor.wire"},
     "secor.archive": PORTS | {"secor.formats"},
     "secor.verify": PORTS | {"secor.formats", "secor.archive"},
+    "secor.spark": PORTS | {"secor.formats", "secor.archive", "secor.adapters"},
     "secor.repair": PORTS | {"secor.archive", "secor.verify"},
     "secor.metrics": WORDS,
     "secor.health": PORTS,
@@ -106,7 +107,7 @@ THIRD_PARTY = {
     "boto3": {"secor.adapters.s3", "secor.sandbox"},
     "botocore": {"secor.adapters.s3", "secor.sandbox"},
     "prometheus_client": {"secor.metrics"},
-    "pyspark": {"secor.sandbox"},
+    "pyspark": {"secor.sandbox", "secor.spark"},
 }
 
 
@@ -150,6 +151,7 @@ DISTRIBUTIONS = {
     "prometheus_client": "prometheus-client",
     "yaml": "pyyaml",
     "pydantic_core": "pydantic",
+    "typing_extensions": "pydantic",
     "_pytest": "pytest",
     "mypy_boto3_s3": "boto3-stubs",
 }
