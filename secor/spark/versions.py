@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from secor.errors import ConfigurationError
+
+
+def require_spark(spark: Any, least: tuple[int, int], what: str) -> None:
+    """Raise ``ConfigurationError`` when this session's Spark is too old, or none is installed."""
+    try:
+        import pyspark
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{what} needs PySpark, which is not installed: run pip install 'secor[spark]'"
+        ) from error
+    for name, version in (("Spark", spark.version), ("PySpark", pyspark.__version__)):
+        numbers = re.match(r"(\d+)\.(\d+)", version)
+        found = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+        if found < least:
+            instead = (
+                "use secor.spark.read_archive(spark, path), which has the same options and columns"
+                if found >= (3, 5)
+                else "use a newer one"
+            )
+            raise ConfigurationError(
+                f"{what} needs {name} {least[0]}.{least[1]} or newer, and this is {version}:"
+                f" {instead}"
+            )
