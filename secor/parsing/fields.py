@@ -1,0 +1,138 @@
+"""Fields of decoded rows by dotted path, and values as text.
+
+Text must depend on the value alone: the same number may stand in a column of integers or,
+in another chunk, among fractions in a column of doubles, and has to name the same path.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+EXACT_INTEGERS = 2.0**63
+LONGEST_SHOWN = 80
+"""Characters of a value in a reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A column as text: for each row an index into ``distinct``, -1 where it is null."""
+
+    codes: npt.NDArray[np.int64]
+    distinct: list[str]
+
+    def at(self, row: int) -> str | None:
+        """Return the text of one row."""
+        code = int(self.codes[row])
+        return None if code < 0 else self.distinct[code]
+
+    def lookup(self, table: npt.NDArray[np.bool_], null: bool) -> npt.NDArray[np.bool_]:
+        """Return ``table`` (one truth for each distinct text) by row; ``null`` for nulls."""
+        return np.append(table, null)[self.codes].astype(bool)
+
+
+def field_at(rows: pa.StructArray, path: str) -> pa.Array:
+    """Return the column at a dotted path, nulls where any step of it is null.
+
+    A field of that whole name comes first; one that does not exist is all null.
+    """
+    here: pa.Array = rows
+    steps = [path] if rows.type.get_field_index(path) >= 0 else path.split(".")
+    for step in steps:
+        index = here.type.get_field_index(step) if pa.types.is_struct(here.type) else -1
+        if index < 0:
+            return pa.nulls(len(rows))
+        mixed = (here.type.field(index).metadata or {}).get(b"secor.encoding") == b"json"
+        here = pc.struct_field(here, [index])
+        if mixed:
+            here = _unmixed(here)
+    return here
+
+
+def _unmixed(column: pa.Array) -> pa.Array:
+    """Turn the JSON texts of a column of several kinds into the texts of their values."""
+    values = [None if text is None else json.loads(text) for text in column.to_pylist()]
+    return pa.array([text_of(value) for value in values], pa.string())
+
+
+def text_of(value: object) -> str | None:
+    """Return a value as text, the same for equal values of any type; None for null."""
+    match value:
+        case None | str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return _text_of_double(value)
+        case bytes():
+            return value.decode("utf-8", "backslashreplace")
+        case Decimal():
+            return format(value, "f")
+        case datetime() | date() | time():
+            return value.isoformat()
+        case Mapping() | list():
+            return json.dumps(
+                _present(value),
+                default=text_of,
+                ensure_ascii=False,
+                separators=(",", ":"),
+                sort_keys=True,
+            )
+        case _:
+            return str(value)
+
+
+def _present(value: object) -> object:
+    """Leave out what is null: whether a missing name has a column depends on the chunk."""
+    if isinstance(value, Mapping):
+        return {name: _present(inner) for name, inner in value.items() if inner is not None}
+    return [_present(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _text_of_double(value: float) -> str:
+    if value.is_integer() and abs(value) < EXACT_INTEGERS:
+        return str(int(value))
+    return repr(value)
+
+
+def texts(column: pa.Array) -> Texts:
+    """Return a column as text; only its distinct values are looked at in Python."""
+    if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
+        return _texts_one_by_one(column)
+    if not pa.types.is_dictionary(column.type):
+        if pa.types.is_string(column.type):
+            # As bytes: what is no UTF-8 must not end in an error here.
+            column = column.view(pa.binary())
+        column = column.dictionary_encode()
+    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    values = [text_of(value) for value in column.dictionary.to_pylist()]
+    return _merged(codes, values)
+
+
+def _texts_one_by_one(column: pa.Array) -> Texts:
+    values = [text_of(value) for value in column.to_pylist()]
+    return _merged(np.arange(len(values), dtype=np.int64), values)
+
+
+def _merged(codes: npt.NDArray[np.int64], values: list[str | None]) -> Texts:
+    """Give equal texts one code."""
+    places: dict[str, int] = {}
+    table = [-1 if value is None else places.setdefault(value, len(places)) for value in values]
+    if table != list(range(len(values))):
+        codes = np.array([*table, -1], dtype=np.int64)[codes]
+    return Texts(codes, list(places))
+
+
+def shown(value: object) -> str:
+    """Return a value for a reason: quoted, short, and without control characters."""
+    text = text_of(value) or ""
+    text = text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
+    return ascii(text) if not text.isprintable() else f"'{text}'"
