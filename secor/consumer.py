@@ -210,8 +210,8 @@ class Consumer:
             return
         partition.committed = found.committed
         partition.committed_at = self._clock.monotonic()
+        partition.read_from = found.read_from
         partition.batch = self._open(partition, found.committed, found.topic_id, found.end)
-        partition.batch.skip(found.read_from)
         partition.become(State.READING)
         self._observer.running(partition.topic_partition)
         self._source.start(partition.topic_partition, found.read_from)
@@ -219,7 +219,7 @@ class Consumer:
     def _open(
         self, partition: Partition, start: int, topic_id: str | None, end: int | None = None
     ) -> Batch:
-        return Batch(
+        batch = Batch(
             partition.topic_partition,
             start,
             plan=partition.plan,
@@ -228,6 +228,9 @@ class Consumer:
             topic_id=topic_id,
             end=end,
         )
+        # Not only the first: what the log lost may go on beyond an open intent's end.
+        batch.skip(partition.read_from)
+        return batch
 
     def _uploaded(self, partition: Partition, batch: SealedBatch, outcome: Outcome) -> None:
         partition.in_work = False

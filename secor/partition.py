@@ -71,6 +71,7 @@ class Partition:
         self.in_work = False
         self.wanted = True
         self.paused = False
+        self.read_from = 0
         self.committed: int | None = None
         self.committed_at: float | None = None
         self.last_timestamp: int | None = None
