@@ -15,7 +15,7 @@ from secor.errors import AccessDenied, OutcomeUnknown, SecorError, Unavailable
 class Call:
     """One side of one call: ``phase`` is before or after its effect.
 
-    ``number`` counts all of them in a run, from 0.
+    ``number`` counts all of them in a run, from 0; it is -1 for polls.
     """
 
     number: int

@@ -87,7 +87,7 @@ class Process(Host):
         self._hub = world.hub
         self.setup = setup
         self.stopping = False
-        self.left = False
+        self.died = 0
         self.clock = SimulatedClock(world.hub)
         self.observer = TracingObserver(lambda text: self._hub.tell(f"{name} {text}"))
         self.ledger = world.ledger.client(
@@ -160,8 +160,7 @@ class Process(Host):
         self.source.close()
         self.ledger.close()
         self.workspace.close()
-        self.left = True
-        self.alive = False
+        self.died = self._hub.steps
         self._hub.kill(self)
 
     def stop(self) -> None:
@@ -175,9 +174,11 @@ class Process(Host):
         if not self.alive:
             return
         self._hub.tell(f"{self.name} CRASHES")
+        self.died = self._hub.steps
         self._hub.kill(self)
         self.workspace.abandon()
         self._unheard()
+        self._world.crashed(self)
 
     def stall(self, seconds: float) -> None:
         """SIGSTOP, and SIGCONT after a while."""

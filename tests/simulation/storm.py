@@ -253,6 +253,7 @@ def run(seed: int, muted: frozenset[int] = frozenset()) -> Outcome:
                 made.step()
             made.hub.tell("calm")
             faults.ceased = True
+            choices.leaps = 0.0
             storm.calm()
             made.settle()
         except Exception as error:  # noqa: BLE001 - whatever the program raises ends the run

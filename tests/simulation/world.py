@@ -32,7 +32,7 @@ class Scene:
 
     ``reshaping`` says that the log or the configuration may come to make other objects of
     the same range; puts are then in flight for less than half a session (DESIGN: "What
-    remains").
+    remains").  ``restart_after`` is when a process that crashed is started again, in seconds.
     """
 
     ledger: LedgerKind = "zookeeper"
@@ -42,6 +42,7 @@ class Scene:
     reshaping: bool = False
     limits: Limits | None = None
     poll: float = 1.0
+    restart_after: float | None = None
 
 
 class World:
@@ -72,7 +73,10 @@ class World:
         self.ledger = LedgerServer(kind=scene.ledger, trust=SESSION / 2)
         self.store = FakeStore()
         self.processes: list[Process] = []
+        self.started = 0
         self.calls: list[Call] = []
+        self.successor: Callable[[Setup], Setup] = lambda setup: setup
+        self.between: Callable[[], None] = lambda: None
         self.outside = Host("world")
         self._formats: dict[str, LogFormat] = {}
         self.watch = Watch(self.broker, self.ledger, self.store, self._formats)
@@ -87,6 +91,7 @@ class World:
         self._formats[setup.log_format.extension] = setup.log_format
         process = Process(self, f"p{len(self.processes)}", setup, self.directory / "local")
         self.processes.append(process)
+        self.started = self.hub.steps
         self.hub.tell(f"{process.name} starts")
         return process
 
@@ -95,6 +100,17 @@ class World:
         """Processes that run or are stalled."""
         return [process for process in self.processes if process.alive]
 
+    def crashed(self, process: Process) -> None:
+        """Start it again if the scene says so, perhaps as ``successor``, after ``between``."""
+        if self.scene.restart_after is None:
+            return
+
+        def restart() -> None:
+            self.between()
+            self.start(self.successor(process.setup))
+
+        self.hub.at(self.hub.now + self.scene.restart_after, restart)
+
     def in_flight(self, name: str, phase: str) -> float:
         """Return how long a task may be kept at this call."""
         if self.scene.reshaping and (name, phase) == ("put", "before"):
@@ -102,7 +118,9 @@ class World:
         return FOREVER
 
     def call(self, process: str, port: str, name: str, phase: str, what: str) -> Call:
-        """Number a call."""
+        """Number a call; polls have no number, because what they see is numbered elsewhere."""
+        if name == "poll":
+            return Call(-1, process, port, name, phase, what)
         call = Call(len(self.calls), process, port, name, phase, what)
         self.calls.append(call)
         return call
@@ -127,9 +145,8 @@ class World:
         end = self.hub.now + seconds
         checked = 0
         while self.hub.now < end:
-            if not self.hub.tasks:
+            if not self.step():
                 break
-            self.step()
             checked += 1
             if checked % 20 == 0 and not self.unfinished():
                 self.watch.check_all()
@@ -141,10 +158,10 @@ class World:
         faults = self.watch.unfinished()
         for process in self.living:
             faults += [f"{process.name} keeps {path.name}" for path in process.workspace.files]
-        known = {process.name for process in self.living}
-        for directory in (self.directory / "local").iterdir():
-            if directory.name not in known and len(self.living) != len(self.processes):
-                faults.append(f"the directory of {directory.name} stays")
+        stays = {directory.name for directory in (self.directory / "local").iterdir()}
+        for process in self.processes:
+            if not process.alive and process.name in stays and process.died < self.started:
+                faults.append(f"the directory of {process.name} stays")
         return faults
 
     def close(self) -> None:

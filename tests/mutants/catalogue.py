@@ -1,0 +1,365 @@
+"""Each safety step, and the text that takes it out.
+
+A mutant that the tests do not notice is a missing test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CORE = (
+    "tests/unit/test_reconcile.py",
+    "tests/unit/test_uploader.py",
+    "tests/unit/test_recovery.py",
+    "tests/unit/test_positioning.py",
+    "tests/unit/test_consumer.py",
+    "tests/unit/test_batch.py",
+    "tests/simulation",
+)
+POOL = ("tests/unit/test_pool.py",)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``before`` occurs once in ``file``; ``tests`` are those that should notice its loss."""
+
+    name: str
+    file: str
+    before: str
+    after: str
+    tests: tuple[str, ...] = CORE
+
+
+UPLOADER = "secor/uploader.py"
+RECOVERY = "secor/recovery.py"
+POSITIONING = "secor/positioning.py"
+RECONCILE = "secor/reconcile.py"
+CONSUMER = "secor/consumer.py"
+BATCH = "secor/batch.py"
+
+MUTANTS = (
+    Mutant(
+        "the intent is not written before the puts",
+        UPLOADER,
+        "        self.entry = lease.record(entry, intent)\n",
+        "        self.entry = entry\n",
+    ),
+    Mutant(
+        "an intent that stands is not written again to prove the lease",
+        UPLOADER,
+        "        self.entry = lease.record(entry, intent)\n",
+        "        self.entry = entry if entry.intent else lease.record(entry, intent)\n",
+    ),
+    Mutant(
+        "nothing is asked before a put",
+        UPLOADER,
+        "        proof.renew()\n",
+        "",
+    ),
+    Mutant(
+        "the lease is not looked at before a put",
+        UPLOADER,
+        "            if not self._lease.held():\n",
+        "            if False:\n",
+    ),
+    Mutant(
+        "a proof never gets old",
+        UPLOADER,
+        "            if began - self._won_at >= self._lease.trust:\n",
+        "            if False:\n",
+    ),
+    Mutant(
+        "a renewed proof counts from after its write",
+        UPLOADER,
+        "                self._won_at = began\n",
+        "                self._won_at = self._clock.monotonic()\n",
+    ),
+    Mutant(
+        "a proof counts from after its write",
+        UPLOADER,
+        "        self._won_at = clock.monotonic()\n"
+        "        self.entry = lease.record(entry, intent)\n",
+        "        self.entry = lease.record(entry, intent)\n"
+        "        self._won_at = clock.monotonic()\n",
+    ),
+    Mutant(
+        "an object that is there is taken for ours without a look",
+        UPLOADER,
+        "        except AlreadyExists:\n            self._compare(file, proof)\n",
+        "        except AlreadyExists:\n            pass\n",
+    ),
+    Mutant(
+        "a lost answer of a commit counts as done",
+        UPLOADER,
+        "            lease.commit(proof.entry, batch.range.end, batch.topic_id)\n",
+        "            try:\n"
+        "                lease.commit(proof.entry, batch.range.end, batch.topic_id)\n"
+        "            except OutcomeUnknown:\n"
+        "                pass\n",
+    ),
+    Mutant(
+        "a lost answer of a put counts as done",
+        UPLOADER,
+        "        except AlreadyExists:\n            self._compare(file, proof)\n",
+        "        except OutcomeUnknown:\n"
+        "            pass\n"
+        "        except AlreadyExists:\n"
+        "            self._compare(file, proof)\n",
+    ),
+    Mutant(
+        "a lost answer of an intent counts as done",
+        UPLOADER,
+        "        self.entry = lease.record(entry, intent)\n",
+        "        try:\n"
+        "            self.entry = lease.record(entry, intent)\n"
+        "        except OutcomeUnknown:\n"
+        "            self.entry = lease.read()\n",
+    ),
+    Mutant(
+        "a lost answer of a commit is not read back",
+        UPLOADER,
+        "            if self._was_committed(entry):\n                return\n",
+        "",
+    ),
+    Mutant(
+        "whatever stands at the end is taken for a commit of ours",
+        UPLOADER,
+        "            self._commit_sent and entry.committed == self._batch.range.end"
+        " and entry.intent is None\n",
+        "            entry.committed is not None\n",
+    ),
+    Mutant(
+        "local files are deleted before the commit",
+        UPLOADER,
+        "            self._commit_sent = True\n",
+        "            self._commit_sent = True\n            batch.delete()\n",
+    ),
+    Mutant(
+        "the fingerprints tried before are forgotten",
+        UPLOADER,
+        "    tried = (*intent.supersedes, Superseded(intent.fingerprint, intent.root))\n",
+        "    tried = (Superseded(intent.fingerprint, intent.root),)\n",
+    ),
+    Mutant(
+        "the fingerprint of the open intent is forgotten",
+        UPLOADER,
+        "    tried = (*intent.supersedes, Superseded(intent.fingerprint, intent.root))\n",
+        "    tried = intent.supersedes\n",
+    ),
+    Mutant(
+        "recovery does not look before it puts",
+        UPLOADER,
+        "        if before.intent is None:\n            return frozenset()\n",
+        "        if True:\n            return frozenset()\n",
+    ),
+    Mutant(
+        "recovery adopts nothing",
+        RECOVERY,
+        "            adopted.add(place)\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "recovery adopts what another configuration made",
+        RECOVERY,
+        "        if mine and info.fingerprint == batch.fingerprint and _same_topic(batch, info):\n",
+        "        if mine and _same_topic(batch, info):\n",
+    ),
+    Mutant(
+        "recovery adopts what another topic of this name left",
+        RECOVERY,
+        "        if mine and info.fingerprint == batch.fingerprint and _same_topic(batch, info):\n",
+        "        if mine and info.fingerprint == batch.fingerprint:\n",
+    ),
+    Mutant(
+        "recovery leaves superseded objects",
+        RECOVERY,
+        "            store.delete(key)\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "recovery does not see objects under another first offset",
+        RECOVERY,
+        "            if name.first_offset not in batch.range or listed.key in seen:\n",
+        "            if listed.key not in {f.key for f in batch.files} or listed.key in seen:\n",
+    ),
+    Mutant(
+        "recovery does not look where a superseded configuration put",
+        RECOVERY,
+        "    roots = {superseded.root for superseded in intent.supersedes}\n",
+        "    roots: set[str] = set()\n",
+    ),
+    Mutant(
+        "recovery takes a stranger's object in our place for nothing",
+        RECOVERY,
+        "        elif place in places:\n            raise conflict(key, batch, info)\n",
+        "",
+    ),
+    Mutant(
+        "recovery deletes what is not of this very range",
+        RECOVERY,
+        "        elif mine and info.fingerprint in replaced:\n",
+        "        elif info.fingerprint in replaced:\n",
+    ),
+    Mutant(
+        "recovery takes strangers for superseded",
+        RECOVERY,
+        "        elif mine and info.fingerprint in replaced:\n",
+        "        elif mine:\n",
+    ),
+    Mutant(
+        "a batch goes on though committed is elsewhere",
+        RECONCILE,
+        "    if committed != batch.start:\n",
+        "    if False:\n",
+    ),
+    Mutant(
+        "a batch goes on though the open intent ends elsewhere",
+        RECONCILE,
+        "    if intent.end != batch.end:\n",
+        "    if False:\n",
+    ),
+    Mutant(
+        "fingerprints are not compared",
+        RECONCILE,
+        "    if intent.fingerprint != fingerprint:\n",
+        "    if False:\n",
+    ),
+    Mutant(
+        "an edited ledger is not noticed",
+        RECONCILE,
+        "    if intent is not None and intent.start != committed:\n",
+        "    if False:\n",
+    ),
+    Mutant(
+        "an open intent does not say where to seal",
+        POSITIONING,
+        "            end=entry.intent.end if entry.intent is not None else None,\n",
+        "            end=None,\n",
+    ),
+    Mutant(
+        "reading begins at the log, not at the ledger",
+        POSITIONING,
+        "            read_from=max(committed, log.start),\n",
+        "            read_from=log.start,\n",
+    ),
+    Mutant(
+        "reading goes on at the log's end",
+        POSITIONING,
+        "            read_from=max(committed, log.start),\n",
+        "            read_from=log.end,\n",
+    ),
+    Mutant(
+        "the first entry is not written before reading",
+        POSITIONING,
+        "            return lease.commit(entry, offset, topic_id)\n",
+        "            return Entry(offset, None, topic_id)\n",
+    ),
+    Mutant(
+        "a lost ledger begins anew over the objects",
+        POSITIONING,
+        "        self._refuse_if_stored(topic_partition, plan)\n",
+        "",
+    ),
+    Mutant(
+        "a topic made again is not noticed by its id",
+        POSITIONING,
+        "    if len(known) > 1:\n",
+        "    if False:\n",
+    ),
+    Mutant(
+        "a log that ends below committed is not noticed",
+        POSITIONING,
+        "    if committed > log.end:\n",
+        "    if False:\n",
+    ),
+    Mutant(
+        "lost messages are not told of",
+        POSITIONING,
+        "        if committed < log.start:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "an edited ledger is not noticed on assignment",
+        POSITIONING,
+        "    if entry.intent is not None and entry.intent.start != committed:\n",
+        "    if False:\n",
+    ),
+    Mutant(
+        "a batch reads on beyond the open intent's end",
+        BATCH,
+        "        if self.end is not None and chunk.next_offset > self.end:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "the policy cuts inside of an open intent",
+        BATCH,
+        "        if self.end is not None:\n            return Reason.INTENT",
+        "        if self.complete:\n            return Reason.INTENT",
+    ),
+    Mutant(
+        "a revocation is not heard",
+        CONSUMER,
+        "                    self._revoke(topic_partition)\n            case Fetched():\n",
+        "                    pass\n            case Fetched():\n",
+    ),
+    Mutant(
+        "a revoked partition is tried for ever",
+        UPLOADER,
+        "                if not wanted():\n                    break\n",
+        "",
+    ),
+    Mutant(
+        "a failed batch is not read again",
+        CONSUMER,
+        "                if partition.reading:\n"
+        "                    self._fail(partition, error, keep=False)\n",
+        "",
+    ),
+    Mutant(
+        "a batch that must come later is forgotten",
+        CONSUMER,
+        "                if not partition.wanted:\n                    partition.drop_queue()\n",
+        "                partition.drop_queue()\n",
+    ),
+    Mutant(
+        "a restart keeps what was read before it failed",
+        CONSUMER,
+        "        except (StopPartition, DiskFull) as error:\n"
+        "            self._fail(partition, error, keep=False)\n",
+        "        except (StopPartition, DiskFull) as error:\n"
+        "            self._fail(partition, error, keep=True)\n",
+    ),
+    Mutant(
+        "a batch that follows an intent may be cut anywhere",
+        CONSUMER,
+        "        may_cut = not batch.empty and (batch.end is None or batch.complete)\n",
+        "        may_cut = not batch.empty\n",
+    ),
+    Mutant(
+        "pressure cuts a batch that follows an intent",
+        CONSUMER,
+        "    return partition.may_seal and batch is not None and batch.end is None"
+        " and not batch.empty\n",
+        "    return partition.may_seal and batch is not None and not batch.empty\n",
+    ),
+    Mutant(
+        "the next reading does not wait for the one before",
+        CONSUMER,
+        "                if now >= partition.not_before and not self._predecessor(partition):\n",
+        "                if now >= partition.not_before:\n",
+    ),
+    Mutant(
+        "what is in work is told to be released",
+        CONSUMER,
+        "            self._source.released(sorted(self._leaving - working))\n",
+        "            self._source.released(sorted(self._leaving))\n",
+    ),
+    Mutant(
+        "a put may outlive its ritual",
+        "secor/pool.py",
+        "        errors = [error for call in calls if (error := call.exception()) is not None]\n",
+        "        errors = [error for call in calls"
+        " if call.done() and (error := call.exception()) is not None]\n",
+        POOL,
+    ),
+)
