@@ -165,11 +165,18 @@ def client_of(process: ZooKeeperLedger) -> Any:
 
 
 def end_session(address: str, process: ZooKeeperLedger) -> None:
-    """End a session as its timeout would: another client takes it over and closes it."""
-    thief: Any = KazooClient(address, client_id=client_of(process).client_id)
-    thief.start(timeout=PATIENCE)
-    thief.stop()
-    thief.close()
+    """End a session as its timeout would: other clients take it over and close it.
+
+    The last of them is told that it is gone, and has got a new one.
+    """
+    session = client_of(process).client_id
+    taken = session[0]
+    while taken == session[0]:
+        thief: Any = KazooClient(address, client_id=session)
+        thief.start(timeout=PATIENCE)
+        taken = thief.client_id[0]
+        thief.stop()
+        thief.close()
 
 
 def cut(process: ZooKeeperLedger) -> None:

@@ -24,6 +24,7 @@ from secor.errors import (
 )
 from secor.ledger_codec import encode_intent
 from secor.model import Entry, Intent, TopicPartition
+from secor.ports import Lease
 from secor.sandbox import Sandbox
 from secor.sandbox.ports import free_port
 from tests.contracts.kafka_group import PATIENCE
@@ -212,6 +213,11 @@ def test_a_lock_released_without_a_connection_is_free_soon_after_it_is_back(
     assert ledgers.process().lease(KEY, PATIENCE).held()
 
 
+def record_for_ever(lease: Lease, entry: Entry) -> None:
+    while True:
+        entry = lease.record(entry, INTENT)
+
+
 def test_a_server_that_does_not_answer_leaves_a_writes_outcome_unknown(
     ledgers: ZooKeeperLedgers, sandbox: Sandbox
 ) -> None:
@@ -222,7 +228,7 @@ def test_a_server_that_does_not_answer_leaves_a_writes_outcome_unknown(
     server.pause()
     try:
         with pytest.raises(OutcomeUnknown):
-            lease.record(entry, INTENT)
+            record_for_ever(lease, entry)  # a signal takes a moment to stop every thread
         with pytest.raises(Unavailable):
             process.read(KEY)
     finally:
