@@ -99,6 +99,24 @@ class RecordRefused(StopPartition):
     reason = "record_refused"
 
 
+class NotDeterministic(StopPartition):
+    """A plug-in gave two results for one message."""
+
+    reason = "not_deterministic"
+
+
+class PluginFailed(StopPartition):
+    """A plug-in over columns failed, or broke its promise."""
+
+    reason = "plugin_failed"
+
+
+class TooManyBad(StopPartition):
+    """More messages go into quarantine than the configuration allows."""
+
+    reason = "too_many_bad"
+
+
 class CorruptFile(SecorError):
     """A stored file's bytes are not of its format; names the file and the place."""
 
