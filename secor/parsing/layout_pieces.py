@@ -1,0 +1,157 @@
+"""The placeholders of layouts: each turns columns into a few texts that are safe in paths."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from secor.errors import ConfigurationError
+from secor.naming import HIVE_NULL, escape_value
+from secor.parsing.fields import Texts, field_at, texts
+from secor.parsing.zones import (
+    DAY,
+    EPOCH,
+    GREATEST,
+    HOUR,
+    LEAST,
+    MINUTE,
+    SECOND,
+    Micros,
+    Zone,
+    few_distinct,
+)
+
+_TIME = re.compile(r"%(.?)")
+
+FORMATS_OF_TIME = {
+    "Y": ("{0.year:04d}", DAY),
+    "y": ("{1:02d}", DAY),
+    "m": ("{0.month:02d}", DAY),
+    "d": ("{0.day:02d}", DAY),
+    "j": ("{2:03d}", DAY),
+    "H": ("{0.hour:02d}", HOUR),
+    "M": ("{0.minute:02d}", MINUTE),
+    "S": ("{0.second:02d}", SECOND),
+    "%": ("%", DAY),
+}
+"""What a directive writes, from the time, its year of the century and its day of the year;
+and how fine it is.  None of them depends on a language."""
+
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What a layout looks at: rows of one chunk that are to be placed.
+
+    ``micros`` are the times, UTC; ``topics`` a name for each row, or one for all.
+    """
+
+    rows: pa.StructArray
+    offsets: Codes
+    micros: Micros | None
+    topics: Texts
+
+
+class Piece(Protocol):
+    """A placeholder: for each row an index into its distinct texts."""
+
+    def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
+        """Return them, safe as parts of a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPiece:
+    """A field's value, escaped; null and empty are ``__HIVE_DEFAULT_PARTITION__``."""
+
+    path: str
+    named: bool
+
+    def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
+        """See ``Piece``."""
+        return _escaped(texts(field_at(columns.rows, self.path)), self.named)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPiece:
+    """The topic to which a message goes."""
+
+    named: bool
+
+    def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
+        """See ``Piece``."""
+        return _escaped(columns.topics, self.named)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPiece:
+    """The offset, rounded down to a multiple of ``size``."""
+
+    size: int
+
+    def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
+        """See ``Piece``."""
+        buckets, codes = few_distinct(columns.offsets // self.size)
+        return codes, [str(bucket * self.size) for bucket in buckets.tolist()]
+
+
+class TimePiece:
+    """Parts of the time in the layout's zone."""
+
+    def __init__(self, format: str, zone: Zone) -> None:
+        """Raises ``ConfigurationError`` for an unknown directive."""
+        self._zone = zone
+        self._unit = DAY
+        self._template = ""
+        for literal, directive in directives(format):
+            self._template += literal
+            if directive:
+                text, unit = FORMATS_OF_TIME[directive]
+                self._template += text
+                self._unit = min(self._unit, unit)
+
+    def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
+        """See ``Piece``."""
+        assert columns.micros is not None
+        # Local clocks may be in the year 0 or 10000 where UTC is not: the nearest time then.
+        local = np.clip(self._zone.to_local(columns.micros), LEAST, GREATEST)
+        units, codes = few_distinct(local // self._unit)
+        return codes, [self._text(unit * self._unit) for unit in units.tolist()]
+
+    def _text(self, micros: int) -> str:
+        time = EPOCH + timedelta(microseconds=micros)
+        return self._template.format(time, time.year % 100, time.timetuple().tm_yday)
+
+
+def directives(format: str) -> list[tuple[str, str]]:
+    """Give pairs of literal text and the directive after it, "" at the end."""
+    found, at = [], 0
+    for match in _TIME.finditer(format):
+        if match[1] not in FORMATS_OF_TIME or not match[1]:
+            known = ", ".join(f"%{name}" for name in FORMATS_OF_TIME)
+            raise ConfigurationError(
+                f"layout: {match[0]!r} in {{time:{format}}} is none of {known}"
+            )
+        found.append((format[at : match.start()], match[1]))
+        at = match.end()
+    return [*found, (format[at:], "")]
+
+
+def _escaped(column: Texts, named: bool) -> tuple[Codes, list[str]]:
+    safe = [_safe(text, named) for text in column.distinct]
+    # The last place, which is -1 as well, is that of null.
+    return np.where(column.codes < 0, len(safe), column.codes), [*safe, HIVE_NULL]
+
+
+def _safe(value: str, named: bool) -> str:
+    """Escape a value; a directory of its own must not be hidden, as "_x" and ".x" are."""
+    escaped = escape_value(value)
+    if not named and escaped != HIVE_NULL and escaped[0] in "._":
+        return f"%{ord(escaped[0]):02X}{escaped[1:]}"
+    return escaped

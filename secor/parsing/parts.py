@@ -1,0 +1,79 @@
+"""From a place for each row to the parts of a chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from secor.model import HEADERS_TYPE, QUARANTINE, SCHEMA, Part
+
+REASON_HEADER = "secor-reason"
+"""The last header of a message in quarantine: the stage, a colon, and why."""
+
+ROW = "row"
+"""The column of decoded fields that parts for typed formats have after ``SCHEMA``'s."""
+
+NOWHERE = -1
+"""The place of rows that go into no part."""
+
+Codes = npt.NDArray[np.int64]
+
+
+def parts_of(
+    records: pa.RecordBatch, codes: Codes, places: Sequence[tuple[str, str]]
+) -> Iterator[Part]:
+    """Give a part for each place (lane, output partition) that a row names, by first row.
+
+    Rows keep their order.  Nothing is copied where the rows of each part stand together.
+    """
+    used = _by_first_row(codes)
+    if not len(used):
+        return
+    if len(used) == 1 and used[0] != NOWHERE:
+        lane, path = places[used[0]]
+        yield Part(path, records, lane)
+        return
+    table = np.empty(len(places) + 1, dtype=np.int64)
+    table[used] = np.arange(len(used))
+    ranks = table[codes]
+    if len(ranks) > 1 and (ranks[1:] < ranks[:-1]).any():
+        order = np.argsort(ranks.astype(np.uint16) if len(used) < 1 << 16 else ranks, kind="stable")
+        records = records.take(pa.array(order))
+    counts = np.bincount(ranks, minlength=len(used))
+    at = 0
+    for rank, place in enumerate(used.tolist()):
+        count = int(counts[rank])
+        if place != NOWHERE:
+            lane, path = places[place]
+            yield Part(path, records.slice(at, count), lane)
+        at += count
+
+
+def _by_first_row(codes: Codes) -> Codes:
+    """Return the codes that occur, in the order of their first rows."""
+    if not len(codes):
+        return codes
+    least, greatest = int(codes.min()), int(codes.max())
+    if least == greatest:
+        return codes[:1]
+    first = np.full(greatest - least + 1, len(codes), dtype=np.int64)
+    first[codes[::-1] - least] = np.arange(len(codes) - 1, -1, -1)
+    order = np.argsort(first, kind="stable")
+    order = order[first[order] < len(codes)]
+    return order + least
+
+
+def quarantined(records: pa.RecordBatch, bad: Mapping[int, str]) -> Part:
+    """Return the bad rows as they came, each with its reason as a last header."""
+    rows = sorted(bad)
+    chosen = records.select(SCHEMA.names).take(pa.array(rows, pa.int64()))
+    headers = [
+        [*(before or ()), {"key": REASON_HEADER, "value": bad[row].encode()}]
+        for row, before in zip(rows, chosen.column("headers").to_pylist(), strict=True)
+    ]
+    at = SCHEMA.get_field_index("headers")
+    columns = [*chosen.columns[:at], pa.array(headers, HEADERS_TYPE), *chosen.columns[at + 1 :]]
+    return Part("", pa.RecordBatch.from_arrays(columns, schema=SCHEMA), QUARANTINE)

@@ -1,0 +1,147 @@
+"""The partition group's parser: decode, transform, find the time, lay out, split.
+
+A message that a stage cannot take goes into quarantine as it came, with the stage and the
+reason as a header; one that a filter leaves out is counted.  Nothing else is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from secor.model import DATA, SCHEMA, Chunk, Part
+from secor.parsing.limits import BadLimits
+from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantined
+from secor.parsing.placement import Placement, Work
+from secor.parsing.plugins import DeterminismCheck
+from secor.parsing.rows import Decoder, Transform
+from secor.parsing.transforms import Router, Selector
+
+Step = Transform | Selector | Router
+Codes = npt.NDArray[np.int64]
+Count = Callable[[str, int], None]
+
+FILTERED = "filtered"
+QUARANTINED = "quarantined_"
+"""Names of counters; the stage follows: decode, transform, route, time, layout, plugin."""
+
+
+def lane_of(topic: str) -> str:
+    """Return the lane of messages that a route sends to another topic's directory."""
+    return f"topic={topic}"
+
+
+class Pipeline:
+    """Decoder, transforms and placement as one ``ports.Parser``."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        steps: Sequence[Step],
+        placement: Placement,
+        *,
+        typed: bool = False,
+        limits: BadLimits | None = None,
+        check: DeterminismCheck | None = None,
+        count: Count | None = None,
+    ) -> None:
+        """With ``typed``, parts have the decoded fields in a further column ``row``.
+
+        ``check`` is for users' plug-ins.  ``count`` is told how many messages were filtered
+        and quarantined, by counter.
+        """
+        self._decoder = decoder
+        self._steps = tuple(steps)
+        self._placement = placement
+        self._typed = typed
+        self._limits = limits or BadLimits()
+        self._check = check
+        self._count = count
+        wanted = [*placement.paths, *(path for step in steps for path in step.paths)]
+        self._paths = None if typed else tuple(dict.fromkeys(wanted))
+
+    @property
+    def identity(self) -> str:
+        """All settings that change the result."""
+        steps = ";".join(step.identity for step in self._steps)
+        kind = "typed" if self._typed else "raw"
+        return f"pipeline-1|{kind}|{self._decoder.identity}|{steps}|{self._placement.identity}"
+
+    def split(self, chunk: Chunk) -> Sequence[Part]:
+        """Split a chunk.  Raises ``TooManyBad``, ``NotDeterministic``."""
+        if not chunk.records.num_rows:
+            return []
+        work, parts = self._split(chunk)
+        if self._check is not None:
+            self._check.look(chunk, parts, lambda other: self._split(other)[1])
+        self._limits.add(chunk, work.bad)
+        self._report(work)
+        return parts
+
+    def _split(self, chunk: Chunk) -> tuple[Work, list[Part]]:
+        work = self._decoded(chunk)
+        for step in self._steps:
+            _apply(step, work)
+        codes, paths = self._placement.place(work)
+        codes, places = _with_lanes(work, codes, paths)
+        records = _with_rows(chunk.records, work.decoded.rows) if self._typed else chunk.records
+        parts = list(parts_of(records, np.where(work.live, codes, NOWHERE), places))
+        if work.bad:
+            parts.append(quarantined(chunk.records, work.bad))
+        return work, parts
+
+    def _decoded(self, chunk: Chunk) -> Work:
+        decoded = self._decoder.decode(chunk.records, self._paths)
+        work = Work(chunk, decoded, np.ones(chunk.records.num_rows, dtype=bool))
+        work.fail("decode", decoded.bad)
+        return work
+
+    def _report(self, work: Work) -> None:
+        if self._count is None:
+            return
+        if work.filtered:
+            self._count(FILTERED, work.filtered)
+        for stage, number in _by_stage(work.bad):
+            self._count(QUARANTINED + stage, number)
+
+
+def _apply(step: Step, work: Work) -> None:
+    if hasattr(step, "apply"):
+        work.decoded = step.apply(work.decoded)
+        work.fail("transform", work.decoded.bad)
+    elif hasattr(step, "keep"):
+        keep = step.keep(work.decoded)
+        work.filtered += int((work.live & ~keep).sum())
+        work.live &= keep
+    else:
+        found, bad = step.route(work.decoded)
+        work.fail("route", bad)
+        work.topics = found
+
+
+def _with_lanes(
+    work: Work, codes: Codes, paths: Sequence[str]
+) -> tuple[Codes, list[tuple[str, str]]]:
+    """Return codes of pairs of lane and path."""
+    own = work.chunk.topic_partition.topic
+    if work.topics is None:
+        return codes, [(DATA, path) for path in paths]
+    names = [DATA if name == own else lane_of(name) for name in work.topics.distinct]
+    lanes = [*names, DATA]
+    lane = np.where(work.topics.codes < 0, len(names), work.topics.codes)
+    places = [(name, path) for name in lanes for path in paths]
+    return np.where(codes < 0, NOWHERE, lane * len(paths) + codes), places
+
+
+def _with_rows(records: pa.RecordBatch, rows: pa.StructArray) -> pa.RecordBatch:
+    schema = SCHEMA.append(pa.field(ROW, rows.type))
+    return pa.RecordBatch.from_arrays([*records.select(SCHEMA.names).columns, rows], schema=schema)
+
+
+def _by_stage(bad: Mapping[int, str]) -> Iterator[tuple[str, int]]:
+    stages = [reason.partition(":")[0] for reason in bad.values()]
+    for stage in dict.fromkeys(stages):
+        yield stage, stages.count(stage)

@@ -1,0 +1,148 @@
+"""The last stage of parsing: an output partition for each message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from secor.model import Chunk
+from secor.parsing.fields import Texts, field_at
+from secor.parsing.layout import Layout
+from secor.parsing.layout_pieces import Columns
+from secor.parsing.parts import NOWHERE
+from secor.parsing.plugins import MessagePlaces, messages_of
+from secor.parsing.rows import Decoded
+from secor.parsing.timestamps import TimeReader
+
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass
+class Work:
+    """A chunk on its way: its decoded rows, and which of them still go on."""
+
+    chunk: Chunk
+    decoded: Decoded
+    live: npt.NDArray[np.bool_]
+    bad: dict[int, str] = field(default_factory=dict)
+    filtered: int = 0
+    topics: Texts | None = None
+
+    def fail(self, stage: str, bad: Mapping[int, str]) -> None:
+        """Take bad rows out; those that are out already stay where they are."""
+        for row, reason in bad.items():
+            if self.live[row]:
+                self.live[row] = False
+                self.bad[row] = f"{stage}: {reason}"
+
+
+class Placement(Protocol):
+    """The last stage: an output partition for each row."""
+
+    @property
+    def identity(self) -> str:
+        """All settings that change the result, for the fingerprint."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The fields that it must see."""
+
+    def place(self, work: Work) -> tuple[Codes, list[str]]:
+        """Return for the live rows an index into the paths; others have ``NOWHERE``."""
+
+
+class ByLayout:
+    """Places by a template; times from a field, or Kafka's where none is named."""
+
+    def __init__(self, layout: Layout, time: TimeReader, time_field: str | None = None) -> None:
+        """``time`` reads ``time_field``; without one, Kafka's milliseconds (format ``ms``)."""
+        self._layout = layout
+        self._time = time
+        self._time_field = time_field
+
+    @property
+    def identity(self) -> str:
+        """The layout, and the time if it matters."""
+        if not self._layout.needs_time:
+            return self._layout.identity
+        return f"{self._layout.identity}|{self._time_field}|{self._time.identity}"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The layout's fields and that of the time."""
+        if not self._layout.needs_time or self._time_field is None:
+            return self._layout.paths
+        return (*self._layout.paths, self._time_field)
+
+    def place(self, work: Work) -> tuple[Codes, list[str]]:
+        """See ``Placement``."""
+        micros = None
+        if self._layout.needs_time:
+            times = self._time.read(*self._times(work))
+            work.fail("time", times.bad)
+            micros = times.micros
+        rows = None if work.live.all() else np.flatnonzero(work.live)
+        columns = self._columns(work, rows, micros)
+        places = self._layout.place(columns)
+        codes = places.codes
+        if rows is not None:
+            codes = np.full(len(work.live), NOWHERE, dtype=np.int64)
+            codes[rows] = places.codes
+        numbers = range(len(work.live)) if rows is None else rows.tolist()
+        work.fail("layout", {numbers[row]: reason for row, reason in places.bad.items()})
+        return codes, places.paths
+
+    def _times(self, work: Work) -> tuple[pa.Array, str]:
+        if self._time_field is None:
+            return work.chunk.records.column("timestamp"), "Kafka's timestamp"
+        return field_at(work.decoded.rows, self._time_field), self._time_field
+
+    def _columns(self, work: Work, rows: Codes | None, micros: Codes | None) -> Columns:
+        offsets = work.chunk.records.column("offset").to_numpy()
+        topic = work.chunk.topic_partition.topic
+        topics = Texts(np.zeros(len(offsets), np.int64), [topic])
+        if self._layout.needs_topic and work.topics is not None:
+            routed = work.topics
+            codes = np.where(routed.codes < 0, len(routed.distinct), routed.codes)
+            topics = Texts(codes, [*routed.distinct, topic])
+        fields = work.decoded.rows
+        if rows is None:
+            return Columns(fields, offsets, micros, topics)
+        return Columns(
+            fields.take(pa.array(rows)),
+            offsets[rows],
+            None if micros is None else micros[rows],
+            Texts(topics.codes[rows], topics.distinct),
+        )
+
+
+class ByMessage:
+    """Places by a plug-in over single messages."""
+
+    paths: tuple[str, ...] = ()
+
+    def __init__(self, plugin: MessagePlaces) -> None:
+        """Ask ``plugin`` for each live row."""
+        self._plugin = plugin
+        self.identity = plugin.identity
+
+    def place(self, work: Work) -> tuple[Codes, list[str]]:
+        """See ``Placement``."""
+        codes = np.full(len(work.live), NOWHERE, dtype=np.int64)
+        paths: dict[str, int] = {}
+        rows = np.flatnonzero(work.live).tolist()
+        for row, message in zip(rows, messages_of(work.chunk, rows), strict=True):
+            path, fault = self._plugin.place(message)
+            if path is not None:
+                codes[row] = paths.setdefault(path, len(paths))
+            elif fault is not None:
+                work.fail("plugin", {row: fault})
+            else:
+                work.live[row] = False
+                work.filtered += 1
+        return codes, list(paths)
