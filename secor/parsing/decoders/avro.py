@@ -1,0 +1,239 @@
+"""Avro records in the Confluent wire format or bare, one a message."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import fastavro._read_py
+import pyarrow as pa
+
+from secor.errors import ConfigurationError, NotFound
+from secor.parsing.decoders.avro_types import Column, Planner, bare, wider
+from secor.parsing.decoders.columns import (
+    MAX_DEPTH,
+    Undecodable,
+    brief,
+    decoded,
+    everything,
+    rowwise,
+    typed,
+)
+from secor.parsing.registry import SchemaRegistry
+from secor.parsing.rows import Decoded
+
+HEADER = struct.Struct(">bi")
+MAGIC = 0
+
+Item = tuple["_Codec", Any]
+
+
+class AvroDecoder:
+    """Records by the schema of a registry, or of a file, or both.
+
+    - ``registry`` alone: the Confluent wire format (a zero byte, the schema's id in 4 bytes,
+      the record), each message as its own schema has it.
+    - ``registry`` and ``schema_file``: likewise, and then resolved to the file's schema
+      (aliases, defaults, promotions).
+    - ``schema_file`` alone: bare records; with ``framing="confluent"`` the five bytes are
+      skipped and the file's schema counts.
+
+    Everything: records are structs, maps maps, enums text, logical types Arrow's; unions of
+    several types are their JSON text (metadata ``MIXED``), as are schemas within themselves.
+    With paths: timestamps and times are the integers written, dates ISO text, decimals text.
+    Bad: wrong magic, unknown ids, schemas that are no Avro record, truncated, bytes after
+    the record.  ``errors.Unavailable`` when the registry does not answer.
+    """
+
+    def __init__(
+        self,
+        registry: SchemaRegistry | None = None,
+        schema_file: str | Path | None = None,
+        framing: str | None = None,
+    ) -> None:
+        if registry is None and schema_file is None:
+            raise ConfigurationError("avro: a registry or a schema file is needed")
+        if framing not in (None, "confluent", "none"):
+            raise ConfigurationError(f"avro framing {framing!r}: must be 'confluent' or 'none'")
+        if registry is not None and framing == "none":
+            raise ConfigurationError("avro: a registry needs framing 'confluent'")
+        self._registry = registry
+        self._own = None if schema_file is None else _from_file(Path(schema_file))
+        self._framed = registry is not None or framing == "confluent"
+        self._codecs: dict[int, _Codec | str] = {}
+        self.identity = ":".join(
+            [
+                "avro",
+                registry.url if registry else "-",
+                _hash(self._own) if self._own is not None else "-",
+                "confluent" if self._framed else "none",
+            ]
+        )
+        self._fixed = None if self._own is None else _Codec(self._own, None, [])
+
+    def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
+        """See ``rows.Decoder``."""
+        items, bad = rowwise(messages, self._decode)
+        objects = [None if item is None else item[1] for item in items]
+        codecs = list(dict.fromkeys(item[0] for item in items if item is not None))
+        if paths is not None:
+            for row, item in enumerate(items):
+                if item is not None:
+                    objects[row] = item[0].plain(item[1])
+            return decoded(objects, bad, paths)
+        for row, item in enumerate(items):
+            if item is not None:
+                objects[row] = item[0].full(item[1])
+        return _together(objects, codecs, bad)
+
+    def _decode(self, raw: bytes) -> Item:
+        if not self._framed:
+            assert self._fixed is not None
+            return self._fixed, self._fixed.read(raw, 0)
+        if len(raw) < HEADER.size:
+            raise Undecodable(f"{len(raw)} bytes: shorter than magic and schema id")
+        magic, schema_id = HEADER.unpack_from(raw)
+        if magic != MAGIC:
+            raise Undecodable(f"magic byte {magic & 0xFF}, not 0")
+        codec = self._fixed if self._registry is None else self._codec(schema_id)
+        assert codec is not None
+        return codec, codec.read(raw, HEADER.size)
+
+    def _codec(self, schema_id: int) -> _Codec:
+        found = self._codecs.get(schema_id)
+        if found is None:
+            found = self._fetched(schema_id)
+            if isinstance(found, _Codec):
+                self._codecs[schema_id] = found
+        if isinstance(found, str):
+            raise Undecodable(found)
+        return found
+
+    def _fetched(self, schema_id: int) -> _Codec | str:
+        assert self._registry is not None
+        try:
+            registered = self._registry.schema(schema_id)
+        except NotFound:
+            return f"schema id {schema_id} is not in the registry"
+        if registered.kind != "AVRO":
+            return f"schema id {schema_id} is of type {registered.kind}, not AVRO"
+        try:
+            named = [json.loads(text) for text in registered.references.values()]
+            return _Codec(json.loads(registered.text), self._own, named)
+        except (ConfigurationError, ValueError) as error:
+            return f"schema id {schema_id}: {brief(error)}"
+
+
+class _Codec:
+    """Reads by one schema, and resolves to another if there is one."""
+
+    def __init__(self, writer: Any, reader: Any, references: Sequence[Any]) -> None:
+        self._writer = _parsed(writer, references)
+        self._reader = None if reader is None else _parsed(reader, [])
+        shown = writer if reader is None else reader
+        named = references if reader is None else []
+        self.column, recursive = _planned(shown, named, plain=False)
+        self._full = self.column.convert
+        self._plain = _planned(shown, named, plain=True)[0].convert
+        # The compiled reader overflows the C stack on data that nests without end.
+        loops = _planned(writer, references, plain=False)[1] or recursive
+        self._read = fastavro._read_py.schemaless_reader if loops else fastavro.schemaless_reader
+
+    def read(self, raw: bytes, start: int) -> Any:
+        """Read one record from byte ``start`` to the end."""
+        stream = io.BytesIO(raw)
+        stream.seek(start)
+        try:
+            record = self._read(stream, self._writer, self._reader)
+        except RecursionError as error:
+            raise Undecodable(f"nested deeper than {MAX_DEPTH}") from error
+        except UNREADABLE as error:
+            place = f"at or before byte {stream.tell()}"
+            raise Undecodable(f"invalid Avro {place}: {brief(error)}") from error
+        if stream.tell() != len(raw):
+            raise Undecodable(f"bytes after the record's end, at byte {stream.tell()}")
+        return record
+
+    def full(self, record: Any) -> Any:
+        """Return the record for its Arrow type."""
+        return self._full(record) if self._full else record
+
+    def plain(self, record: Any) -> Any:
+        """Return the record for the path rules."""
+        return self._plain(record) if self._plain else record
+
+
+UNREADABLE = (
+    EOFError,
+    ValueError,
+    IndexError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    MemoryError,
+    StopIteration,
+    struct.error,
+    fastavro.schema.SchemaParseException,
+    fastavro.read.SchemaResolutionError,
+)
+"""What the library raises on bytes that are not of the schema."""
+
+
+def _together(objects: list[Any], codecs: Sequence[_Codec], bad: dict[int, str]) -> Decoded:
+    """Give the rows of one or several schemas one type."""
+    if not codecs:
+        return Decoded(everything(objects, bad), bad)
+    kind = codecs[0].column.type
+    for codec in codecs[1:]:
+        kind = wider(kind, codec.column.type)
+        if kind is None:  # irreconcilable schemas: by what the values are
+            return Decoded(everything(objects, bad), bad)
+    rows = typed(objects, kind, bad)
+    return Decoded(rows, dict(sorted(bad.items())))
+
+
+def _planned(schema: Any, references: Sequence[Any], *, plain: bool) -> tuple[Column, bool]:
+    planner = Planner(plain)
+    try:
+        for item in references:
+            planner.column(item)
+        column = planner.column(schema)
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ConfigurationError(f"Avro schema: {brief(error)}") from error
+    if not pa.types.is_struct(column.type):
+        raise ConfigurationError("Avro schema: the top level must be a record")
+    return column, planner.recursive
+
+
+def _parsed(schema: Any, references: Sequence[Any]) -> Any:
+    named: dict[str, Any] = {}
+    try:
+        for item in references:
+            fastavro.parse_schema(bare(item), named_schemas=named)
+        return fastavro.parse_schema(bare(schema), named_schemas=named)
+    except (
+        fastavro.schema.SchemaParseException,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+    ) as error:
+        raise ConfigurationError(f"Avro schema: {brief(error)}") from error
+
+
+def _from_file(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"Avro schema file {path}: {error}") from error
+
+
+def _hash(schema: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(schema, sort_keys=True).encode()).hexdigest()[:16]

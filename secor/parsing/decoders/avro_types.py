@@ -1,0 +1,265 @@
+"""Avro schemas: which Arrow type each has, and how its values get there.
+
+Source: https://avro.apache.org/docs/1.12.0/specification/
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from secor.errors import ConfigurationError
+from secor.parsing.decoders.columns import MIXED, decimal_of, json_text
+
+Convert = Callable[[Any], Any]
+
+PRIMITIVES: Mapping[str, pa.DataType] = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+}
+
+LOGICAL: Mapping[tuple[str, str], pa.DataType] = {
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "timestamp-millis"): pa.timestamp("ms", "UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", "UTC"),
+    ("long", "timestamp-nanos"): pa.timestamp("ns", "UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
+}
+
+INTEGERS = [pa.int32(), pa.int64()]
+FLOATS = [pa.float32(), pa.float64()]
+WIDEST_DECIMAL = 76
+EPOCH = dt.date(1970, 1, 1)
+NAMED = ("record", "enum", "fixed", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Type of a place in the schema; ``convert`` None keeps the values; ``text`` is JSON text."""
+
+    type: pa.DataType
+    convert: Convert | None = None
+    text: bool = False
+
+    def field(self, name: str) -> pa.Field:
+        """Return it as the field of a struct, list or map."""
+        return pa.field(name, self.type, metadata=MIXED if self.text else None)
+
+
+AS_TEXT = Column(pa.string(), json_text, True)
+
+
+@dataclass(slots=True)
+class Planner:
+    """Walks one schema.  ``plain`` wants scalars as the path rules have them: dates as ISO
+    text, decimals as text, timestamps as the integers that were written.
+    """
+
+    plain: bool
+    named: dict[str, Any] = field(default_factory=dict)
+    open: list[str] = field(default_factory=list)
+    recursive: bool = False
+
+    def column(self, schema: Any, space: str = "") -> Column:
+        """Return the column of a schema, which is as JSON gives it."""
+        if isinstance(schema, str):
+            return self._by_name(schema, space)
+        if isinstance(schema, list):
+            return self._union(schema, space)
+        kind = schema["type"]
+        if isinstance(kind, (dict, list)):
+            return self.column(kind, space)
+        if kind in NAMED:
+            return self._named(schema, space)
+        if kind == "array":
+            return self._array(self.column(schema["items"], space))
+        if kind == "map":
+            return self._map(self.column(schema["values"], space))
+        return self._logical(schema, self._by_name(kind, space))
+
+    def _by_name(self, name: str, space: str) -> Column:
+        if name in PRIMITIVES:
+            return Column(PRIMITIVES[name])
+        full = name if "." in name or not space else f"{space}.{name}"
+        if full not in self.named:
+            full = name
+        if full in self.open:
+            self.recursive = True
+            return AS_TEXT
+        if full not in self.named:
+            raise ConfigurationError(f"Avro schema: unknown type {name!r}")
+        schema, inner = self.named[full]
+        return self._defined(full, schema, inner)
+
+    def _named(self, schema: Mapping[str, Any], space: str) -> Column:
+        name = schema["name"]
+        inner = name.rpartition(".")[0] or schema.get("namespace", space)
+        full = name if "." in name or not inner else f"{inner}.{name}"
+        self.named[full] = (schema, inner)
+        for alias in schema.get("aliases", ()):
+            self.named.setdefault(alias, (schema, inner))
+        return self._defined(full, schema, inner)
+
+    def _defined(self, full: str, schema: Mapping[str, Any], space: str) -> Column:
+        if schema["type"] == "enum":
+            return Column(pa.string())
+        if schema["type"] == "fixed":
+            return self._logical(schema, Column(pa.binary(schema["size"])))
+        self.open.append(full)
+        columns = {item["name"]: self.column(item["type"], space) for item in schema["fields"]}
+        self.open.pop()
+        kind = pa.struct([column.field(name) for name, column in columns.items()])
+        changes = [(name, item.convert) for name, item in columns.items() if item.convert]
+        return Column(kind, _in_record(changes) if changes else None)
+
+    def _array(self, item: Column) -> Column:
+        if _takes_nothing(item.type):  # a few bytes could claim 2^60 of them
+            raise ConfigurationError("Avro schema: an array's items take no bytes")
+        convert = _in_list(item.convert) if item.convert else None
+        return Column(pa.list_(item.field("item")), convert)
+
+    def _map(self, value: Column) -> Column:
+        if self.plain:
+            return Column(pa.string(), _in_map(value.convert) if value.convert else None)
+        kind = pa.map_(pa.string(), value.field("value"))
+        return Column(kind, _in_map(value.convert) if value.convert else None)
+
+    def _union(self, branches: Sequence[Any], space: str) -> Column:
+        columns = [self.column(branch, space) for branch in branches if branch != "null"]
+        if not columns:
+            return Column(pa.null())
+        if len(columns) == 1:
+            return columns[0]
+        if self.plain:
+            # Which branch it was is lost, so only what no other branch could be is converted.
+            return Column(pa.string())
+        types = [column.type for column in columns]
+        for family in (INTEGERS, FLOATS, [pa.string()]):
+            if all(kind in family for kind in types) and not any(c.convert for c in columns):
+                return Column(family[-1])
+        return AS_TEXT
+
+    def _logical(self, schema: Mapping[str, Any], column: Column) -> Column:
+        logical, kind = schema.get("logicalType"), schema["type"]
+        if logical == "decimal" and kind in ("bytes", "fixed"):
+            return self._decimal(schema, column)
+        found = LOGICAL.get((kind, str(logical)))
+        if found is None:
+            return column
+        if not self.plain:
+            return Column(found)
+        return Column(pa.string(), _date) if logical == "date" else column
+
+    def _decimal(self, schema: Mapping[str, Any], column: Column) -> Column:
+        precision, scale = schema.get("precision"), schema.get("scale", 0)
+        if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
+            return column  # an invalid logical type counts as none, says the specification
+        convert = _decimal_text(scale)
+        if self.plain or not 0 < precision <= WIDEST_DECIMAL:
+            return Column(pa.string(), convert)
+        wide = pa.decimal128 if precision <= 38 else pa.decimal256
+        return Column(wide(precision, scale), _decimal(scale))
+
+
+def _in_record(changes: Sequence[tuple[str, Convert]]) -> Convert:
+    def convert(record: dict[str, Any]) -> dict[str, Any]:
+        for name, change in changes:
+            value = record[name]
+            if value is not None:
+                record[name] = change(value)
+        return record
+
+    return convert
+
+
+def _in_list(change: Convert) -> Convert:
+    return lambda items: [None if item is None else change(item) for item in items]
+
+
+def _in_map(change: Convert) -> Convert:
+    return lambda items: {
+        name: None if item is None else change(item) for name, item in items.items()
+    }
+
+
+def _decimal(scale: int) -> Convert:
+    return lambda raw: decimal_of(int.from_bytes(raw, "big", signed=True), scale)
+
+
+def _decimal_text(scale: int) -> Convert:
+    exact = _decimal(scale)
+    return lambda raw: format(exact(raw), "f")
+
+
+def _date(days: int) -> str | int:
+    try:
+        return (EPOCH + dt.timedelta(days=days)).isoformat()
+    except OverflowError:
+        return days
+
+
+def bare(schema: Any) -> Any:
+    """The schema without logical types: the values as they were written, none rounded."""
+    if isinstance(schema, list):
+        return [bare(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: value if name in ("default", "symbols") else bare(value)
+        for name, value in schema.items()
+        if name != "logicalType"
+    }
+
+
+def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Return the type that holds the values of both exactly, None if there is none."""
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        return _wider_struct(one, other)
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        item = wider(one.value_type, other.value_type)
+        return None if item is None else pa.list_(one.value_field.with_type(item))
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        item = wider(one.item_type, other.item_type)
+        return None if item is None else pa.map_(pa.string(), one.item_field.with_type(item))
+    for family in (INTEGERS, FLOATS, [*FLOATS, pa.int32(), pa.float64()]):
+        if one in family and other in family:
+            return family[-1]
+    return None
+
+
+def _wider_struct(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    fields = {item.name: item for item in one}
+    for item in other:
+        mine = fields.setdefault(item.name, item)
+        kind = wider(mine.type, item.type)
+        if kind is None or mine.metadata != item.metadata:
+            return None
+        fields[item.name] = mine.with_type(kind)
+    return pa.struct(list(fields.values()))
+
+
+def _takes_nothing(kind: pa.DataType) -> bool:
+    """Tell whether values of a type may take no bytes."""
+    if pa.types.is_struct(kind):
+        return all(_takes_nothing(field.type) for field in kind)
+    if pa.types.is_fixed_size_binary(kind):
+        return kind.byte_width == 0
+    return pa.types.is_null(kind)

@@ -1,0 +1,231 @@
+"""From Python values to Arrow columns: what the decoders share."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from secor.parsing.rows import Decoded
+
+MAX_DEPTH = 64
+"""Deeper messages are bad: some of the libraries below overflow the C stack on them."""
+
+MAX_FIELDS = 1000
+"""A nested object with more distinct names than this, in one chunk, is kept as JSON text."""
+
+MIXED = {b"secor.encoding": b"json"}
+"""Metadata of a field whose values had several kinds and which holds their JSON text."""
+
+NULL_PAYLOAD = "null payload"
+EMPTY_PAYLOAD = "empty payload"
+
+EXACT = 1 << 53
+INT64 = range(-(1 << 63), 1 << 63)
+
+
+class Undecodable(Exception):
+    """One message cannot be decoded; the text is the reason.  Never leaves a decoder."""
+
+
+def rowwise(
+    messages: pa.RecordBatch, decode: Callable[[bytes], Any]
+) -> tuple[list[Any], dict[int, str]]:
+    """Decode each value by itself; gives the objects (None where bad) and the reasons."""
+    objects: list[Any] = []
+    bad: dict[int, str] = {}
+    for row, raw in enumerate(messages.column("value").to_pylist()):
+        try:
+            if not raw:
+                raise Undecodable(NULL_PAYLOAD if raw is None else EMPTY_PAYLOAD)
+            objects.append(decode(raw))
+        except Undecodable as error:
+            objects.append(None)
+            bad[row] = str(error)
+    return objects, bad
+
+
+def decoded(
+    objects: Sequence[Any], bad: Mapping[int, str], paths: tuple[str, ...] | None
+) -> Decoded:
+    """Build the answer of a decoder from one dictionary a message."""
+    if paths is None:
+        return Decoded(everything(objects, bad), bad)
+    columns = [scalars([lookup(item, names) for item in objects]) for names in split_paths(paths)]
+    return Decoded(struct_of(columns, paths, len(objects), bad), bad)
+
+
+def split_paths(paths: Sequence[str]) -> list[tuple[str, ...]]:
+    """``user.country`` to its names."""
+    return [tuple(path.split(".")) for path in paths]
+
+
+def lookup(value: Any, names: Sequence[str]) -> Any:
+    """Follow ``names`` through nested dictionaries; None where there is nothing."""
+    for name in names:
+        if type(value) is not dict:
+            return None
+        value = value.get(name)
+    return value
+
+
+def struct_of(
+    columns: Sequence[pa.Array], names: Sequence[str], rows: int, bad: Mapping[int, str]
+) -> pa.StructArray:
+    """Put equally long columns together, null where a row is bad."""
+    fields = [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)]
+    return _masked(columns, fields, rows, bad)
+
+
+def _masked(
+    columns: Sequence[pa.Array], fields: Sequence[pa.Field], rows: int, bad: Mapping[int, str]
+) -> pa.StructArray:
+    if not columns:
+        return pa.array([None if row in bad else {} for row in range(rows)], pa.struct([]))
+    mask = pa.array([row in bad for row in range(rows)], pa.bool_()) if bad else None
+    return pa.StructArray.from_arrays(columns, fields=list(fields), mask=mask)
+
+
+def scalars(values: Sequence[Any]) -> pa.Array:
+    """One column of string, int64, double, bool or binary.
+
+    Integers among doubles become doubles when every one is exact, integers beyond int64
+    and every other mixture become text: strings as they are, the rest as JSON.
+    """
+    kinds = set(map(type, values))
+    kinds.discard(type(None))
+    array = _plain(values, kinds)
+    if array is None:
+        array = pa.array([scalar_text(value) for value in values], pa.string())
+    return array
+
+
+def _plain(values: Sequence[Any], kinds: set[type]) -> pa.Array | None:
+    """Return the column if its values are of one plain kind, else None."""
+    if not kinds or kinds == {str}:
+        return pa.array(values, pa.string())
+    if kinds == {int}:
+        return _integers(values)
+    if kinds <= {int, float}:
+        exact = all(type(value) is not int or -EXACT <= value <= EXACT for value in values)
+        return pa.array(values, pa.float64()) if exact else None
+    if kinds == {bool}:
+        return pa.array(values, pa.bool_())
+    return pa.array(values, pa.binary()) if kinds == {bytes} else None
+
+
+def _integers(values: Sequence[Any]) -> pa.Array | None:
+    try:
+        return pa.array(values, pa.int64())
+    except (OverflowError, pa.ArrowInvalid):  # beyond int64: as text, digit by digit
+        return None
+
+
+def scalar_text(value: Any) -> str | None:
+    """Text of a value in a column of several kinds."""
+    return value if value is None or type(value) is str else json_text(value)
+
+
+def json_text(value: Any) -> str:
+    """JSON of a value: names in their order, bytes in base64, decimals as strings."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_jsonable)
+
+
+def _jsonable(value: Any) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def everything(objects: Sequence[Any], bad: Mapping[int, str]) -> pa.StructArray:
+    """Infer nested columns from dictionaries; names in the order of their appearance.
+
+    A field of several kinds is its JSON text with the metadata ``MIXED``; a field that
+    is always null has the null type.
+    """
+    names = _names(objects)
+    columns, fields = [], []
+    for name in names:
+        column, mixed = _infer([None if item is None else item.get(name) for item in objects])
+        columns.append(column)
+        fields.append(_field(name, column, mixed))
+    return _masked(columns, fields, len(objects), bad)
+
+
+def _names(objects: Sequence[Any]) -> list[str]:
+    return list(dict.fromkeys(name for item in objects if item is not None for name in item))
+
+
+def _field(name: str, column: pa.Array, mixed: bool) -> pa.Field:
+    return pa.field(name, column.type, metadata=MIXED if mixed else None)
+
+
+def _infer(values: Sequence[Any]) -> tuple[pa.Array, bool]:
+    """Return the column and whether it holds JSON text of several kinds."""
+    kinds = set(map(type, values))
+    kinds.discard(type(None))
+    array: pa.Array | None
+    if not kinds:
+        return pa.nulls(len(values)), False
+    if kinds == {dict}:
+        array = _nested(values)
+    elif kinds == {list}:
+        array = _lists(values)
+    else:
+        array = _plain(values, kinds)
+    if array is not None:
+        return array, False
+    texts = [None if value is None else json_text(value) for value in values]
+    return pa.array(texts, pa.string()), True
+
+
+def _nested(values: Sequence[Any]) -> pa.Array | None:
+    if len(_names(values)) > MAX_FIELDS:
+        return None
+    return everything(values, {row: "" for row, value in enumerate(values) if value is None})
+
+
+def _lists(values: Sequence[Any]) -> pa.Array:
+    flat = [item for value in values if value is not None for item in value]
+    column, mixed = _infer(flat)
+    ends, at = [], 0
+    for value in values:
+        ends.append(None if value is None else at)
+        at += len(value or ())
+    offsets = pa.array([*ends, at], pa.int32())
+    return pa.ListArray.from_arrays(offsets, column, type=pa.list_(_field("item", column, mixed)))
+
+
+def typed(objects: list[Any], kind: pa.DataType, bad: dict[int, str]) -> pa.StructArray:
+    """Build rows of a known struct type; a message that does not fit is added to ``bad``."""
+    try:
+        return pa.array(objects, kind)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        for row, item in enumerate(objects):
+            reason = _misfit(item, kind)
+            if reason is not None:
+                bad[row] = reason
+                objects[row] = None
+    return pa.array(objects, kind)
+
+
+def _misfit(item: Any, kind: pa.DataType) -> str | None:
+    try:
+        pa.array([item], kind)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        return f"a value does not fit its type: {brief(error)}"
+    return None
+
+
+def decimal_of(unscaled: int, scale: int) -> Decimal:
+    """Exact: the arithmetic of ``Decimal`` would round to the context's precision."""
+    digits = tuple(map(int, str(abs(unscaled))))
+    return Decimal((int(unscaled < 0), digits, -scale))
+
+
+def brief(error: BaseException) -> str:
+    """First line of an error, at most 120 characters."""
+    lines = str(error).splitlines()
+    return (lines[0] if lines else type(error).__name__)[:120]

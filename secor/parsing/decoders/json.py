@@ -1,0 +1,250 @@
+"""JSON objects, one a message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from secor.parsing.decoders import json_text
+from secor.parsing.decoders.columns import (
+    MAX_DEPTH,
+    Undecodable,
+    brief,
+    everything,
+    lookup,
+    scalars,
+    split_paths,
+    struct_of,
+)
+from secor.parsing.rows import Decoded
+
+
+class JsonDecoder:
+    """RFC 8259 objects in UTF-8; everything else is bad, with a reason.
+
+    Bad: null and empty payloads, other top levels than objects, NaN and Infinity, numbers
+    beyond a double, invalid UTF-8, lone surrogates, nesting beyond ``MAX_DEPTH``, and, when
+    everything is asked for, a name twice in one object.  With paths, fields that are not
+    asked for are checked for syntax only, and of a name that is there twice the last counts.
+    Integers beyond int64 turn their column (of this chunk) into text, never into doubles.
+    """
+
+    identity = "json"
+
+    def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
+        """See ``rows.Decoder``."""
+        values = messages.column("value")
+        bad = json_text.check(values)
+        good = values if not bad else values.take(_others(len(values), bad))
+        if paths is None:
+            rows, more = _everything(good)
+        else:
+            rows, more = _fields(good, paths)
+        if not bad:
+            return Decoded(rows, more)
+        places = _others(len(values), bad)
+        merged = bad | {int(places[row].as_py()): reason for row, reason in more.items()}
+        return Decoded(_scattered(rows, places, len(values)), dict(sorted(merged.items())))
+
+
+def _others(rows: int, bad: Mapping[int, str]) -> pa.Array:
+    keep = np.ones(rows, dtype=bool)
+    keep[list(bad)] = False
+    return pa.array(np.flatnonzero(keep))
+
+
+def _scattered(rows: pa.StructArray, places: pa.Array, total: int) -> pa.StructArray:
+    """Put row i at ``places[i]`` of ``total`` rows, null elsewhere."""
+    indices = np.zeros(total, dtype=np.int64)
+    mask = np.ones(total, dtype=bool)
+    at = places.to_numpy()
+    indices[at] = np.arange(len(at))
+    mask[at] = False
+    return rows.take(pa.array(indices, mask=mask))
+
+
+def _fields(values: pa.Array, paths: tuple[str, ...]) -> tuple[pa.StructArray, dict[int, str]]:
+    shape = _Shape(split_paths(paths))
+    bad: dict[int, str] = {}
+    try:
+        found = shape.decoder.decode_lines(json_text.joined(values))
+        columns = shape.columns(found) if len(found) == len(values) else None
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        columns = None
+    if columns is None:
+        columns, bad = _fields_by_row(values, shape)
+    return struct_of([scalars(column) for column in columns], paths, len(values), bad), bad
+
+
+def _fields_by_row(values: pa.Array, shape: _Shape) -> tuple[list[list[Any]], dict[int, str]]:
+    found: list[Any] = []
+    bad: dict[int, str] = {}
+    odd: dict[int, list[Any]] = {}
+    for row, raw in enumerate(values.to_pylist()):
+        try:
+            found.append(shape.decoder.decode(raw))
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            found.append(shape.empty)
+            try:
+                odd[row] = shape.anyhow(raw)
+            except Undecodable as error:
+                bad[row] = str(error)
+    columns = shape.columns(found)
+    for row, fields in odd.items():
+        for column, value in zip(columns, fields, strict=True):
+            column[row] = value
+    return columns, bad
+
+
+class _Shape:
+    """Classes with exactly the members that the paths name: the rest is skipped, unbuilt."""
+
+    def __init__(self, paths: Sequence[tuple[str, ...]]) -> None:
+        self.paths = paths
+        tree = _tree(paths)
+        structure = _structure(tree)
+        self.decoder = msgspec.json.Decoder(structure)
+        self.empty = structure()
+        self._routes = [_route(tree, path) for path in paths]
+
+    def columns(self, found: Sequence[Any]) -> list[list[Any]]:
+        return [_column(found, *route) for route in self._routes]
+
+    def anyhow(self, raw: bytes) -> list[Any]:
+        """Take the fields where another kind of value than an object may stand in the way."""
+        item = _loose(raw)
+        return [lookup(item, path) for path in self.paths]
+
+
+def _loose(raw: bytes) -> Any:
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise Undecodable(_reason(error)) from error
+
+
+Tree = dict[str, "Tree"]
+
+
+def _tree(paths: Sequence[tuple[str, ...]]) -> Tree:
+    root: Tree = {}
+    for path in paths:
+        node = root
+        for name in path:
+            node = node.setdefault(name, {})
+    for path in paths:  # what is wanted itself is not a structure, even if parts of it are too
+        node = root
+        for name in path[:-1]:
+            node = node.get(name, {})
+        if path[-1] in node:
+            node[path[-1]] = {}
+    return root
+
+
+def _structure(tree: Tree) -> Any:
+    fields = []
+    for number, (name, below) in enumerate(tree.items()):
+        kind = _structure(below) | None if below else Any
+        fields.append((f"f{number}", kind, msgspec.field(name=name, default=None)))
+    return msgspec.defstruct("Fields", fields, gc=False)
+
+
+def _route(tree: Tree, path: tuple[str, ...]) -> tuple[list[str], tuple[str, ...]]:
+    """Attributes to follow, then names within the dictionary that is there."""
+    attributes = []
+    for depth, name in enumerate(path):
+        attributes.append(f"f{list(tree).index(name)}")
+        tree = tree[name]
+        if not tree:
+            return attributes, path[depth + 1 :]
+    raise AssertionError(f"{path} is not in the tree")
+
+
+def _column(found: Sequence[Any], attributes: list[str], names: tuple[str, ...]) -> list[Any]:
+    first, *more = attributes
+    values = [getattr(item, first) for item in found]
+    for name in more:
+        values = [None if value is None else getattr(value, name) for value in values]
+    return [lookup(value, names) for value in values] if names else values
+
+
+def _everything(values: pa.Array) -> tuple[pa.StructArray, dict[int, str]]:
+    rows = json_text.read(values)
+    if rows is not None:
+        return rows, {}
+    raws = values.to_pylist()
+    bad = _refused(_loose, raws)
+    if bad:
+        places = _others(len(values), bad)
+        rows = json_text.read(values.take(places))
+        if rows is not None:
+            return _scattered(rows, places, len(values)), bad
+    objects: list[Any] = []
+    for row, raw in enumerate(raws):
+        try:
+            objects.append(None if row in bad else _exact(raw))
+        except Undecodable as error:
+            objects.append(None)
+            bad[row] = str(error)
+    return everything(objects, bad), bad
+
+
+def _refused(decode: Callable[[bytes], Any], raws: Sequence[bytes]) -> dict[int, str]:
+    bad: dict[int, str] = {}
+    for row, raw in enumerate(raws):
+        try:
+            decode(raw)
+        except Undecodable as error:
+            bad[row] = str(error)
+    return bad
+
+
+def _exact(raw: bytes) -> Any:
+    """Decode strictly, with Python's integers."""
+    try:
+        text = raw.decode()
+        item = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite
+        )
+        if "\\u" in text:
+            json.dumps(item, ensure_ascii=False).encode()  # a lone surrogate fails here
+    except (ValueError, RecursionError) as error:
+        raise Undecodable(_reason(error)) from error
+    return item
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    item = dict(pairs)
+    if len(item) != len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise Undecodable(f"name {name[:40]!r} twice in one object")
+            seen.add(name)
+    return item
+
+
+def _refuse(constant: str) -> Any:
+    raise Undecodable(f"{constant} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise Undecodable("a number is beyond the range of a double")
+    return value
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return f"nested deeper than {MAX_DEPTH}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"invalid UTF-8 at byte {error.start}"
+    if isinstance(error, UnicodeEncodeError):
+        return "a lone surrogate in a string"
+    return f"invalid JSON: {brief(error)}"

@@ -1,0 +1,198 @@
+"""Whole columns of JSON at once: cheap checks first, then Arrow's reader.
+
+Arrow's reader is fast and not careful: it overflows the C stack on deep nesting, takes two
+objects in one message for two rows, integers beyond int64 for doubles, and text that looks
+like a date for a timestamp.  The checks here are what makes it safe and exact.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from secor.parsing.decoders.columns import EMPTY_PAYLOAD, EXACT, MAX_DEPTH, NULL_PAYLOAD
+
+NOT_AN_OBJECT = "not a JSON object"
+SPACE = b" \t\r\n"
+SAMPLE = 64
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|$)', re.DOTALL)
+
+
+def check(values: pa.Array) -> dict[int, str]:
+    """Return the rows that are no object, not UTF-8 or nested too deeply, with reasons.
+
+    What remains begins with ``{`` and ends with ``}``, so that, joined by newlines, no
+    message can complete another one: after ``}`` no well-formed text goes on with ``{``,
+    and a string holds no newline.
+    """
+    bad: dict[int, str] = {}
+    lengths = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+    if not len(lengths):
+        return bad
+    bytes_, starts = _content(values)
+    ends = starts + lengths
+    suspects = lengths < 2
+    body = ~suspects
+    suspects[body] = (bytes_[starts[body]] != 0x7B) | (bytes_[ends[body] - 1] != 0x7D)
+    for row in np.flatnonzero(suspects).tolist():
+        reason = _shape(values[row].as_py())
+        if reason is not None:
+            bad[row] = reason
+    for row in _crowded(bytes_, starts, ends).tolist():
+        if depth(values[row].as_py()) > MAX_DEPTH:
+            bad.setdefault(row, f"nested deeper than {MAX_DEPTH}")
+    for row, place in _not_utf8(values):
+        bad.setdefault(row, f"invalid UTF-8 at byte {place}")
+    return bad
+
+
+def _content(values: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Bytes of the column and where in them each row starts."""
+    _, offsets, data = values.buffers()
+    starts = np.frombuffer(offsets, dtype=np.int32)[values.offset :][: len(values)]
+    content = np.frombuffer(data, dtype=np.uint8) if data else np.zeros(0, dtype=np.uint8)
+    return content, starts.astype(np.int64)
+
+
+def _shape(raw: bytes | None) -> str | None:
+    if not raw:
+        return NULL_PAYLOAD if raw is None else EMPTY_PAYLOAD
+    text = raw.strip(SPACE)
+    return None if text[:1] == b"{" and text[-1:] == b"}" and len(text) > 1 else NOT_AN_OBJECT
+
+
+def _crowded(
+    content: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], ends: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """Rows with so many opening brackets that they may be too deep."""
+    first, last = int(starts[0]), int(ends.max())
+    part = content[first:last]
+    # "[" is 0x5B and "{" 0x7B: they differ in one bit.
+    opening = np.flatnonzero((part & 0xDF) == 0x5B)
+    # The common case, quickly: so many brackets always span more than the longest row.
+    spans = opening[MAX_DEPTH:] - opening[:-MAX_DEPTH]
+    if not len(spans) or spans.min() >= (ends - starts).max():
+        return spans[:0]
+    counts = np.searchsorted(opening, ends - first) - np.searchsorted(opening, starts - first)
+    return np.flatnonzero(counts > MAX_DEPTH)
+
+
+def depth(raw: bytes) -> int:
+    """How deep brackets nest, those in strings aside."""
+    bare = np.frombuffer(STRING.sub(b"", raw), dtype=np.uint8) & 0xDF
+    steps = (bare == 0x5B).astype(np.int64) - (bare == 0x5D)
+    return int(np.cumsum(steps).max(initial=0))
+
+
+def _not_utf8(values: pa.Array) -> list[tuple[int, int]]:
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return [found for row in range(len(values)) if (found := _broken(row, values[row].as_py()))]
+    return []
+
+
+def _broken(row: int, raw: bytes | None) -> tuple[int, int] | None:
+    try:
+        (raw or b"").decode()
+    except UnicodeDecodeError as error:
+        return row, error.start
+    return None
+
+
+def joined(values: pa.Array) -> pa.Buffer:
+    """The messages with a newline after each, contiguous."""
+    lines = pc.binary_join_element_wise(values, b"", b"\n")
+    _, offsets, data = lines.buffers()
+    if not len(lines):
+        return pa.py_buffer(b"")
+    places = np.frombuffer(offsets, dtype=np.int32)[lines.offset :][: len(lines) + 1]
+    return data.slice(int(places[0]), int(places[-1] - places[0]))
+
+
+def read(values: pa.Array) -> pa.StructArray | None:
+    """Read checked messages as columns; None where only a look at each row can tell."""
+    if not len(values):
+        return pa.array([], pa.struct([]))
+    try:
+        table = _table(values)
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        return None
+    if table.num_rows != len(values) or not all(map(_exact, table.columns)):
+        return None
+    if not table.num_columns:
+        return pa.array([{}] * len(values), pa.struct([]))
+    columns = [column.combine_chunks() for column in table.columns]
+    return pa.StructArray.from_arrays(columns, fields=list(table.schema))
+
+
+def _table(values: pa.Array) -> pa.Table:
+    """Read with strings left alone: a sample tells which fields they are.
+
+    If the sample did not tell all, a first reading of the whole does.
+    """
+    text = joined(values)
+    sample = _parse(joined(values.slice(0, SAMPLE)), None).schema
+    if not _has(sample, pa.types.is_null):
+        try:
+            table = _parse(text, _untimed(sample))
+        except pa.ArrowInvalid:
+            table = None
+        if table is not None and not _has(table.schema, pa.types.is_timestamp):
+            return table
+    table = _parse(text, None)
+    if not _has(table.schema, pa.types.is_timestamp):
+        return table
+    return _parse(text, _untimed(table.schema))
+
+
+def _parse(text: pa.Buffer, schema: pa.Schema | None) -> pa.Table:
+    return pj.read_json(
+        pa.BufferReader(text),
+        read_options=pj.ReadOptions(use_threads=False, block_size=text.size + 1),
+        parse_options=pj.ParseOptions(explicit_schema=schema, newlines_in_values=True),
+    )
+
+
+def _has(schema: pa.Schema, kind: Any) -> bool:
+    return any(kind(leaf) for field in schema for leaf in _leaves(field.type))
+
+
+def _leaves(kind: pa.DataType) -> list[pa.DataType]:
+    if kind.num_fields:
+        return [leaf for at in range(kind.num_fields) for leaf in _leaves(kind.field(at).type)]
+    return [kind]
+
+
+def _untimed(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(field.name, _as_text(field.type)) for field in schema])
+
+
+def _as_text(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("item", _as_text(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _as_text(field.type)) for field in kind])
+    return kind
+
+
+def _exact(column: pa.ChunkedArray) -> bool:
+    """Tell whether no double may stand for an integer that it cannot hold."""
+    return all(map(_exact_array, column.chunks))
+
+
+def _exact_array(array: pa.Array) -> bool:
+    if pa.types.is_floating(array.type):
+        return not pc.any(pc.invert(pc.less(pc.abs(array), float(EXACT)))).as_py()
+    if pa.types.is_struct(array.type):
+        return all(map(_exact_array, array.flatten()))
+    if pa.types.is_list(array.type):
+        return _exact_array(array.flatten())
+    return True

@@ -1,0 +1,86 @@
+"""MessagePack maps, one a message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import pyarrow as pa
+
+from secor.parsing.decoders.columns import MAX_DEPTH, Undecodable, brief, decoded, rowwise
+from secor.parsing.rows import Decoded
+
+NANOSECONDS = 1_000_000_000
+
+
+class MessagePackDecoder:
+    """Maps with string or integer keys (an integer is named by its digits).
+
+    Timestamps become integers, nanoseconds since the epoch; other extension types their
+    bytes.  Bad: anything else than one whole map, a key twice, keys of other kinds,
+    strings that are not UTF-8, nesting beyond ``MAX_DEPTH``.
+    Source: https://github.com/msgpack/msgpack/blob/master/spec.md
+    """
+
+    identity = "messagepack"
+
+    def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
+        """See ``rows.Decoder``."""
+        objects, bad = rowwise(messages, _decode)
+        return decoded(objects, bad, paths)
+
+
+def _decode(raw: bytes) -> dict[str, Any]:
+    try:
+        item = msgpack.unpackb(
+            raw, strict_map_key=False, ext_hook=_extension, object_pairs_hook=_map
+        )
+    except msgpack.ExtraData as error:
+        reached = len(raw) - len(error.extra)
+        raise Undecodable(f"bytes after the message's end, at byte {reached}") from error
+    except msgpack.StackError as error:
+        raise Undecodable(f"nested deeper than {MAX_DEPTH}") from error
+    except UnicodeDecodeError as error:
+        raise Undecodable("a string is not UTF-8") from error
+    except (ValueError, TypeError, RecursionError, OverflowError, msgpack.UnpackException) as error:
+        raise Undecodable(f"invalid messagepack: {brief(error)}") from error
+    if type(item) is not dict:
+        raise Undecodable("not a messagepack map")
+    return _plain(item, MAX_DEPTH)
+
+
+def _map(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+    item = {name if type(name) is str else _name(name): value for name, value in pairs}
+    if len(item) != len(pairs):
+        raise Undecodable("a key twice in one map")
+    return item
+
+
+def _name(key: Any) -> str:
+    if type(key) is not int:
+        raise Undecodable(f"a map's key is neither text nor integer but {type(key).__name__}")
+    return str(key)
+
+
+def _extension(_code: int, data: bytes) -> bytes:
+    return data
+
+
+def _plain(value: Any, levels: int) -> Any:
+    """Replace timestamps and check the depth."""
+    if type(value) is dict:
+        if not levels:
+            raise Undecodable(f"nested deeper than {MAX_DEPTH}")
+        for name, item in value.items():
+            if type(item) in NESTED:
+                value[name] = _plain(item, levels - 1)
+    elif type(value) is list:
+        if not levels:
+            raise Undecodable(f"nested deeper than {MAX_DEPTH}")
+        return [_plain(item, levels - 1) if type(item) in NESTED else item for item in value]
+    elif type(value) is msgpack.Timestamp:
+        return value.seconds * NANOSECONDS + value.nanoseconds
+    return value
+
+
+NESTED = frozenset({dict, list, msgpack.Timestamp})

@@ -1,0 +1,75 @@
+"""Thrift structs by field ids, one a message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from secor.errors import ConfigurationError
+from secor.parsing.decoders.columns import MAX_DEPTH, Undecodable, decoded, rowwise
+from secor.parsing.decoders.thrift_wire import BinaryReader, CompactReader, Reader
+from secor.parsing.rows import Decoded
+
+READERS: Mapping[str, type[Reader]] = {"binary": BinaryReader, "compact": CompactReader}
+
+
+class ThriftDecoder:
+    """Structs read without their definition: fields are named by id, such as ``1.3``.
+
+    ``names`` gives names to id paths (``{"1": "user", "1.3": "country"}``: the path is then
+    ``user.country``); elements of lists and values of maps continue the path of their field.
+    Maps are lists of ``key`` and ``value``.  A string field is text where it is UTF-8, else
+    binary.  Bad: truncated, bytes after the stop, unknown types, a field twice.
+    """
+
+    def __init__(self, protocol: str = "binary", names: Mapping[str, str] | None = None) -> None:
+        if protocol not in READERS:
+            raise ConfigurationError(
+                f"thrift protocol {protocol!r}: must be one of {', '.join(READERS)}"
+            )
+        self._reader = READERS[protocol]
+        self._names = dict(names or {})
+        _check_names(self._names)
+        stated = json.dumps(self._names, sort_keys=True)
+        self.identity = f"thrift:{protocol}:{stated}"
+
+    def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
+        """See ``rows.Decoder``."""
+        objects, bad = rowwise(messages, self._decode)
+        return decoded(objects, bad, paths)
+
+    def _decode(self, raw: bytes) -> dict[str, Any]:
+        reader = self._reader(raw)
+        fields = reader.struct(MAX_DEPTH)
+        if reader.position != len(raw):
+            raise Undecodable(f"bytes after the struct's end, at byte {reader.position}")
+        return self._named(fields, "") if self._names else fields
+
+    def _named(self, value: Any, above: str) -> Any:
+        if type(value) is list:
+            return [self._named(item, above) for item in value]
+        if type(value) is not dict:
+            return value
+        if "key" in value:  # a pair of a map
+            return {part: self._named(item, above) for part, item in value.items()}
+        found = {}
+        for number, item in value.items():
+            path = f"{above}.{number}" if above else number
+            found[self._names.get(path, number)] = self._named(item, path)
+        return found
+
+
+def _check_names(names: Mapping[str, str]) -> None:
+    taken: dict[tuple[str, str], str] = {}
+    for path, name in names.items():
+        if not all(part.isdigit() for part in path.split(".")):
+            raise ConfigurationError(f"thrift names: {path!r} is no path of field ids such as 1.3")
+        if not name or name.isdigit() or "." in name:
+            raise ConfigurationError(f"thrift names: {name!r} for {path} is no name")
+        place = (path.rpartition(".")[0], name)
+        if place in taken:
+            raise ConfigurationError(f"thrift names: {name!r} for both {taken[place]} and {path}")
+        taken[place] = path

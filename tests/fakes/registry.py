@@ -1,0 +1,91 @@
+"""A schema registry that speaks the real protocol over HTTP."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class Registry:
+    """Schemas by id and by subject, and the faults that a test asks for."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[int, dict[str, Any]] = {}
+        self.subjects: dict[tuple[str, int], dict[str, Any]] = {}
+        self.requests: list[str] = []
+        self.failures: list[int] = []
+        self.credentials: tuple[str, str] | None = None
+        self.url = ""
+
+    def register(
+        self,
+        schema_id: int,
+        schema: Any,
+        *,
+        kind: str | None = None,
+        subject: str | None = None,
+        references: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        answer: dict[str, Any] = {"schema": text}
+        if kind is not None:
+            answer["schemaType"] = kind
+        if references:
+            answer["references"] = list(references)
+        self.schemas[schema_id] = answer
+        if subject is not None:
+            self.subjects[subject, 1] = answer | {"subject": subject, "version": 1, "id": schema_id}
+
+    def answer(self, path: str, authorization: str | None) -> tuple[int, dict[str, Any]]:
+        self.requests.append(path)
+        if self.failures:
+            return self.failures.pop(0), {"error_code": 50001, "message": "as told"}
+        if self.credentials is not None:
+            expected = base64.b64encode(":".join(self.credentials).encode()).decode()
+            if authorization != f"Basic {expected}":
+                return 401, {"error_code": 401, "message": "Unauthorized"}
+        return self._found(path.strip("/").split("/"))
+
+    def _found(self, parts: list[str]) -> tuple[int, dict[str, Any]]:
+        if parts[:2] == ["schemas", "ids"]:
+            found = self.schemas.get(int(parts[2]))
+            return (200, found) if found else (404, {"error_code": 40403, "message": "not found"})
+        if parts[0] == "subjects":
+            found = self.subjects.get((parts[1], int(parts[3])))
+            return (200, found) if found else (404, {"error_code": 40401, "message": "not found"})
+        return 404, {"message": "no such resource"}
+
+
+@contextmanager
+def running_registry() -> Iterator[Registry]:
+    """Serve a registry on a port of the system's choice."""
+    registry = Registry()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = registry.answer(self.path, self.headers.get("Authorization"))
+            content = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    registry.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield registry
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
