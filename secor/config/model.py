@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from secor.config.parser import CHANGES_FIELDS, OF_DECODERS, Parser
 from secor.config.servers import S3, Kafka, Ledger, LocalStore, Store, ZooKeeper
 from secor.config.values import Duration, Expression, Maybe, Section, Size, fault
 
@@ -26,6 +27,7 @@ __all__ = [
     "Logs",
     "Metrics",
     "Output",
+    "Parser",
     "Policy",
     "Store",
     "TopicRule",
@@ -56,11 +58,15 @@ OF_FORMATS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """The settings that only some formats have."""
 
 
+TYPED_FORMATS = frozenset({"parquet"})
+"""The formats that store decoded fields, in the partition group."""
+
+
 class Group(Section):
     """``[group]``: the consumer group; it names the ledger's entries, too."""
 
     name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
-    kind: Literal["backup"] = "backup"
+    kind: Literal["backup", "partition"] = "backup"
 
 
 class Output(Section):
@@ -151,6 +157,7 @@ class TopicRule(Section):
     match: Expression
     output: Output
     policy: Policy
+    parser: Parser
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +166,7 @@ class TopicSettings:
 
     output: Output
     policy: Policy
+    parser: Parser
 
 
 class Config(Section):
@@ -169,6 +177,7 @@ class Config(Section):
     ledger: Ledger = Field(default_factory=Ledger)
     store: Store
     output: Output = Field(default_factory=Output)
+    parser: Parser = Field(default_factory=Parser)
     policy: Policy = Field(default_factory=Policy)
     limits: Limits = Field(default_factory=Limits)
     local: Local = Field(default_factory=Local)
@@ -185,6 +194,9 @@ class Config(Section):
             return data
         # Without a table of its own the store still has something to say: which bucket?
         data = {"store": {}, **data}
+        if _kind(data) == "partition" and isinstance(data.get("output", {}), dict):
+            # Not among the backups, whose names would be mixed with these.
+            data["output"] = {"prefix": "partition", **data.get("output", {})}
         if isinstance(data.get("topics"), list | tuple):
             data["topics"] = [_complete(rule, data) for rule in data["topics"]]
         return data
@@ -198,7 +210,25 @@ class Config(Section):
                 if rule.policy.upload_on_revoke:
                     key = f"topics.{index}.policy.upload_on_revoke"
                     raise fault("needs the ZooKeeper ledger", key)
+        self._check_kind("", self.output, self.parser)
+        for index, rule in enumerate(self.topics):
+            self._check_kind(f"topics.{index}.", rule.output, rule.parser)
         return self
+
+    def _check_kind(self, before: str, output: Output, parser: Parser) -> None:
+        """Refuse settings that the group's kind does nothing with."""
+        if self.group.kind == "backup":
+            if parser != Parser():
+                raise fault('nothing is parsed where group.kind is "backup"', f"{before}parser")
+            return
+        if output.offsets_per_partition != Output().offsets_per_partition:
+            key = f"{before}output.offsets_per_partition"
+            raise fault('write {offset:...} into parser.layout; only "backup" has this', key)
+        changing = [it.kind for it in parser.transforms if it.kind in CHANGES_FIELDS]
+        if changing and output.format not in TYPED_FORMATS:
+            shown = ", ".join(sorted(TYPED_FORMATS))
+            why = f"{changing[0]} would not show: {output.format} writes values as they came"
+            raise fault(f"{why}; {shown} has fields", f"{before}parser.transforms")
 
     def rule_of(self, topic: str) -> int | None:
         """Return the index of the first rule that matches the whole name, if any does."""
@@ -211,7 +241,7 @@ class Config(Section):
         """Return the settings of the first rule that matches, or the general ones."""
         index = self.rule_of(topic)
         where: TopicRule | Config = self if index is None else self.topics[index]
-        return TopicSettings(where.output, where.policy)
+        return TopicSettings(where.output, where.policy, where.parser)
 
     def with_sources(self, sources: Mapping[str, str]) -> Self:
         """Return a copy that knows where the dotted keys of ``sources`` came from."""
@@ -230,9 +260,14 @@ class Config(Section):
         named += [(f"topics.{at}.output", rule.output) for at, rule in enumerate(self.topics)]
         found: dict[str, str] = {}
         for where, output in named:
-            for sentence in _losses(output):
+            for sentence in _losses(output, self.group.kind):
                 found.setdefault(sentence, f"{where}: {sentence}")
         return tuple(found.values())
+
+
+def _kind(data: Mapping[str, Any]) -> object:
+    group = data.get("group", {})
+    return group.get("kind") if isinstance(group, dict) else None
 
 
 def _format(output: Mapping[str, Any], default: object = "sequencefile") -> object:
@@ -242,25 +277,30 @@ def _format(output: Mapping[str, Any], default: object = "sequencefile") -> obje
 def _complete(rule: object, data: Mapping[str, Any]) -> object:
     """Put a topic rule's tables over the general ones.
 
-    A rule that changes the format leaves the general format's own settings behind.
+    A rule that changes the format, or the decoder, leaves the general one's own settings
+    behind.
     """
     if not isinstance(rule, dict):
         return rule
     merged = dict(rule)
-    for name in ("output", "policy"):
+    for name in ("output", "policy", "parser"):
         general, own = data.get(name, {}), rule.get(name, {})
         if not isinstance(general, dict) or not isinstance(own, dict):
             continue
         if name == "output" and _format(own, _format(general)) != _format(general):
             general = {key: general[key] for key in general if key not in ("codec", *OF_FORMATS)}
+        if name == "parser" and own.get("decoder", general.get("decoder")) != general.get(
+            "decoder"
+        ):
+            general = {key: general[key] for key in general if key not in OF_DECODERS}
         merged[name] = {**general, **own}
     return merged
 
 
-def _losses(output: Output) -> list[str]:
+def _losses(output: Output, kind: str) -> list[str]:
     if output.format == "sequencefile" and output.keys == "legacy":
         lost = ['keys = "legacy" loses message keys, headers, timestamps and null values']
-    elif output.format == "text":
+    elif output.format == "text" and kind == "backup":
         lost = ['format = "text" records values only: no offsets, keys, headers, timestamps']
     else:
         lost = []

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import SecretStr
 
-from secor.config.model import Config, TopicRule
+from secor.config.model import Config
 from secor.config.values import Section
 
 Step = str | int
@@ -20,13 +20,16 @@ def section_at(steps: Sequence[Step]) -> type[Section] | None:
     """Return the model of the table at ``steps``; None where there is no table."""
     here: Any = Config
     for step in steps:
-        if here == tuple[TopicRule, ...] and isinstance(step, int):
-            here = TopicRule
-            continue
-        here = type_at(here, step)
+        here = element_of(here) if isinstance(step, int) else type_at(here, step)
         if here is None:
             return None
     return here if isinstance(here, type) and issubclass(here, Section) else None
+
+
+def element_of(annotation: Any) -> Any:
+    """Return the type of the tables of an array of tables; None for other types."""
+    element = get_args(annotation)[0] if get_origin(annotation) is tuple else None
+    return element if isinstance(element, type) and issubclass(element, Section) else None
 
 
 def type_at(section: Any, key: Step) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from secor.config.model import Config, Output, Policy
+from secor.config.model import Config
 from secor.config.values import Section
 
 MASK = "**********"
@@ -28,10 +28,17 @@ class Setting:
 
     def text(self) -> str:
         """Return the value as TOML writes it; ``none`` where there is none."""
-        if isinstance(self.value, dict):
-            pairs = (f"{json.dumps(key)} = {json.dumps(it)}" for key, it in self.value.items())
-            return "{" + ", ".join(pairs) + "}"
-        return "none" if self.value is None else json.dumps(self.value, ensure_ascii=False)
+        return _toml(self.value)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return (
+            "{" + ", ".join(f"{json.dumps(key)} = {_toml(it)}" for key, it in value.items()) + "}"
+        )
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def settings(config: Config) -> list[Setting]:
@@ -39,7 +46,7 @@ def settings(config: Config) -> list[Setting]:
     found = []
     for name in Config.model_fields:
         section = getattr(config, name)
-        if isinstance(section, Section):
+        if isinstance(section, Section) and (name != "parser" or _parses(config)):
             found += [
                 Setting(key, value, config.source(key)) for key, value in _walk(section, name)
             ]
@@ -49,6 +56,10 @@ def settings(config: Config) -> list[Setting]:
     return found
 
 
+def _parses(config: Config) -> bool:
+    return config.group.kind != "backup"
+
+
 def topic_settings(config: Config, topic: str) -> list[Setting]:
     """Return what holds for one topic; ``(topics.0)`` marks what its rule says."""
     index = config.rule_of(topic)
@@ -56,12 +67,11 @@ def topic_settings(config: Config, topic: str) -> list[Setting]:
     return [
         *_of_topic(config, "output", chosen.output, index),
         *_of_topic(config, "policy", chosen.policy, index),
+        *(_of_topic(config, "parser", chosen.parser, index) if _parses(config) else ()),
     ]
 
 
-def _of_topic(
-    config: Config, name: str, section: Output | Policy, index: int | None
-) -> Iterator[Setting]:
+def _of_topic(config: Config, name: str, section: Section, index: int | None) -> Iterator[Setting]:
     for key, value in _walk(section, name):
         own = config.source(f"topics.{index}.{key}")
         general = config.source(key)
@@ -84,10 +94,15 @@ def _walk(section: Section, before: str) -> Iterator[tuple[str, object]]:
 def _plain(value: object) -> object:
     if isinstance(value, SecretStr):
         return MASK
+    if isinstance(value, Section):
+        given = value.model_fields_set
+        return {
+            name: _plain(getattr(value, name)) for name in type(value).model_fields if name in given
+        }
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, str):
         return _PASSWORD.sub(r"\g<scheme>" + MASK + "@", value)
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(inner) for inner in value] if isinstance(value, tuple | list) else value

@@ -52,6 +52,9 @@ def field_at(rows: pa.StructArray, path: str) -> pa.Array:
             return pa.nulls(len(rows))
         mixed = (here.type.field(index).metadata or {}).get(b"secor.encoding") == b"json"
         here = pc.struct_field(here, [index])
+        if isinstance(here.type, pa.BaseExtensionType):
+            mixed = mixed or here.type.extension_name == "arrow.json"
+            here = here.storage
         if mixed:
             here = _unmixed(here)
     return here

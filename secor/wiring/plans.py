@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
-from secor.config.model import Config, Output, Policy
+from secor.config.model import TYPED_FORMATS, Config, Output, Policy, TopicSettings
 from secor.formats import make_format
-from secor.naming import topic_root
+from secor.model import QUARANTINE
+from secor.naming import quarantine_root, topic_root
 from secor.parsing.backup import OffsetBuckets
-from secor.plan import TopicPlan
+from secor.parsing.pipeline import Count
+from secor.plan import Lane, TopicPlan
 from secor.policy import Age
 from secor.policy import Policy as SealingPolicy
-from secor.ports import LogFormat
+from secor.ports import LogFormat, Parser
+from secor.wiring.parsers import pipeline_for, routed_lanes
 
 
-def plan_for(config: Config, topic: str) -> TopicPlan:
-    """Return how the messages of ``topic`` are stored."""
+def plan_for(config: Config, topic: str, count: Count | None = None) -> TopicPlan:
+    """Return how the messages of ``topic`` are stored.
+
+    ``count`` is told what parsing leaves out and puts into quarantine.
+    """
     settings = config.for_topic(topic)
     output = settings.output
+    root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
+    partition = config.group.kind == "partition"
     return TopicPlan(
         group=config.group.name,
-        root=topic_root(output.prefix, topic, hashed=output.hash_prefix),
+        root=root,
         generation=output.generation,
-        parser=OffsetBuckets(output.offsets_per_partition),
+        parser=_parser(settings, count)
+        if partition
+        else OffsetBuckets(output.offsets_per_partition),
         log_format=_log_format(output),
+        lanes=_lanes(settings, topic, root) if partition else {},
         policy=_policy(settings.policy),
         upload_on_shutdown=settings.policy.upload_on_shutdown,
         upload_on_revoke=settings.policy.upload_on_revoke,
     )
+
+
+def _parser(settings: TopicSettings, count: Count | None) -> Parser:
+    typed = settings.output.format in TYPED_FORMATS
+    return pipeline_for(settings.parser, typed=typed, count=count)
+
+
+def _lanes(settings: TopicSettings, topic: str, root: str) -> dict[str, Lane]:
+    """Return where else the parser sends messages; quarantine is lossless in any format."""
+    output = settings.output
+    log_format = _log_format(output)
+    lanes = {QUARANTINE: Lane(quarantine_root(root), make_format("sequencefile"))}
+    for name, target in routed_lanes(settings.parser, topic).items():
+        directory = topic_root(output.prefix, target, hashed=output.hash_prefix)
+        lanes[name] = Lane(directory, log_format)
+    return lanes
 
 
 def _policy(policy: Policy) -> SealingPolicy:

@@ -59,7 +59,7 @@ ALLOWED: dict[str, set[str]] = {
     "secor.telemetry": PORTS | {"secor.metrics", "secor.health", "secor.partition"},
     "secor.logs": set(),
     "secor.systemd": set(),
-    "secor.config": WORDS,
+    "secor.config": WORDS | {"secor.parsing"},
 }
 """What a module or package may import besides itself; those not listed may import anything."""
 

@@ -1,4 +1,4 @@
-"""The example in ``config/`` is complete and tells the truth."""
+"""The examples in ``config/`` are complete and tell the truth."""
 
 from __future__ import annotations
 
@@ -11,9 +11,25 @@ from secor.config import schema
 from secor.config.load import load
 from secor.config.model import Config
 
-EXAMPLE = Path(__file__).parents[2] / "config" / "backup.toml"
+CONFIG = Path(__file__).parents[2] / "config"
+ABSENT: dict[str, set[tuple[str, ...]]] = {
+    "backup": {key for key in schema.every_key() if key[0] == "parser"},
+    "partition": {("output", "offsets_per_partition")},
+}
+"""The keys that a kind of group does not have."""
+
 KEY = re.compile(r"#?([a-z_0-9]+) = ")
 RULES = ("topics",)
+
+
+@pytest.fixture(params=["backup", "partition"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def example(kind: str) -> Path:
+    return CONFIG / f"{kind}.toml"
 
 
 def uncommented(text: str) -> str:
@@ -30,27 +46,32 @@ def keys_in(text: str) -> list[tuple[str, ...]]:
     return found
 
 
-def test_the_example_loads_without_a_warning() -> None:
-    config = load(EXAMPLE, {})
-    assert config.group.kind == "backup"
+def test_the_example_loads_without_a_warning(kind: str, example: Path) -> None:
+    config = load(example, {})
+    assert config.group.kind == kind
     assert config.warnings == ()
 
 
-def test_the_example_names_every_key_once_and_in_the_order_of_the_model() -> None:
-    assert keys_in(EXAMPLE.read_text()) == [key for key in schema.every_key() if key != RULES]
+def test_the_example_names_every_key_once_and_in_the_order_of_the_model(
+    kind: str, example: Path
+) -> None:
+    absent = {RULES, *ABSENT[kind]}
+    assert keys_in(example.read_text()) == [key for key in schema.every_key() if key not in absent]
 
 
-def test_every_commented_value_is_the_default(tmp_path: Path) -> None:
+def test_every_commented_value_is_the_default(example: Path, tmp_path: Path) -> None:
     whole = tmp_path / "whole.toml"
-    whole.write_text(uncommented(EXAMPLE.read_text()))
+    whole.write_text(uncommented(example.read_text()))
     shown = load(whole, {})
-    assert shown.model_dump() == load(EXAMPLE, {}).model_dump()
+    assert shown.model_dump() == load(example, {}).model_dump()
     assert shown.source("policy.max_age") == "file"
 
 
-def test_every_key_of_the_example_has_a_comment_above_it_or_above_its_neighbours() -> None:
+def test_every_key_of_the_example_has_a_comment_above_it_or_above_its_neighbours(
+    example: Path,
+) -> None:
     paragraph_has_words = False
-    for line in EXAMPLE.read_text().splitlines():
+    for line in example.read_text().splitlines():
         if line.startswith("# "):
             paragraph_has_words = True
         elif not line or line.startswith("["):
@@ -60,8 +81,8 @@ def test_every_key_of_the_example_has_a_comment_above_it_or_above_its_neighbours
 
 
 @pytest.mark.parametrize("rule", ["audit-1"])
-def test_the_rule_in_the_closing_comment_works(rule: str, tmp_path: Path) -> None:
-    text = EXAMPLE.read_text()
+def test_the_rule_in_the_closing_comment_works(rule: str, example: Path, tmp_path: Path) -> None:
+    text = example.read_text()
     closing = text[text.index("# [[topics]]") :].replace("# ", "")
     path = tmp_path / "rules.toml"
     path.write_text(text + closing)

@@ -1,0 +1,94 @@
+"""From the settings of ``[parser]`` to a pipeline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from secor.config.parser import Parser, Transform
+from secor.parsing.decoders import make_decoder
+from secor.parsing.layout import Layout
+from secor.parsing.limits import BadLimits
+from secor.parsing.pipeline import Count, Pipeline, Step, lane_of
+from secor.parsing.placement import ByLayout, ByMessage, Placement
+from secor.parsing.plugins import (
+    ColumnPlugin,
+    DeterminismCheck,
+    MessagePlaces,
+    identity_of,
+    load_plugin,
+)
+from secor.parsing.rows import Decoder
+from secor.parsing.timestamps import TimeReader
+from secor.parsing.transforms import Drop, Filter, Mask, Rename, Route
+from secor.parsing.undecoded import Undecoded
+from secor.parsing.zones import Zone
+
+
+def pipeline_for(parser: Parser, *, typed: bool, count: Count | None = None) -> Pipeline:
+    """Make the parser of a topic.  Raises ``ConfigurationError``."""
+    plugins = [it.plugin for it in parser.transforms if it.plugin is not None]
+    plugins += [parser.plugin] if parser.plugin is not None else []
+    return Pipeline(
+        _decoder(parser),
+        [_step(transform) for transform in parser.transforms],
+        _placement(parser),
+        typed=typed,
+        limits=BadLimits(parser.max_bad_ratio, parser.max_bad_messages, parser.bad_window),
+        check=DeterminismCheck(f"plug-in {', '.join(plugins)}") if plugins else None,
+        count=count,
+    )
+
+
+def routed_lanes(parser: Parser, topic: str) -> Mapping[str, str]:
+    """Return the topics to which messages of ``topic`` may go, by their lanes."""
+    targets = [name for step in parser.transforms if step.kind == "route" for name in step.targets]
+    return {lane_of(target): target for target in targets if target != topic}
+
+
+def _decoder(parser: Parser) -> Decoder:
+    if parser.decoder == "none":
+        return Undecoded()
+    return make_decoder(parser.decoder, **parser.decoder_settings())
+
+
+def _placement(parser: Parser) -> Placement:
+    if parser.plugin is not None:
+        plugin = load_plugin(parser.plugin, "place", parser.plugin_settings)
+        return ByMessage(MessagePlaces(plugin, identity_of(parser.plugin, parser.plugin_settings)))
+    zone = Zone(parser.time_zone)
+    time_format = "ms" if parser.time_field is None else parser.time_format
+    reader = TimeReader(time_format, zone, accept_zero=parser.time_zero == "accept")
+    return ByLayout(Layout(parser.layout, zone), reader, parser.time_field)
+
+
+def _step(transform: Transform) -> Step:
+    field = transform.field or ""
+    match transform.kind:
+        case "drop":
+            return Drop(field)
+        case "rename":
+            return Rename(field, transform.to or "")
+        case "mask":
+            salt = transform.salt.get_secret_value() if transform.salt is not None else ""
+            return Mask(field, transform.value, salt.encode())
+        case "filter":
+            return _filter(transform)
+        case "route":
+            return Route(transform.targets, transform.field)
+        case "plugin":
+            path = transform.plugin or ""
+            plugin = load_plugin(path, "apply", transform.settings)
+            return ColumnPlugin(plugin, path, identity_of(path, transform.settings))
+
+
+def _filter(transform: Transform) -> Filter:
+    values: Sequence[object] | None = transform.one_of
+    if transform.equals is not None:
+        values = (transform.equals,)
+    return Filter(
+        transform.field or "",
+        None if values is None else tuple(values),
+        None if transform.matches is None else re.compile(transform.matches),
+        transform.negated,
+    )
