@@ -60,6 +60,14 @@ class Metrics:
         self.bytes = self._counter(
             "secor_bytes_total", PARTITION, "Bytes of keys and values of these messages."
         )
+        self.quarantined = self._counter(
+            "secor_quarantined_total",
+            (*PARTITION, "reason"),
+            "Messages put into quarantine, by the stage of parsing that could not take them.",
+        )
+        self.filtered = self._counter(
+            "secor_filtered_total", PARTITION, "Messages that a filter left out on purpose."
+        )
         self.uploaded_objects = self._counter(
             "secor_uploaded_objects_total", PARTITION, "Objects put into the store."
         )

@@ -14,6 +14,12 @@ class Observer(Protocol):
     def consumed(self, topic_partition: TopicPartition, messages: int, size: int) -> None:
         """``messages`` with ``size`` bytes of keys and values were written to local files."""
 
+    def quarantined(self, topic_partition: TopicPartition, stage: str, messages: int) -> None:
+        """``messages`` go into quarantine: the ``stage`` of parsing could not take them."""
+
+    def filtered(self, topic_partition: TopicPartition, messages: int) -> None:
+        """``messages`` are left out because the configuration says so."""
+
     def put(self, topic_partition: TopicPartition, size: int, seconds: float) -> None:
         """An object of ``size`` bytes was put."""
 
@@ -49,6 +55,12 @@ class SilentObserver:
     """Takes everything and tells nobody."""
 
     def consumed(self, topic_partition: TopicPartition, messages: int, size: int) -> None:
+        """Nothing."""
+
+    def quarantined(self, topic_partition: TopicPartition, stage: str, messages: int) -> None:
+        """Nothing."""
+
+    def filtered(self, topic_partition: TopicPartition, messages: int) -> None:
         """Nothing."""
 
     def put(self, topic_partition: TopicPartition, size: int, seconds: float) -> None:

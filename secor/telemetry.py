@@ -41,6 +41,14 @@ class Telemetry:
         self._metrics.of(self._metrics.messages, topic_partition).inc(messages)
         self._metrics.of(self._metrics.bytes, topic_partition).inc(size)
 
+    def quarantined(self, topic_partition: TopicPartition, stage: str, messages: int) -> None:
+        """Count messages that cannot be parsed."""
+        self._metrics.of(self._metrics.quarantined, topic_partition, stage).inc(messages)
+
+    def filtered(self, topic_partition: TopicPartition, messages: int) -> None:
+        """Count messages left out on purpose."""
+        self._metrics.of(self._metrics.filtered, topic_partition).inc(messages)
+
     def put(self, topic_partition: TopicPartition, size: int, seconds: float) -> None:
         """Count an object out."""
         self._metrics.of(self._metrics.uploaded_objects, topic_partition).inc()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from secor.model import DATA, SCHEMA, Chunk, Part
+from secor.model import DATA, SCHEMA, Chunk, Part, TopicPartition
 from secor.parsing.limits import BadLimits
 from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantined
 from secor.parsing.placement import Placement, Work
@@ -22,7 +22,7 @@ from secor.parsing.transforms import Router, Selector
 
 Step = Transform | Selector | Router
 Codes = npt.NDArray[np.int64]
-Count = Callable[[str, int], None]
+Count = Callable[[TopicPartition, str, int], None]
 
 FILTERED = "filtered"
 QUARANTINED = "quarantined_"
@@ -103,9 +103,9 @@ class Pipeline:
         if self._count is None:
             return
         if work.filtered:
-            self._count(FILTERED, work.filtered)
+            self._count(work.chunk.topic_partition, FILTERED, work.filtered)
         for stage, number in _by_stage(work.bad):
-            self._count(QUARANTINED + stage, number)
+            self._count(work.chunk.topic_partition, QUARANTINED + stage, number)
 
 
 def _apply(step: Step, work: Work) -> None:

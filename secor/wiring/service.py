@@ -16,6 +16,9 @@ from secor.consumer import Consumer
 from secor.daemon import Daemon
 from secor.health import Health, HealthServer
 from secor.metrics import Metrics
+from secor.model import TopicPartition
+from secor.observer import Observer
+from secor.parsing.pipeline import FILTERED, QUARANTINED
 from secor.plan import TopicPlan
 from secor.pool import ThreadPool
 from secor.ports import Clock, MessageSource, ObjectStore, OffsetLedger
@@ -109,15 +112,21 @@ def _consumer(
         ),
         executor=pool,
         workspace=workspace,
-        plans=_plans(config),
+        plans=_plans(config, telemetry),
         limits=Limits(memory=config.limits.memory, local=config.limits.local_bytes),
         clock=clock,
         observer=telemetry,
     )
 
 
-def _plans(config: Config) -> Callable[[str], TopicPlan]:
-    return cache(lambda topic: plan_for(config, topic))
+def _plans(config: Config, observer: Observer) -> Callable[[str], TopicPlan]:
+    def count(topic_partition: TopicPartition, name: str, messages: int) -> None:
+        if name == FILTERED:
+            observer.filtered(topic_partition, messages)
+        else:
+            observer.quarantined(topic_partition, name.removeprefix(QUARANTINED), messages)
+
+    return cache(lambda topic: plan_for(config, topic, count))
 
 
 def _report(
