@@ -34,8 +34,51 @@ def _parquet(**settings: object) -> LogFormat:
     return build(**settings)
 
 
+def _reading_parquet(**settings: object) -> LogFormat:
+    from secor.formats.typed.parquet import EitherParquet
+
+    build: Callable[..., LogFormat] = EitherParquet
+    return build(**settings)
+
+
+def _typed_parquet(**settings: object) -> LogFormat:
+    from secor.formats.typed.parquet import TypedParquetFormat
+
+    build: Callable[..., LogFormat] = TypedParquetFormat
+    return build(**settings)
+
+
+def _orc(**settings: object) -> LogFormat:
+    from secor.formats.typed.orc import OrcFormat
+
+    build: Callable[..., LogFormat] = OrcFormat
+    return build(**settings)
+
+
+def _avro(**settings: object) -> LogFormat:
+    from secor.formats.typed.avro import AvroFormat
+
+    build: Callable[..., LogFormat] = AvroFormat
+    return build(**settings)
+
+
+def _json_lines(**settings: object) -> LogFormat:
+    from secor.formats.typed.jsonlines import JsonLinesFormat
+
+    build: Callable[..., LogFormat] = JsonLinesFormat
+    return build(**settings)
+
+
 FORMATS: Mapping[str, Callable[..., LogFormat]] = MappingProxyType(
-    {"sequencefile": _sequencefile, "text": _text, "parquet": _parquet}
+    {
+        "sequencefile": _sequencefile,
+        "text": _text,
+        "parquet": _parquet,
+        "typed-parquet": _typed_parquet,
+        "orc": _orc,
+        "avro": _avro,
+        "jsonlines": _json_lines,
+    }
 )
 
 EXTENSIONS: Mapping[str, tuple[str, Mapping[str, object]]] = MappingProxyType(
@@ -45,12 +88,19 @@ EXTENSIONS: Mapping[str, tuple[str, Mapping[str, object]]] = MappingProxyType(
         ".txt.gz": ("text", {"codec": "gzip"}),
         ".txt.zst": ("text", {"codec": "zstd"}),
         ".parquet": ("parquet", {}),
+        ".orc": ("orc", {}),
+        ".avro": ("avro", {}),
+        ".json": ("jsonlines", {"codec": "none"}),
+        ".json.gz": ("jsonlines", {"codec": "gzip"}),
+        ".json.zst": ("jsonlines", {"codec": "zstd"}),
     }
 )
 
 MAGIC: tuple[tuple[bytes, str, Mapping[str, object]], ...] = (
     (b"SEQ", "sequencefile", {}),
     (b"PAR1", "parquet", {}),
+    (b"ORC", "orc", {}),
+    (b"Obj\x01", "avro", {}),
     (b"\x1f\x8b", "text", {"codec": "gzip"}),
     (b"\x28\xb5\x2f\xfd", "text", {"codec": "zstd"}),
 )
@@ -58,9 +108,10 @@ MAGIC: tuple[tuple[bytes, str, Mapping[str, object]], ...] = (
 
 
 def make_format(name: str, **settings: object) -> LogFormat:
-    """Return the format ``sequencefile``, ``text`` or ``parquet`` with its own settings.
+    """Return the format ``name`` of ``FORMATS`` with its own settings.
 
-    Raises ``ConfigurationError`` for an unknown name or setting.
+    ``sequencefile``, ``text`` and ``parquet`` take whole messages, the others rows, see
+    ``secor.formats.typed``.  Raises ``ConfigurationError`` for an unknown name or setting.
     """
     if name not in FORMATS:
         raise ConfigurationError(f"no format {name!r}: use one of {', '.join(FORMATS)}")
@@ -95,5 +146,7 @@ def format_of_key(key: str, file: BinaryIO | None = None, **text_settings: objec
 def _for_reading(
     name: str, settings: Mapping[str, object], text_settings: Mapping[str, object]
 ) -> LogFormat:
+    if name == "parquet":
+        return _reading_parquet(**settings)
     own = text_settings if name == "text" else {}
     return make_format(name, **settings, **own)

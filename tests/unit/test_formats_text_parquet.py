@@ -224,7 +224,7 @@ def test_formats_are_found_by_extension_and_by_their_first_bytes() -> None:
 
 def test_unknown_formats_and_settings_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="orc"):
-        make_format("orc")
+        make_format("csv")
     with pytest.raises(ConfigurationError, match="codec"):
         make_format("text", codec="lzma")
     with pytest.raises(ConfigurationError, match="colour"):

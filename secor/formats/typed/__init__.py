@@ -1,0 +1,1 @@
+"""Formats of decoded rows: the fields of messages as columns that analysts read."""

@@ -1,0 +1,147 @@
+"""Avro object container files with the fields of the messages."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, BinaryIO, cast
+
+import fastavro
+import fastavro.write
+import pyarrow as pa
+
+from secor.errors import CorruptFile
+from secor.formats.typed import metadata
+from secor.formats.typed.avro_schema import avro_schema, renamed
+from secor.formats.typed.plain import json_text, plain
+from secor.formats.typed.schema import RowSchema
+from secor.formats.typed.settings import check
+from secor.formats.typed.trees import rebuild, text_of
+from secor.formats.typed.writer import Output, Shape, TypedWriter
+from secor.ports import Sink
+
+CODECS: Mapping[str, str] = MappingProxyType(
+    {"deflate": "deflate", "none": "null", "snappy": "snappy", "zstd": "zstandard"}
+)
+
+VERSION = 1
+"""Of the writer: grows when it writes other bytes for the same settings."""
+
+ROWS_READ = 4096
+
+NO_LIMIT = 1 << 62
+"""Bytes after which the library would end a block by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class AvroFormat:
+    """Blocks of exactly ``block_rows`` rows; one of them is held in memory.
+
+    Every field is a union with null.  Names are changed to what Avro allows: letters,
+    digits and underscores.  ``spool`` makes the temporary file in which a file of inferred
+    schema waits.
+    """
+
+    codec: str = "deflate"
+    block_rows: int = 5_000
+    schema: RowSchema = field(default_factory=RowSchema)
+    metadata_columns: tuple[str, ...] = ()
+    spool: Callable[[], BinaryIO] = field(default=tempfile.TemporaryFile, compare=False)
+
+    def __post_init__(self) -> None:
+        check("Avro", self.codec, CODECS, self.block_rows, "block_rows")
+        object.__setattr__(self, "metadata_columns", metadata.checked(self.metadata_columns))
+
+    @property
+    def extension(self) -> str:
+        """The codec is inside, so the name does not tell it."""
+        return ".avro"
+
+    @property
+    def identity(self) -> str:
+        """Everything that changes the bytes."""
+        shape, version = self._shape.identity, fastavro.__version__
+        return f"avro:{VERSION}:{self.codec}:{shape}:fastavro{version}"
+
+    @property
+    def _shape(self) -> Shape:
+        return Shape(self.schema, self.metadata_columns, self.block_rows, self.spool, _leaf)
+
+    def create(self, sink: Sink, seed: bytes) -> TypedWriter:
+        """Begin a file; its sync marker comes from ``seed``."""
+        marker = hashlib.sha256(b"avro" + seed).digest()[:16]
+        return TypedWriter(self._shape, lambda schema: _File(sink, self.codec, marker, schema))
+
+    def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
+        """Give rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
+        rows: list[Any] = []
+        try:
+            for block in fastavro.block_reader(file):
+                rows += list(block)
+                if len(rows) >= ROWS_READ:
+                    yield _messages(rows)
+                    rows = []
+        # The library has no error of its own for damage: whatever its decoding trips over.
+        except (ValueError, EOFError, OSError, LookupError, TypeError, ArithmeticError) as error:
+            raise CorruptFile(f"{name}: is no whole Avro file: {error!r}") from error
+        if rows:
+            yield _messages(rows)
+
+
+def _messages(rows: Sequence[Any]) -> pa.RecordBatch:
+    names = [name for name in metadata.COLUMNS if name in rows[0]]
+    known = {
+        name: pa.array([row.pop(name) for row in rows], metadata.COLUMNS[name][1]) for name in names
+    }
+    return metadata.messages([json_text(row) for row in rows], known)
+
+
+def _leaf(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _leaf(array.cast(kind.value_type))
+    if pa.types.is_timestamp(kind) and kind.unit == "s":
+        return array.cast(pa.timestamp("ms", kind.tz))
+    if pa.types.is_time(kind) and kind.unit in ("s", "ns"):
+        return array.cast(pa.time32("ms") if kind.unit == "s" else pa.string())
+    if pa.types.is_date64(kind):
+        return array.cast(pa.date32())
+    if pa.types.is_duration(kind) or pa.types.is_unsigned_integer(kind):
+        return array.cast(pa.decimal128(20, 0) if kind == pa.uint64() else pa.int64())
+    if pa.types.is_float16(kind) or pa.types.is_decimal256(kind):
+        return array.cast(pa.float32() if pa.types.is_float16(kind) else pa.string())
+    return text_of(array)
+
+
+class _File:
+    """Whole blocks to an Avro file."""
+
+    def __init__(self, sink: Sink, codec: str, marker: bytes, schema: pa.Schema) -> None:
+        self._writer = fastavro.write.Writer(
+            cast("Any", Output(sink)),
+            avro_schema(schema),
+            codec=CODECS[codec],
+            sync_interval=NO_LIMIT,
+            sync_marker=marker,
+        )
+
+    def write(self, group: pa.RecordBatch) -> None:
+        """Write one block."""
+        struct = rebuild(group.to_struct_array(), _countable)
+        for row in plain(renamed(struct)):
+            self._writer.write(row)
+        self._writer.dump()
+
+    def close(self) -> None:
+        """Every block is written already; Avro has no footer."""
+
+
+def _countable(array: pa.Array) -> pa.Array:
+    """Dates, times and timestamps as the integers that Avro stores."""
+    if not pa.types.is_temporal(array.type):
+        return array
+    narrow = array.type.bit_width == pa.int32().bit_width
+    return array.cast(pa.int32() if narrow else pa.int64())

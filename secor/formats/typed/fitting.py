@@ -1,0 +1,260 @@
+"""Values brought to declared types, or not: what is not exactly that is not taken.
+
+| declared | takes |
+|---|---|
+| string | text, text in binary |
+| binary | binary, text as its UTF-8 |
+| int, double | numbers of any width if nothing is lost, text that is such a number |
+| decimal | integers, text, doubles that are written with that many digits |
+| bool | bool |
+| date, time, timestamp | the same if nothing is lost, ISO 8601 text, integers in its unit |
+| struct, list | the same; a struct's fields by name |
+| map | maps, structs |
+| json | anything |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.formats.typed.descriptions import DEFAULT
+from secor.formats.typed.inference import observed
+from secor.formats.typed.plain import json_texts, plain, written_out
+from secor.formats.typed.trees import (
+    as_json,
+    children,
+    entries,
+    is_json,
+    is_list,
+    is_marked,
+    list_of,
+    map_of,
+    struct_of,
+    text_of,
+)
+
+Test = Callable[[pa.DataType], bool]
+
+MAX_DIGITS = 38
+
+
+class MisfitError(Exception):
+    """Some value of a column does not fit; the text is ``path: reason``."""
+
+
+def fitted(array: pa.Array, target: pa.Field, path: str, *, marked: bool = False) -> pa.Array:
+    """Return ``array`` as ``target`` says.  Raises ``MisfitError`` if one value does not fit.
+
+    ``marked`` says that it is JSON text.  Null becomes the default of a field that has
+    one, and fits only fields that may be null.
+    """
+    kind = target.type
+    if marked or is_json(array.type):
+        array = as_json(text_of(array)) if is_json(kind) else observed(array, marked=True)
+    if array.type == kind:
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
+    if is_json(kind):
+        return as_json(json_texts(array))
+    if pa.types.is_struct(kind):
+        return fitted_struct(array, kind, path)
+    if is_list(kind):
+        return _list(array, kind, path)
+    if pa.types.is_map(kind):
+        return _map(array, kind, path)
+    return _scalar(array, kind, path)
+
+
+def fitted_struct(array: pa.Array, kind: pa.StructType, path: str) -> pa.StructArray:
+    """Return a struct column with exactly the fields of ``kind``."""
+    if not pa.types.is_struct(array.type):
+        raise _misfit(path, array, kind)
+    found = {field.name: (field, column) for field, column in children(array)}
+    made = []
+    for target in kind.fields:
+        inner = f"{path}.{target.name}" if path else target.name
+        if target.name in found:
+            field, column = found[target.name]
+            column = fitted(column, target, inner, marked=is_marked(field))
+        else:
+            column = pa.nulls(len(array), target.type)
+        made.append(filled(column, target, array, inner))
+    return struct_of(made, list(kind.fields), array)
+
+
+def filled(column: pa.Array, target: pa.Field, parent: pa.Array, path: str) -> pa.Array:
+    """Replace null by the default; else refuse it where the field may not be null."""
+    if not column.null_count or (target.nullable and not target.metadata):
+        return column
+    if target.metadata and DEFAULT in target.metadata:
+        value = json.loads(target.metadata[DEFAULT])
+        constant = pa.array([value])
+        if not constant.type.equals(target.type):
+            constant = fitted(constant, target, path)
+        places = pa.array([0] * len(column)).filter(column.is_null())
+        return pc.replace_with_mask(column, column.is_null(), constant.take(places))
+    if not target.nullable and pc.any(pc.and_(column.is_null(), parent.is_valid())).as_py():
+        raise MisfitError(f"{path}: is missing")
+    return column
+
+
+def _list(array: pa.Array, kind: pa.ListType, path: str) -> pa.Array:
+    if not is_list(array.type):
+        raise _misfit(path, array, kind)
+    marked = is_marked(array.type.value_field)
+    values = fitted(pc.list_flatten(array), kind.value_field, f"{path}[]", marked=marked)
+    return list_of(values, kind.value_field, array)
+
+
+def _map(array: pa.Array, kind: pa.MapType, path: str) -> pa.Array:
+    if pa.types.is_struct(array.type):
+        return _map_of_struct(array, kind, path)
+    if not pa.types.is_map(array.type):
+        raise _misfit(path, array, kind)
+    lists, flat = entries(array)
+    marked = is_marked(array.type.item_field)
+    items = fitted(flat.field(1), kind.item_field, f"{path}{{}}", marked=marked)
+    return map_of(flat.field(0).cast(pa.string()), items, lists)
+
+
+def _map_of_struct(array: pa.StructArray, kind: pa.MapType, path: str) -> pa.Array:
+    """A struct's fields are the keys, those without a value left out."""
+    parts = [
+        (field.name, fitted(column, kind.item_field, f"{path}.{field.name}", marked=mark))
+        for field, column in children(array)
+        for mark in (is_marked(field),)
+        if column.null_count < len(column)
+    ]
+    valid = array.is_valid().to_pylist()
+    present = [column.is_valid().to_pylist() for _, column in parts]
+    keys: list[list[str] | None] = []
+    places: list[int] = []
+    for row in range(len(array)):
+        held = [at for at, there in enumerate(present) if there[row]]
+        keys.append([parts[at][0] for at in held] if valid[row] else None)
+        places += [at * len(array) + row for at in held]
+    lists = pa.array(keys, pa.list_(pa.string()))
+    columns = [column for _, column in parts]
+    items = pa.concat_arrays(columns) if columns else pa.nulls(0, kind.item_type)
+    return map_of(pc.list_flatten(lists), items.take(pa.array(places, pa.int64())), lists)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+def _same_time(kind: pa.DataType, source: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        return pa.types.is_timestamp(source) and (kind.tz is None) == (source.tz is None)
+    return bool(pa.types.is_date(source) if pa.types.is_date(kind) else pa.types.is_time(source))
+
+
+def _takes(kind: pa.DataType, source: pa.DataType) -> bool:
+    if _is_text(kind) or _is_bytes(kind):
+        return _is_text(source) or _is_bytes(source)
+    if _is_number(kind):
+        return _is_number(source) or _is_text(source)
+    if pa.types.is_boolean(kind):
+        return bool(pa.types.is_boolean(source))
+    if pa.types.is_temporal(kind):
+        return _same_time(kind, source) or _is_text(source) or pa.types.is_integer(source)
+    return False
+
+
+def _scalar(array: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    source = array.type
+    if source == kind:
+        return array
+    if not _takes(kind, source):
+        raise _misfit(path, array, kind)
+    try:
+        return _cast(array, source, kind)
+    except (pa.ArrowException, ValueError) as error:
+        raise _misfit(path, array, kind) from error
+
+
+def _cast(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(kind) and _is_number(source):
+        wide = array.cast(pa.decimal128(MAX_DIGITS, kind.scale)).cast(kind)
+        if pa.types.is_floating(source) and not pc.all(pc.equal(wide.cast(source), array)).as_py():
+            raise ValueError("more digits than the type has")
+        return wide
+    if pa.types.is_temporal(kind) and pa.types.is_integer(source):
+        width = pa.int32() if kind.bit_width == pa.int32().bit_width else pa.int64()
+        return array.cast(width).cast(kind)
+    if _is_text(source) and _is_number(kind) and not pa.types.is_decimal(kind):
+        return array.cast(kind)
+    return array.cast(kind)
+
+
+def _misfit(path: str, array: pa.Array, kind: pa.DataType) -> MisfitError:
+    """Name the first value: when the column is one row, that is the culprit."""
+    first = plain(written_out(array.drop_null()[:1]))
+    shown = repr(first[0]) if first else "null"
+    return MisfitError(f"{path or 'message'}: {shown[:60]} is no {kind}")
+
+
+def undeclared(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Return what ``kind`` has no place for, in the same structure, null where nothing is.
+
+    Of a list with something undeclared in an element it is the whole list.
+    """
+    if array.null_count == len(array):
+        return None
+    if pa.types.is_struct(array.type) and pa.types.is_struct(kind):
+        return _undeclared_fields(array, kind)
+    if is_list(array.type) and is_list(kind):
+        return _undeclared_items(array, kind)
+    return None
+
+
+def _undeclared_fields(array: pa.StructArray, kind: pa.StructType) -> pa.Array | None:
+    targets = {field.name: field.type for field in kind.fields}
+    names: list[pa.Field] = []
+    columns: list[pa.Array] = []
+    for field, column in children(array):
+        more = undeclared(column, targets[field.name]) if field.name in targets else column
+        if more is not None and more.null_count < len(more):
+            if is_marked(field) and not is_json(more.type):
+                more = as_json(more)
+            names.append(pa.field(field.name, more.type))
+            columns.append(more)
+    if not columns:
+        return None
+    valid = columns[0].is_valid()
+    for column in columns[1:]:
+        valid = pc.or_(valid, column.is_valid())
+    return pa.StructArray.from_arrays(columns, fields=names, mask=pc.invert(valid))
+
+
+def _undeclared_items(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    more = undeclared(pc.list_flatten(array), kind.value_type)
+    if more is None:
+        return None
+    lists = list_of(more.is_valid(), pa.field("item", pa.bool_()), array)
+    held: list[Any] = [bool(some) and any(some) for some in lists.to_pylist()]
+    return pc.if_else(pa.array(held), array, pa.nulls(len(array), array.type))

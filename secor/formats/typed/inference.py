@@ -1,0 +1,244 @@
+"""Types of rows that nobody declared: what is seen in them, widened until all of them fit.
+
+The result is a function of the values alone.  How a decoder typed them depends on what else
+was in the chunk, so a column counts only for what its own values show: a field without any
+value has no type, doubles without any fraction are integers, JSON text of several kinds is
+parsed and typed again.
+
+| seen | and | gives |
+|---|---|---|
+| nothing | anything | that |
+| int64 | double | double; integers beyond 2^53 are rounded |
+| decimal | decimal, int64 | a decimal that holds both, up to 38 digits |
+| timestamps | finer ones | the finer unit, if both or none have a zone |
+| structs | structs | all fields of both, by name, at most ``MAX_FIELDS`` |
+| lists, maps | lists, maps | element by element |
+| anything | anything else | JSON text of both |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.formats.typed.plain import EXACT, is_integral, json_text, json_texts
+from secor.formats.typed.trees import (
+    JSON,
+    as_json,
+    children,
+    entries,
+    is_json,
+    is_list,
+    is_marked,
+    list_of,
+    map_of,
+    struct_of,
+    text_of,
+)
+
+MAX_FIELDS = 1000
+"""Objects with more names than this are kept as JSON text: they are maps."""
+
+MAX_DIGITS = 38
+UNITS = ("s", "ms", "us", "ns")
+INT64 = range(-(1 << 63), 1 << 63)
+
+
+def observed(array: pa.Array, *, marked: bool = False) -> pa.Array:
+    """Return the column typed by its own values; ``marked`` says that it is JSON text.
+
+    Struct fields are sorted by name, those without a value left out.
+    """
+    kind = array.type
+    if array.null_count == len(array):
+        return pa.nulls(len(array))
+    if marked or is_json(kind):
+        return _parsed(text_of(array).to_pylist())
+    if pa.types.is_struct(kind):
+        return _struct(array)
+    if is_list(kind):
+        values = observed(pc.list_flatten(array), marked=is_marked(kind.value_field))
+        return list_of(values, pa.field("item", values.type), array)
+    if pa.types.is_map(kind):
+        lists, flat = entries(array)
+        items = observed(flat.field(1), marked=is_marked(kind.item_field))
+        return map_of(flat.field(0).cast(pa.string()), items, lists)
+    return _scalar(array)
+
+
+def _struct(array: pa.StructArray) -> pa.StructArray:
+    found = [
+        (field.name, observed(column, marked=is_marked(field)))
+        for field, column in children(array)
+        if column.null_count < len(column)
+    ]
+    found.sort(key=lambda part: part[0])
+    fields = [pa.field(name, column.type) for name, column in found]
+    return struct_of([column for _, column in found], fields, array)
+
+
+def _scalar(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return observed(array.cast(kind.value_type))
+    if pa.types.is_floating(kind):
+        return narrowed(array.cast(pa.float64()))
+    if pa.types.is_integer(kind) and kind != pa.uint64():
+        return array.cast(pa.int64())
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return array.cast(pa.string())
+    if pa.types.is_fixed_size_binary(kind) or pa.types.is_large_binary(kind):
+        return array.cast(pa.binary())
+    return array
+
+
+def narrowed(doubles: pa.Array) -> pa.Array:
+    """Return int64 if every one is an integer that a double holds exactly."""
+    values = pc.fill_null(doubles, 0.0).to_numpy(zero_copy_only=False)
+    whole = (np.trunc(values) == values) & (np.abs(values) <= EXACT)
+    if not whole.all() or (np.signbit(values) & (values == 0)).any():
+        return doubles
+    return doubles.cast(pa.int64())
+
+
+def _parsed(texts: Sequence[str | None]) -> pa.Array:
+    return typed([None if text is None else json.loads(text) for text in texts])
+
+
+def typed(values: Sequence[Any]) -> pa.Array:
+    """Return a column of parsed JSON values by the rules of this module."""
+    kinds = {type(value) for value in values if value is not None}
+    if not kinds:
+        return pa.nulls(len(values))
+    column: pa.Array | None = None
+    if kinds == {dict}:
+        column = _objects(values)
+    elif kinds == {list}:
+        column = _lists(values)
+    elif kinds in ({str}, {bool}):
+        column = pa.array(values)
+    elif kinds <= {int, float}:
+        column = _numbers(values)
+    if column is None:
+        texts = [None if value is None else json_text(value) for value in values]
+        column = as_json(pa.array(texts, pa.string()))
+    return column
+
+
+def _numbers(values: Sequence[Any]) -> pa.Array | None:
+    if any(isinstance(value, int) and value not in INT64 for value in values):
+        return None
+    if all(value is None or isinstance(value, int) or is_integral(value) for value in values):
+        return pa.array([None if value is None else int(value) for value in values], pa.int64())
+    return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+
+def _objects(values: Sequence[Any]) -> pa.Array | None:
+    names = sorted({name for value in values if value is not None for name in value})
+    if len(names) > MAX_FIELDS:
+        return None
+    columns = {
+        name: typed([None if value is None else value.get(name) for value in values])
+        for name in names
+    }
+    known = {name: column for name, column in columns.items() if column.type != pa.null()}
+    fields = [pa.field(name, column.type) for name, column in known.items()]
+    return struct_of(
+        list(known.values()), fields, pa.array([v is not None or None for v in values])
+    )
+
+
+def _lists(values: Sequence[Any]) -> pa.Array:
+    items = typed([item for value in values if value is not None for item in value])
+    like = pa.array([None if v is None else [None] * len(v) for v in values], pa.list_(pa.null()))
+    return list_of(items, pa.field("item", items.type), like)
+
+
+def widened(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Return the type that holds the values of both: commutative and associative."""
+    if one == other or other == pa.null():
+        return one
+    if one == pa.null():
+        return other
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        return _union(one, other)
+    if is_list(one) and is_list(other):
+        return pa.list_(pa.field("item", widened(one.value_type, other.value_type)))
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        return pa.map_(pa.string(), widened(one.item_type, other.item_type))
+    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
+        if (one.tz is None) == (other.tz is None):
+            zone = one.tz if one.tz == other.tz else "UTC"
+            return pa.timestamp(max(one.unit, other.unit, key=UNITS.index), zone)
+        return JSON
+    if {one, other} == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    return _decimal(one, other) or JSON
+
+
+def _union(one: pa.StructType, other: pa.StructType) -> pa.DataType:
+    kinds = {field.name: field.type for field in one.fields}
+    for field in other.fields:
+        kinds[field.name] = widened(kinds.get(field.name, pa.null()), field.type)
+    if len(kinds) > MAX_FIELDS:
+        return JSON
+    return pa.struct([pa.field(name, kinds[name]) for name in sorted(kinds)])
+
+
+def _decimal(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    both = [
+        (19, 0) if kind == pa.int64() else (kind.precision, kind.scale)
+        for kind in (one, other)
+        if kind == pa.int64() or pa.types.is_decimal128(kind)
+    ]
+    if len(both) < 2:
+        return None
+    scale = max(scale for _, scale in both)
+    digits = max(precision - scale for precision, scale in both) + scale
+    return pa.decimal128(digits, scale) if digits <= MAX_DIGITS else None
+
+
+def final(kind: pa.DataType) -> pa.DataType:
+    """Return the type that a file's column gets, ``null`` if it gets none.
+
+    Objects and lists that were always empty are JSON text.
+    """
+    if pa.types.is_struct(kind):
+        fields = [pa.field(field.name, final(field.type)) for field in kind.fields]
+        fields = [field for field in fields if field.type != pa.null()]
+        return pa.struct(fields) if fields else JSON
+    if is_list(kind):
+        item = final(kind.value_type)
+        return JSON if item == pa.null() else pa.list_(pa.field("item", item))
+    if pa.types.is_map(kind):
+        item = final(kind.item_type)
+        return JSON if item == pa.null() else pa.map_(pa.string(), item)
+    return kind
+
+
+def promoted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return the column as ``kind``, which was widened from its type."""
+    if array.type == kind:
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
+    if is_json(kind):
+        return as_json(json_texts(array))
+    if pa.types.is_struct(kind):
+        columns = {field.name: column for field, column in children(array)}
+        nothing = pa.nulls(len(array))
+        fields = list(kind.fields)
+        made = [promoted(columns.get(field.name, nothing), field.type) for field in fields]
+        return struct_of(made, fields, array)
+    if is_list(kind):
+        values = promoted(pc.list_flatten(array), kind.value_type)
+        return list_of(values, kind.value_field, array)
+    if pa.types.is_map(kind):
+        lists, flat = entries(array)
+        return map_of(flat.field(0), promoted(flat.field(1), kind.item_type), lists)
+    return array.cast(kind, safe=False)

@@ -1,0 +1,143 @@
+"""JSON lines: one object a line with the fields of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, BinaryIO
+
+import msgspec
+import pyarrow as pa
+
+from secor.errors import CorruptFile
+from secor.formats.streams import BLOCK, Decompressing, codec_identity, compressing
+from secor.formats.typed import metadata
+from secor.formats.typed.metadata import ROW
+from secor.formats.typed.plain import ENCODER, plain, written_out
+from secor.formats.typed.schema import RowSchema
+from secor.formats.typed.settings import check
+from secor.formats.typed.trees import unmarked
+from secor.formats.typed.writer import fit_or_refuse, flattened
+from secor.model import rows_in_blocks
+from secor.ports import Sink
+
+EXTENSIONS: Mapping[str, str] = MappingProxyType(
+    {"none": ".json", "gzip": ".json.gz", "zstd": ".json.zst"}
+)
+
+VERSION = 1
+"""Of the writer: grows when it writes other bytes for the same settings."""
+
+ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLinesFormat:
+    """An object and a newline for each row; fields that are null are left out.
+
+    Bytes are in base64, decimals are strings, dates and times ISO 8601.  With a declared
+    schema the members come in its order and ``_extra`` is the object of what is not
+    declared; otherwise they come by name, and doubles without fraction are written as
+    integers: that a message came among others does not change its line.
+    """
+
+    codec: str = "none"
+    schema: RowSchema = field(default_factory=RowSchema)
+    metadata_columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check("JSON lines", self.codec, EXTENSIONS, 1, "rows")
+        object.__setattr__(self, "metadata_columns", metadata.checked(self.metadata_columns))
+
+    @property
+    def extension(self) -> str:
+        """``.json``, ``.json.gz`` or ``.json.zst``."""
+        return EXTENSIONS[self.codec]
+
+    @property
+    def identity(self) -> str:
+        """Everything that changes the bytes."""
+        columns = ",".join(self.metadata_columns)
+        return f"jsonlines:{VERSION}:{codec_identity(self.codec)}:{self.schema.identity}:{columns}"
+
+    def create(self, sink: Sink, seed: bytes) -> JsonLinesWriter:
+        """Begin a file; JSON lines have no markers that a seed could decide."""
+        del seed
+        return JsonLinesWriter(sink, self)
+
+    def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
+        """Give rows as JSON messages, with what metadata columns tell.
+
+        A line does not tell which those are: members of their names are taken for them.
+        Raises ``CorruptFile``.
+        """
+        plain_file = Decompressing(file, self.codec, name)
+        rest = b""
+        while data := plain_file.read(4 * BLOCK):
+            *lines, rest = (rest + data).split(b"\n")
+            if lines:
+                yield _messages(lines, name)
+        if rest:
+            raise CorruptFile(f"{name}: its last line has no end: it was cut short")
+
+
+class JsonLinesWriter:
+    """One file of JSON lines in the making."""
+
+    def __init__(self, sink: Sink, log_format: JsonLinesFormat) -> None:
+        self._format = log_format
+        self._sink = sink
+        self._stream = compressing(sink, log_format.codec)
+        self._empty = True
+        declared = log_format.schema.declared
+        self._encoder = msgspec.json.Encoder() if declared else ENCODER
+
+    def append(self, records: pa.RecordBatch) -> None:
+        """Add rows.  Raises ``RecordRefused`` for one that is not of the declared schema."""
+        for rows in rows_in_blocks(records, ROWS_AT_ONCE):
+            self._empty = False
+            self._stream.write(self._lines(rows))
+
+    def buffered(self) -> int:
+        """Return the bytes of the block that is not yet compressed."""
+        return self._stream.buffered()
+
+    def close(self) -> None:
+        """Write the rest; nothing at all if there were no rows."""
+        if not self._empty:
+            self._stream.close()
+
+    def _lines(self, records: pa.RecordBatch) -> bytes:
+        schema, names = self._format.schema, self._format.metadata_columns
+        row = unmarked(records.column(ROW), records.schema.field(ROW))
+        if schema.declared:
+            row = fit_or_refuse(schema, records.column(ROW), records.column("offset"))
+        columns = [*metadata.columns_of(records, names), row]
+        group = pa.RecordBatch.from_arrays(columns, names=[*names, ROW])
+        struct = flattened(group, lambda leaf: leaf).to_struct_array()
+        rows = plain(written_out(struct), integral=not schema.declared)
+        return self._encoder.encode_lines(rows)
+
+
+def _messages(lines: list[bytes], name: str) -> pa.RecordBatch:
+    decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+    texts: list[str] = []
+    found: dict[str, list[Any]] = {column: [] for column in metadata.COLUMNS}
+    encoder = msgspec.json.Encoder()
+    try:
+        for line in lines:
+            row = decoder.decode(line)
+            for column, values in found.items():
+                raw = row.pop(column, None)
+                kind = metadata.PYTHON[column]
+                values.append(None if raw is None else msgspec.json.decode(raw, type=kind))
+            texts.append(encoder.encode(row).decode())
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise CorruptFile(f"{name}: a line is no JSON object of rows: {error}") from error
+    known = {
+        column: pa.array(values, metadata.COLUMNS[column][1])
+        for column, values in found.items()
+        if any(value is not None for value in values)
+    }
+    return metadata.messages(texts, known)

@@ -1,0 +1,137 @@
+"""Where a row came from: optional columns beside its own fields, and back to messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, TypedDict
+
+import pyarrow as pa
+
+from secor.errors import ConfigurationError
+from secor.formats.typed.plain import json_text, plain, written_out
+from secor.formats.typed.trees import any_leaf, rebuild
+from secor.model import HEADERS_TYPE, SCHEMA
+
+ROW = "row"
+"""The column of decoded fields in the batches that a typed format is given."""
+
+COLUMNS: Mapping[str, tuple[str, pa.DataType]] = MappingProxyType(
+    {
+        "_topic": ("topic", pa.string()),
+        "_partition": ("partition", pa.int32()),
+        "_offset": ("offset", pa.int64()),
+        "_timestamp": ("timestamp", pa.timestamp("ms", "UTC")),
+        "_key": ("key", pa.binary()),
+        "_headers": ("headers", HEADERS_TYPE),
+    }
+)
+"""Metadata columns: the column of the given batches that each is made from, and its type.
+
+``topic`` and ``partition`` are no columns of messages: who wants them adds them.
+"""
+
+
+class _Header(TypedDict, total=False):
+    key: str
+    value: bytes | None
+
+
+PYTHON: Mapping[str, Any] = MappingProxyType(
+    {
+        "_topic": str,
+        "_partition": int,
+        "_offset": int,
+        "_timestamp": datetime,
+        "_key": bytes,
+        "_headers": list[_Header],
+    }
+)
+"""What the columns are in JSON; header values are base64."""
+
+
+def checked(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in the order of ``COLUMNS``.  Raises ``ConfigurationError``."""
+    wanted = set(names)
+    unknown = wanted - set(COLUMNS)
+    if unknown:
+        raise ConfigurationError(
+            f"no metadata column {min(unknown)!r}: use some of {', '.join(COLUMNS)}"
+        )
+    return tuple(name for name in COLUMNS if name in wanted)
+
+
+def columns_of(records: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
+    """Return the metadata columns ``names`` of a batch."""
+    found = []
+    for name in names:
+        source, kind = COLUMNS[name]
+        at = records.schema.get_field_index(source)
+        assert at >= 0, f"the batch has no column {source} to make {name} from"
+        found.append(records.column(at).cast(kind))
+    return found
+
+
+def fields_beside(names: Sequence[str], own: Sequence[pa.Field]) -> list[pa.Field]:
+    """Return the fields of a file: metadata columns, then a row's own.
+
+    A field with the name of a metadata column is given underscores in front until it
+    has a name of its own.
+    """
+    taken = {*names, *(field.name for field in own)}
+    fields = [pa.field(name, COLUMNS[name][1]) for name in names]
+    for field in own:
+        name = field.name
+        if name in names:
+            while name in taken:
+                name = f"_{name}"
+            taken.add(name)
+        fields.append(pa.field(name, field.type))
+    return fields
+
+
+def found_in(schema: pa.Schema) -> tuple[str, ...]:
+    """Return the metadata columns at the beginning of a file's schema, told by name and type."""
+    found: list[str] = []
+    for field in schema:
+        if field.name not in COLUMNS or field.name in found:
+            break
+        expected = COLUMNS[field.name][1]
+        # Other units and zones are how some formats store the same instants.
+        if field.type != expected and field.type.id != expected.id:
+            break
+        found.append(field.name)
+    return tuple(found)
+
+
+def as_messages(rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """Return messages whose values are the rows as JSON; what no column tells is null."""
+    own = [name for name in rows.schema.names if name not in names]
+    struct = rows.select(own).to_struct_array()
+    texts = [json_text(value) for value in plain(written_out(struct))]
+    return messages(texts, {name: rows.column(name) for name in names})
+
+
+def messages(texts: Sequence[str], known: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Return messages of these values and metadata columns."""
+    columns = {COLUMNS[name][0]: column for name, column in known.items()}
+    columns["value"] = pa.array(texts, pa.string())
+    made = [_message_column(columns.get(field.name), field.type, len(texts)) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(made, schema=SCHEMA)
+
+
+def _message_column(column: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
+    if column is None:
+        return pa.nulls(rows, kind)
+    if pa.types.is_timestamp(column.type):
+        # ORC keeps nanoseconds: a message has only milliseconds.
+        return column.cast(pa.timestamp("ms", column.type.tz)).cast(kind)
+    return column.cast(kind)
+
+
+def stored(array: pa.Array, leaf: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """Return a column with the leaves as a format can store them; untouched if all are."""
+    if any_leaf(array.type, lambda kind: leaf(pa.nulls(0, kind)).type != kind):
+        return rebuild(array, leaf)
+    return array

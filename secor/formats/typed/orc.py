@@ -1,0 +1,123 @@
+"""ORC with the fields of the messages as its columns."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import BinaryIO
+
+import pyarrow as pa
+from pyarrow import orc
+
+from secor.errors import CorruptFile
+from secor.formats.typed import metadata
+from secor.formats.typed.schema import RowSchema
+from secor.formats.typed.settings import check
+from secor.formats.typed.trees import text_of
+from secor.formats.typed.writer import Output, Shape, TypedWriter
+from secor.model import rows_in_blocks
+from secor.ports import Sink
+
+CODECS: Mapping[str, str] = MappingProxyType(
+    {"zstd": "zstd", "none": "uncompressed", "gzip": "zlib", "snappy": "snappy", "lz4": "lz4"}
+)
+
+VERSION = 1
+"""Of the writer: grows when it writes other bytes for the same settings."""
+
+ROWS_READ = 8192
+
+LEAST_STRIDE = 1000
+"""Rows; ORC has no closer index."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrcFormat:
+    """Stripes of exactly ``stripe_rows`` rows; one of them is held in memory.
+
+    What ORC lacks is stored otherwise: times as text, unsigned integers as wider signed
+    ones.  ``spool`` makes the temporary file in which a file of inferred schema waits.
+    """
+
+    codec: str = "zstd"
+    stripe_rows: int = 50_000
+    schema: RowSchema = field(default_factory=RowSchema)
+    metadata_columns: tuple[str, ...] = ()
+    spool: Callable[[], BinaryIO] = field(default=tempfile.TemporaryFile, compare=False)
+
+    def __post_init__(self) -> None:
+        check("ORC", self.codec, CODECS, self.stripe_rows, "stripe_rows")
+        object.__setattr__(self, "metadata_columns", metadata.checked(self.metadata_columns))
+
+    @property
+    def extension(self) -> str:
+        """The codec is inside, so the name does not tell it."""
+        return ".orc"
+
+    @property
+    def identity(self) -> str:
+        """Everything that changes the bytes: also Arrow's version, which brings ORC's."""
+        return f"orc:{VERSION}:{self.codec}:{self._shape.identity}:arrow{pa.__version__}"
+
+    @property
+    def _shape(self) -> Shape:
+        return Shape(self.schema, self.metadata_columns, self.stripe_rows, self.spool, _leaf)
+
+    def create(self, sink: Sink, seed: bytes) -> TypedWriter:
+        """Begin a file; ORC has no markers that a seed could decide."""
+        del seed
+        return TypedWriter(self._shape, lambda schema: _File(sink, self))
+
+    def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
+        """Give rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
+        try:
+            stripes = orc.ORCFile(file)
+            names = metadata.found_in(stripes.schema)
+            for at in range(stripes.nstripes):
+                for rows in rows_in_blocks(stripes.read_stripe(at), ROWS_READ):
+                    yield metadata.as_messages(rows, names)
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptFile(f"{name}: is no whole ORC file: {error}") from error
+
+
+def _leaf(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _leaf(array.cast(kind.value_type))
+    if pa.types.is_null(kind) or pa.types.is_time(kind) or pa.types.is_decimal256(kind):
+        return array.cast(pa.string())
+    if pa.types.is_unsigned_integer(kind):
+        return array.cast(pa.decimal128(20, 0) if kind == pa.uint64() else pa.int64())
+    if pa.types.is_date64(kind):
+        return array.cast(pa.date32())
+    if pa.types.is_duration(kind):
+        return array.cast(pa.int64())
+    return array.cast(pa.float32()) if pa.types.is_float16(kind) else text_of(array)
+
+
+class _File:
+    """Whole stripes to an ORC file.
+
+    The library ends a stripe after a batch with which it reaches ``stripe_size`` bytes, so
+    that batches of a stripe's rows and a stripe size of nothing make stripes of those rows.
+    It looks only where an index entry ends, hence the stride.
+    """
+
+    def __init__(self, sink: Sink, log_format: OrcFormat) -> None:
+        self._writer = orc.ORCWriter(
+            pa.PythonFile(Output(sink), mode="w"),
+            batch_size=log_format.stripe_rows,
+            stripe_size=1,
+            row_index_stride=max(LEAST_STRIDE, min(10_000, log_format.stripe_rows)),
+            compression=CODECS[log_format.codec],
+        )
+
+    def write(self, group: pa.RecordBatch) -> None:
+        """Write one stripe."""
+        self._writer.write(pa.Table.from_batches([group]))
+
+    def close(self) -> None:
+        """Write the footer."""
+        self._writer.close()

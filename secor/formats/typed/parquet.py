@@ -1,0 +1,143 @@
+"""Parquet with the fields of the messages as its columns."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from secor.errors import CorruptFile
+from secor.formats.parquet import CODECS, MESSAGES_READ, ParquetFormat
+from secor.formats.typed import metadata
+from secor.formats.typed.schema import RowSchema
+from secor.formats.typed.settings import check
+from secor.formats.typed.trees import text_of
+from secor.formats.typed.writer import Output, Shape, TypedWriter
+from secor.ports import Sink
+
+VERSION = 1
+"""Of the writer: grows when it writes other bytes for the same settings."""
+
+MARK = b"secor.typed"
+"""Key in the schema's metadata that tells these files from those of whole messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedParquetFormat:
+    """Row groups of exactly ``row_group_rows`` rows; one of them is held in memory.
+
+    ``spool`` makes the temporary file in which a file of inferred schema waits.
+    """
+
+    codec: str = "zstd"
+    row_group_rows: int = 50_000
+    schema: RowSchema = field(default_factory=RowSchema)
+    metadata_columns: tuple[str, ...] = ()
+    spool: Callable[[], BinaryIO] = field(default=tempfile.TemporaryFile, compare=False)
+
+    def __post_init__(self) -> None:
+        check("typed Parquet", self.codec, CODECS, self.row_group_rows, "row_group_rows")
+        object.__setattr__(self, "metadata_columns", metadata.checked(self.metadata_columns))
+
+    @property
+    def extension(self) -> str:
+        """The codec is inside, so the name does not tell it."""
+        return ".parquet"
+
+    @property
+    def identity(self) -> str:
+        """Everything that changes the bytes: also Arrow's version, which is in the file."""
+        shape = self._shape.identity
+        return f"typed-parquet:{VERSION}:{self.codec}:{shape}:arrow{pa.__version__}"
+
+    @property
+    def _shape(self) -> Shape:
+        return Shape(self.schema, self.metadata_columns, self.row_group_rows, self.spool, _leaf)
+
+    def create(self, sink: Sink, seed: bytes) -> TypedWriter:
+        """Begin a file; Parquet has no markers that a seed could decide."""
+        del seed
+        return TypedWriter(self._shape, lambda schema: _File(sink, self, schema))
+
+    def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
+        """Give rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
+        return read(file, name)
+
+
+def _leaf(array: pa.Array) -> pa.Array:
+    kind = array.type
+    return array.cast(kind.value_type) if pa.types.is_dictionary(kind) else text_of(array)
+
+
+class _File:
+    """Whole row groups to a Parquet file."""
+
+    def __init__(self, sink: Sink, log_format: TypedParquetFormat, schema: pa.Schema) -> None:
+        mark = {"version": VERSION, "metadata_columns": log_format.metadata_columns}
+        self._schema = schema.with_metadata({MARK: json.dumps(mark)})
+        whole = [name for name in ("_offset", "_timestamp") if name in log_format.metadata_columns]
+        self._writer = pq.ParquetWriter(
+            pa.PythonFile(Output(sink), mode="w"),
+            self._schema,
+            compression=CODECS[log_format.codec],
+            version="2.6",
+            use_dictionary=_worth_a_dictionary(schema),
+            column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED") or None,
+            write_page_checksum=True,
+        )
+
+    def write(self, group: pa.RecordBatch) -> None:
+        """Write one row group."""
+        table = pa.Table.from_batches([group]).cast(self._schema)
+        self._writer.write_table(table, row_group_size=group.num_rows)
+
+    def close(self) -> None:
+        """Write the footer."""
+        self._writer.close()
+
+
+def _worth_a_dictionary(schema: pa.Schema) -> list[str] | bool:
+    """Everything but the columns that differ in every row and are encoded as differences."""
+    if not {"_offset", "_timestamp"} & set(schema.names):
+        return True
+    return [path for path in leaf_paths(schema) if path not in ("_offset", "_timestamp")]
+
+
+def leaf_paths(schema: pa.Schema) -> list[str]:
+    """Return the paths of a schema's Parquet columns."""
+    sink = pa.BufferOutputStream()
+    pq.ParquetWriter(sink, schema).close()
+    columns: Any = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
+    return [columns.column(at).path for at in range(len(columns.names))]
+
+
+def read(file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
+    """Give the rows of any Parquet file as JSON messages.  Raises ``CorruptFile``."""
+    try:
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        names = metadata.found_in(parquet.schema_arrow)
+        for batch in parquet.iter_batches(MESSAGES_READ):
+            yield metadata.as_messages(batch, names)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptFile(f"{name}: is no whole Parquet file: {error}") from error
+
+
+class EitherParquet(ParquetFormat):
+    """Reads Parquet of whole messages and of rows: the file tells which it is."""
+
+    __slots__ = ()
+
+    def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
+        """Give the file's records.  Raises ``CorruptFile``."""
+        at = file.tell()
+        try:
+            marked = MARK in (pq.read_schema(file).metadata or {})
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptFile(f"{name}: is no whole Parquet file: {error}") from error
+        file.seek(at)
+        return read(file, name) if marked else ParquetFormat.read(self, file, name)
