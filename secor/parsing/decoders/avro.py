@@ -21,6 +21,7 @@ from secor.parsing.decoders.columns import (
     Undecodable,
     brief,
     decoded,
+    depth_of,
     everything,
     rowwise,
     typed,
@@ -142,8 +143,10 @@ class _Codec:
         self._full = self.column.convert
         self._plain = _planned(shown, named, plain=True)[0].convert
         # The compiled reader overflows the C stack on data that nests without end.
-        loops = _planned(writer, references, plain=False)[1] or recursive
-        self._read = fastavro._read_py.schemaless_reader if loops else fastavro.schemaless_reader
+        self._loops = _planned(writer, references, plain=False)[1] or recursive
+        self._read = (
+            fastavro._read_py.schemaless_reader if self._loops else fastavro.schemaless_reader
+        )
 
     def read(self, raw: bytes, start: int) -> Any:
         """Read one record from byte ``start`` to the end."""
@@ -156,6 +159,8 @@ class _Codec:
         except UNREADABLE as error:
             place = f"at or before byte {stream.tell()}"
             raise Undecodable(f"invalid Avro {place}: {brief(error)}") from error
+        if self._loops and depth_of(record) > MAX_DEPTH:
+            raise Undecodable(f"nested deeper than {MAX_DEPTH}")
         if stream.tell() != len(raw):
             raise Undecodable(f"bytes after the record's end, at byte {stream.tell()}")
         return record
@@ -230,9 +235,12 @@ def _parsed(schema: Any, references: Sequence[Any]) -> Any:
 
 def _from_file(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        schema = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"Avro schema file {path}: {error}") from error
+    if not isinstance(schema, dict):
+        raise ConfigurationError(f"Avro schema file {path}: the top level must be a record")
+    return schema
 
 
 def _hash(schema: Mapping[str, Any]) -> str:

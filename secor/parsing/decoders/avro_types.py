@@ -99,7 +99,7 @@ class Planner:
             full = name
         if full in self.open:
             self.recursive = True
-            return AS_TEXT
+            return Column(pa.string()) if self.plain else AS_TEXT
         if full not in self.named:
             raise ConfigurationError(f"Avro schema: unknown type {name!r}")
         schema, inner = self.named[full]
@@ -205,11 +205,11 @@ def _decimal_text(scale: int) -> Convert:
     return lambda raw: format(exact(raw), "f")
 
 
-def _date(days: int) -> str | int:
+def _date(days: int) -> str:
     try:
         return (EPOCH + dt.timedelta(days=days)).isoformat()
     except OverflowError:
-        return days
+        return str(days)  # beyond the year 9999: text too, so that the column keeps its type
 
 
 def bare(schema: Any) -> Any:

@@ -219,6 +219,18 @@ def _misfit(item: Any, kind: pa.DataType) -> str | None:
     return None
 
 
+def depth_of(value: Any) -> int:
+    """How deep dictionaries and lists nest in a value."""
+    levels = 0
+    layer = [value]
+    while layer := [item for item in layer if type(item) in (dict, list)]:
+        levels += 1
+        layer = [
+            below for item in layer for below in (item.values() if type(item) is dict else item)
+        ]
+    return levels
+
+
 def decimal_of(unscaled: int, scale: int) -> Decimal:
     """Exact: the arithmetic of ``Decimal`` would round to the context's precision."""
     digits = tuple(map(int, str(abs(unscaled))))

@@ -247,4 +247,4 @@ def _reason(error: BaseException) -> str:
         return f"invalid UTF-8 at byte {error.start}"
     if isinstance(error, UnicodeEncodeError):
         return "a lone surrogate in a string"
-    return f"invalid JSON: {brief(error)}"
+    return f"invalid JSON: {brief(error).removeprefix('JSON is malformed: ')}"

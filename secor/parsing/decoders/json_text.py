@@ -121,6 +121,7 @@ def read(values: pa.Array) -> pa.StructArray | None:
         return pa.array([], pa.struct([]))
     try:
         table = _table(values)
+        table.validate()  # of lists of nulls the reader makes arrays that are too short
     except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
     if table.num_rows != len(values) or not all(map(_exact, table.columns)):

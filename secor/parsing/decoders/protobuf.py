@@ -24,6 +24,7 @@ from secor.parsing.decoders.columns import (
     rowwise,
     typed,
 )
+from secor.parsing.decoders.json_text import depth
 from secor.parsing.rows import Decoded
 
 Convert = Callable[[Any], Any]
@@ -92,12 +93,12 @@ class ProtobufDecoder:
             raise Undecodable(f"invalid protobuf: {brief(error)}") from error
 
     def _json(self, raw: bytes) -> Message:
+        if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and depth(raw) > MAX_DEPTH:
+            raise Undecodable(f"nested deeper than {MAX_DEPTH}")
         try:
             return json_format.Parse(raw.decode(), self._class(), max_recursion_depth=MAX_DEPTH)
         except UnicodeDecodeError as error:
             raise Undecodable(f"invalid UTF-8 at byte {error.start}") from error
-        except RecursionError as error:
-            raise Undecodable(f"nested deeper than {MAX_DEPTH}") from error
         except (json_format.Error, ValueError, TypeError, OverflowError, AttributeError) as error:
             raise Undecodable(f"invalid protobuf JSON: {brief(error)}") from error
 
