@@ -63,6 +63,10 @@ class Log:
             if offset < (self.end - 1 if below is None else below) and rng.random() < 0.4:
                 del self.records[offset]
 
+    def drop(self, offset: int) -> None:
+        """Compact one record away, if it is there."""
+        self.records.pop(offset, None)
+
     def retain(self, start: int) -> None:
         """Delete what is before ``start``."""
         self.start = max(self.start, min(start, self.end))

@@ -169,7 +169,7 @@ def test_a_sleeper_beside_a_successor_that_reads_a_compacted_log_breaks_no_promi
 
     def compacted(made: World) -> None:
         prepare(made)
-        made.hub.at(made.hub.now + 6.0, lambda: made.log(0).records.pop(0))
+        made.hub.at(made.hub.now + 6.0, lambda: made.log(0).drop(0))
 
     for number in range(len(calls_of(scene, {}, prepare))):
         calls_of(scene, {number: Fault(Kind.STALL_PROCESS, STALL)}, compacted)
@@ -183,7 +183,7 @@ def test_compaction_between_crash_and_recovery_breaks_no_promise(
     def prepare(made: World) -> None:
         def compact() -> None:
             for offset in gone:
-                made.log(0).records.pop(offset, None)
+                made.log(0).drop(offset)
 
         made.between = compact
         one_process(made)

@@ -1,0 +1,187 @@
+"""Where a topic partition begins, from ledger, log and store."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from secor.errors import (
+    AccessDenied,
+    DataLost,
+    LedgerEdited,
+    LedgerLost,
+    NoStartingOffset,
+    OutcomeUnknown,
+    SecorError,
+    TopicRecreated,
+    Unavailable,
+)
+from secor.model import Entry, Intent, TopicPartition
+from secor.positioning import ATTEMPTS, OnDataLoss, Position, Positioning, Reset
+from tests.fakes.ledger import Kind
+from tests.fakes.source import FakeBroker, FakeLog
+from tests.unit.rituals import FIRST, KEY, Observed, Rituals
+
+ID = "id"
+
+
+class Seeker:
+    """A positioning over a log ``[3, 20)`` and ports in memory."""
+
+    def __init__(self, directory: Path, kind: Kind = "zookeeper") -> None:
+        self.rituals = Rituals(directory, kind, committed=5)
+        self.broker = FakeBroker()
+        self.broker.create(KEY.topic)
+        self.broker.topic_ids[KEY.topic] = ID
+        self.log.produce(20)
+        self.log.retain(3)
+        self.lost: list[tuple[int, int]] = []
+        observer = _Losses(self.lost)
+        self.make: Callable[..., Positioning] = lambda **settings: Positioning(
+            ledger=self.rituals.ledger,
+            source=self.broker.source(),
+            store=self.rituals.store,
+            clock=self.rituals.clock,
+            observer=observer,
+            rng=random.Random(1),
+            **settings,
+        )
+
+    @property
+    def log(self) -> FakeLog:
+        return self.broker.logs[KEY]
+
+    def find(self, **settings: object) -> Position | SecorError:
+        return self.make(**settings).find(KEY, self.rituals.plan(), lambda: True)
+
+
+class _Losses(Observed):
+    def __init__(self, lost: list[tuple[int, int]]) -> None:
+        super().__init__()
+        self._lost = lost
+
+    def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
+        self._lost.append((start, end))
+
+
+@pytest.fixture
+def seeker(tmp_path: Path) -> Seeker:
+    return Seeker(tmp_path)
+
+
+def test_an_entry_says_where_to_begin(seeker: Seeker) -> None:
+    assert seeker.find() == Position(committed=5, read_from=5, end=None, topic_id=ID)
+
+
+def test_an_open_intent_says_where_to_seal(seeker: Seeker) -> None:
+    seeker.rituals.server.put(KEY, b"5", Intent(5, 9, "f", "other", 0.0, "root"), ID)
+    assert seeker.find() == Position(committed=5, read_from=5, end=9, topic_id=ID)
+
+
+@pytest.mark.parametrize("kind", ["zookeeper", "kafka"])
+@pytest.mark.parametrize(("reset", "offset"), [(Reset.EARLIEST, 3), (Reset.LATEST, 20)])
+def test_the_first_entry_is_written_before_anything_is_read(
+    tmp_path: Path, kind: Kind, reset: Reset, offset: int
+) -> None:
+    seeker = Seeker(tmp_path, kind)
+    seeker.rituals.server.drop(KEY)
+    assert seeker.find(reset=reset) == Position(offset, offset, None, ID)
+    assert seeker.rituals.entry == Entry(offset, None, ID)
+    assert not any(right.busy for right in seeker.rituals.server.rights.values())
+
+
+def test_without_an_entry_and_a_reset_it_stops(seeker: Seeker) -> None:
+    seeker.rituals.server.drop(KEY)
+    assert isinstance(seeker.find(reset=Reset.NONE), NoStartingOffset)
+    assert seeker.rituals.entry.committed is None
+
+
+def test_objects_without_an_entry_mean_a_lost_ledger(seeker: Seeker) -> None:
+    seeker.rituals.place(seeker.rituals.batch([0, 1]))
+    seeker.rituals.server.drop(KEY)
+    error = seeker.find()
+    assert isinstance(error, LedgerLost)
+    assert FIRST in str(error)
+    assert "secor offsets recover" in str(error)
+
+
+def test_objects_of_other_partitions_do_not_matter(seeker: Seeker) -> None:
+    (file,) = seeker.rituals.batch([0, 1]).files
+    for name in ("1_1_00000000000000000000.plain", "2_0_00000000000000000000.plain", "x"):
+        seeker.rituals.store.put(
+            f"root/clicks/offset=0/{name}", file.local.path, file.local.crc32c, {}
+        )
+    seeker.rituals.server.drop(KEY)
+    assert isinstance(seeker.find(), Position)
+
+
+def test_retention_that_passed_committed_is_told_once(seeker: Seeker) -> None:
+    seeker.log.retain(8)
+    positioning = seeker.make()
+    for _ in range(2):
+        found = positioning.find(KEY, seeker.rituals.plan(), lambda: True)
+        assert found == Position(committed=5, read_from=8, end=None, topic_id=ID)
+    seeker.log.retain(10)
+    positioning.find(KEY, seeker.rituals.plan(), lambda: True)
+    assert seeker.lost == [(5, 8), (8, 10)]
+
+
+def test_retention_that_passed_committed_stops_where_that_is_asked(seeker: Seeker) -> None:
+    seeker.log.retain(8)
+    assert isinstance(seeker.find(on_data_loss=OnDataLoss.STOP), DataLost)
+    assert seeker.lost == []
+
+
+def test_a_topic_made_again_stops(seeker: Seeker) -> None:
+    seeker.broker.topic_ids[KEY.topic] = "another"
+    error = seeker.find()
+    assert isinstance(error, TopicRecreated)
+    assert "secor offsets accept" in str(error)
+
+
+def test_a_log_that_ends_below_committed_stops(seeker: Seeker) -> None:
+    seeker.log.truncate(4)
+    assert isinstance(seeker.find(), TopicRecreated)
+
+
+def test_an_unknown_topic_id_on_either_side_is_no_other_topic(seeker: Seeker) -> None:
+    seeker.rituals.server.put(KEY, b"5")
+    assert isinstance(seeker.find(), Position)
+    del seeker.broker.topic_ids[KEY.topic]
+    seeker.rituals.server.put(KEY, b"5", topic_id=ID)
+    assert isinstance(seeker.find(), Position)
+
+
+@pytest.mark.parametrize("committed", [b"4", b"6"])
+def test_an_entry_that_was_edited_under_an_open_intent_stops(
+    seeker: Seeker, committed: bytes
+) -> None:
+    seeker.rituals.server.put(KEY, committed, Intent(5, 9, "f", "other", 0.0, "root"), ID)
+    assert isinstance(seeker.find(), LedgerEdited)
+
+
+def test_a_first_entry_whose_answer_is_lost_is_read_back(seeker: Seeker) -> None:
+    seeker.rituals.server.drop(KEY)
+    seeker.rituals.fail("after", "commit", OutcomeUnknown("lost"))
+    assert seeker.find() == Position(3, 3, None, ID)
+    assert seeker.rituals.calls.count("commit") == 1
+
+
+@pytest.mark.parametrize("error", [Unavailable("gone"), AccessDenied("no")])
+def test_what_does_not_answer_is_asked_again_and_then_later(
+    seeker: Seeker, error: Exception
+) -> None:
+    seeker.rituals.fail("before", "read", *[error] * ATTEMPTS)
+    assert seeker.find() is error
+    assert seeker.rituals.calls.count("read") == ATTEMPTS
+    assert isinstance(seeker.find(), Position)
+
+
+def test_a_partition_that_is_not_wanted_is_not_looked_for_again(seeker: Seeker) -> None:
+    seeker.rituals.fail("before", "read", Unavailable("gone"))
+    found = seeker.make().find(KEY, seeker.rituals.plan(), lambda: False)
+    assert isinstance(found, Unavailable)
+    assert seeker.rituals.calls.count("read") == 1

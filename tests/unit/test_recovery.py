@@ -1,0 +1,102 @@
+"""Recovery looks before it puts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from secor.errors import ObjectConflict
+from secor.model import Intent, Superseded
+from secor.recovery import recover
+from secor.uploader import Committed, Dropped
+from tests.unit.rituals import FIRST, SECOND, Rituals
+
+
+@pytest.fixture
+def rituals(tmp_path: Path) -> Rituals:
+    return Rituals(tmp_path)
+
+
+def test_what_is_there_is_adopted_and_the_rest_put(rituals: Rituals) -> None:
+    batch = rituals.batch([0, 1, 10])
+    rituals.intend(batch)
+    rituals.place(batch, [FIRST])
+    assert rituals.upload(batch) == Committed()
+    assert rituals.observer.told == ["adopted 1"]
+    assert rituals.calls.count("put") == 1
+    assert rituals.keys == [FIRST, SECOND]
+
+
+def test_an_object_with_another_first_offset_is_adopted(rituals: Rituals) -> None:
+    """Compaction removed offset 0 after its object was put."""
+    rituals.place(rituals.batch([0, 1, 2]))
+    batch = rituals.batch([1, 2], end=3)
+    rituals.intend(batch)
+    assert rituals.upload(batch) == Committed()
+    assert rituals.keys == [FIRST]
+
+
+def test_a_superseded_leftover_is_deleted_before_ours_is_put(rituals: Rituals) -> None:
+    old = rituals.plan("old", root="elsewhere/clicks")
+    rituals.place(rituals.batch([0, 1], plan=old))
+    batch = rituals.batch([0, 1])
+    rituals.intend(batch, Superseded(old.fingerprint, old.root), fingerprint="middle")
+    assert rituals.upload(batch) == Committed()
+    assert rituals.calls.index("delete") < rituals.calls.index("put")
+    assert rituals.keys == [FIRST]
+
+
+def test_a_leftover_of_another_range_is_not_touched(rituals: Rituals) -> None:
+    """It was committed under the old configuration, whose ranges were others."""
+    old = rituals.plan("old", root="elsewhere/clicks")
+    committed = rituals.batch([1], start=1, plan=old)
+    rituals.place(committed)
+    batch = rituals.batch([0, 1])
+    rituals.intend(batch, Superseded(old.fingerprint, old.root))
+    recover(rituals.store, batch, intent_of(rituals))
+    assert rituals.keys == [committed.files[0].key]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"fingerprint": "foreign"}, {"batch-end": 9}, {"topic-id": "another"}], ids=str
+)
+def test_a_stranger_in_our_place_stops_and_stays(
+    rituals: Rituals, changed: dict[str, object]
+) -> None:
+    """Even under another first offset, where our put would not meet it."""
+    rituals.place(rituals.batch([0, 1, 2]), changed=changed)
+    batch = rituals.batch([1, 2], end=3)
+    rituals.intend(batch)
+    outcome = rituals.upload(batch)
+    assert isinstance(outcome, Dropped)
+    assert isinstance(outcome.error, ObjectConflict)
+    assert rituals.keys == [FIRST]
+
+
+def test_an_unknown_topic_id_does_not_stand_in_the_way(rituals: Rituals) -> None:
+    rituals.place(rituals.batch([0, 1], topic_id=None))
+    batch = rituals.batch([0, 1])
+    rituals.intend(batch)
+    assert rituals.upload(batch) == Committed()
+    assert rituals.observer.told == ["adopted 1"]
+
+
+def test_other_partitions_ranges_and_files_are_passed_over(rituals: Rituals) -> None:
+    batch = rituals.batch([5, 6], start=5)
+    rituals.intend(batch)
+    rituals.place(rituals.batch([0, 1, 2, 3, 4]))
+    file = batch.files[0]
+    for name in ("1_1_00000000000000000005.plain", "2_0_00000000000000000005.plain", "notes.txt"):
+        key = f"root/clicks/offset=0/{name}"
+        told = replace(file.info, generation=2).metadata()
+        rituals.store.put(key, file.local.path, file.local.crc32c, told)
+    assert recover(rituals.store, batch, intent_of(rituals)) == frozenset()
+    assert len(rituals.keys) == 4
+
+
+def intent_of(rituals: Rituals) -> Intent:
+    intent = rituals.entry.intent
+    assert intent is not None
+    return intent
