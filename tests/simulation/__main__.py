@@ -7,6 +7,7 @@ import itertools
 import sys
 import time
 
+from tests.simulation.crash_table import rewrite
 from tests.simulation.storm import Outcome, run, smallest
 
 
@@ -20,9 +21,13 @@ def main() -> int:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--seed", type=int, help="run one schedule")
     what.add_argument("--minutes", type=float, help="run new schedules for so long")
+    what.add_argument("--crash-table", action="store_true", help="rewrite DESIGN.md's table")
     parser.add_argument("--first", type=int, default=100_000, help="first seed of --minutes")
     parser.add_argument("--trace", action="store_true", help="tell all that happened")
     arguments = parser.parse_args()
+    if arguments.crash_table:
+        rewrite()
+        return 0
     if arguments.seed is not None:
         return _show(run(arguments.seed), trace=arguments.trace)
     return _run_for(arguments.minutes * 60, arguments.first)
