@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -38,6 +39,7 @@ def main(
 
     Exit code 0 when nothing is lost, twice or changed; else 5, and the logs are kept.
     """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_FAILED))  # and clean up
     logging.disable()  # clients tell of every connection that was cut on purpose
     seed = random.randrange(1 << 32) if seed is None else seed
     folder = Path(tempfile.mkdtemp(prefix="secor-soak-"))

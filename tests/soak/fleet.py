@@ -88,9 +88,12 @@ class Fleet:
         self._vacant: dict[int, float] = {}
 
     def fill(self, slot: int) -> Member:
-        """Start a member in a slot."""
+        """Start a member in a slot, unless one is there that stays."""
         with self._lock:
             self._vacant.pop(slot, None)
+            there = self._slots.get(slot)
+            if there is not None and there.alive and there.leaving_since is None:
+                return there
             self._slots[slot] = self._start(f"daemon {slot}")
             return self._slots[slot]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ COMPACTED = {
 
 _TICK = 0.25
 _GIVE_UP = 20_000
+_STUCK = 45.0
 _TRANSACTION_TIMEOUT = 10_000
 
 
@@ -61,26 +62,42 @@ def create(kafka: str, topic: Topic) -> None:
 
 
 class Load:
-    """One writer a topic, each in a thread of its own."""
+    """One writer a topic, each in a thread of its own.
+
+    kafka-python's producer waits without end for transactions that a restarted broker forgot:
+    who makes no step for long is left behind, and another takes over.
+    """
 
     def __init__(self, kafka: str, seed: int) -> None:
         self._kafka = kafka
         self._seed = seed
-        self._stop = threading.Event()
-        self._threads = ThreadPoolExecutor(len(TOPICS), thread_name_prefix="writer")
         self.writers: list[Writer] = []
 
     def begin(self, topic: Topic) -> None:
         """Create a topic and write to it from now on."""
         create(self._kafka, topic)
-        writer = Writer(self._kafka, topic, random.Random(f"{self._seed}-{topic.name}"))
-        self.writers.append(writer)
-        self._threads.submit(writer.run, self._stop).add_done_callback(writer.note)
+        self._start(topic)
 
-    def end(self) -> None:
-        """Let every writer finish what it has begun."""
-        self._stop.set()
-        self._threads.shutdown()
+    def check(self) -> list[str]:
+        """Replace writers that hang; return the names of their topics."""
+        hanging = [one for one in self.writers if one.hangs(_STUCK)]
+        for writer in hanging:
+            writer.stop.set()
+            self._start(writer.topic)
+        return [writer.topic.name for writer in hanging]
+
+    def end(self) -> list[str]:
+        """Let every writer finish what it has begun; return who does not."""
+        for writer in self.writers:
+            writer.stop.set()
+        deadline = time.monotonic() + _GIVE_UP / 1000
+        for writer in self.writers:
+            writer.thread.join(max(0.0, deadline - time.monotonic()))
+        return [writer.topic.name for writer in self.writers if writer.thread.is_alive()]
+
+    def _start(self, topic: Topic) -> None:
+        rng = random.Random(f"{self._seed}-{topic.name}-{len(self.writers)}")
+        self.writers.append(Writer(self._kafka, topic, rng))
 
     @property
     def written(self) -> int:
@@ -97,20 +114,29 @@ class Writer:
         self.aborted = 0
         self.replaced = 0
         self.failure: BaseException | None = None
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._run, name=topic.name, daemon=True)
         self._kafka = kafka
         self._rng = rng
         self._producer: Any = None
+        self._step = time.monotonic()
+        self.thread.start()
 
-    def run(self, stop: threading.Event) -> None:
-        """Write until ``stop``."""
-        while not stop.wait(_TICK):
-            self._try(lambda: self._round(stop))
-        self._try(lambda: self._producer and self._producer.flush(_GIVE_UP / 1000))
-        self._close()
+    def hangs(self, seconds: float) -> bool:
+        """Tell whether it has made no step for so long though it should."""
+        waits = time.monotonic() - self._step > seconds
+        return waits and not self.stop.is_set() and self.thread.is_alive()
 
-    def note(self, done: Any) -> None:
-        """Keep what ended the thread before it should."""
-        self.failure = done.exception()
+    def _run(self) -> None:
+        try:
+            while not self.stop.wait(_TICK):
+                self._step = time.monotonic()
+                self._try(self._round)
+            self._try(lambda: self._producer and self._producer.flush(_GIVE_UP / 1000))
+            self._close()
+        except BaseException as error:
+            self.failure = error
+            raise
 
     def _try(self, write: Callable[[], object]) -> None:
         try:
@@ -127,7 +153,7 @@ class Writer:
             except KafkaError:
                 self.replaced += 1
 
-    def _round(self, stop: threading.Event) -> None:
+    def _round(self) -> None:
         if self._producer is None:
             self._producer = self._open()
         if not self.topic.transactional:
@@ -136,7 +162,7 @@ class Writer:
         self._producer.begin_transaction()
         self._write(self._rng.randrange(self.topic.messages))
         if self._rng.random() < 0.05:
-            stop.wait(self._rng.uniform(2, 6))  # the position must wait for it, too
+            self.stop.wait(self._rng.uniform(2, 6))  # the position must wait for it, too
         if self._rng.random() < 0.25:
             self._producer.abort_transaction()
             self.aborted += 1

@@ -16,9 +16,9 @@ from tests.integration.daemons import run_secor
 from tests.soak.fleet import events
 from tests.soak.load import LATE, TOPICS
 from tests.soak.mischief import Mischief, Stage
-from tests.soak.story import Story
+from tests.soak.story import Happening, Story
 from tests.soak.summary import Figures
-from tests.soak.watch import Watch, growth
+from tests.soak.watch import Watch, growth, recovery
 from tests.soak.world import World, built
 
 _STEP = 0.2
@@ -39,7 +39,8 @@ def soak(
             _trouble(world, watch, Mischief(stage, story, seed, longest), story, minutes * 60)
             story.say("the faults are over, the writers end")
             ceased = story.now()
-            world.load.end()
+            for name in world.load.end():
+                story.say(f"the writer of {name} hangs in its client and is left behind")
             recovered = _rest(world, watch, story, ceased)
             verified = _verify(world, story)
         world.fleet.end(_ENDS_WITHIN)
@@ -53,6 +54,8 @@ def _trouble(world: World, watch: Watch, mischief: Mischief, story: Story, secon
         while story.now() < until:
             mischief.step()
             world.fleet.check()
+            for name in world.load.check():
+                story.say(f"the writer of {name} hangs in its client: another takes over")
             if story.now() >= late:
                 late = until
                 if _topic_appears(world):
@@ -81,14 +84,17 @@ def _progress(world: World, watch: Watch) -> str:
 
 
 def _rest(world: World, watch: Watch, story: Story, ceased: float) -> float | None:
-    """Wait until everything is committed and stays so; return how long that took."""
+    """Wait until everything is committed and stays so.
+
+    Returns how long it took to commit what was there when the faults ceased.
+    """
     told = story.now()
     while story.now() - ceased < _REST_WITHIN:
         world.fleet.check()
         last = [sample for sample in watch.samples if sample.at > ceased][-_LOOKS_AT_REST:]
         if len(last) == _LOOKS_AT_REST and not any(sample.lag for sample in last):
             story.say("everything is committed")
-            return last[0].at - ceased
+            return recovery(Happening("", "", ceased, ceased), watch.samples)
         if story.now() - told > _TELL_EVERY:
             told = story.now()
             story.say(_progress(world, watch))
