@@ -59,13 +59,15 @@ class Archive:
     """The objects below one prefix.
 
     ``formats`` decides how an object is read: from its key and, where the key does not
-    tell, its open file.
+    tell, its open file.  ``targets`` are the topics to whose directories a route may have
+    sent messages.
     """
 
     store: ObjectStore
     prefix: str
     hashed: bool = False
     formats: Callable[[str, BinaryIO | None], LogFormat] = format_of_key
+    targets: tuple[str, ...] = ()
 
     def root(self, topic: str) -> str:
         """Return the topic's directory."""
@@ -114,10 +116,35 @@ class Archive:
             if not ends_before:
                 yield found
 
-    def quarantined(self, topic: str) -> Iterator[ArchivedObject]:
+    @property
+    def quarantine(self) -> Archive:
+        """The archive, beside this one, of messages that a parser could not place."""
+        return replace(self, prefix=f"{self.prefix}/{QUARANTINE}" if self.prefix else QUARANTINE)
+
+    def quarantined(
+        self,
+        topic: str,
+        partitions: Collection[int] | None = None,
+        generations: Collection[int] | None = None,
+    ) -> Iterator[ArchivedObject]:
         """Give the objects of messages of this topic that a parser could not place."""
-        beside = replace(self, prefix=f"{self.prefix}/{QUARANTINE}" if self.prefix else QUARANTINE)
-        return beside.objects(topic, with_info=True)
+        return self.quarantine.objects(topic, partitions, generations=generations, with_info=True)
+
+    def everything(
+        self,
+        topic: str,
+        partitions: Collection[int] | None = None,
+        generations: Collection[int] | None = None,
+    ) -> Iterator[ArchivedObject]:
+        """Give every object with messages of this topic, with its metadata: also those in
+        quarantine, and those that a route sent to another topic's directory.
+        """
+        for where in dict.fromkeys((topic, *self.targets)):
+            for found in self.objects(where, partitions, generations=generations, with_info=True):
+                source = found.info.topic_partition.topic if found.info else where
+                if source == topic:
+                    yield replace(found, topic=topic)
+        yield from self.quarantined(topic, partitions, generations)
 
     def read(self, found: ArchivedObject) -> Iterator[pa.RecordBatch]:
         """Give the object's records.  Raises ``CorruptFile`` naming the key, ``NotFound``."""

@@ -19,7 +19,13 @@ def archive_of(config: Config, topic: str, store: ObjectStore) -> Archive:
     formats = partial(
         format_of_key, delimiter=output.delimiter.encode(), null_values=output.null_values
     )
-    return Archive(store, output.prefix, hashed=output.hash_prefix, formats=formats)
+    return Archive(
+        store,
+        output.prefix,
+        hashed=output.hash_prefix,
+        formats=formats,
+        targets=config.for_topic(topic).parser.targets,
+    )
 
 
 def archived_topics(config: Config, store: ObjectStore) -> Iterator[str]:
@@ -28,6 +34,19 @@ def archived_topics(config: Config, store: ObjectStore) -> Iterator[str]:
     seen: set[str] = set()
     for prefix, hashed in {(output.prefix, output.hash_prefix) for output in outputs}:
         for topic in Archive(store, prefix, hashed=hashed).topics():
+            own = config.for_topic(topic).output
+            if (own.prefix, own.hash_prefix) == (prefix, hashed):
+                seen.add(topic)
+    yield from sorted(seen)
+
+
+def quarantined_topics(config: Config, store: ObjectStore) -> Iterator[str]:
+    """Give the topics that have messages in quarantine."""
+    outputs = [config.output, *(rule.output for rule in config.topics)]
+    seen: set[str] = set()
+    for prefix, hashed in {(output.prefix, output.hash_prefix) for output in outputs}:
+        archive = Archive(store, prefix, hashed=hashed)
+        for topic in archive.quarantine.topics():
             own = config.for_topic(topic).output
             if (own.prefix, own.hash_prefix) == (prefix, hashed):
                 seen.add(topic)

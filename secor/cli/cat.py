@@ -141,7 +141,7 @@ def _print(batches: Batches, shown: Shown) -> None:
             values = batch.column("value").to_pylist()
             lines = [value + shown.delimiter for value in values if value is not None]
         else:
-            lines = [_line(about, row) for row in batch.to_pylist()]
+            lines = [line(about, row) for row in batch.to_pylist()]
         click.echo(b"".join(lines), nl=False)
         if left == 0:
             break
@@ -156,7 +156,8 @@ def _within(batch: pa.RecordBatch, offsets: OffsetRange) -> pa.RecordBatch:
     return batch.filter(wanted)
 
 
-def _line(about: dict[str, object], row: dict[str, Any]) -> bytes:
+def line(about: dict[str, object], row: dict[str, Any]) -> bytes:
+    """Return a message as a line of JSON, after what is said ``about`` it."""
     shown = {**about, "offset": row["offset"], "timestamp": row["timestamp"]}
     if row["timestamp_type"]:
         shown["timestamp_type"] = row["timestamp_type"]

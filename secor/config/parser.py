@@ -206,6 +206,11 @@ class Parser(Section):
         if self.decoder == "none" and self.time_field is not None:
             raise fault("decoder none reads no fields", "time_field")
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The topics to whose directories messages may be routed."""
+        return tuple(dict.fromkeys(name for it in self.transforms for name in _targets(it)))
+
     def decoder_settings(self) -> dict[str, Any]:
         """Return the settings of the decoder as ``make_decoder`` names them."""
         own = {key for key, decoders in OF_DECODERS.items() if self.decoder in decoders}
@@ -214,6 +219,10 @@ class Parser(Section):
             given["registry_password"] = given["registry_password"].get_secret_value()
         names = {"registry_url": "registry"}
         return {names.get(key, key.removeprefix("registry_")): given[key] for key in sorted(given)}
+
+
+def _targets(transform: Transform) -> tuple[str, ...]:
+    return transform.targets if transform.kind == "route" else ()
 
 
 def _made(key: str, make: Callable[[], Any]) -> Any:

@@ -77,3 +77,19 @@ def quarantined(records: pa.RecordBatch, bad: Mapping[int, str]) -> Part:
     at = SCHEMA.get_field_index("headers")
     columns = [*chosen.columns[:at], pa.array(headers, HEADERS_TYPE), *chosen.columns[at + 1 :]]
     return Part("", pa.RecordBatch.from_arrays(columns, schema=SCHEMA), QUARANTINE)
+
+
+def released(records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[str]]:
+    """Undo ``quarantined``: return rows as they came, and the reason of each."""
+    reasons: list[str] = []
+    before = []
+    for headers in records.column("headers").to_pylist():
+        given = list(headers or ())
+        marked = bool(given) and given[-1]["key"] == REASON_HEADER
+        reason = (given.pop()["value"] or b"") if marked else b""
+        reasons.append(reason.decode("utf-8", "replace"))
+        before.append(given)
+    at = SCHEMA.get_field_index("headers")
+    columns = records.select(SCHEMA.names).columns
+    columns[at] = pa.array(before, HEADERS_TYPE)
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA), reasons

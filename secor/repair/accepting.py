@@ -45,7 +45,7 @@ def plan_acceptance(
 
 
 def _refuse_if_stored(archive: Archive, topic_partition: TopicPartition, generation: int) -> None:
-    found = archive.objects(topic_partition.topic, partitions=[topic_partition.partition])
+    found = archive.everything(topic_partition.topic, partitions=[topic_partition.partition])
     newest = max((one.name.generation for one in found), default=None)
     if newest is not None and newest >= generation:
         raise ConfigurationError(

@@ -31,10 +31,10 @@ class Extent:
 
 
 def extents_of(archive: Archive, topic_partition: TopicPartition) -> list[Extent]:
-    """Return the objects of a topic partition by start, of every generation."""
-    found = archive.objects(
-        topic_partition.topic, partitions=[topic_partition.partition], with_info=True
-    )
+    """Return the objects of a topic partition by start, of every generation, also those in
+    quarantine.
+    """
+    found = archive.everything(topic_partition.topic, partitions=[topic_partition.partition])
     return with_extents(list(found))
 
 

@@ -9,6 +9,7 @@ from secor.archive import Archive
 from secor.errors import ConfigurationError, Refused
 from secor.model import Entry, TopicPartition
 from secor.ports import OffsetLedger
+from secor.quarantine.listing import markers
 from secor.repair.extents import Extent, extents_of
 
 LEASE_TIMEOUT = 10.0
@@ -64,12 +65,18 @@ def plan_move(
             _refusal(topic_partition, offset, in_the_way, generation, told=new_generation)
         )
     _refuse_straddling(topic_partition, offset, in_the_way)
+    # Last, and even if nothing else is left: messages in quarantine may be stored again.
+    replayed = (
+        markers(archive, topic_partition, start=offset, generation=generation)
+        if delete_objects
+        else []
+    )
     return Move(
         topic_partition,
         before,
         offset,
         before.topic_id,
-        delete=tuple(extent.found.key for extent in reversed(in_the_way)),
+        delete=(*(extent.found.key for extent in reversed(in_the_way)), *replayed),
         remarks=tuple(_remarks(before, offset, in_the_way)),
     )
 

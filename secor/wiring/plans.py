@@ -15,10 +15,13 @@ from secor.ports import LogFormat, Parser
 from secor.wiring.parsers import pipeline_for, routed_lanes
 
 
-def plan_for(config: Config, topic: str, count: Count | None = None) -> TopicPlan:
+def plan_for(
+    config: Config, topic: str, count: Count | None = None, *, limited: bool = True
+) -> TopicPlan:
     """Return how the messages of ``topic`` are stored.
 
-    ``count`` is told what parsing leaves out and puts into quarantine.
+    ``count`` is told what parsing leaves out and puts into quarantine; unless ``limited``,
+    any number of messages may go there.
     """
     settings = config.for_topic(topic)
     output = settings.output
@@ -28,7 +31,7 @@ def plan_for(config: Config, topic: str, count: Count | None = None) -> TopicPla
         group=config.group.name,
         root=root,
         generation=output.generation,
-        parser=_parser(settings, count)
+        parser=_parser(settings, count, limited=limited)
         if partition
         else OffsetBuckets(output.offsets_per_partition),
         log_format=_log_format(output),
@@ -39,9 +42,12 @@ def plan_for(config: Config, topic: str, count: Count | None = None) -> TopicPla
     )
 
 
-def _parser(settings: TopicSettings, count: Count | None) -> Parser:
+def _parser(settings: TopicSettings, count: Count | None, *, limited: bool) -> Parser:
     typed = settings.output.format in TYPED_FORMATS
-    return pipeline_for(settings.parser, typed=typed, count=count)
+    parser = settings.parser
+    if not limited:
+        parser = parser.model_copy(update={"max_bad_ratio": None, "max_bad_messages": None})
+    return pipeline_for(parser, typed=typed, count=count)
 
 
 def _lanes(settings: TopicSettings, topic: str, root: str) -> dict[str, Lane]:

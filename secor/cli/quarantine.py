@@ -1,0 +1,218 @@
+"""``secor quarantine``: messages that could not be parsed."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from secor.archive import Archive
+from secor.cli.archives import archive_of, human_size, quarantined_topics, table
+from secor.cli.cat import line
+from secor.cli.exits import Exit
+from secor.clock import SystemClock
+from secor.config.load import load
+from secor.config.model import Config
+from secor.errors import ConfigurationError
+from secor.ports import ObjectStore
+from secor.quarantine.listing import Quarantined, counted, messages, quarantined
+from secor.quarantine.replay import Replay, Replayed
+from secor.workspace import Workspace
+
+REASONS = 15
+"""Reasons printed for people."""
+
+config_argument = click.argument("config", type=click.Path(path_type=Path))
+topic_argument = click.argument("topic", required=False)
+
+
+@click.group()
+def command() -> None:
+    """Show messages that could not be parsed, and parse them again."""
+
+
+@command.command(epilog="Example: secor quarantine ls partition.toml clicks")
+@config_argument
+@topic_argument
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def ls(config: Path, topic: str | None, as_json: bool) -> None:
+    """List the objects in quarantine, and count their messages by reason."""
+    settings, rows = load(config, os.environ), list[Quarantined]()
+    with _store(settings) as store:
+        for name in _topics(settings, store, topic):
+            archive = archive_of(settings, name, store)
+            rows += [counted(archive, found) for found in quarantined(archive, name)]
+    if as_json:
+        click.echo(json.dumps({"objects": [_as_json(row) for row in rows]}, indent=2))
+        return
+    _show(rows)
+
+
+@command.command(epilog="Example: secor quarantine cat partition.toml clicks --limit 3")
+@config_argument
+@topic_argument
+@click.option("--limit", type=click.IntRange(1), help="Messages at most.")
+@click.option("--raw", is_flag=True, help="Print payloads only, a line each.")
+def cat(config: Path, topic: str | None, limit: int | None, raw: bool) -> None:
+    """Print the messages in quarantine as JSON lines, each with its reason."""
+    settings = load(config, os.environ)
+    with _store(settings) as store:
+        left = limit
+        for printed in _lines(settings, store, topic, raw=raw):
+            click.echo(printed, nl=False)
+            left = None if left is None else left - 1
+            if left == 0:
+                return
+
+
+@command.command(epilog="Example: secor quarantine replay partition.toml clicks --dry-run")
+@config_argument
+@topic_argument
+@click.option("--dry-run", is_flag=True, help="Only say what would become of the messages.")
+@click.option(
+    "--take-over", is_flag=True, help="Give up a replay begun under another configuration."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def replay(config: Path, topic: str | None, dry_run: bool, take_over: bool, as_json: bool) -> int:
+    """Parse the messages in quarantine again, with CONFIG as it is now.
+
+    Those that are good now are placed where they belong, each exactly once, whatever
+    interrupts this; those that are still bad stay in quarantine.  The service may run
+    meanwhile.  Exit code 5 when messages are left there.
+    """
+    from secor.wiring.clients import open_ledger_for_operator
+    from secor.wiring.plans import plan_for
+
+    settings, done = load(config, os.environ), list[Replayed]()
+    if settings.group.kind != "partition":
+        raise ConfigurationError(f'{config}: nothing is parsed where group.kind is "backup"')
+    with (
+        _store(settings) as store,
+        open_ledger_for_operator(settings) as ledger,
+        tempfile.TemporaryDirectory(prefix="secor-replay-") as folder,
+    ):
+        workspace = Workspace(Path(folder), "replay", settings.limits.open_files)
+        try:
+            for name in _topics(settings, store, topic):
+                archive = archive_of(settings, name, store)
+                plan = plan_for(settings, name, limited=False)
+                replaying = Replay(archive, plan, ledger, workspace, SystemClock())
+                for found in quarantined(archive, name):
+                    done.append(replaying.replay(found, dry_run=dry_run, take_over=take_over))
+                    if not as_json:
+                        _tell(done[-1], dry_run=dry_run)
+        finally:
+            workspace.close()
+    _summarize(done, dry_run=dry_run, as_json=as_json)
+    return Exit.DIFFERENT if any(one.bad or one.skipped for one in done) else Exit.OK
+
+
+def _store(config: Config) -> AbstractContextManager[ObjectStore]:
+    from secor.wiring.clients import open_store
+
+    return open_store(config)
+
+
+def _topics(config: Config, store: ObjectStore, topic: str | None) -> Sequence[str]:
+    return [topic] if topic is not None else list(quarantined_topics(config, store))
+
+
+def _lines(config: Config, store: ObjectStore, topic: str | None, *, raw: bool) -> Iterator[bytes]:
+    for name in _topics(config, store, topic):
+        archive: Archive = archive_of(config, name, store)
+        for found in quarantined(archive, name):
+            about: dict[str, object] = {"topic": name, "partition": found.name.partition}
+            for records, reasons in messages(archive, found):
+                for row, reason in zip(records.to_pylist(), reasons, strict=True):
+                    if not raw:
+                        yield line({**about, "reason": reason}, row)
+                    elif row["value"] is not None:
+                        yield row["value"] + b"\n"
+
+
+def _as_json(row: Quarantined) -> dict[str, object]:
+    found, info = row.found, row.found.info
+    return {
+        "topic": found.topic,
+        "partition": found.name.partition,
+        "key": found.key,
+        "messages": row.messages,
+        "size": found.size,
+        "modified": datetime.fromtimestamp(found.modified, UTC).isoformat(),
+        "batch": None if info is None else [info.batch.start, info.batch.end],
+        "reasons": dict(row.reasons.most_common()),
+    }
+
+
+def _show(rows: Sequence[Quarantined]) -> None:
+    if not rows:
+        click.echo("nothing is in quarantine")
+        return
+    lines: list[tuple[str, ...]] = [
+        ("topic", "partition", "first offset", "messages", "size", "modified (UTC)", "key")
+    ]
+    for row in rows:
+        found = row.found
+        modified = datetime.fromtimestamp(found.modified, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        numbers = (found.name.partition, found.name.first_offset, row.messages)
+        cells = (*map(str, numbers), human_size(found.size), modified, found.key)
+        lines.append((found.topic, *cells))
+    for text in table(lines, left=frozenset({0, 6})):
+        click.echo(text)
+    total: Counter[str] = sum((row.reasons for row in rows), Counter[str]())
+    click.echo(f"{total.total():,} messages in {len(rows):,} objects, by reason:")
+    shown = [(f"{number:,}", reason) for reason, number in total.most_common(REASONS)]
+    for text in table(shown, frozenset({1})):
+        click.echo("  " + text)
+    if len(total) > REASONS:
+        click.echo(f"  … and {len(total) - REASONS:,} other reasons; --json shows all")
+
+
+def _tell(one: Replayed, *, dry_run: bool) -> None:
+    if one.skipped is not None:
+        click.echo(f"{one.found.key}: left as it is: {one.skipped}")
+    else:
+        would = "would be " if dry_run else ""
+        click.echo(
+            f"{one.found.key}: {one.placed:,} {would}placed, {one.filtered:,} {would}filtered,"
+            f" {one.bad:,} still bad"
+        )
+    for reason, number in one.reasons.most_common(3):
+        click.echo(f"  {number:,} × {reason}")
+
+
+def _summarize(done: Sequence[Replayed], *, dry_run: bool, as_json: bool) -> None:
+    totals = {
+        "objects": len(done),
+        "placed": sum(one.placed for one in done),
+        "filtered": sum(one.filtered for one in done),
+        "bad": sum(one.bad for one in done),
+    }
+    if as_json:
+        listed = [
+            {
+                "key": one.found.key,
+                "placed": one.placed,
+                "filtered": one.filtered,
+                "bad": one.bad,
+                "objects": list(one.keys),
+                "reasons": dict(one.reasons.most_common()),
+                "skipped": one.skipped,
+            }
+            for one in done
+        ]
+        click.echo(json.dumps({**totals, "dry_run": dry_run, "replayed": listed}, indent=2))
+    elif done:
+        click.echo(
+            f"{totals['objects']:,} objects: {totals['placed']:,} messages placed,"
+            f" {totals['filtered']:,} filtered, {totals['bad']:,} still bad"
+        )
+    else:
+        click.echo("nothing is in quarantine")

@@ -1,0 +1,1 @@
+"""Messages that a parser could not place: counted, shown, and parsed again."""

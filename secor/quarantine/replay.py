@@ -1,0 +1,257 @@
+"""Parsing quarantined messages again, each into its right place exactly once.
+
+For one object in quarantine, in this order:
+
+1. Its messages are parsed with the present plan into local files: those that are good now,
+   and perhaps a successor in quarantine with those that are still bad.
+2. The **marker** beside the object is put-if-absent: the plan's fingerprint, and every key
+   and number of messages to be put.  Whoever finds another marker goes no further.
+3. The files are put-if-absent.  Their names are free: a name is that of a first message,
+   and this message was in no other object of its generation.
+4. The object in quarantine is deleted.  The marker stays for ever, so that a process which
+   slept since step 1 cannot place the messages once more under another plan.
+
+Files are a function of the object and the plan, so after a crash anywhere the same command
+goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from secor.archive import Archive, ArchivedObject
+from secor.batch import Batch, BatchFile, SealedBatch
+from secor.errors import (
+    AlreadyExists,
+    ConfigurationError,
+    CorruptFile,
+    NotFound,
+    ObjectConflict,
+)
+from secor.model import QUARANTINE, Chunk, next_offset
+from secor.naming import ObjectInfo
+from secor.parsing.parts import released
+from secor.plan import Lane, TopicPlan
+from secor.policy import Reason
+from secor.ports import Clock, ObjectStore, OffsetLedger
+from secor.quarantine.listing import marker_key, messages, successor
+from secor.workspace import Workspace
+
+REPLAYED = "replay-of"
+"""Metadata of the objects put: the quarantined object's output partition and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of one object: messages ``placed``, ``filtered``, and still ``bad``.
+
+    ``skipped`` says why nothing was done, ``reasons`` why messages are still bad.
+    """
+
+    found: ArchivedObject
+    placed: int = 0
+    filtered: int = 0
+    bad: int = 0
+    keys: tuple[str, ...] = ()
+    reasons: Counter[str] = field(default_factory=Counter)
+    skipped: str | None = None
+
+
+class Replay:
+    """Replays the quarantine of one topic with one plan."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        plan: TopicPlan,
+        ledger: OffsetLedger,
+        workspace: Workspace,
+        clock: Clock,
+    ) -> None:
+        """``ledger`` is only read: what is not committed yet is left alone."""
+        self._archive = archive
+        self._store: ObjectStore = archive.store
+        self._plan = plan
+        self._ledger = ledger
+        self._workspace = workspace
+        self._clock = clock
+
+    def replay(
+        self, found: ArchivedObject, *, dry_run: bool = False, take_over: bool = False
+    ) -> Replayed:
+        """Replay one object.
+
+        ``take_over`` gives up what an earlier replay under another configuration has begun.
+        Raises ``ConfigurationError`` without it, ``ObjectConflict``, ``Unavailable``,
+        ``OutcomeUnknown``: saying it again is always right.
+        """
+        reason = self._not_yet(found)
+        if reason is not None:
+            return Replayed(found, skipped=reason)
+        with self._parsed(found) as (sealed, reasons, read):
+            result = _result(found, sealed, reasons, read)
+            if dry_run:
+                return result
+            begun = self._marker(found)
+            if begun is None and result.bad == read:
+                return replace(result, skipped="every message is still bad")
+            body = _body(found, sealed)
+            if begun is not None and begun != body:
+                self._give_up(found, begun, sealed, take_over=take_over)
+            self._mark(found, body)
+            for file in sealed.files:
+                self._put(file, found)
+            self._store.delete(found.key)
+            return result
+
+    def _not_yet(self, found: ArchivedObject) -> str | None:
+        if found.info is None:
+            return found.fault or "it has no metadata of Secor's"
+        committed = self._ledger.read(found.topic_partition).committed
+        if committed is None or committed < found.info.batch.end:
+            return f"its batch {found.info.batch} is not committed yet (committed: {committed})"
+        return None
+
+    @contextmanager
+    def _parsed(self, found: ArchivedObject) -> Iterator[tuple[SealedBatch, Counter[str], int]]:
+        """Give the local files of the messages, parsed with the present plan."""
+        info = found.info
+        assert info is not None
+        batch = Batch(
+            found.topic_partition,
+            info.batch.start,
+            plan=self._plan_for(found),
+            workspace=self._workspace,
+            clock=self._clock,
+            topic_id=info.topic_id,
+        )
+        try:
+            read = 0
+            for records, _ in messages(self._archive, found):
+                if records.num_rows:
+                    end = next_offset(records.column("offset")[-1].as_py())
+                    batch.append(Chunk(found.topic_partition, records, end))
+                    read += records.num_rows
+            batch.skip(info.batch.end)
+        except BaseException:
+            batch.drop()
+            raise
+        sealed = batch.seal(Reason.RETIRED)
+        try:
+            yield sealed, self._reasons(sealed), read
+        finally:
+            sealed.delete()
+
+    def _plan_for(self, found: ArchivedObject) -> TopicPlan:
+        """The results stand beside the other objects of the same generation and batch."""
+        lane = self._plan.lane(QUARANTINE)
+        root = f"{lane.root}/{successor(found.name)}"
+        return replace(
+            self._plan,
+            generation=found.name.generation,
+            lanes={**self._plan.lanes, QUARANTINE: Lane(root, lane.log_format)},
+        )
+
+    def _reasons(self, sealed: SealedBatch) -> Counter[str]:
+        reasons: Counter[str] = Counter()
+        log_format = self._plan.lane(QUARANTINE).log_format
+        for file in _bad_files(sealed):
+            with file.local.path.open("rb") as opened:
+                for records in log_format.read(opened, file.key):
+                    reasons.update(released(records)[1])
+        return reasons
+
+    def _marker(self, found: ArchivedObject) -> bytes | None:
+        try:
+            with self._store.open(marker_key(found.name)) as file:
+                return file.read()
+        except NotFound:
+            return None
+
+    def _mark(self, found: ArchivedObject, body: bytes) -> None:
+        key = marker_key(found.name)
+        local = self._workspace.create()
+        try:
+            local.write(body)
+            local.finish()
+            self._store.put(key, local.path, local.crc32c, {REPLAYED: _name_of(found)})
+        except AlreadyExists as error:
+            if self._marker(found) != body:
+                raise _other(found) from error
+        finally:
+            local.delete()
+
+    def _give_up(
+        self, found: ArchivedObject, begun: bytes, sealed: SealedBatch, *, take_over: bool
+    ) -> None:
+        """Delete what a replay under another configuration has put, then its marker."""
+        if not take_over:
+            raise _other(found)
+        for key in json.loads(begun)["objects"]:
+            try:
+                metadata = self._store.head(key).metadata or {}
+            except NotFound:
+                continue
+            if metadata.get(REPLAYED) != _name_of(found):
+                raise ObjectConflict(f"{key}: is no result of replaying {found.key}; look at it")
+            self._store.delete(key)
+        self._store.delete(marker_key(found.name))
+
+    def _put(self, file: BatchFile, found: ArchivedObject) -> None:
+        metadata = {**file.info.metadata(), REPLAYED: _name_of(found)}
+        try:
+            self._store.put(file.key, file.local.path, file.local.crc32c, metadata)
+        except AlreadyExists as error:
+            stored = self._store.head(file.key).metadata or {}
+            if not _same(stored, file, found):
+                raise ObjectConflict(
+                    f"{file.key}: another object stands where messages of {found.key} belong;"
+                    " nothing was overwritten"
+                ) from error
+
+
+def _same(stored: dict[str, str], file: BatchFile, found: ArchivedObject) -> bool:
+    try:
+        info = ObjectInfo.of(stored, file.key)
+    except CorruptFile:
+        return False
+    return info.same_content(file.info) and stored.get(REPLAYED) == _name_of(found)
+
+
+def _other(found: ArchivedObject) -> ConfigurationError:
+    return ConfigurationError(
+        f"{found.key}: a replay under another configuration was begun and not finished; finish"
+        " it with that one, or add --take-over to delete what it has put and begin anew"
+    )
+
+
+def _name_of(found: ArchivedObject) -> str:
+    return found.key.removeprefix(found.name.root + "/")
+
+
+def _bad_files(sealed: SealedBatch) -> list[BatchFile]:
+    root = sealed.plan.lane(QUARANTINE).root
+    return [file for file in sealed.files if file.name.root == root]
+
+
+def _result(
+    found: ArchivedObject, sealed: SealedBatch, reasons: Counter[str], read: int
+) -> Replayed:
+    bad = sum(file.info.records for file in _bad_files(sealed))
+    kept = sum(file.info.records for file in sealed.files)
+    keys = tuple(file.key for file in sealed.files)
+    return Replayed(found, kept - bad, read - kept, bad, keys, reasons)
+
+
+def _body(found: ArchivedObject, sealed: SealedBatch) -> bytes:
+    """Return the marker's content: the same for the same messages and plan."""
+    content = {
+        "replayed": found.key,
+        "fingerprint": sealed.fingerprint,
+        "objects": {file.key: file.info.records for file in sealed.files},
+    }
+    return json.dumps(content, sort_keys=True, indent=1).encode() + b"\n"

@@ -1,0 +1,269 @@
+"""Replaying the quarantine: every message once, whatever interrupts it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from secor.archive import Archive
+from secor.batch import Batch
+from secor.config.load import validate
+from secor.config.model import Config
+from secor.errors import ConfigurationError
+from secor.formats import format_of_key
+from secor.model import Chunk, Entry, OffsetRange, TopicPartition
+from secor.naming import ObjectName, parse_key
+from secor.parsing.parts import REASON_HEADER
+from secor.policy import Reason
+from secor.quarantine.listing import counted, marker_key, markers, quarantined
+from secor.quarantine.replay import Replay, Replayed
+from secor.repair.moving import move, plan_move
+from secor.wiring.plans import plan_for
+from secor.workspace import Workspace
+from tests.fakes.archive import OperatorLedger, messages
+from tests.fakes.clock import FakeClock
+from tests.fakes.store import FakeStore
+
+HERE = TopicPartition("clicks", 0)
+DAY = 1_700_000_000
+VALUES = {
+    0: b'{"time": %d, "when": 1}' % DAY,
+    1: b'{"when": "2023-11-15T12:00:00Z"}',
+    2: b"{broken",
+    3: b'{"time": %d}' % DAY,
+    4: b'{"when": "2023-11-14T23:00:00Z"}',
+    5: b'{"when": "2023-11-15T01:00:00Z", "bot": "yes"}',
+}
+WHEN = {"time_field": "when", "time_format": "iso8601"}
+NO_BOTS = {"kind": "filter", "field": "bot", "exists": True, "negated": True}
+
+
+class Crash(BaseException):
+    """The process is killed."""
+
+
+def config(parser: Mapping[str, object]) -> Config:
+    tree = {
+        "group": {"name": "g", "kind": "partition"},
+        "kafka": {"bootstrap_servers": ["127.0.0.1:1"], "topics": ["clicks"]},
+        "store": {"kind": "local", "local": {"directory": "/nowhere"}},
+        "output": {"prefix": "p", "format": "sequencefile"},
+        "parser": {"max_bad_ratio": "none", **parser},
+    }
+    made, faults = validate(tree)
+    assert made is not None, faults
+    return made
+
+
+@dataclass
+class World:
+    folder: Path
+    store: FakeStore = field(default_factory=FakeStore)
+    ledger: OperatorLedger = field(default_factory=lambda: OperatorLedger({HERE: Entry(6)}))
+    turn: int = 0
+
+    @property
+    def archive(self) -> Archive:
+        return Archive(self.store, "p")
+
+    def workspace(self) -> Workspace:
+        self.turn += 1
+        return Workspace(self.folder, f"process-{self.turn}")
+
+    def consume(self) -> None:
+        """Do what the daemon does with the six messages, parsed by the field ``time``."""
+        plan = plan_for(config({"time_field": "time"}), "clicks")
+        batch = Batch(HERE, 0, plan=plan, workspace=self.workspace(), clock=FakeClock())
+        batch.append(Chunk(HERE, messages(range(6), VALUES.get), 6))
+        for file in batch.seal(Reason.AGE).files:
+            self.store.put(file.key, file.local.path, file.local.crc32c, file.info.metadata())
+
+    def replay(self, parser: Mapping[str, object], **options: bool) -> list[Replayed]:
+        plan = plan_for(config(parser), "clicks", limited=False)
+        workspace = self.workspace()
+        try:
+            doing = Replay(self.archive, plan, self.ledger, workspace, FakeClock())
+            return [doing.replay(one, **options) for one in quarantined(self.archive, "clicks")]
+        finally:
+            workspace.close()
+
+    def rows(self, root: str) -> dict[str, list[int]]:
+        """Offsets by output partition, of the objects below ``root``."""
+        found: dict[str, list[int]] = {}
+        for key in sorted(self.store.objects):
+            name = parse_key(root, key)
+            if name is not None:
+                with self.store.open(key) as file:
+                    for records in format_of_key(key, file).read(file, key):
+                        offsets = records.column("offset").to_pylist()
+                        found.setdefault(name.output_partition, []).extend(offsets)
+        return found
+
+    @property
+    def data(self) -> dict[str, list[int]]:
+        return self.rows("p/clicks")
+
+    @property
+    def bad(self) -> dict[str, list[int]]:
+        return self.rows("p/_quarantine/clicks")
+
+    def once(self) -> None:
+        """Every message is somewhere, and nowhere twice."""
+        offsets = [
+            one for where in (self.data, self.bad) for held in where.values() for one in held
+        ]
+        assert sorted(offsets) == list(range(6))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path / "local")
+    made.consume()
+    return made
+
+
+def test_a_message_without_a_time_is_quarantined_and_is_never_of_1970(world: World) -> None:
+    """Scenario 18: no silent 1970, nothing dropped without trace."""
+    assert world.data == {"dt=2023-11-14": [0, 3]}
+    assert world.bad == {"": [1, 2, 4, 5]}
+
+
+def test_the_quarantine_tells_why_and_gives_the_message_as_it_came(world: World) -> None:
+    [found] = quarantined(world.archive, "clicks")
+    reasons = counted(world.archive, found).reasons
+    assert reasons.total() == 4
+    assert {reason.partition(":")[0] for reason in reasons} == {"time", "decode"}
+    [records] = list(world.archive.read(found))
+    assert [row["headers"][-1]["key"] for row in records.to_pylist()] == [REASON_HEADER] * 4
+
+
+def test_a_replay_places_what_is_good_now_and_keeps_what_is_still_bad(world: World) -> None:
+    [done] = world.replay({**WHEN, "transforms": [NO_BOTS]})
+    assert (done.placed, done.filtered, done.bad) == (2, 1, 1)
+    assert world.data == {"dt=2023-11-14": [0, 3, 4], "dt=2023-11-15": [1]}
+    assert world.bad == {"replay=1": [2]}
+    key = "p/clicks/dt=2023-11-15/1_0_00000000000000000001.seq"
+    metadata = world.store.head(key).metadata or {}
+    assert (metadata["batch-start"], metadata["batch-end"]) == ("0", "6")
+    assert metadata["replay-of"] == "1_0_00000000000000000001.seq"
+
+
+def test_a_replay_said_again_changes_nothing(world: World) -> None:
+    world.replay(WHEN)
+    before = dict(world.store.objects)
+    [again] = world.replay(WHEN)
+    assert again.skipped == "every message is still bad"
+    assert world.store.objects == before
+    world.once()
+
+
+def test_what_stays_bad_can_be_replayed_once_more(world: World) -> None:
+    world.replay(WHEN)
+    [done] = world.replay({"decoder": "none"})
+    assert (done.placed, done.bad) == (1, 0)
+    assert world.bad == {}
+    world.once()
+
+
+def test_a_dry_run_only_tells(world: World) -> None:
+    before = dict(world.store.objects)
+    [done] = world.replay(WHEN, dry_run=True)
+    assert (done.placed, done.bad) == (3, 1)
+    assert world.store.objects == before
+
+
+def test_what_is_not_committed_yet_is_left_alone(world: World) -> None:
+    world.ledger.entries[HERE] = Entry(3)
+    [done] = world.replay(WHEN)
+    assert done.skipped is not None
+    assert "not committed" in done.skipped
+    assert world.bad == {"": [1, 2, 4, 5]}
+
+
+def crash_at(world: World, number: int, *, before: bool) -> None:
+    """Let the process die around the ``number``th call that changes the store."""
+    calls = iter(range(1000))
+
+    def hook(call: str, key: str) -> None:
+        del key
+        if call in ("put", "delete") and next(calls) == number:
+            raise Crash
+
+    setattr(world.store, "before" if before else "after", hook)
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("number", range(5))
+def test_a_crash_at_any_step_and_the_same_replay_end_with_each_message_once(
+    world: World, number: int, before: bool
+) -> None:
+    # Marker, two files, successor in quarantine, deletion.
+    crash_at(world, number, before=before)
+    with pytest.raises(Crash):
+        world.replay(WHEN)
+    world.store.before = world.store.after = lambda _call, _key: None
+    world.replay(WHEN)
+    world.once()
+    assert world.bad == {"replay=1": [2]}
+
+
+def test_a_replay_begun_under_another_configuration_is_not_mixed_with_this_one(
+    world: World,
+) -> None:
+    crash_at(world, 2, before=False)
+    with pytest.raises(Crash):
+        world.replay({**WHEN, "layout": "hour={time:%H}"})
+    world.store.after = lambda _call, _key: None
+    with pytest.raises(ConfigurationError, match="--take-over"):
+        world.replay(WHEN)
+    world.replay(WHEN, take_over=True)
+    world.once()
+    assert set(world.data) == {"dt=2023-11-14", "dt=2023-11-15"}
+
+
+def test_a_process_that_slept_cannot_place_the_messages_once_more(world: World) -> None:
+    """It read the quarantine, another replayed it, then it goes on under its own plan."""
+
+    def sleep(call: str, key: str) -> None:
+        if call == "put" and "_replay_" in key:
+            world.store.before = lambda _call, _key: None
+            world.replay(WHEN)
+
+    world.store.before = sleep
+    with pytest.raises(ConfigurationError, match="another configuration"):
+        world.replay({**WHEN, "layout": "hour={time:%H}"})
+    world.once()
+
+
+def test_an_operator_who_stores_again_deletes_quarantine_results_and_markers(
+    world: World,
+) -> None:
+    world.replay(WHEN)
+    planned = plan_move(world.ledger, world.archive, HERE, 0, generation=1, delete_objects=True)
+    move(world.ledger, world.archive, planned)
+    assert world.store.objects == {}
+
+
+def test_the_marker_is_no_object_of_messages(world: World) -> None:
+    world.replay(WHEN)
+    name = ObjectName("p/_quarantine/clicks", "", 1, 0, 1, ".seq")
+    key = marker_key(name)
+    assert markers(world.archive, HERE, start=0, generation=1) == [key]
+    assert markers(world.archive, HERE, start=2, generation=1) == []
+    assert parse_key(name.root, key) is None
+    body = json.loads(world.store.content(key))
+    assert sum(body["objects"].values()) == 4
+
+
+def test_messages_of_another_generation_stay_in_it(world: World) -> None:
+    [found] = quarantined(world.archive, "clicks")
+    assert found.info is not None
+    assert found.info.batch == OffsetRange(0, 6)
+    plan = replace(plan_for(config(WHEN), "clicks", limited=False), generation=9)
+    doing = Replay(world.archive, plan, world.ledger, world.workspace(), FakeClock())
+    done = doing.replay(found)
+    assert {key.rpartition("/")[2][:2] for key in done.keys} == {"1_"}
