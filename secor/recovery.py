@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from secor.batch import Place, SealedBatch
 from secor.errors import CorruptFile, NotFound, ObjectConflict
@@ -11,13 +11,17 @@ from secor.naming import ObjectInfo, parse_key, quarantine_root
 from secor.ports import ObjectStore
 
 
-def recover(store: ObjectStore, batch: SealedBatch, intent: Intent) -> frozenset[Place]:
+def recover(
+    store: ObjectStore, batch: SealedBatch, intent: Intent, prove: Callable[[], None]
+) -> frozenset[Place]:
     """Return the places of ``batch`` that are done; delete superseded leftovers.
 
     An object with the intent's range and fingerprint is adopted, even if ours would begin
     at another offset: compaction may have removed records since.  A leftover names this
     very range under a fingerprint that the intent supersedes.  Anything else of the range
-    in our places is somebody else's.  Raises ``ObjectConflict``, ``Unavailable``, ``AccessDenied``.
+    in our places is somebody else's.  ``prove`` is called before each deletion and raises
+    when the lease is lost: a successor of the old configuration may have adopted the object
+    and committed it.  Raises ``ObjectConflict``, ``Unavailable``, ``AccessDenied``.
     """
     adopted: set[Place] = set()
     replaced = {old.fingerprint for old in intent.supersedes}
@@ -27,6 +31,7 @@ def recover(store: ObjectStore, batch: SealedBatch, intent: Intent) -> frozenset
         if mine and info.fingerprint == batch.fingerprint and _same_topic(batch, info):
             adopted.add(place)
         elif mine and info.fingerprint in replaced:
+            prove()
             store.delete(key)
         elif place in places:
             raise conflict(key, batch, info)

@@ -193,7 +193,7 @@ class _Ritual:
         """Look what an earlier try, ours or another's, has put already."""
         if before.intent is None:
             return frozenset()
-        done = recover(self._store, self._batch, proof.intent)
+        done = recover(self._store, self._batch, proof.intent, proof.renew)
         if done:
             self._observer.adopted(self._batch.topic_partition, len(done))
         return done
@@ -243,7 +243,7 @@ class _Proof:
         """
         with self._renewing:
             if not self._lease.held():
-                raise LeaseLost("the lease ended before a put")
+                raise LeaseLost("the lease ended before a put or a deletion")
             began = self._clock.monotonic()
             if began - self._won_at >= self._lease.trust:
                 self.entry = self._lease.record(self.entry, self.intent)

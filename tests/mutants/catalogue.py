@@ -177,6 +177,12 @@ MUTANTS = (
         "            pass\n",
     ),
     Mutant(
+        "nothing is asked before a deletion",
+        RECOVERY,
+        "            prove()\n",
+        "",
+    ),
+    Mutant(
         "recovery does not see objects under another first offset",
         RECOVERY,
         "            if name.first_offset not in batch.range or listed.key in seen:\n",

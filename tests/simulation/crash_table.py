@@ -16,6 +16,10 @@ DESIGN = Path(__file__).parents[2] / "DESIGN.md"
 BEGIN, END = "<!-- crash table -->\n", "<!-- end of crash table -->"
 MESSAGES, OBJECTS = 3, 2
 SETUP = Setup(parser=OffsetBuckets(2), policy=Policy(max_messages=MESSAGES))
+INTRODUCTION = (
+    f"The first batch of a topic partition, {MESSAGES} messages and {OBJECTS} objects;"
+    " both kinds of ledger give the same table."
+)
 LEDGERS: tuple[LedgerKind, ...] = ("zookeeper", "kafka")
 
 
@@ -111,8 +115,7 @@ def table() -> str:
     kinds = [points(kind) for kind in LEDGERS]
     assert kinds[0] == kinds[1], "the two ledgers differ at a crash point"
     lines = [
-        f"The first batch of a topic partition, {MESSAGES} messages and {OBJECTS} objects;"
-        + " both kinds of ledger give the same table.",
+        INTRODUCTION,
         "",
         "| crash | the ledger holds | the store holds | the successor |",
         "|---|---|---|---|",

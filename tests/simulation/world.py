@@ -31,8 +31,9 @@ class Scene:
     """What a world is made of.
 
     ``reshaping`` says that the log or the configuration may come to make other objects of
-    the same range; puts are then in flight for less than half a session (DESIGN: "What
-    remains").  ``restart_after`` is when a process that crashed is started again, in seconds.
+    the same range; puts and deletions are then in flight for less than half a session
+    (DESIGN: "What remains").  ``restart_after`` is when a process that crashed is started
+    again, in seconds.
     """
 
     ledger: LedgerKind = "zookeeper"
@@ -113,7 +114,7 @@ class World:
 
     def in_flight(self, name: str, phase: str) -> float:
         """Return how long a task may be kept at this call."""
-        if self.scene.reshaping and (name, phase) == ("put", "before"):
+        if self.scene.reshaping and phase == "before" and name in {"put", "delete"}:
             return 0.9 * self.ledger.trust
         return FOREVER
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from secor.errors import ObjectConflict
+from secor.errors import LeaseLost, ObjectConflict
 from secor.model import Intent, Superseded
 from secor.recovery import recover
 from secor.uploader import Committed, Dropped
@@ -48,6 +48,24 @@ def test_a_superseded_leftover_is_deleted_before_ours_is_put(rituals: Rituals) -
     assert rituals.keys == [FIRST]
 
 
+def test_nothing_is_deleted_once_the_lease_may_be_lost(rituals: Rituals) -> None:
+    """A successor of the old configuration may have adopted and committed it meanwhile."""
+    old = rituals.plan("old")
+    rituals.place(rituals.batch([0, 1], plan=old))
+    batch = rituals.batch([0, 1])
+    rituals.intend(batch, fingerprint=old.fingerprint)
+
+    def sleep() -> None:
+        rituals.clock.advance(rituals.server.trust)
+        rituals.server.expire(rituals.ledger, told=False)
+
+    rituals.on("after", "head", sleep)
+    outcome = rituals.upload(batch)
+    assert isinstance(outcome, Dropped)
+    assert isinstance(outcome.error, LeaseLost)
+    assert rituals.keys == [FIRST]
+
+
 def test_a_leftover_of_another_range_is_not_touched(rituals: Rituals) -> None:
     """It was committed under the old configuration, whose ranges were others."""
     old = rituals.plan("old", root="elsewhere/clicks")
@@ -55,7 +73,7 @@ def test_a_leftover_of_another_range_is_not_touched(rituals: Rituals) -> None:
     rituals.place(committed)
     batch = rituals.batch([0, 1])
     rituals.intend(batch, Superseded(old.fingerprint, old.root))
-    recover(rituals.store, batch, intent_of(rituals))
+    recover(rituals.store, batch, intent_of(rituals), lambda: None)
     assert rituals.keys == [committed.files[0].key]
 
 
@@ -92,7 +110,7 @@ def test_other_partitions_ranges_and_files_are_passed_over(rituals: Rituals) -> 
         key = f"root/clicks/offset=0/{name}"
         told = replace(file.info, generation=2).metadata()
         rituals.store.put(key, file.local.path, file.local.crc32c, told)
-    assert recover(rituals.store, batch, intent_of(rituals)) == frozenset()
+    assert recover(rituals.store, batch, intent_of(rituals), lambda: None) == frozenset()
     assert len(rituals.keys) == 4
 
 
