@@ -12,7 +12,7 @@ from secor.ports import OffsetLedger
 from secor.wiring.clients import kafka_options, zookeeper_ledger
 
 RELEASE_WAIT = 30.0
-"""Most seconds that a revocation waits for uploads, where a topic asks for that."""
+"""Most seconds that a revocation waits for uploads in work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,17 @@ def _source(config: Config) -> KafkaSource:
         fetch_max_bytes=kafka.fetch_max_bytes,
         queue_bytes=kafka.queue_bytes,
         metadata_max_age=kafka.metadata_max_age,
-        release_wait=RELEASE_WAIT if _uploads_on_revoke(config) else 0.0,
+        release_wait=RELEASE_WAIT if _waits_for_release(config) else 0.0,
     )
 
 
-def _uploads_on_revoke(config: Config) -> bool:
+def _waits_for_release(config: Config) -> bool:
+    """In a Kafka ledger always: a pin is no lock that a ritual in work could keep.
+
+    A put or a deletion that is in flight when the next owner begins does no harm unless
+    that one makes other objects of the range (another configuration, a compacted log).
+    """
+    if config.ledger.kind == "kafka":
+        return True
     rules = [config.policy, *(rule.policy for rule in config.topics)]
     return any(policy.upload_on_revoke for policy in rules)
