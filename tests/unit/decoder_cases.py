@@ -36,9 +36,8 @@ def decode(
     found = decoder.decode(padded, paths or None)
     found.rows.validate(full=True)
     assert len(found.rows) == len(values)
-    assert [row for row, item in enumerate(found.rows.to_pylist()) if item is None] == list(
-        found.bad
-    )
+    nulls = found.rows.is_null().to_pylist()
+    assert [row for row, null in enumerate(nulls) if null] == list(found.bad)
     assert all(reason and len(reason) < 200 for reason in found.bad.values())
     if paths:
         assert [field.name for field in found.rows.type] == list(paths)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secor.parsing.decoders.columns import MAX_DEPTH, MIXED, everything
+from secor.parsing.decoders.columns import MAX_DEPTH, MAX_FIELDS, MIXED, everything
 from secor.parsing.decoders.json import JsonDecoder
 from tests.unit.decoder_cases import decode, reason, rows, survives
 
@@ -177,6 +177,14 @@ def test_space_and_line_breaks_around_values_are_json(decoder: JsonDecoder) -> N
 def test_lists_of_nothing_but_nulls_are_whole(decoder: JsonDecoder) -> None:
     payloads = [b'{"a":[null,null],"b":[]}', b'{"a":[],"b":[]}', b'{"a":[null],"b":[]}']
     assert rows(decoder, payloads) == [json.loads(payload) for payload in payloads]
+
+
+def test_an_object_used_as_a_dictionary_is_json_text(decoder: JsonDecoder) -> None:
+    payloads = [b'{"u":{"k%d":1}}' % number for number in range(MAX_FIELDS + 1)]
+    found = decode(decoder, payloads)
+    assert found.rows.type.field("u").metadata == MIXED
+    assert found.rows[7].as_py() == {"u": '{"k7":1}'}
+    assert decode(decoder, payloads[1:]).rows.type.field("u").type.num_fields == MAX_FIELDS
 
 
 def test_no_messages_give_no_rows(decoder: JsonDecoder) -> None:

@@ -142,6 +142,20 @@ def test_a_generated_class_is_found_by_its_import_path() -> None:
     assert rows(decoder, [payload]) == [{"seconds": 5, "nanos": 6}]
 
 
+def test_the_registrys_header_is_skipped(path: Path) -> None:
+    decoder = ProtobufDecoder("shop.Event", path, framing="confluent")
+    payload = event(ts=5).SerializeToString()
+    for indexes in (b"\x00", b"\x02\x02", b"\x04\x00\x80\x01"):
+        assert rows(decoder, [b"\x00\x00\x00\x00\x07" + indexes + payload], "ts") == [{"ts": 5}]
+    assert reason(decoder, payload) == "magic byte 8, not 0"
+    assert reason(decoder, b"\x00\x00") == "truncated header at byte 2"
+    assert "truncated header" in reason(decoder, bytes(5) + b"\x06\x02")
+    assert "negative" in reason(decoder, bytes(5) + b"\x01")
+    assert "truncated header" in reason(decoder, bytes(5) + b"\xfe" * 9 + b"\x01")
+    with pytest.raises(ConfigurationError, match="framing"):
+        ProtobufDecoder("shop.Event", path, framing="what")
+
+
 def test_unknown_symbols_are_their_numbers(decoder: ProtobufDecoder) -> None:
     assert rows(decoder, [b"\x18\x09"], "color") == [{"color": "9"}]
 

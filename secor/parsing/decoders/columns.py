@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from secor.parsing.fields import text_of
 from secor.parsing.rows import Decoded
 
 MAX_DEPTH = 64
@@ -126,8 +127,12 @@ def _integers(values: Sequence[Any]) -> pa.Array | None:
 
 
 def scalar_text(value: Any) -> str | None:
-    """Text of a value in a column of several kinds."""
-    return value if value is None or type(value) is str else json_text(value)
+    """Text of a value in a column of several kinds.
+
+    What a path or a filter sees must not depend on the kinds of its neighbours, which are
+    others when the log is cut elsewhere: 5.0 is "5" in any column.
+    """
+    return json_text(value) if isinstance(value, dict | list) else text_of(value)
 
 
 def json_text(value: Any) -> str:

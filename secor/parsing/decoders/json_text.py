@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from secor.parsing.decoders.columns import EMPTY_PAYLOAD, EXACT, MAX_DEPTH, NULL_PAYLOAD
+from secor.parsing.decoders.columns import EMPTY_PAYLOAD, EXACT, MAX_DEPTH, MAX_FIELDS, NULL_PAYLOAD
 
 NOT_AN_OBJECT = "not a JSON object"
 SPACE = b" \t\r\n"
@@ -185,7 +185,10 @@ def _as_text(kind: pa.DataType) -> pa.DataType:
 
 
 def _exact(column: pa.ChunkedArray) -> bool:
-    """Tell whether no double may stand for an integer that it cannot hold."""
+    """Tell whether no double may stand for an integer that it cannot hold.
+
+    And whether no object has so many names that it is to be text.
+    """
     return all(map(_exact_array, column.chunks))
 
 
@@ -193,7 +196,7 @@ def _exact_array(array: pa.Array) -> bool:
     if pa.types.is_floating(array.type):
         return not pc.any(pc.invert(pc.less(pc.abs(array), float(EXACT)))).as_py()
     if pa.types.is_struct(array.type):
-        return all(map(_exact_array, array.flatten()))
+        return array.type.num_fields <= MAX_FIELDS and all(map(_exact_array, array.flatten()))
     if pa.types.is_list(array.type):
         return _exact_array(array.flatten())
     return True

@@ -46,10 +46,12 @@ class ProtobufDecoder:
     """Messages by a descriptor set (``protoc --include_imports -o``) or a generated class.
 
     ``encoding`` is ``binary`` or ``json`` (the canonical JSON mapping; unknown names are
-    bad).  Fields have their names of the .proto file; unset fields with presence are null,
-    others have their default; enums are their symbols (digits where unknown); messages
-    within themselves are JSON text (metadata ``MIXED``); well-known types have no special
-    place: a Timestamp is ``seconds`` and ``nanos``.  Bad: what the parser refuses.
+    bad); with ``framing="confluent"`` the header of the schema registry's wire format is
+    skipped, and the configured type counts.  Fields have their names of the .proto file;
+    unset fields with presence are null, others have their default; enums are their symbols
+    (digits where unknown); messages within themselves are JSON text (metadata ``MIXED``);
+    well-known types have no special place: a Timestamp is ``seconds`` and ``nanos``.  Bad:
+    what the parser refuses.
     """
 
     def __init__(
@@ -58,9 +60,12 @@ class ProtobufDecoder:
         descriptor_set: str | Path | None = None,
         message_class: str | None = None,
         encoding: str = "binary",
+        framing: str = "none",
     ) -> None:
         if encoding not in ("binary", "json"):
             raise ConfigurationError(f"protobuf encoding {encoding!r}: must be 'binary' or 'json'")
+        if framing not in ("none", "confluent"):
+            raise ConfigurationError(f"protobuf framing {framing!r}: must be 'none' or 'confluent'")
         if (message_class is None) == (message is None or descriptor_set is None):
             raise ConfigurationError(
                 "protobuf: give either message and descriptor_set, or message_class"
@@ -73,18 +78,24 @@ class ProtobufDecoder:
             self._class = _described(Path(descriptor_set), message)
         self._parse = self._binary if encoding == "binary" else self._json
         kind: Any = self._class.DESCRIPTOR
-        self._type, self._plain = _plan(kind, ())
-        self.identity = f"protobuf:{encoding}:{kind.full_name}:{_hash(kind)}"
+        self._framed = framing == "confluent"
+        self._type, self._getters = _plan(kind, ())
+        self.identity = f"protobuf:{encoding}:{framing}:{kind.full_name}:{_hash(kind)}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
-        objects, bad = rowwise(messages, self._decode)
+        getters = self._getters
+        if paths is not None:
+            wanted = {path.partition(".")[0] for path in paths}
+            getters = [getter for getter in getters if getter[0] in wanted]
+        plain = _dictionary(getters)
+        objects, bad = rowwise(messages, lambda raw: plain(self._message(raw)))
         if paths is None:
             return Decoded(typed(objects, self._type, bad), dict(sorted(bad.items())))
         return decoded(objects, bad, paths)
 
-    def _decode(self, raw: bytes) -> Any:
-        return self._plain(self._parse(raw))
+    def _message(self, raw: bytes) -> Message:
+        return self._parse(_unframed(raw) if self._framed else raw)
 
     def _binary(self, raw: bytes) -> Message:
         try:
@@ -143,15 +154,40 @@ def _hash(kind: Descriptor) -> str:
     return hashlib.sha256(b"".join(seen[name] for name in sorted(seen))).hexdigest()[:16]
 
 
-def _plan(kind: Descriptor, above: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
-    """Return a message type's Arrow struct and what makes a dictionary of a message."""
+def _unframed(raw: bytes) -> bytes:
+    """Return the message behind a zero byte, the schema's id and the indexes of its type.
+
+    Source: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/
+    The indexes are zigzag varints, their count first; a single 0 stands for the list [0].
+    """
+    if raw[0] != 0:
+        raise Undecodable(f"magic byte {raw[0]}, not 0")
+    count, at = _varint(raw, 5)
+    if count % 2:
+        raise Undecodable("a negative number of message indexes")
+    for _ in range(min(count // 2, len(raw))):
+        _, at = _varint(raw, at)
+    return raw[at:]
+
+
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for position, byte in enumerate(raw[at : at + 10]):
+        value |= (byte & 0x7F) << 7 * position
+        if byte < 0x80:
+            return value, at + position + 1
+    raise Undecodable(f"truncated header at byte {min(at, len(raw))}")
+
+
+def _plan(kind: Descriptor, above: tuple[str, ...]) -> tuple[pa.DataType, list[Getter]]:
+    """Return a message type's Arrow struct and where its values come from."""
     within = (*above, kind.full_name)
     fields, getters = [], []
     for item in kind.fields:
         field, convert = _field(item, within)
         fields.append(field)
         getters.append((item.name, item.has_presence, convert))
-    return pa.struct(fields), _dictionary(getters)
+    return pa.struct(fields), getters
 
 
 def _dictionary(getters: list[Getter]) -> Convert:
@@ -217,8 +253,8 @@ def _value(
 def _message(kind: Descriptor, above: tuple[str, ...]) -> tuple[pa.DataType, Convert, bool]:
     if kind.full_name in above:
         return pa.string(), _whole_text, True
-    nested, convert = _plan(kind, above)
-    return nested, convert, False
+    nested, getters = _plan(kind, above)
+    return nested, _dictionary(getters), False
 
 
 def _whole_text(message: Message) -> str:
