@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -106,23 +108,51 @@ def _text_of_double(value: float) -> str:
     return repr(value)
 
 
+def readable(column: pa.Array) -> pa.Array:
+    """Return a column whose every value Python can hold.
+
+    Strings as bytes, since they may be no UTF-8; times as Arrow writes them, since they may
+    be finer than microseconds or beyond the years 1 to 9999.
+    """
+    kind = column.type
+    if pa.types.is_string(kind):
+        return column.view(pa.binary())
+    if pa.types.is_temporal(kind):
+        return column.cast(pa.int64() if pa.types.is_duration(kind) else pa.string())
+    return column
+
+
 def texts(column: pa.Array) -> Texts:
     """Return a column as text; only its distinct values are looked at in Python."""
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
         return _texts_one_by_one(column)
     if not pa.types.is_dictionary(column.type):
-        if pa.types.is_string(column.type):
-            # As bytes: what is no UTF-8 must not end in an error here.
-            column = column.view(pa.binary())
-        column = column.dictionary_encode()
+        column = readable(column).dictionary_encode()
     codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    values = [text_of(value) for value in column.dictionary.to_pylist()]
+    values = [text_of(value) for value in readable(column.dictionary).to_pylist()]
     return _merged(codes, values)
 
 
 def _texts_one_by_one(column: pa.Array) -> Texts:
-    values = [text_of(value) for value in column.to_pylist()]
+    values = [text_of(value) for value in _values(column)]
     return _merged(np.arange(len(values), dtype=np.int64), values)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Return nested values, their leaves as ``readable`` has them."""
+    valid = column.is_valid().to_pylist()
+    if pa.types.is_struct(column.type):
+        names = [it.name for it in column.type]
+        inner = [_values(pc.struct_field(column, [index])) for index in range(len(names))]
+        return [
+            dict(zip(names, (it[row] for it in inner), strict=True)) if present else None
+            for row, present in enumerate(valid)
+        ]
+    if pa.types.is_list(column.type):
+        items = iter(_values(column.flatten()))
+        counts = pc.list_value_length(column).to_pylist()
+        return [None if count is None else list(islice(items, count)) for count in counts]
+    return list(readable(column).to_pylist())
 
 
 def _merged(codes: npt.NDArray[np.int64], values: list[str | None]) -> Texts:

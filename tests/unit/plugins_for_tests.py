@@ -1,0 +1,102 @@
+"""Plug-ins as users write them, good and bad; imported by path."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.parsing.plugins import Message
+from secor.parsing.rows import Decoded
+
+
+class ByFirstByte:
+    """Places by the first byte, leaves empty values out, fails on null ones."""
+
+    def __init__(self, prefix: str = "b=") -> None:
+        self._prefix = prefix
+
+    def place(self, message: Message) -> str | None:
+        if message.value == b"":
+            return None
+        return f"{self._prefix}{message.value[0]}"  # type: ignore[index]
+
+
+class Returns:
+    """Gives one path whatever comes."""
+
+    def __init__(self, path: object) -> None:
+        self._path = path
+
+    def place(self, message: Message) -> object:
+        return self._path
+
+
+class Random:
+    def place(self, message: Message) -> str:
+        return f"r={random.random()}"
+
+
+class Counting:
+    """Depends on how many came before."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+
+    def place(self, message: Message) -> str:
+        self._seen += 1
+        return f"n={self._seen // 5}"
+
+
+class Ticking:
+    """Depends on a clock that a test moves."""
+
+    now = 0
+
+    def place(self, message: Message) -> str:
+        return f"dt={Ticking.now}"
+
+
+class Broken:
+    def place(self, message: Message) -> str:
+        raise OSError("no such file")
+
+
+class Upper:
+    """Writes a field in capitals; a message that lacks it is bad."""
+
+    identity = "upper-1"
+
+    def __init__(self, field: str) -> None:
+        self.paths = (field,)
+
+    def apply(self, decoded: Decoded) -> Decoded:
+        [name] = self.paths
+        column = pc.utf8_upper(pc.struct_field(decoded.rows, name))
+        bad = {row: f"no {name}" for row, it in enumerate(column.to_pylist()) if it is None}
+        return Decoded(pa.StructArray.from_arrays([column], names=[name]), bad)
+
+
+class Ranked(Upper):
+    """Depends on the message's place in the chunk."""
+
+    identity = "ranked-1"
+
+    def apply(self, decoded: Decoded) -> Decoded:
+        ranks = pa.array([str(row) for row in range(len(decoded.rows))])
+        return Decoded(pa.StructArray.from_arrays([ranks], names=list(self.paths)))
+
+
+class Short(Upper):
+    identity = "short-1"
+
+    def apply(self, decoded: Decoded) -> Decoded:
+        return Decoded(decoded.rows.slice(1))
+
+
+class Failing(Upper):
+    identity = "failing-1"
+
+    def apply(self, decoded: Decoded) -> Decoded:
+        raise KeyError("oops")

@@ -1,0 +1,143 @@
+"""Plug-ins of users: what they may do, and that they are caught when they are not pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from secor.config.parser import Parser
+from secor.errors import ConfigurationError, NotDeterministic, PluginFailed
+from secor.parsing.pipeline import Pipeline
+from secor.wiring.parsers import pipeline_for
+from tests.unit.parsing_cases import chunk_of, json_chunk, places, reasons
+from tests.unit.plugins_for_tests import Ticking
+
+HERE = "tests.unit.plugins_for_tests"
+
+
+def by_message(name: str, **settings: Any) -> Pipeline:
+    parser = Parser(plugin=f"{HERE}:{name}", plugin_settings=settings)
+    return pipeline_for(parser, typed=False)
+
+
+def by_column(name: str, typed: bool = False) -> Pipeline:
+    step = {"kind": "plugin", "plugin": f"{HERE}:{name}", "settings": {"field": "c"}}
+    return pipeline_for(Parser.model_validate({"layout": "{c}", "transforms": [step]}), typed=typed)
+
+
+def test_a_class_over_messages_places_leaves_out_and_quarantines() -> None:
+    parts = by_message("ByFirstByte", prefix="x=").split(chunk_of([b"a", b"", None, b"b", b"a"]))
+    assert places(parts) == {"x=97": [0, 4], "x=98": [3], "quarantine:": [2]}
+    assert reasons(parts)[2].startswith("plugin: TypeError: ")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../x", "a/../b", "/a", "a/", "a//b", ".", "a\\b", "a\nb", "x" * 256, "a/" * 400, 5, "\ud800"],
+)
+def test_line_21_unsafe_paths_of_a_plugin_are_never_mended_but_quarantined(path: object) -> None:
+    parts = by_message("Returns", path=path).split(chunk_of([b"a"]))
+    assert places(parts) == {"quarantine:": [0]}
+
+
+@pytest.mark.parametrize("path", ["", "dt=2026-11-21/hr=04", "é", "a" * 255])
+def test_safe_paths_of_a_plugin_are_taken_as_they_are(path: str) -> None:
+    assert places(by_message("Returns", path=path).split(chunk_of([b"a"]))) == {path: [0]}
+
+
+def test_errors_that_are_no_messages_fault_are_not_taken_for_bad_messages() -> None:
+    with pytest.raises(OSError, match="no such file"):
+        by_message("Broken").split(chunk_of([b"a"]))
+
+
+@pytest.mark.parametrize("name", ["Random", "Counting"])
+def test_chance_and_memory_are_caught_at_once(name: str) -> None:
+    with pytest.raises(NotDeterministic, match=rf"{HERE}:{name} is not deterministic.*offset"):
+        by_message(name).split(chunk_of([b"a"] * 20))
+
+
+def test_a_clock_is_caught_when_it_has_moved() -> None:
+    pipeline = by_message("Ticking")
+    Ticking.now = 0
+    pipeline.split(chunk_of([b"a"] * 5))
+    Ticking.now = 1
+    with pytest.raises(NotDeterministic, match=r"dt=0.*then.*dt=1"):
+        pipeline.split(chunk_of([b"a"] * 5, first=5))
+
+
+def test_checks_go_on_for_ever_by_offset_and_not_by_time() -> None:
+    pipeline = by_message("Ticking")
+    Ticking.now = 0
+    caught = []
+    for first in range(0, 1000, 2):
+        Ticking.now = first
+        try:
+            pipeline.split(chunk_of([b"a"], first=first))
+        except NotDeterministic:
+            caught.append(first)
+    assert len(caught) > 3
+    assert caught[-1] > 100
+
+
+def test_a_column_plugin_is_a_step_and_may_name_bad_messages() -> None:
+    parts = by_column("Upper").split(json_chunk([{"c": "nl"}, {"x": 1}, {"c": "de"}]))
+    assert places(parts) == {"NL": [0], "DE": [2], "quarantine:": [1]}
+    assert reasons(parts) == {1: "transform: no c"}
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_a_column_plugin_that_looks_at_its_neighbours_is_caught(typed: bool) -> None:
+    with pytest.raises(NotDeterministic, match="Ranked"):
+        by_column("Ranked", typed).split(json_chunk([{"c": "x"}] * 8))
+
+
+def test_a_good_plugin_passes_whatever_types_a_chunk_has() -> None:
+    items = [{"c": "x", "v": it} for it in (1, "1", 2.5, None, [1], {"a": 1}, True)]
+    pipeline = pipeline_for(
+        Parser.model_validate(
+            {
+                "layout": "{c}",
+                "transforms": [
+                    {"kind": "plugin", "plugin": f"{HERE}:Upper", "settings": {"field": "c"}}
+                ],
+            }
+        ),
+        typed=True,
+    )
+    for first in range(4):
+        pipeline.split(json_chunk(items, first=first * 10))
+
+
+@pytest.mark.parametrize("name", ["Short", "Failing"])
+def test_a_column_plugin_that_breaks_its_promise_stops_the_partition_by_name(name: str) -> None:
+    with pytest.raises(PluginFailed, match=f"{HERE}:{name}"):
+        by_column(name).split(json_chunk([{"c": "x"}] * 2))
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        ("nothing", "package.module:Class"),
+        (":X", "package.module:Class"),
+        ("no.such.module:X", "no.such|No module"),
+        (f"{HERE}:Missing", "Missing"),
+        (f"{HERE}:Upper", "Upper"),
+        (f"{HERE}:Message", "Message"),
+    ],
+)
+def test_plugins_that_cannot_be_made_are_configuration_errors(path: str, word: str) -> None:
+    with pytest.raises(ConfigurationError, match=word):
+        pipeline_for(Parser(plugin=path), typed=False)
+
+
+def test_a_column_plugin_has_to_have_the_method() -> None:
+    step = {"kind": "plugin", "plugin": f"{HERE}:ByFirstByte"}
+    with pytest.raises(ConfigurationError, match=r"no method apply"):
+        pipeline_for(Parser.model_validate({"transforms": [step]}), typed=False)
+
+
+def test_the_identity_has_the_plugins_code_and_settings() -> None:
+    one, other = by_message("ByFirstByte").identity, by_message("ByFirstByte", prefix="y").identity
+    assert one != other
+    assert "@" in one

@@ -1,0 +1,121 @@
+"""Fields dropped, renamed and masked; messages filtered and routed."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from secor.parsing.rows import Decoded
+from secor.parsing.transforms import Drop, Filter, Mask, Rename, Route
+from tests.unit.parsing_cases import rows_of
+
+ROWS = [
+    {"id": 1, "user": {"name": "ann", "mail": "a@x"}},
+    None,
+    {"id": 2, "user": None},
+    {"id": None, "user": {"name": None, "mail": "b@x"}},
+]
+
+
+def values(decoded: Decoded) -> list[Any]:
+    decoded.rows.validate(full=True)
+    return list(decoded.rows.to_pylist())
+
+
+def test_drop_leaves_the_other_fields_and_the_bad_rows_as_they_are() -> None:
+    assert values(Drop("user.mail").apply(rows_of(ROWS))) == [
+        {"id": 1, "user": {"name": "ann"}},
+        None,
+        {"id": 2, "user": None},
+        {"id": None, "user": {"name": None}},
+    ]
+    assert values(Drop("user").apply(rows_of(ROWS)))[0] == {"id": 1}
+    assert values(Drop("none.such").apply(rows_of(ROWS))) == ROWS
+
+
+def test_drop_of_the_last_field_leaves_empty_rows() -> None:
+    assert values(Drop("a").apply(rows_of([{"a": 1}, None]))) == [{}, None]
+
+
+def test_rename_stays_in_its_structure() -> None:
+    renamed = values(Rename("user.mail", "email").apply(rows_of(ROWS)))
+    assert renamed[0] == {"id": 1, "user": {"name": "ann", "email": "a@x"}}
+    assert renamed[2] == {"id": 2, "user": None}
+    assert values(Rename("none", "x").apply(rows_of(ROWS))) == ROWS
+
+
+def test_rename_onto_a_field_that_is_there_is_decided_by_message_and_never_loses() -> None:
+    done = Rename("a", "b").apply(rows_of([{"a": 1}, {"b": 2}, {"a": 3, "b": 4}]))
+    assert values(done)[:2] == [{"b": 1}, {"b": 2}]
+    assert done.bad == {2: "has a and b, too"}
+    other = Rename("a", "b").apply(rows_of([{"a": "x"}, {"b": 2}]))
+    assert list(other.bad) == [0]
+
+
+def test_mask_by_constant_or_salted_hash_keeps_null() -> None:
+    masked = values(Mask("user.mail", "***").apply(rows_of(ROWS)))
+    assert [it and it["user"] and it["user"]["mail"] for it in masked] == ["***", None, None, "***"]
+    hashed = values(Mask("id", salt=b"pepper").apply(rows_of(ROWS)))
+    assert hashed[0]["id"] == hmac.new(b"pepper", b"1", hashlib.sha256).hexdigest()
+    assert hashed[3]["id"] is None
+
+
+def test_the_identity_of_a_mask_tells_of_its_salt_without_telling_it() -> None:
+    assert "pepper" not in Mask("id", salt=b"pepper").identity + repr(Mask("id", salt=b"pepper"))
+    assert Mask("id", salt=b"pepper").identity != Mask("id", salt=b"salt").identity
+
+
+@pytest.mark.parametrize(
+    ("step", "kept"),
+    [
+        (Filter("f", ("NL", "DE")), [0, 4]),
+        (Filter("f", ("NL", "DE"), negated=True), [1, 2, 3]),
+        (Filter("f", (5,)), [1]),
+        (Filter("f", pattern=re.compile("N.")), [0]),
+        (Filter("f", pattern=re.compile("N")), []),
+        (Filter("f"), [0, 1, 3, 4]),
+        (Filter("f", negated=True), [2]),
+        (Filter("none.such"), []),
+        (Filter("f", ("",)), [3]),
+    ],
+)
+def test_filters_keep_by_value_pattern_or_presence(step: Filter, kept: list[int]) -> None:
+    decoded = rows_of([{"f": value} for value in ("NL", "5", None, "", "DE")])
+    assert [row for row, it in enumerate(step.keep(decoded)) if it] == kept
+
+
+def test_numbers_compare_alike_in_every_column_that_they_may_stand_in() -> None:
+    for column in ([5, 6], [5.0, 6.5], ["5", "x"]):
+        decoded = Decoded(pa.array([{"f": value} for value in column]))
+        assert Filter("f", (5,)).keep(decoded).tolist() == [True, False]
+        assert Filter("f", (5.0,)).keep(decoded).tolist() == [True, False]
+
+
+def test_a_route_by_field_accepts_only_the_topics_that_it_names() -> None:
+    decoded = rows_of([{"type": "views"}, {"type": None}, {"type": "../x"}])
+    topics, bad = Route(("views", "clicks"), "type").route(decoded)
+    assert (topics.at(0), topics.at(1)) == ("views", None)
+    assert bad == {2: "type '../x' is none of the topics that this may go to"}
+
+
+def test_identities_differ_by_every_setting() -> None:
+    steps: list[Any] = [
+        Drop("a"),
+        Drop("b"),
+        Rename("a", "b"),
+        Mask("a", "x"),
+        Mask("a", "y"),
+        Filter("a"),
+        Filter("a", negated=True),
+        Filter("a", (1,)),
+        Filter("a", (2,)),
+        Filter("a", pattern=re.compile("x")),
+        Route(("x",)),
+        Route(("x",), "a"),
+    ]
+    assert len({step.identity for step in steps}) == len(steps)
