@@ -29,8 +29,8 @@ class Kafka(Section):
     heartbeat_interval: Duration = 3.0
     max_poll_interval: Duration = 300.0
     max_partition_fetch_bytes: Size = MIB
-    fetch_max_bytes: Size = 8 * MIB
-    queue_bytes: Size = 16 * MIB
+    fetch_max_bytes: Size = 4 * MIB
+    queue_bytes: Size = 8 * MIB
     metadata_max_age: Duration = 20.0
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     ssl_check_hostname: bool = True
