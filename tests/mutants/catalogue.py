@@ -13,10 +13,10 @@ CORE = (
     "tests/unit/test_recovery.py",
     "tests/unit/test_positioning.py",
     "tests/unit/test_consumer.py",
+    "tests/unit/test_consumer_failures.py",
     "tests/unit/test_batch.py",
     "tests/simulation",
 )
-POOL = ("tests/unit/test_pool.py",)
 
 
 @dataclass(frozen=True)
@@ -359,13 +359,5 @@ MUTANTS = (
         CONSUMER,
         "            self._source.released(sorted(self._leaving - working))\n",
         "            self._source.released(sorted(self._leaving))\n",
-    ),
-    Mutant(
-        "a put may outlive its ritual",
-        "secor/pool.py",
-        "        errors = [error for call in calls if (error := call.exception()) is not None]\n",
-        "        errors = [error for call in calls"
-        " if call.done() and (error := call.exception()) is not None]\n",
-        POOL,
     ),
 )
