@@ -130,6 +130,10 @@ class Archive:
         """Give the objects of messages of this topic that a parser could not place."""
         return self.quarantine.objects(topic, partitions, generations=generations, with_info=True)
 
+    def in_quarantine(self, found: ArchivedObject) -> bool:
+        """Tell whether an object holds messages that a parser could not place."""
+        return found.key.startswith(self.quarantine.root(found.topic) + "/")
+
     def everything(
         self,
         topic: str,

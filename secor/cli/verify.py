@@ -15,6 +15,7 @@ from secor.cli.archives import archive_of, archived_topics, of_topic
 from secor.config.load import load
 from secor.config.model import Config
 from secor.model import TopicPartition
+from secor.verify.parsed import Parsing
 from secor.verify.report import PartitionReport, Report
 from secor.verify.verifier import Verifier, verify_archive_only
 
@@ -70,7 +71,8 @@ def _alone(
     with open_store(config) as store:
         for topic in topics or tuple(archived_topics(config, store)):
             archive = archive_of(config, topic, store)
-            yield from verify_archive_only(archive, topic, generations or None)
+            parsed = config.group.kind == "partition"
+            yield from verify_archive_only(archive, topic, generations or None, parsed=parsed)
 
 
 def _compared(
@@ -102,9 +104,18 @@ def _compared(
                 start=start,
                 from_first_object=kafka.reset == "latest",
                 progress=advance,
+                parsing=_parsing(config, topic),
             )
             wanted = [one for one in numbers if not partitions or one in partitions]
             yield from verifier.verify(topic, wanted, reader.topic_id(topic))
+
+
+def _parsing(config: Config, topic: str) -> Parsing | None:
+    from secor.wiring.plans import plan_for
+
+    if config.group.kind != "partition":
+        return None
+    return Parsing(plan_for(config, topic, limited=False).parser)
 
 
 @contextmanager

@@ -6,15 +6,19 @@ from collections.abc import Iterable, Sequence
 
 from secor.archive import Archive, ArchivedObject
 from secor.errors import CorruptFile
-from secor.formats.text import TextFormat
 from secor.model import OffsetRange, TopicPartition, next_offset
 from secor.verify.compare import combine
+from secor.verify.parsed import Recorded, recorded
 from secor.verify.report import Kind, PartitionReport
 from secor.verify.sources import Merge, ObjectSource
 
 
 def check_alone(
-    topic_partition: TopicPartition, objects: Sequence[ArchivedObject], archive: Archive
+    topic_partition: TopicPartition,
+    objects: Sequence[ArchivedObject],
+    archive: Archive,
+    *,
+    parsed: bool = False,
 ) -> PartitionReport:
     """See that the batches follow one another and every object is what it says.
 
@@ -24,7 +28,7 @@ def check_alone(
     for generation in sorted({one.name.generation for one in objects}):
         of_generation = [one for one in objects if one.name.generation == generation]
         _check_chain(of_generation, report)
-        _check_contents(of_generation, archive, report)
+        _check_contents(of_generation, archive, report, parsed=parsed)
     foreign = sum(one.info is None and one.fault is None for one in objects)
     if foreign:
         report.notes.append(
@@ -61,14 +65,15 @@ def _check_chain(objects: Iterable[ArchivedObject], report: PartitionReport) -> 
 
 
 def _check_contents(
-    objects: Iterable[ArchivedObject], archive: Archive, report: PartitionReport
+    objects: Iterable[ArchivedObject], archive: Archive, report: PartitionReport, *, parsed: bool
 ) -> None:
     with_offsets = []
     for found in objects:
         fault = found.fault or _name_fault(found)
         if fault:
             _corrupt(report, found, fault)
-        if isinstance(archive.format_of(found), TextFormat):
+        what = recorded(archive, found, parsed=parsed)
+        if what in (Recorded.PAYLOADS, Recorded.NUMBER):
             _read_text(found, archive, report)
         else:
             with_offsets.append(ObjectSource(archive, found, report))

@@ -13,12 +13,24 @@ from secor.model import SCHEMA
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Records of one object with non-decreasing offsets."""
+    """Records of one object with non-decreasing offsets.
+
+    Of an offset in rows of several ranks those of the greatest count; ``offsets_only``
+    tells that nothing else of them can be compared.
+    """
 
     records: pa.RecordBatch
-    generation: int
+    rank: int
     values_only: bool
     key: str
+    offsets_only: bool = False
+
+
+def rank(generation: int, *, replaying: bool = False) -> int:
+    """Return the rank of a generation; messages in quarantine that are being replayed come
+    just below those of their generation.
+    """
+    return 2 * generation - int(replaying)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,33 +40,36 @@ class Combined:
     records: pa.RecordBatch
     offsets: np.ndarray
     values_only: np.ndarray
+    offsets_only: np.ndarray
     twice: np.ndarray
     superseded: int
 
 
 def combine(rows: Sequence[Rows]) -> Combined:
-    """Sort a window's records by offset; of several generations the newest counts."""
+    """Sort a window's records by offset; the greatest rank counts."""
     none = np.empty(0, np.int64)
     if not rows:
         empty = pa.RecordBatch.from_pylist([], schema=SCHEMA)
-        return Combined(empty, none, np.empty(0, bool), none, 0)
+        return Combined(empty, none, np.empty(0, bool), np.empty(0, bool), none, 0)
     records = rows[0].records if len(rows) == 1 else pa.concat_batches([r.records for r in rows])
     offsets = offsets_of(records)
     sizes = [r.records.num_rows for r in rows]
     lossy = np.repeat([r.values_only for r in rows], sizes)
+    bare = np.repeat([r.offsets_only for r in rows], sizes)
     if (offsets[1:] > offsets[:-1]).all():
-        return Combined(records, offsets, lossy, none, 0)
-    generations = np.repeat([r.generation for r in rows], sizes)
-    order = np.lexsort((-generations, offsets))
-    offsets, generations = offsets[order], generations[order]
+        return Combined(records, offsets, lossy, bare, none, 0)
+    ranks = np.repeat([r.rank for r in rows], sizes)
+    order = np.lexsort((-ranks, offsets))
+    offsets, ranks = offsets[order], ranks[order]
     first = np.concatenate(([True], offsets[1:] != offsets[:-1]))
-    newest = generations[first][np.cumsum(first) - 1]
-    again = ~first & (generations == newest)
+    greatest = ranks[first][np.cumsum(first) - 1]
+    again = ~first & (ranks == greatest)
     kept = order[first]
     return Combined(
         records.take(pa.array(kept)),
         offsets[first],
         lossy[kept],
+        bare[kept],
         offsets[again],
         int((~first & ~again).sum()),
     )

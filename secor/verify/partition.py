@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,21 +11,25 @@ import pyarrow as pa
 from secor.archive import Archive, ArchivedObject
 from secor.formats.text import TextFormat
 from secor.model import SCHEMA, Chunk, LogRange, OffsetRange, TopicPartition, next_offset
-from secor.verify.compare import Rows, combine, differing, offsets_of
+from secor.verify.compare import Rows, combine, differing, offsets_of, rank
 from secor.verify.log import Log
+from secor.verify.parsed import CountedSource, Parsing, Recorded, recorded, without
 from secor.verify.report import Kind, PartitionReport
 from secor.verify.sources import Merge, ObjectSource
 from secor.verify.texts import Place, SharedSource, TextSource, places
 
-Text = TextSource | SharedSource
+Text = TextSource | SharedSource | CountedSource
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A text object, or several, whose offsets are not reached yet."""
+    """An object without offsets, or several, whose place in the log is not reached yet.
+
+    No ``log_format``: nothing but their number tells of the messages.
+    """
 
     place: Place
-    log_format: TextFormat
+    log_format: TextFormat | None
 
     @property
     def range(self) -> OffsetRange:
@@ -65,8 +69,15 @@ class PartitionCheck:
         log: Log,
         bounds: Bounds,
         progress: Callable[[TopicPartition, int], None] | None = None,
+        parsing: Parsing | None = None,
+        replaying: Collection[str] = (),
     ) -> None:
+        """``parsing`` is for groups that parse; ``replaying`` has the keys of objects in
+        quarantine of which some messages may be elsewhere as well.
+        """
         self.report = PartitionReport(topic_partition, objects=len(objects))
+        self._parsing = parsing
+        self._replaying = replaying
         self._archive = archive
         self._log = log
         self._bounds = bounds
@@ -94,22 +105,31 @@ class PartitionCheck:
 
     def _sources(self, objects: Sequence[ArchivedObject]) -> tuple[Merge, list[_Pending]]:
         with_offsets: list[ObjectSource] = []
-        texts: dict[TextFormat, list[ArchivedObject]] = {}
+        texts: dict[TextFormat | None, list[ArchivedObject]] = {}
         for found in objects:
             if found.fault:
                 at = found.name.first_offset
                 self.report.found_range(
                     Kind.CORRUPT, at, next_offset(at), key=found.key, text=found.fault
                 )
-            log_format = self._archive.format_of(found)
-            if isinstance(log_format, TextFormat):
-                texts.setdefault(log_format, []).append(found)
-            else:
-                with_offsets.append(ObjectSource(self._archive, found, self.report))
+            what = recorded(self._archive, found, parsed=self._parsing is not None)
+            if what in (Recorded.PAYLOADS, Recorded.NUMBER):
+                log_format = self._archive.format_of(found)
+                key = log_format if isinstance(log_format, TextFormat) else None
+                texts.setdefault(key, []).append(found)
+                continue
+            source = ObjectSource(
+                self._archive,
+                found,
+                self.report,
+                offsets_only=what is Recorded.OFFSETS,
+                replaying=found.key in self._replaying,
+            )
+            with_offsets.append(source)
         pending = [
             _Pending(place, log_format)
             for log_format, found_there in texts.items()
-            for place in places(found_there, self._bounds.committed)
+            for place in places(found_there, self._bounds.committed, buckets=self._parsing is None)
         ]
         return Merge(with_offsets), sorted(pending, key=lambda one: one.range.start, reverse=True)
 
@@ -155,11 +175,14 @@ class PartitionCheck:
             )
 
     def _window(self, log: pa.RecordBatch, end: int) -> None:
-        rows = [*self._merge.upto(end), *self._text_rows(log, end)]
+        rows = self._merge.upto(end)
+        log = self._without_filtered(log, rows)
+        rows += self._text_rows(log, end, rows)
         stored = combine(rows)
         self._twice(stored.twice, rows)
         self.report.superseded += stored.superseded
         offsets, records, lossy = stored.offsets, stored.records, stored.values_only
+        bare = stored.offsets_only
         wanted = offsets_of(log)
         if not np.array_equal(offsets, wanted):
             there = np.isin(wanted, offsets, assume_unique=True)
@@ -167,28 +190,53 @@ class PartitionCheck:
             logged = np.isin(offsets, wanted, assume_unique=True)
             self.report.unlogged += int((~logged).sum())
             log, records = log.filter(pa.array(there)), records.filter(pa.array(logged))
-            wanted, lossy = wanted[there], lossy[logged]
+            wanted, lossy, bare = wanted[there], lossy[logged], bare[logged]
         self.report.compared += len(wanted)
-        self.report.values_only += int(lossy.sum())
+        self.report.offsets_only += int(bare.sum())
+        self.report.values_only += int((lossy & ~bare).sum())
+        if bare.any():
+            whole = pa.array(~bare)
+            log, records = log.filter(whole), records.filter(whole)
+            wanted, lossy = wanted[~bare], lossy[~bare]
         wrong = differing(log, records, lossy)
         self.report.found(Kind.DIFFERENT, wanted[wrong], key=_only_key(rows))
 
-    def _text_rows(self, log: pa.RecordBatch, end: int) -> list[Rows]:
-        """Let text objects find their part of the log's rows."""
+    def _without_filtered(self, log: pa.RecordBatch, rows: Sequence[Rows]) -> pa.RecordBatch:
+        """Take out what no object records by its offset and the parser leaves out."""
+        if self._parsing is None or not log.num_rows:
+            return log
+        held = [offsets_of(part.records) for part in rows]
+        absent = without(log, np.concatenate(held)) if held else log
+        filtered = self._parsing.left_out(self.report.topic_partition, absent)
+        self.report.filtered += len(filtered)
+        return without(log, filtered)
+
+    def _text_rows(self, log: pa.RecordBatch, end: int, held: Sequence[Rows]) -> list[Rows]:
+        """Let objects without offsets find their part of the log's rows, beside the rows
+        ``held`` by others, such as quarantine.
+        """
         while self._texts and self._texts[-1].range.start < end:
             pending = self._texts.pop()
-            kind = TextSource if len(pending.place[1]) == 1 else SharedSource
-            source = kind(self._archive, pending.place, pending.log_format, self.report)
-            self._reading.append((pending, source))
+            self._reading.append((pending, self._source(pending)))
         offsets = offsets_of(log)
         rows = []
         for pending, source in self._reading:
             first, last = offsets.searchsorted([pending.range.start, pending.range.end])
             if first < last:
-                there = source.take(log.slice(first, last - first))
-                rows.append(Rows(there, pending.generation, values_only=True, key=pending.key))
+                there = log.slice(first, last - first)
+                if self._parsing is not None:
+                    there = _beside(there, held, pending.generation)
+                there = source.take(there)
+                bare = isinstance(source, CountedSource)
+                rows.append(Rows(there, rank(pending.generation), True, pending.key, bare))
         self._finish_texts(end)
         return rows
+
+    def _source(self, pending: _Pending) -> Text:
+        if pending.log_format is None:
+            return CountedSource(self._archive, pending.place, self.report)
+        kind = TextSource if len(pending.place[1]) == 1 else SharedSource
+        return kind(self._archive, pending.place, pending.log_format, self.report)
 
     def _finish_texts(self, end: int) -> None:
         for pending, source in self._reading:
@@ -229,6 +277,13 @@ class PartitionCheck:
         keys = sorted({part.key for part in rows})
         shown = ", ".join(keys[:3])
         self.report.found(Kind.TWICE, np.unique(offsets), text=f"in {shown}")
+
+
+def _beside(log: pa.RecordBatch, held: Sequence[Rows], generation: int) -> pa.RecordBatch:
+    """Return the rows of the log that no other object of the generation holds."""
+    same = (rank(generation), rank(generation, replaying=True))
+    offsets = [offsets_of(part.records) for part in held if part.rank in same]
+    return without(log, np.concatenate(offsets)) if offsets else log
 
 
 def _only_key(rows: Sequence[Rows]) -> str | None:

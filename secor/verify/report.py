@@ -57,7 +57,10 @@ class PartitionReport:
 
     ``compared`` counts messages found equal or different in log and objects,
     ``values_only`` those of them whose object records nothing but payloads (or was not
-    written by Secor in Python); ``below_log`` messages older than the log's start,
+    written by Secor in Python), ``offsets_only`` those whose object has decoded fields and
+    the offset, ``counted`` those whose object has decoded fields only, so that no more than
+    their number was compared; ``filtered`` messages that the parser leaves out on purpose,
+    ``quarantined`` messages in quarantine; ``below_log`` messages older than the log's start,
     ``unlogged`` messages that the log has deleted since, ``superseded`` messages of an
     older generation than the one compared, ``in_progress`` messages of an open intent.
     """
@@ -66,6 +69,10 @@ class PartitionReport:
     objects: int = 0
     compared: int = 0
     values_only: int = 0
+    offsets_only: int = 0
+    counted: int = 0
+    filtered: int = 0
+    quarantined: int = 0
     below_log: int = 0
     unlogged: int = 0
     superseded: int = 0
@@ -110,6 +117,10 @@ class PartitionReport:
             "objects": self.objects,
             "messages": self.compared,
             "values_only": self.values_only,
+            "offsets_only": self.offsets_only - self.counted,
+            "counted": self.counted,
+            "filtered": self.filtered,
+            "quarantined": self.quarantined,
             "below_log": self.below_log,
             "unlogged": self.unlogged,
             "superseded": self.superseded,
@@ -179,6 +190,10 @@ class Report:
             ("below_log", "are older than what the log still has: nothing to compare them with"),
             ("unlogged", "are in objects but no longer in the log (compaction, deleted records)"),
             ("values_only", "were compared by payload only: their objects record nothing else"),
+            ("quarantined", "are in quarantine; see secor quarantine ls"),
+            ("filtered", "are in no object because the present configuration leaves them out"),
+            ("offsets_only", "were compared by offset only: their objects have decoded fields"),
+            ("counted", "of these were only counted: their objects record no offsets"),
             ("superseded", "have a newer generation, which was compared"),
             ("in_progress", "belong to batches that are being uploaded"),
         )

@@ -10,7 +10,8 @@ import pyarrow as pa
 from secor.archive import Archive, ArchivedObject
 from secor.errors import CorruptFile
 from secor.model import next_offset
-from secor.verify.compare import Rows, offsets_of
+from secor.parsing.parts import released
+from secor.verify.compare import Rows, offsets_of, rank
 from secor.verify.report import Kind, PartitionReport
 
 
@@ -21,13 +22,28 @@ class ObjectSource:
     offsets go back or lie outside its batch, its metadata tells other numbers.
     """
 
-    def __init__(self, archive: Archive, found: ArchivedObject, report: PartitionReport) -> None:
+    def __init__(
+        self,
+        archive: Archive,
+        found: ArchivedObject,
+        report: PartitionReport,
+        *,
+        offsets_only: bool = False,
+        replaying: bool = False,
+    ) -> None:
+        """``offsets_only``: its payloads are not those of the log; ``replaying``: it is in
+        quarantine, and its messages may be elsewhere as well by now.
+        """
         self.found = found
+        self._offsets_only = offsets_only
+        self._rank = rank(found.name.generation, replaying=replaying)
         self.start = min(found.name.first_offset, found.batch_start)
         self.last: int | None = None
         self.records = 0
         self._report = report
         self._batches: Iterator[pa.RecordBatch] = archive.read(found)
+        if archive.in_quarantine(found):
+            self._batches = (released(batch)[0] for batch in self._batches)
         self._held: pa.RecordBatch | None = None
         self._ended = False
 
@@ -59,7 +75,7 @@ class ObjectSource:
         kinds = records.column("timestamp_type")
         foreign = self.found.info is None
         lossy = foreign or kinds.null_count == records.num_rows
-        return Rows(records, self.found.name.generation, lossy, self.found.key)
+        return Rows(records, self._rank, lossy, self.found.key, self._offsets_only)
 
     def _current(self) -> pa.RecordBatch | None:
         while self._held is None and not self._ended:

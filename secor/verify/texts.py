@@ -22,10 +22,10 @@ Place = tuple[OffsetRange, Sequence[ArchivedObject]]
 """Offsets, and the objects that hold their messages among them."""
 
 
-def places(objects: Iterable[ArchivedObject], end: int) -> list[Place]:
-    """Tell which text objects of one topic partition hold which offsets.
+def places(objects: Iterable[ArchivedObject], end: int, *, buckets: bool = True) -> list[Place]:
+    """Tell which objects without offsets of one topic partition hold which offsets.
 
-    Objects of one batch whose output partitions are buckets of offsets follow one
+    Objects of one batch whose output partitions are ``buckets`` of offsets follow one
     another; others share the batch.  Without metadata an object reaches to the next.
     """
     batches = [
@@ -39,7 +39,8 @@ def places(objects: Iterable[ArchivedObject], end: int) -> list[Place]:
         following = batches[at + 1][0].batch_start if at + 1 < len(batches) else end
         info = batch[0].info
         reach = info.batch.end if info else max(following, batch[0].batch_start)
-        if all(one.name.output_partition.startswith("offset=") for one in batch) and info:
+        in_buckets = all(one.name.output_partition.startswith("offset=") for one in batch)
+        if buckets and in_buckets and info:
             edges = [*(one.name.first_offset for one in batch), reach]
             found += [
                 (OffsetRange(start, max(start, stop)), [one])

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from secor.archive import Archive, ArchivedObject
 from secor.model import Entry, TopicPartition
 from secor.ports import OffsetLedger
+from secor.quarantine.listing import marker_key, markers
 from secor.verify.alone import check_alone
 from secor.verify.log import Log
+from secor.verify.parsed import Parsing
 from secor.verify.partition import Bounds, PartitionCheck
 from secor.verify.report import PartitionReport
 
@@ -34,6 +36,7 @@ class Verifier:
     start: int | None = None
     from_first_object: bool = False
     progress: Progress | None = None
+    parsing: Parsing | None = None
 
     def verify(
         self, topic: str, partitions: Iterable[int], topic_id: str | None = None
@@ -62,8 +65,7 @@ class Verifier:
 
     def _objects(self, topic: str) -> dict[int, list[ArchivedObject]]:
         found: dict[int, list[ArchivedObject]] = {}
-        listed = self.archive.objects(topic, generations=self.generations, with_info=True)
-        for one in [*listed, *self.archive.quarantined(topic)]:
+        for one in self.archive.everything(topic, generations=self.generations):
             found.setdefault(one.name.partition, []).append(one)
         return found
 
@@ -78,6 +80,7 @@ class Verifier:
         start = self._start(current)
         committed = start if before.committed is None else before.committed
         allowed = max(committed, after.committed or 0, after.intent.end if after.intent else 0)
+        replaying = self._replaying(topic_partition, current)
         check = PartitionCheck(
             topic_partition,
             current,
@@ -85,7 +88,16 @@ class Verifier:
             log=self.log,
             bounds=Bounds(start, committed, allowed),
             progress=self.progress,
+            parsing=self.parsing,
+            replaying=replaying,
         )
+        waiting = [one for one in current if self.archive.in_quarantine(one) and one.info]
+        check.report.quarantined = sum(one.info.records for one in waiting if one.info)
+        if replaying:
+            check.report.notes.append(
+                f"{len(replaying)} objects in quarantine are being replayed, or that was"
+                " interrupted: say secor quarantine replay again"
+            )
         if before.committed is None and current:
             check.report.notes.append(
                 "the ledger has no entry: nothing counts as committed; see secor offsets recover"
@@ -95,6 +107,16 @@ class Verifier:
                 f"{len(objects) - len(current)} objects are of an earlier topic of this name"
             )
         return check.run()
+
+    def _replaying(
+        self, topic_partition: TopicPartition, objects: Sequence[ArchivedObject]
+    ) -> frozenset[str]:
+        """Return the keys of objects in quarantine beside which a marker stands."""
+        bad = [one for one in objects if self.archive.in_quarantine(one)]
+        if not bad:
+            return frozenset()
+        begun = set(markers(self.archive, topic_partition, start=0, generation=0))
+        return frozenset(one.key for one in bad if marker_key(one.name) in begun)
 
     def _start(self, objects: Sequence[ArchivedObject]) -> int:
         if self.start is not None:
@@ -110,11 +132,15 @@ def _of_earlier_topic(found: ArchivedObject, entry: Entry) -> bool:
 
 
 def verify_archive_only(
-    archive: Archive, topic: str, generations: Sequence[int] | None = None
+    archive: Archive,
+    topic: str,
+    generations: Sequence[int] | None = None,
+    *,
+    parsed: bool = False,
 ) -> Iterator[PartitionReport]:
     """Give a report for each partition from names, metadata and contents alone."""
     found: dict[int, list[ArchivedObject]] = {}
-    for one in archive.objects(topic, generations=generations, with_info=True):
+    for one in archive.everything(topic, generations=generations):
         found.setdefault(one.name.partition, []).append(one)
     for number, objects in sorted(found.items()):
-        yield check_alone(TopicPartition(topic, number), objects, archive)
+        yield check_alone(TopicPartition(topic, number), objects, archive, parsed=parsed)

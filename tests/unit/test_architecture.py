@@ -51,7 +51,8 @@ ALLOWED: dict[str, set[str]] = {
     "secor.daemon": LOOP,
     "secor.adapters": PORTS | {"secor.ledger_codec", "secor.wire"},
     "secor.archive": PORTS | {"secor.formats"},
-    "secor.verify": PORTS | {"secor.formats", "secor.archive", "secor.parsing"},
+    "secor.verify": PORTS
+    | {"secor.formats", "secor.archive", "secor.parsing", "secor.quarantine"},
     "secor.quarantine": CORE | {"secor.batch", "secor.archive", "secor.parsing"},
     "secor.spark": PORTS | {"secor.formats", "secor.archive", "secor.adapters"},
     "secor.repair": PORTS | {"secor.archive", "secor.verify", "secor.quarantine"},

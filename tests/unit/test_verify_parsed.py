@@ -1,0 +1,123 @@
+"""Verifying a partition group: every message in data, in quarantine, or filtered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from secor.formats.typed.parquet import TypedParquetFormat
+from secor.plan import TopicPlan
+from secor.verify.parsed import Parsing
+from secor.verify.report import Kind, PartitionReport
+from secor.verify.verifier import Verifier, verify_archive_only
+from secor.wiring.plans import plan_for
+from tests.fakes.archive import MemoryLog, messages
+from tests.unit.parsed_world import HERE, NO_BOTS, VALUES, WHEN, World, config
+
+TIME = {"time_field": "time"}
+BARE = TypedParquetFormat()
+WITH_OFFSETS = TypedParquetFormat(metadata_columns=("_offset",))
+
+
+def plan_of(how: str) -> TopicPlan:
+    if how in ("sequencefile", "text"):
+        tree = config({**TIME, "transforms": [NO_BOTS]}, format=how)
+        return plan_for(tree, "clicks")
+    plan = plan_for(config({**TIME, "transforms": [NO_BOTS]}, format="parquet"), "clicks")
+    return replace(plan, log_format=WITH_OFFSETS if how == "offsets" else BARE)
+
+
+def verified(world: World, parser: Mapping[str, object]) -> PartitionReport:
+    log = MemoryLog(step=2)
+    log.put(HERE, messages(range(6), VALUES.get), 6)
+    parsing = Parsing(plan_for(config(parser), "clicks", limited=False).parser)
+    verifier = Verifier(world.archive, log, world.ledger, parsing=parsing)
+    [report] = verifier.verify("clicks", [0])
+    return report
+
+
+HOWS = ("sequencefile", "text", "offsets", "bare")
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_every_message_is_in_data_in_quarantine_or_filtered(how: str, tmp_path: Path) -> None:
+    world = World(tmp_path / "local")
+    world.consume(plan_of(how))
+    report = verified(world, {**TIME, "transforms": [NO_BOTS]})
+    assert not report.counts, report.findings
+    assert (report.compared, report.quarantined, report.filtered) == (5, 3, 1)
+    assert report.offsets_only == (2 if how in ("offsets", "bare") else 0)
+    assert report.counted == (2 if how == "bare" else 0)
+    assert report.values_only == (2 if how == "text" else 0)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_message_that_vanished_is_missing_in_every_format(how: str, tmp_path: Path) -> None:
+    world = World(tmp_path / "local")
+    world.consume(plan_of(how))
+    for key in [key for key in world.store.objects if key.startswith("p/clicks/")]:
+        world.store.delete(key)
+    report = verified(world, {**TIME, "transforms": [NO_BOTS]})
+    assert report.counts == {Kind.MISSING: 2}
+
+
+def test_a_message_that_no_filter_names_is_missing_not_filtered(tmp_path: Path) -> None:
+    world = World(tmp_path / "local")
+    world.consume(plan_of("sequencefile"))
+    report = verified(world, TIME)
+    assert report.counts == {Kind.MISSING: 1}
+    assert report.filtered == 0
+
+
+@pytest.mark.parametrize("how", ["sequencefile", "text"])
+def test_after_a_replay_every_message_is_there_once(how: str, tmp_path: Path) -> None:
+    world = World(tmp_path / "local", format=how)
+    world.consume(plan_of(how))
+    world.replay({**WHEN, "transforms": [NO_BOTS]})
+    report = verified(world, {**TIME, "transforms": [NO_BOTS]})
+    assert not report.counts, report.findings
+    assert (report.compared, report.quarantined, report.filtered) == (5, 1, 1)
+
+
+class Crash(BaseException):
+    """The process is killed."""
+
+
+def test_in_the_middle_of_a_replay_no_message_counts_twice(tmp_path: Path) -> None:
+    world = World(tmp_path / "local")
+    world.consume()
+
+    def crash(call: str, key: str) -> None:
+        if call == "delete":
+            raise Crash(key)
+
+    world.store.before = crash
+    with pytest.raises(Crash):
+        world.replay(WHEN)
+    report = verified(world, TIME)
+    assert not report.counts, report.findings
+    assert any("say secor quarantine replay again" in note for note in report.notes)
+
+
+def test_a_message_in_data_and_in_quarantine_is_there_twice(tmp_path: Path) -> None:
+    world = World(tmp_path / "local")
+    world.consume()
+    saved = dict(world.store.objects)
+    world.replay(WHEN)
+    for key, stored in saved.items():
+        world.store.objects.setdefault(key, stored)
+    for key in [key for key in world.store.objects if "_replay_" in key]:
+        world.store.delete(key)
+    assert verified(world, TIME).counts == {Kind.TWICE: 4}
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_the_archive_alone_is_read_in_every_format(how: str, tmp_path: Path) -> None:
+    world = World(tmp_path / "local")
+    world.consume(plan_of(how))
+    [report] = verify_archive_only(world.archive, "clicks", parsed=True)
+    assert not report.counts, report.findings
+    assert report.compared == 5
