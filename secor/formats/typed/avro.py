@@ -24,7 +24,7 @@ from secor.formats.typed.writer import Output, Shape, TypedWriter
 from secor.ports import Sink
 
 CODECS: Mapping[str, str] = MappingProxyType(
-    {"deflate": "deflate", "none": "null", "snappy": "snappy", "zstd": "zstandard"}
+    {"deflate": "deflate", "none": "null", "snappy": "snappy"}
 )
 
 VERSION = 1

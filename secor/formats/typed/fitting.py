@@ -19,6 +19,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,6 +43,8 @@ Test = Callable[[pa.DataType], bool]
 
 MAX_DIGITS = 38
 
+NUMBER = r"\A[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
+
 
 class MisfitError(Exception):
     """Some value of a column does not fit; the text is ``path: reason``."""
@@ -55,12 +58,14 @@ def fitted(array: pa.Array, target: pa.Field, path: str, *, marked: bool = False
     """
     kind = target.type
     if marked or is_json(array.type):
-        array = as_json(text_of(array)) if is_json(kind) else observed(array, marked=True)
-    if array.type == kind:
+        array = as_json(text_of(array))
+        if not is_json(kind):
+            array = observed(array)
+    if array.type == kind and not is_json(kind):
         return array
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), kind)
-    if is_json(kind):
+    if is_json(kind):  # parsed text is made canonical
         return as_json(json_texts(array))
     if pa.types.is_struct(kind):
         return fitted_struct(array, kind, path)
@@ -93,15 +98,19 @@ def filled(column: pa.Array, target: pa.Field, parent: pa.Array, path: str) -> p
     if not column.null_count or (target.nullable and not target.metadata):
         return column
     if target.metadata and DEFAULT in target.metadata:
-        value = json.loads(target.metadata[DEFAULT])
-        constant = pa.array([value])
-        if not constant.type.equals(target.type):
-            constant = fitted(constant, target, path)
-        places = pa.array([0] * len(column)).filter(column.is_null())
-        return pc.replace_with_mask(column, column.is_null(), constant.take(places))
+        both = pa.concat_arrays([column, default_of(target, path)])
+        rows = np.arange(len(column))
+        empty = column.is_null().to_numpy(zero_copy_only=False)
+        return both.take(pa.array(np.where(empty, len(column), rows)))
     if not target.nullable and pc.any(pc.and_(column.is_null(), parent.is_valid())).as_py():
         raise MisfitError(f"{path}: is missing")
     return column
+
+
+def default_of(target: pa.Field, path: str) -> pa.Array:
+    """Return a field's default as a column of one row.  Raises ``MisfitError``."""
+    constant = pa.array([json.loads(target.metadata[DEFAULT])])
+    return fitted(constant, target, path)
 
 
 def _list(array: pa.Array, kind: pa.ListType, path: str) -> pa.Array:
@@ -198,17 +207,27 @@ def _scalar(array: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
 
 
 def _cast(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Array:
+    if _is_number(kind) and _is_text(source):
+        # Arrow reads more as numbers: hexadecimal digits, "nan", "inf".
+        if not _all(pc.match_substring_regex(array, NUMBER)):
+            raise ValueError("not a number")
+        return array.cast(kind)
     if pa.types.is_decimal(kind) and _is_number(source):
         wide = array.cast(pa.decimal128(MAX_DIGITS, kind.scale)).cast(kind)
-        if pa.types.is_floating(source) and not pc.all(pc.equal(wide.cast(source), array)).as_py():
+        if pa.types.is_floating(source) and not _all(pc.equal(wide.cast(source), array)):
             raise ValueError("more digits than the type has")
         return wide
     if pa.types.is_temporal(kind) and pa.types.is_integer(source):
         width = pa.int32() if kind.bit_width == pa.int32().bit_width else pa.int64()
         return array.cast(width).cast(kind)
-    if _is_text(source) and _is_number(kind) and not pa.types.is_decimal(kind):
-        return array.cast(kind)
+    if pa.types.is_time(kind) and _is_text(source):
+        moments = pc.binary_join_element_wise("1970-01-01", array.cast(pa.string()), "T")
+        return moments.cast(pa.timestamp(kind.unit)).cast(kind)
     return array.cast(kind)
+
+
+def _all(truths: pa.Array) -> bool:
+    return bool(pc.all(truths, min_count=0).as_py())
 
 
 def _misfit(path: str, array: pa.Array, kind: pa.DataType) -> MisfitError:

@@ -29,14 +29,13 @@ VERSION = 1
 
 ROWS_READ = 8192
 
-LEAST_STRIDE = 1000
-"""Rows; ORC has no closer index."""
-
 
 @dataclass(frozen=True, slots=True)
 class OrcFormat:
-    """Stripes of exactly ``stripe_rows`` rows; one of them is held in memory.
+    """Stripes of ``stripe_rows`` rows, which are held in memory, or a multiple of it.
 
+    ORC gives no way to end a stripe as long as no column has filled a block of 64 KiB: a
+    stripe that small goes on through the next rows.
     What ORC lacks is stored otherwise: times as text, unsigned integers as wider signed
     ones.  ``spool`` makes the temporary file in which a file of inferred schema waits.
     """
@@ -100,9 +99,8 @@ def _leaf(array: pa.Array) -> pa.Array:
 class _File:
     """Whole stripes to an ORC file.
 
-    The library ends a stripe after a batch with which it reaches ``stripe_size`` bytes, so
-    that batches of a stripe's rows and a stripe size of nothing make stripes of those rows.
-    It looks only where an index entry ends, hence the stride.
+    The library ends a stripe after the batch with which it reaches ``stripe_size`` bytes,
+    and counts full blocks only; so batches have a stripe's rows, and the size is nothing.
     """
 
     def __init__(self, sink: Sink, log_format: OrcFormat) -> None:
@@ -110,7 +108,6 @@ class _File:
             pa.PythonFile(Output(sink), mode="w"),
             batch_size=log_format.stripe_rows,
             stripe_size=1,
-            row_index_stride=max(LEAST_STRIDE, min(10_000, log_format.stripe_rows)),
             compression=CODECS[log_format.codec],
         )
 

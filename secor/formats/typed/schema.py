@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.errors import ConfigurationError
-from secor.formats.typed.descriptions import describe, parse
-from secor.formats.typed.fitting import MisfitError, fitted_struct, undeclared
+from secor.formats.typed.descriptions import DEFAULT, describe, parse
+from secor.formats.typed.fitting import MisfitError, default_of, fitted_struct, undeclared
 from secor.formats.typed.inference import final, observed, widened
 from secor.formats.typed.plain import json_texts, plain
 from secor.formats.typed.trees import JSON, as_json, struct_of
@@ -49,6 +49,9 @@ class RowSchema:
             raise ConfigurationError(
                 f'the schema has a field {EXTRA}: extra_fields = "json" needs that name'
             )
+
+        if self.fields is not None:
+            _check_defaults(self.fields, "")
 
     @classmethod
     def parse(cls, text: str, where: str, extra_fields: ExtraFields = "drop") -> Self:
@@ -131,6 +134,18 @@ class RowSchema:
             self._fitted(rows.slice(half), first + half, bad),
         )
         return pa.concat_arrays(parts)
+
+
+def _check_defaults(fields: pa.StructType, path: str) -> None:
+    for field in fields.fields:
+        inner = f"{path}.{field.name}" if path else field.name
+        try:
+            if field.metadata and DEFAULT in field.metadata:
+                default_of(field, inner)
+        except (MisfitError, pa.ArrowException) as error:
+            raise ConfigurationError(f"the schema's default does not fit: {error}") from error
+        if pa.types.is_struct(field.type):
+            _check_defaults(field.type, inner)
 
 
 def _path(found: object) -> str:
