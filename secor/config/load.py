@@ -123,6 +123,12 @@ def _inherited(tree: Mapping[str, Any], steps: Sequence[Step], faults: Mapping[s
 
 def _mend(tree: dict[str, Any], steps: Sequence[Step]) -> None:
     """Take a faulty value away; put one where one is missing."""
+    if "transforms" in steps[:-2]:
+        # What is left of a faulty transform would have faults that nobody wrote.
+        end = steps.index("transforms") + 2
+        harmless = {"kind": "filter", "field": "x", "exists": True}
+        _set_at(tree, steps[:end], harmless)
+        return
     here: Any = tree
     for step in steps[:-1]:
         if isinstance(here, dict):
@@ -139,6 +145,13 @@ def _mend(tree: dict[str, Any], steps: Sequence[Step]) -> None:
     elif isinstance(here, list) and isinstance(last, int) and last < len(here):
         # The others keep their places, so that their faults keep their keys.
         here[last] = {"match": ""} if steps[:-1] == ("topics",) else ""
+
+
+def _set_at(tree: Any, steps: Sequence[Step], value: object) -> None:
+    """Put a value where one is."""
+    for step in steps[:-1]:
+        tree = tree[step]
+    tree[steps[-1]] = value
 
 
 def _set(tree: dict[str, Any], key: Sequence[str], value: object) -> bool:

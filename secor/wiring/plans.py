@@ -34,7 +34,7 @@ def plan_for(
         parser=_parser(settings, count, limited=limited)
         if partition
         else OffsetBuckets(output.offsets_per_partition),
-        log_format=_log_format(output),
+        log_format=_log_format(output, typed=partition),
         lanes=_lanes(settings, topic, root) if partition else {},
         policy=_policy(settings.policy),
         upload_on_shutdown=settings.policy.upload_on_shutdown,
@@ -53,7 +53,7 @@ def _parser(settings: TopicSettings, count: Count | None, *, limited: bool) -> P
 def _lanes(settings: TopicSettings, topic: str, root: str) -> dict[str, Lane]:
     """Return where else the parser sends messages; quarantine is lossless in any format."""
     output = settings.output
-    log_format = _log_format(output)
+    log_format = _log_format(output, typed=True)
     lanes = {QUARANTINE: Lane(quarantine_root(root), make_format("sequencefile"))}
     for name, target in routed_lanes(settings.parser, topic).items():
         directory = topic_root(output.prefix, target, hashed=output.hash_prefix)
@@ -71,7 +71,7 @@ def _policy(policy: Policy) -> SealingPolicy:
     )
 
 
-def _log_format(output: Output) -> LogFormat:
+def _log_format(output: Output, *, typed: bool = False) -> LogFormat:
     match output.format:
         case "sequencefile":
             return make_format("sequencefile", keys=output.keys, codec=output.codec)
@@ -84,4 +84,5 @@ def _log_format(output: Output) -> LogFormat:
                 null_values=output.null_values,
             )
         case "parquet":
-            return make_format("parquet", codec=output.codec, row_group_rows=output.row_group_rows)
+            name = "typed-parquet" if typed else "parquet"
+            return make_format(name, codec=output.codec, row_group_rows=output.row_group_rows)

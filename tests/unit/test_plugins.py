@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from secor.config.parser import Parser
 from secor.errors import ConfigurationError, NotDeterministic, PluginFailed
 from secor.parsing.pipeline import Pipeline
+from secor.parsing.plugins import Message
 from secor.wiring.parsers import pipeline_for
 from tests.unit.parsing_cases import chunk_of, json_chunk, places, reasons
 from tests.unit.plugins_for_tests import Ticking
@@ -141,3 +145,14 @@ def test_the_identity_has_the_plugins_code_and_settings() -> None:
     one, other = by_message("ByFirstByte").identity, by_message("ByFirstByte", prefix="y").identity
     assert one != other
     assert "@" in one
+
+
+def test_the_plugin_of_the_documentation_works() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "parsing.md").read_text()
+    [code] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - it is ours
+    plugin = names["ByTenant"]()
+    message = Message("t", 0, 0, None, None, b"a/b", None, ())
+    assert plugin.place(message) == "tenant=a%2Fb"
+    assert plugin.place(replace(message, key=None)) is None

@@ -1,0 +1,223 @@
+"""``[parser]``: what goes together, what does nothing, and what becomes of it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from secor.cli.config import command
+from secor.config.load import load
+from secor.config.model import Config
+from secor.config.parser import Parser
+from secor.errors import ConfigurationError
+from secor.model import QUARANTINE
+from secor.naming import topic_root
+from secor.wiring.plans import plan_for
+from tests.unit.parsing_cases import TP, json_chunk, places
+
+LEAST = """
+[group]
+name = "g"
+kind = "partition"
+[kafka]
+bootstrap_servers = ["k:9092"]
+topics = ["clicks"]
+[store.s3]
+bucket = "b"
+"""
+RULE = """
+[[topics]]
+match = "o"
+parser.decoder = "avro"
+parser.registry_url = "http://r"
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "c.toml"
+
+
+def loaded(path: Path, text: str) -> Config:
+    path.write_text(LEAST + text)
+    return load(path, {})
+
+
+def faults(path: Path, text: str) -> dict[str, str]:
+    with pytest.raises(ConfigurationError) as raised:
+        loaded(path, text)
+    lines = str(raised.value).splitlines()[1:]
+    return dict(line.strip().split(": ", 1) for line in lines)
+
+
+def test_a_partition_group_needs_no_parser_section_and_has_a_prefix_of_its_own(path: Path) -> None:
+    config = loaded(path, "")
+    assert config.parser == Parser()
+    assert config.output.prefix == "partition"
+    assert config.for_topic("clicks").parser.layout == "dt={time:%Y-%m-%d}"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "word"),
+    [
+        ('layout = "{a"', "parser.layout", "no partner"),
+        ('layout = "{time:%Q}"', "parser.layout", "%Q"),
+        ('time_zone = "Europe/Amsterdm"', "parser.time_zone", "did you mean"),
+        ('time_format = "iso"', "parser.time_format", "not supported"),
+        ('layout = "{a}"\ntime_field = "at"', "parser.time_field", "take this away"),
+        ('decoder = "none"\nlayout = "{a}"', "parser.layout", "reads no fields"),
+        ('decoder = "none"\ntime_field = "a"', "parser.time_field", "reads no fields"),
+        ('schema_file = "x"', "parser.schema_file", "only avro"),
+        ('decoder = "avro"', "parser.registry_url", "schema_file"),
+        ('decoder = "protobuf"', "parser.message", "descriptor_set"),
+        ('decoder = "regex"', "parser.pattern", "groups"),
+        ('decoder = "regex"\npattern = "("', "parser.pattern", "expression"),
+        ('decoder = "jsn"', "parser.decoder", "json"),
+        ("max_bad_ratio = 1.5", "parser.max_bad_ratio", "1"),
+        ('plugin = "a:B"\nlayout = "x"', "parser.layout", "plug-in decides"),
+        ("plugin_settings = {a = 1}", "parser.plugin_settings", "no parser.plugin"),
+        ('lay_out = "x"', "parser.lay_out", "did you mean parser.layout?"),
+        ('transforms = [{kind = "drop"}]', "parser.transforms.0.field", "needs the field"),
+        (
+            'transforms = [{kind = "drop", field = "a", to = "b"}]',
+            "parser.transforms.0.to",
+            "only field",
+        ),
+        ('transforms = [{kind = "drp", field = "a"}]', "parser.transforms.0.kind", "drop"),
+        (
+            'transforms = [{kind = "filter", field = "a", equal = 1}]',
+            "parser.transforms.0.equal",
+            "did you mean parser.transforms.0.equals?",
+        ),
+        (
+            'transforms = [{kind = "filter", field = "a"}]',
+            "parser.transforms.0.exists",
+            "give one of",
+        ),
+        (
+            'transforms = [{kind = "filter", field = "a", matches = "("}]',
+            "parser.transforms.0.matches",
+            "no regular expression",
+        ),
+        (
+            'transforms = [{kind = "mask", field = "a"}]',
+            "parser.transforms.0.salt",
+            "either a constant",
+        ),
+        (
+            'transforms = [{kind = "rename", field = "a", to = "b.c"}]',
+            "parser.transforms.0.to",
+            "without dots",
+        ),
+        (
+            'transforms = [{kind = "route", to = "../x"}]',
+            "parser.transforms.0.to",
+            "no name of a topic",
+        ),
+        (
+            'transforms = [{kind = "route", field = "a"}]',
+            "parser.transforms.0.topics",
+            "name the topics",
+        ),
+        (
+            'transforms = [{kind = "route", to = "x"}, {kind = "route", to = "y"}]',
+            "parser.transforms",
+            "one route",
+        ),
+        ('transforms = [{kind = "plugin"}]', "parser.transforms.0.plugin", "package.module"),
+        (
+            'transforms = [{kind = "drop", field = "a"}]',
+            "parser.transforms",
+            "drop would not show",
+        ),
+    ],
+)
+def test_line_29_what_cannot_be_or_does_nothing_is_a_fault(
+    text: str, key: str, word: str, path: Path
+) -> None:
+    format = "text" if word.endswith("would not show") else "parquet"
+    found = faults(path, f'[output]\nformat = "{format}"\n[parser]\n{text}\n')
+    assert list(found) == [key]
+    assert word in found[key]
+
+
+def test_kinds_of_groups_refuse_each_others_settings(path: Path) -> None:
+    assert list(faults(path, "[output]\noffsets_per_partition = 5\n")) == [
+        "output.offsets_per_partition"
+    ]
+    backup = LEAST.replace('kind = "partition"', "") + '[parser]\nlayout = "x"\n'
+    path.write_text(backup)
+    with pytest.raises(
+        ConfigurationError, match=r'parser: nothing is parsed where group\.kind is "b'
+    ):
+        load(path, {})
+
+
+def test_a_rule_goes_over_the_general_parser_and_leaves_another_decoders_settings(
+    path: Path,
+) -> None:
+    text = '[parser]\ndecoder = "regex"\npattern = "(?P<at>.*)"\ntime_field = "at"\n'
+    parser = loaded(path, text + RULE).for_topic("o").parser
+    assert (parser.decoder, parser.pattern, parser.time_field) == ("avro", None, "at")
+    assert loaded(path, text + RULE).for_topic("x").parser.pattern == "(?P<at>.*)"
+
+
+def test_the_registrys_settings_are_as_the_decoder_names_them() -> None:
+    given: dict[str, Any] = {"registry_url": "http://r", "registry_username": "u"}
+    parser = Parser.model_validate({"decoder": "avro", "registry_password": "p", **given})
+    assert parser.decoder_settings() == {"registry": "http://r", "username": "u", "password": "p"}
+    assert "'p'" not in repr(parser)
+
+
+def test_show_has_the_transforms_without_their_salt(path: Path) -> None:
+    path.write_text(
+        LEAST
+        + '[output]\nformat = "parquet"\n'
+        + '[[parser.transforms]]\nkind = "mask"\nfield = "mail"\nsalt = "pepper"\n'
+    )
+    for arguments in (["show", str(path)], ["show", str(path), "--json"]):
+        shown = CliRunner().invoke(command, arguments, catch_exceptions=False).stdout
+        assert "mail" in shown
+        assert "pepper" not in shown
+    rows = json.loads(shown)
+    assert {"key": "parser.decoder", "value": "json", "source": "default"} in rows
+
+
+def test_a_plan_of_the_partition_group_parses_and_has_lanes(path: Path) -> None:
+    config = loaded(
+        path,
+        '[parser]\ntime_field = "at"\n'
+        '[[parser.transforms]]\nkind = "route"\nfield = "t"\ntopics = ["clicks", "views"]\n'
+        '[output]\nformat = "text"\n',
+    )
+    plan = plan_for(config, TP.topic)
+    items = [{"at": 1_772_366_706}, {"at": 1_772_366_706, "t": "views"}, {}]
+    parts = plan.parser.split(json_chunk(items))
+    assert places(parts) == {
+        "dt=2026-03-01": [0],
+        "topic=views:dt=2026-03-01": [1],
+        "quarantine:": [2],
+    }
+    roots = {part.lane: plan.lane(part.lane).root for part in parts}
+    assert roots["topic=views"] == topic_root("partition", "views")
+    assert roots[QUARANTINE] == "partition/_quarantine/clicks"
+    other = loaded(path, '[parser]\ntime_field = "other"\n[output]\nformat = "text"\n')
+    assert plan_for(other, TP.topic).fingerprint != plan.fingerprint
+
+
+def test_parquet_of_a_partition_group_holds_the_decoded_fields(path: Path) -> None:
+    config = loaded(path, '[parser]\ntime_field = "at"\n[output]\nformat = "parquet"\n')
+    plan = plan_for(config, TP.topic)
+    [part] = plan.parser.split(json_chunk([{"at": 1_772_366_706, "u": {"c": "NL"}}] * 3))
+    sink = io.BytesIO()
+    writer = plan.log_format.create(sink, b"seed")
+    writer.append(part.records)
+    writer.close()
+    rows = pq.read_table(io.BytesIO(sink.getvalue())).to_pylist()
+    assert rows == [{"at": 1_772_366_706, "u": {"c": "NL"}}] * 3
