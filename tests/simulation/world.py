@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from secor.model import TopicPartition
+from crc32c import crc32c
+
+from secor.model import Intent, TopicPartition
 from secor.ports import LogFormat
 from secor.pressure import Limits
 from tests.fakes.ledger import Kind as LedgerKind
@@ -125,6 +127,18 @@ class World:
         call = Call(len(self.calls), process, port, name, phase, what)
         self.calls.append(call)
         return call
+
+    def operator_sets(self, key: TopicPartition, offset: int, intent: Intent | None = None) -> None:
+        """Move ``committed`` past all processes, as a person does."""
+        self.ledger.put(key, b"%d" % offset, intent, self.broker.topic_ids[key.topic])
+        self.watch.committed[key] = offset
+
+    def plant(self, key: str) -> None:
+        """Put an object that is not the group's."""
+        body = self.wire / "planted"
+        body.write_bytes(b"a stranger's")
+        self.watch.foreign.add(key)
+        self.store.put(key, body, crc32c(b"a stranger's"), {})
 
     # ------------------------------------------------------------------ runs
 

@@ -1,0 +1,163 @@
+"""Hypothesis chooses what happens next; it shrinks what it finds."""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+from dataclasses import replace
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from secor.errors import OutcomeUnknown, SecorError, Unavailable
+from secor.policy import Policy
+from tests.simulation.chaos import Call, Fault, Kind, failures
+from tests.simulation.process import Process, Setup
+from tests.simulation.scheduler import FOREVER
+from tests.simulation.storm import CONFIGURATIONS
+from tests.simulation.world import TOPIC, Scene, World, world
+
+SECONDS = st.sampled_from([0.5, 3.0, 9.0, 20.0])
+PARTITIONS = st.integers(0, 1)
+
+
+class NextCall:
+    """A fault that waits for the next call that it fits."""
+
+    def __init__(self) -> None:
+        self.waiting: Fault | None = None
+        self.name: str | None = None
+
+    def at(self, call: Call) -> Fault | None:
+        fault = self.waiting
+        if fault is None or call.name != self.name:
+            return None
+        if fault.kind is Kind.FAIL and fault.error not in failures(call):
+            return None
+        self.waiting = None
+        return fault
+
+
+class Backup(RuleBasedStateMachine):
+    """The world's operations; the promises are checked at every step between them."""
+
+    @initialize(
+        kafka=st.booleans(), cooperative=st.booleans(), reshaping=st.booleans(), many=PARTITIONS
+    )
+    def begin(self, kafka: bool, cooperative: bool, reshaping: bool, many: int) -> None:
+        self.stack = ExitStack()
+        self.faults = NextCall()
+        scene = Scene(
+            ledger="kafka" if kafka else "zookeeper",
+            cooperative=cooperative,
+            reshaping=reshaping,
+            release_wait=FOREVER if kafka and reshaping else 0.0,
+            restart_after=20.0,
+        )
+        self.made: World = self.stack.enter_context(world(scene, faults=self.faults))
+        for _ in range(many + 1):
+            self.start(0, 3)
+
+    @rule(configuration=st.integers(0, len(CONFIGURATIONS) - 1), messages=st.integers(2, 5))
+    def start(self, configuration: int, messages: int) -> None:
+        setup = Setup(policy=Policy(max_messages=messages, max_age=15.0))
+        if self.made.scene.reshaping:
+            setup = replace(setup, **CONFIGURATIONS[configuration]())  # type: ignore[arg-type]
+        if len(self.made.living) < 3:
+            self.made.start(setup)
+
+    @rule(partition=PARTITIONS, messages=st.integers(1, 6))
+    def produce(self, partition: int, messages: int) -> None:
+        if not self.made.log(partition).open:
+            self.made.log(partition).append(messages)
+
+    @rule(partition=PARTITIONS, commit=st.booleans())
+    def transact(self, partition: int, commit: bool) -> None:
+        log = self.made.log(partition)
+        if log.open:
+            log.decide(commit=commit)
+        else:
+            log.begin(2)
+
+    @rule(seconds=SECONDS)
+    def go_on(self, seconds: float) -> None:
+        self.made.run(seconds)
+
+    @rule(steps=st.integers(1, 40))
+    def go_on_a_little(self, steps: int) -> None:
+        for _ in range(steps):
+            self.made.step()
+
+    @rule(
+        name=st.sampled_from(["lease", "lease.read", "record", "put", "commit", "list", "read"]),
+        kind=st.sampled_from([Kind.CRASH, Kind.STALL_TASK, Kind.STALL_PROCESS, Kind.FAIL]),
+        error=st.sampled_from([Unavailable, OutcomeUnknown]),
+        seconds=SECONDS,
+    )
+    def break_the_next(
+        self, name: str, kind: Kind, error: type[SecorError], seconds: float
+    ) -> None:
+        self.faults.name = name
+        self.faults.waiting = Fault(kind, 0.0 if kind is Kind.CRASH else seconds, error)
+
+    @rule(number=st.integers(0, 2), seconds=SECONDS)
+    def stall(self, number: int, seconds: float) -> None:
+        process = self.one(number)
+        if process is not None:
+            process.stall(seconds)
+
+    @rule(number=st.integers(0, 2))
+    def stop(self, number: int) -> None:
+        process = self.one(number)
+        if process is not None:
+            process.stop()
+
+    @rule(number=st.integers(0, 2), seconds=SECONDS)
+    def cut(self, number: int, seconds: float) -> None:
+        process = self.one(number)
+        if process is not None:
+            process.cut(seconds)
+
+    @rule()
+    def rebalance(self) -> None:
+        self.made.group.rebalance()
+
+    @rule(partition=PARTITIONS, seed=st.integers(0, 9))
+    def compact(self, partition: int, seed: int) -> None:
+        if self.made.scene.reshaping:
+            self.made.log(partition).compact(random.Random(seed))
+
+    @rule(partition=PARTITIONS, share=st.integers(0, 4))
+    def retain(self, partition: int, share: int) -> None:
+        log = self.made.log(partition)
+        if self.made.scene.reshaping:
+            log.retain(log.start + (log.end - log.start) * share // 4)
+
+    def one(self, number: int) -> Process | None:
+        living = self.made.living
+        return living[number % len(living)] if living else None
+
+    def teardown(self) -> None:
+        if not hasattr(self, "stack"):
+            return
+        with self.stack:
+            self.faults.waiting = None
+            for log in self.made.broker.logs.values():
+                if log.open:
+                    log.decide(commit=True)
+            self.made.start(Setup(policy=Policy(max_messages=3, max_age=15.0)))
+            self.made.settle()
+            for key, log in self.made.broker.logs.items():
+                assert key.topic == TOPIC
+                assert self.made.ledger.entry(key).committed == log.end
+
+
+Backup.TestCase.settings = settings(
+    max_examples=100,
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+TestBackup = Backup.TestCase
