@@ -81,16 +81,27 @@ def fitted_struct(array: pa.Array, kind: pa.StructType, path: str) -> pa.StructA
     if not pa.types.is_struct(array.type):
         raise _misfit(path, array, kind)
     found = {field.name: (field, column) for field, column in children(array)}
-    made = []
-    for target in kind.fields:
-        inner = f"{path}.{target.name}" if path else target.name
-        if target.name in found:
-            field, column = found[target.name]
-            column = fitted(column, target, inner, marked=is_marked(field))
-        else:
-            column = pa.nulls(len(array), target.type)
-        made.append(filled(column, target, array, inner))
+    made = [
+        fitted_field(*found.get(target.name, (None, None)), target, array, path)
+        for target in kind.fields
+    ]
     return struct_of(made, list(kind.fields), array)
+
+
+def fitted_field(
+    field: pa.Field | None,
+    column: pa.Array | None,
+    target: pa.Field,
+    parent: pa.Array,
+    path: str = "",
+) -> pa.Array:
+    """Return the column ``target`` of struct ``parent``, made of ``column`` if it is there."""
+    inner = f"{path}.{target.name}" if path else target.name
+    if field is None:
+        column = pa.nulls(len(parent), target.type)
+    else:
+        column = fitted(column, target, inner, marked=is_marked(field))
+    return filled(column, target, parent, inner)
 
 
 def filled(column: pa.Array, target: pa.Field, parent: pa.Array, path: str) -> pa.Array:

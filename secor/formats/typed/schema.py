@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from secor.errors import ConfigurationError
 from secor.formats.typed.descriptions import DEFAULT, describe, parse
-from secor.formats.typed.fitting import MisfitError, default_of, fitted_struct, undeclared
+from secor.formats.typed.fitting import MisfitError, default_of, fitted_field, undeclared
 from secor.formats.typed.inference import final, observed, widened
 from secor.formats.typed.plain import json_texts, plain
-from secor.formats.typed.trees import JSON, as_json, struct_of
+from secor.formats.typed.trees import JSON, as_json, children, struct_of
 
 ExtraFields = Literal["drop", "quarantine", "json"]
 
@@ -108,32 +108,47 @@ class RowSchema:
             for row, found in enumerate(plain(extra)):
                 if found is not None:
                     bad[row] = f"{_path(found)}: is not declared"
-        made = self._fitted(rows, 0, bad)
+        found = {field.name: (field, column) for field, column in children(rows)}
+        columns = []
+        for target in self.fields.fields:
+            field, column = found.get(target.name, (None, None))
+            columns.append(_fitted(field, column, target, rows.is_valid(), 0, bad))
         good = pa.array([row not in bad for row in range(len(rows))]) if bad else rows.is_valid()
         if bad:
             good = pc.and_(good, rows.is_valid())
-        fields, columns = list(self.fields.fields), made.flatten()
+        fields = list(self.fields.fields)
         if self.extra_fields == "json":
             texts = pa.nulls(len(rows), pa.string()) if extra is None else json_texts(extra)
             fields, columns = [*fields, pa.field(EXTRA, JSON)], [*columns, as_json(texts)]
         like = pc.if_else(good, True, pa.scalar(None, pa.bool_())) if bad else rows
         return struct_of(columns, fields, like), dict(sorted(bad.items()))
 
-    def _fitted(self, rows: pa.StructArray, first: int, bad: dict[int, str]) -> pa.StructArray:
-        """Fit all rows at once, or halve them until the culprits stand alone."""
-        assert self.fields is not None
-        try:
-            return fitted_struct(rows, self.fields, "")
-        except MisfitError as misfit:
-            if len(rows) == 1:
-                bad.setdefault(first, str(misfit))
-                return pa.nulls(1, self.fields)
-        half = len(rows) // 2
-        parts = (
-            self._fitted(rows.slice(0, half), first, bad),
-            self._fitted(rows.slice(half), first + half, bad),
-        )
-        return pa.concat_arrays(parts)
+
+def _fitted(
+    field: pa.Field | None,
+    column: pa.Array | None,
+    target: pa.Field,
+    valid: pa.Array,
+    first: int,
+    bad: dict[int, str],
+) -> pa.Array:
+    """Fit a field of all rows at once, or halve them until the culprits stand alone.
+
+    ``first`` is the number of the first row, for ``bad``; a row's first reason stays.
+    """
+    rows = len(valid)
+    try:
+        return fitted_field(field, column, target, pc.if_else(valid, True, None))
+    except MisfitError as misfit:
+        if rows == 1:
+            bad.setdefault(first, str(misfit))
+            return pa.nulls(1, target.type)
+    half = rows // 2
+    parts = []
+    for start, end in ((0, half), (half, rows)):
+        piece = None if column is None else column[start:end]
+        parts.append(_fitted(field, piece, target, valid[start:end], first + start, bad))
+    return pa.concat_arrays(parts)
 
 
 def _check_defaults(fields: pa.StructType, path: str) -> None:
