@@ -57,7 +57,8 @@ def _lanes(settings: TopicSettings, topic: str, root: str) -> dict[str, Lane]:
     lanes = {QUARANTINE: Lane(quarantine_root(root), make_format("sequencefile"))}
     for name, target in routed_lanes(settings.parser, topic).items():
         directory = topic_root(output.prefix, target, hashed=output.hash_prefix)
-        lanes[name] = Lane(directory, log_format)
+        # Names tell partition and offset, not the topic: two that go to one place must differ.
+        lanes[name] = Lane(f"{directory}/from={topic}", log_format)
     return lanes
 
 

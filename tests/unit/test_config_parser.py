@@ -205,7 +205,7 @@ def test_a_plan_of_the_partition_group_parses_and_has_lanes(path: Path) -> None:
         "quarantine:": [2],
     }
     roots = {part.lane: plan.lane(part.lane).root for part in parts}
-    assert roots["topic=views"] == topic_root("partition", "views")
+    assert roots["topic=views"] == topic_root("partition", "views") + "/from=clicks"
     assert roots[QUARANTINE] == "partition/_quarantine/clicks"
     other = loaded(path, '[parser]\ntime_field = "other"\n[output]\nformat = "text"\n')
     assert plan_for(other, TP.topic).fingerprint != plan.fingerprint
