@@ -1,0 +1,1 @@
+"""Parsing the archive again: plan, run, verify, publish, roll back."""

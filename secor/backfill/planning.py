@@ -1,0 +1,385 @@
+"""From what a person asks for to a plan: nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from secor.archive import HEADS_AT_ONCE, Archive, ArchivedObject
+from secor.backfill.covering import (
+    chosen_by_name,
+    covers_of,
+    cut,
+    gaps,
+    merged,
+    segments_of,
+    within,
+)
+from secor.backfill.model import BackfillPlan, OldObject, PlannedBatch, Segment
+from secor.errors import ConfigurationError, NotFound
+from secor.formats.text import TextFormat
+from secor.model import OffsetRange
+from secor.naming import parse_key
+from secor.plan import TopicPlan
+
+MOST_ASKED = 4096
+"""Of more backup objects in a partition's range no metadata are asked for: names suffice."""
+
+Place = tuple[str, str, int]
+"""Directory, output partition, generation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to do again: ranges of offsets by partition, a span of message times in
+    milliseconds (the end excluded), or keys of objects that are wrong.
+    """
+
+    offsets: Mapping[int, Sequence[OffsetRange]] = field(default_factory=dict)
+    times: tuple[int, int] | None = None
+    keys: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans the backfill of one topic.
+
+    ``backup`` has the raw records, ``archive`` the objects of the partition group,
+    ``topic_plan`` is the group's present one.  ``committed`` tells what the group has
+    committed of a partition; None where that is not known: then nothing is touched beyond
+    the batches of its objects.
+    """
+
+    topic: str
+    backup: Archive
+    archive: Archive
+    topic_plan: TopicPlan
+    committed: Callable[[int], int | None]
+    allow_gaps: bool = False
+
+    def plan(self, wanted: Wanted, generation: int | None = None) -> BackfillPlan:
+        """Return the plan.  Raises ``ConfigurationError`` where there is none."""
+        raw = _by_partition(self.backup.objects(self.topic))
+        if not raw:
+            raise ConfigurationError(
+                f"no backup objects of topic {self.topic} below {self.backup.prefix!r}: name the"
+                " configuration of the group that backs it up"
+            )
+        self._check_format(raw)
+        asked = self._asked(wanted, raw)
+        old = _Old(self.archive, self.topic, asked)
+        drafts: list[PlannedBatch] = []
+        notes: list[str] = []
+        for partition in sorted(asked):
+            reach = self._reach(partition, asked[partition], old)
+            drafts += self._batches(partition, reach, raw.get(partition, []), old, notes)
+        if not drafts:
+            raise ConfigurationError(
+                f"nothing of topic {self.topic} to do again there: the group has stored nothing of"
+                " these offsets yet"
+            )
+        chosen = self._generation(generation, drafts)
+        return BackfillPlan(
+            topic=self.topic,
+            generation=chosen,
+            fingerprint=replace(self.topic_plan, generation=chosen).fingerprint,
+            prefix=self.archive.prefix,
+            hashed=self.archive.hashed,
+            batches=tuple(drafts),
+            notes=tuple(notes),
+        )
+
+    # ------------------------------------------------------------- what is asked
+
+    def _check_format(self, raw: Mapping[int, Sequence[ArchivedObject]]) -> None:
+        one = next(iter(raw.values()))[0]
+        if isinstance(self.backup.format_of(one), TextFormat):
+            raise ConfigurationError(
+                f"{one.key}: text records no offsets, so a backup in it cannot be parsed again;"
+                " back up as sequencefile or parquet"
+            )
+
+    def _asked(
+        self, wanted: Wanted, raw: Mapping[int, Sequence[ArchivedObject]]
+    ) -> dict[int, list[OffsetRange]]:
+        if wanted.offsets:
+            return {number: merged(ranges) for number, ranges in wanted.offsets.items()}
+        if wanted.times is not None:
+            return self._at_times(wanted.times, raw)
+        found: dict[int, list[OffsetRange]] = {}
+        for key in wanted.keys:
+            partition, batch = self._batch_of(key)
+            found.setdefault(partition, []).append(batch)
+        return {number: merged(ranges) for number, ranges in found.items()}
+
+    def _at_times(
+        self, times: tuple[int, int], raw: Mapping[int, Sequence[ArchivedObject]]
+    ) -> dict[int, list[OffsetRange]]:
+        """Return the offsets of backup objects that may have messages of these times."""
+        found = {}
+        for partition, objects in raw.items():
+            known = {one.key: one for one in _described(self.backup, objects)}
+            hit = [
+                OffsetRange(cover.start, cover.end)
+                for cover in covers_of(known.values())
+                if _may_hold(known[cover.key], times)
+            ]
+            if hit:
+                found[partition] = merged(hit)
+        return found
+
+    def _batch_of(self, key: str) -> tuple[int, OffsetRange]:
+        roots = _roots(self.archive, self.topic)
+        if not any(parse_key(root, key) for root in roots):
+            raise ConfigurationError(
+                f"{key}: is no object of topic {self.topic} of this group (below {roots[0]}/)"
+            )
+        name = next(name for root in roots if (name := parse_key(root, key)))
+        try:
+            found = self.archive.describe(ArchivedObject(self.topic, name, 0, 0.0))
+        except NotFound as error:
+            raise ConfigurationError(f"{key}: there is no such object") from error
+        if found.info is None or found.info.topic_partition.topic != self.topic:
+            raise ConfigurationError(f"{key}: its metadata do not name topic {self.topic}")
+        return name.partition, found.info.batch
+
+    # ---------------------------------------------------------- what is replaced
+
+    def _reach(self, partition: int, asked: Sequence[OffsetRange], old: _Old) -> list[OffsetRange]:
+        """Widen what is asked to whole batches of old objects, within what is committed."""
+        limit = self.committed(partition)
+        reach = merged(asked)
+        while True:
+            batches = [
+                batch
+                for batch in old.batches(partition, reach)
+                if limit is None or batch.end <= limit
+            ]
+            if limit is None:
+                reach = [kept for one in reach if (kept := _inside_of(one, batches))]
+            else:
+                reach = [
+                    OffsetRange(one.start, min(one.end, limit))
+                    for one in reach
+                    if one.start < min(one.end, limit)
+                ]
+            wider = merged([*reach, *batches])
+            if wider == reach:
+                return reach
+            reach = wider
+
+    def _batches(
+        self,
+        partition: int,
+        reach: Sequence[OffsetRange],
+        raw: Sequence[ArchivedObject],
+        old: _Old,
+        notes: list[str],
+    ) -> Iterator[PlannedBatch]:
+        for whole in reach:
+            segments, topic_ids = self._inputs(partition, whole, raw, notes)
+            replaced = old.objects(partition, [whole])
+            ranges = [one.info.batch for one in replaced if one.info]
+            for batch in cut(whole, ranges, segments):
+                inputs = within(segments, batch)
+                yield PlannedBatch(
+                    partition=partition,
+                    start=batch.start,
+                    end=batch.end,
+                    inputs=tuple(inputs),
+                    replaces=tuple(
+                        _as_old(one, old.quarantine)
+                        for one in sorted(replaced, key=lambda one: one.key)
+                        if one.info and one.info.batch.start in batch
+                    ),
+                    topic_id=self._topic_id(partition, batch, inputs, topic_ids),
+                )
+
+    def _inputs(
+        self,
+        partition: int,
+        whole: OffsetRange,
+        raw: Sequence[ArchivedObject],
+        notes: list[str],
+    ) -> tuple[list[Segment], dict[str, str | None]]:
+        """Return which backup objects hold a range, and the topic ids that they tell."""
+        chosen, covers = chosen_by_name(raw, whole)
+        ids: dict[str, str | None] = {}
+        if len(chosen) <= MOST_ASKED:
+            described = list(_described(self.backup, chosen))
+            covers = covers_of(described)
+            ids = {one.key: one.info.topic_id if one.info else None for one in described}
+        else:
+            notes.append(
+                f"{self.topic}/{partition} {whole}: {len(chosen):,} backup objects, chosen by"
+                " their names; that nothing of them is missing was not looked at"
+            )
+        segments = segments_of(covers)
+        self._check_whole(partition, whole, segments, notes)
+        return segments, ids
+
+    def _check_whole(
+        self,
+        partition: int,
+        whole: OffsetRange,
+        segments: Sequence[Segment],
+        notes: list[str],
+    ) -> None:
+        end = max((part.end for part in segments), default=0)
+        if end < whole.end:
+            raise ConfigurationError(
+                f"{self.topic}/{partition}: the backup has offsets below {end} only, and {whole}"
+                " is to be done again: let the backup group catch up"
+            )
+        for gap in gaps(segments, whole):
+            text = f"{self.topic}/{partition}: no backup object tells of offsets {gap}"
+            if not self.allow_gaps:
+                raise ConfigurationError(
+                    f"{text}; if the log never had them (see secor verify), say --allow-gaps"
+                )
+            notes.append(text)
+
+    def _topic_id(
+        self,
+        partition: int,
+        batch: OffsetRange,
+        inputs: Iterable[Segment],
+        ids: Mapping[str, str | None],
+    ) -> str | None:
+        known = {found for part in inputs if (found := ids.get(part.key)) is not None}
+        if len(known) > 1:
+            raise ConfigurationError(
+                f"{self.topic}/{partition} {batch}: the backup has messages of two topics of this"
+                f" name ({', '.join(sorted(known))}): choose a range of one of them"
+            )
+        return next(iter(known), None)
+
+    def _generation(self, asked: int | None, drafts: Iterable[PlannedBatch]) -> int:
+        newest = max((one.generation for it in drafts for one in it.replaces), default=-1)
+        if asked is None:
+            return max(self.topic_plan.generation, newest + 1)
+        if asked <= newest:
+            raise ConfigurationError(
+                f"--generation {asked}: objects of generation {newest} are replaced; the new ones"
+                " need a higher number, by which readers tell them from the old"
+            )
+        return asked
+
+
+class _Old:
+    """The objects of the partition group about some partitions: listed once, asked as needed."""
+
+    def __init__(self, archive: Archive, topic: str, partitions: Collection[int]) -> None:
+        self._archive = archive
+        self._topic = topic
+        self._known: dict[str, ArchivedObject] = {}
+        self.quarantine = archive.quarantine.root(topic)
+        self._listed: dict[int, list[ArchivedObject]] = {}
+        for root in _roots(archive, topic):
+            for stored in archive.store.list(f"{root}/"):
+                name = parse_key(root, stored.key)
+                if name is not None and name.partition in partitions:
+                    found = ArchivedObject(topic, name, stored.size, stored.modified)
+                    self._listed.setdefault(name.partition, []).append(found)
+
+    def objects(self, partition: int, ranges: Sequence[OffsetRange]) -> list[ArchivedObject]:
+        """Return the objects whose batch has offsets of these ranges."""
+        candidates: dict[str, ArchivedObject] = {}
+        listed = self._listed.get(partition, [])
+        for wanted in ranges:
+            floors = self._floors(listed, wanted.start)
+            for one in listed:
+                first = one.name.first_offset
+                if floors.get(_place(one), 0) <= first < wanted.end:
+                    candidates[one.key] = one
+        self._ask(candidates.values())
+        return [
+            one
+            for key in candidates
+            if self._is_ours(one := self._known[key])
+            and one.info
+            and any(one.info.batch.start < r.end and one.info.batch.end > r.start for r in ranges)
+        ]
+
+    def _floors(self, listed: Iterable[ArchivedObject], start: int) -> dict[Place, int]:
+        """Return for each place where the batch begins that may hold ``start``.
+
+        Where a route sends messages of several topics to one place, nothing is known.
+        """
+        last: dict[Place, ArchivedObject] = {}
+        for one in listed:
+            first, held = one.name.first_offset, last.get(_place(one))
+            if first <= start and (held is None or first > held.name.first_offset):
+                last[_place(one)] = one
+        self._ask(last.values())
+        found = {place: self._known[one.key] for place, one in last.items()}
+        return {
+            place: one.info.batch.start
+            for place, one in found.items()
+            if self._is_ours(one) and one.info
+        }
+
+    def _ask(self, objects: Iterable[ArchivedObject]) -> None:
+        missing = [one for one in objects if one.key not in self._known]
+        self._known |= {one.key: one for one in _described(self._archive, missing)}
+
+    def batches(self, partition: int, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
+        """Return the ranges of their batches."""
+        return [one.info.batch for one in self.objects(partition, ranges) if one.info]
+
+    def _is_ours(self, one: ArchivedObject) -> bool:
+        if one.info is None:
+            raise ConfigurationError(
+                f"{one.fault or one.key}: its metadata do not tell which offsets its batch has, so"
+                " it cannot be replaced; move it away and give offsets"
+            )
+        return one.info.topic_partition.topic == self._topic
+
+
+def _roots(archive: Archive, topic: str) -> list[str]:
+    """Return the directories that may have messages of a topic."""
+    own = [archive.root(topic), archive.quarantine.root(topic)]
+    return list(dict.fromkeys([*own, *map(archive.root, archive.targets)]))
+
+
+def _place(one: ArchivedObject) -> Place:
+    return one.name.root, one.name.output_partition, one.name.generation
+
+
+def _described(archive: Archive, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
+    with ThreadPoolExecutor(HEADS_AT_ONCE, thread_name_prefix="head") as pool:
+        yield from pool.map(archive.describe, objects)
+
+
+def _by_partition(objects: Iterable[ArchivedObject]) -> dict[int, list[ArchivedObject]]:
+    found: dict[int, list[ArchivedObject]] = {}
+    for one in objects:
+        found.setdefault(one.name.partition, []).append(one)
+    return found
+
+
+def _may_hold(one: ArchivedObject, times: tuple[int, int]) -> bool:
+    info = one.info
+    if info is None or info.least_timestamp is None or info.greatest_timestamp is None:
+        return True
+    return info.least_timestamp < times[1] and info.greatest_timestamp >= times[0]
+
+
+def _inside_of(one: OffsetRange, batches: Iterable[OffsetRange]) -> OffsetRange | None:
+    """Return the part of a range up to the last batch that has some of it."""
+    ends = [batch.end for batch in batches if batch.start < one.end and batch.end > one.start]
+    end = min(one.end, max(ends, default=one.start))
+    return OffsetRange(one.start, end) if end > one.start else None
+
+
+def _as_old(one: ArchivedObject, quarantine: str) -> OldObject:
+    assert one.info is not None
+    return OldObject(
+        key=one.key,
+        size=one.size,
+        records=one.info.records,
+        generation=one.name.generation,
+        output_partition=one.name.output_partition,
+        quarantine=one.name.root == quarantine,
+    )

@@ -1,0 +1,320 @@
+"""New for old, batch by batch, and back again: every step may be done twice.
+
+The journal, small objects below ``_backfill/<id>/_journal``, all put-if-absent, tells how far
+a backfill has come: ``verified``, ``begun`` (with the ``_SUCCESS`` marks that were found),
+``batch-…`` for each batch that is swapped, ``done``, ``rollback`` and ``cleaned``.
+
+Publishing: take the marks away; for each batch, copy the old objects to ``_replaced``, put the
+new ones, delete the old ones; put the marks back.  So a message is never missing; while its
+own batch is swapped it is there twice, under two generations.  Rolling back does the same
+in the other direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import msgspec
+from crc32c import crc32c
+
+from secor.backfill.model import (
+    BackfillPlan,
+    NewFile,
+    PlannedBatch,
+    Receipt,
+    decode_receipt,
+    encode,
+)
+from secor.backfill.places import MARK, SUCCESS, Places, put_small, read_small
+from secor.errors import AlreadyExists, ConfigurationError, NotFound, ObjectConflict
+from secor.ports import ObjectStore
+from secor.workspace import Workspace
+
+VERIFIED = "verified"
+BEGUN = "begun"
+DONE = "done"
+ROLLBACK = "rollback"
+CLEANED = "cleaned"
+
+REPLACED = "replaced-by-backfill"
+"""Metadata of old objects that are kept: the backfill's id, after their own."""
+
+_BLOCK = 1 << 20
+
+Progress = Callable[[int], None]
+"""Told how many batches were just done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A ``_SUCCESS`` object, to be put back as it was."""
+
+    key: str
+    body: bytes
+    metadata: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The journal's first entry: what must be put back last."""
+
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Publishes and rolls back one backfill.
+
+    ``present`` lists the keys of the objects that the plan would replace if it were made
+    now.  ``workers`` batches are swapped at a time.
+    """
+
+    plan: BackfillPlan
+    store: ObjectStore
+    workspace: Workspace
+    present: Callable[[], Iterable[str]] | None = None
+    targets: tuple[str, ...] = ()
+    workers: int = 4
+    progress: Progress = field(default=lambda _: None)
+
+    @property
+    def places(self) -> Places:
+        """The keys of this backfill."""
+        return Places.of(self.plan)
+
+    def state(self) -> str:
+        """Return the last thing that the journal tells; empty before it has any entry."""
+        for name in (CLEANED, ROLLBACK, DONE, BEGUN, VERIFIED):
+            if self._entry(name) is not None:
+                return name
+        return ""
+
+    def record_verified(self) -> None:
+        """Note that ``verify`` found nothing wrong."""
+        self._note(VERIFIED, {})
+
+    # ---------------------------------------------------------------- publish
+
+    def publish(self) -> None:
+        """Put the new objects in place of the old ones, which are kept.
+
+        Raises ``ConfigurationError`` when it was not verified or is rolled back already,
+        ``ObjectConflict``, ``Unavailable``: after that and after a crash, do it again.
+        """
+        state = self.state()
+        if state in (DONE, CLEANED):
+            return
+        if state == ROLLBACK:
+            raise ConfigurationError(f"backfill {self.plan.id} was rolled back: plan again")
+        if state == "":
+            raise ConfigurationError(
+                f"backfill {self.plan.id} is not verified: run 'secor backfill verify' first"
+            )
+        begun = self._begin() if state == VERIFIED else self._begun()
+        self._take_marks(begun)
+        self._each(self._swap)
+        self._put_marks(begun)
+        self._note(DONE, {})
+
+    def _begin(self) -> Begun:
+        self._check_present()
+        touched = {_directory(one.key) for one in self.plan.replaced}
+        for batch in self.plan.batches:
+            touched |= {_directory(file.key) for file in self._receipt(batch).files}
+        marks = (self._mark(f"{directory}/{SUCCESS}") for directory in sorted(touched))
+        begun = Begun(tuple(mark for mark in marks if mark is not None))
+        self._note(BEGUN, begun)
+        # Somebody else may have been first; what was written first holds.
+        return self._begun()
+
+    def _check_present(self) -> None:
+        if self.present is None:
+            return
+        planned = {one.key for one in self.plan.replaced}
+        present = set(self.present())
+        if present != planned:
+            changed = ", ".join(sorted(present ^ planned)[:3])
+            raise ConfigurationError(
+                f"backfill {self.plan.id}: the objects to be replaced have changed since it was"
+                f" planned ({changed}): roll it back and plan again"
+            )
+
+    def _swap(self, batch: PlannedBatch) -> None:
+        name = f"batch-{batch.name}"
+        if self._entry(name) is not None:
+            return
+        for old in batch.replaces:
+            self._copy(old.key, self.places.replaced(old.key), {REPLACED: self.plan.id})
+        for new in self._receipt(batch).files:
+            self._copy(self.places.staged(new.key), new.key, {})
+        for old in batch.replaces:
+            self.store.delete(old.key)
+        self._note(name, {})
+
+    # --------------------------------------------------------------- rollback
+
+    def rollback(self) -> None:
+        """Put the old objects back, and take away all that the backfill has made.
+
+        Also gives up one that was never published.  Raises ``ConfigurationError`` when the
+        old objects are deleted, else as ``publish``.
+        """
+        state = self.state()
+        if state == CLEANED:
+            raise ConfigurationError(
+                f"backfill {self.plan.id}: the old objects are deleted; it cannot be rolled back"
+            )
+        begun = self._entry(BEGUN)
+        self._note(ROLLBACK, {})
+        if begun is not None:
+            marks = self._begun()
+            self._take_marks(marks)
+            self._each(self._swap_back)
+            self._put_marks(marks)
+            self._delete(self.places.replaced(one.key) for one in self.plan.replaced)
+        self._delete_staged()
+        if begun is not None:
+            self._delete([self.places.journal(BEGUN)])
+
+    def _swap_back(self, batch: PlannedBatch) -> None:
+        for old in batch.replaces:
+            self._copy(self.places.replaced(old.key), old.key, {})
+        receipt = self._receipt(batch)
+        for new in receipt.files:
+            if self._is_ours(new):
+                self.store.delete(new.key)
+
+    def _is_ours(self, new: NewFile) -> bool:
+        try:
+            metadata = self.store.head(new.key).metadata or {}
+        except NotFound:
+            return False
+        return metadata.get(MARK) == self.plan.id
+
+    # ------------------------------------------------------------------ clean
+
+    def clean(self) -> None:
+        """Delete the old objects, and what was staged: no rollback after this."""
+        state = self.state()
+        if state not in (DONE, CLEANED):
+            raise ConfigurationError(
+                f"backfill {self.plan.id} is not published: old objects are deleted only after that"
+            )
+        self._note(CLEANED, {})
+        self._delete(self.places.replaced(one.key) for one in self.plan.replaced)
+        self._delete_staged()
+
+    # -------------------------------------------------------------- the steps
+
+    def _copy(self, source: str, target: str, more: Mapping[str, str]) -> None:
+        """Copy an object with its metadata, if it is not there; a source that is gone must be."""
+        try:
+            stored = self.store.head(source)
+        except NotFound as error:
+            if self._exists(target):
+                return
+            raise ObjectConflict(
+                f"{source} is gone and {target} is not there: somebody else has changed what"
+                f" backfill {self.plan.id} is about; look at both, then plan again"
+            ) from error
+        metadata = {**(stored.metadata or {}), **more}
+        if not more:
+            metadata.pop(REPLACED, None)
+        local = self.workspace.create()
+        try:
+            if self._exists(target, stored.size, metadata):
+                return
+            with self.store.open(source) as file:
+                while block := file.read(_BLOCK):
+                    local.write(block)
+            local.finish()
+            self.store.put(target, local.path, local.crc32c, metadata)
+        except AlreadyExists:
+            self._exists(target, stored.size, metadata)
+        finally:
+            local.delete()
+
+    def _exists(
+        self, key: str, size: int | None = None, metadata: Mapping[str, str] | None = None
+    ) -> bool:
+        """Tell whether an object is there.  Raises ``ObjectConflict`` when it is another one."""
+        try:
+            stored = self.store.head(key)
+        except NotFound:
+            return False
+        if metadata is not None and (stored.size, stored.metadata) != (size, dict(metadata)):
+            raise ObjectConflict(
+                f"{key}: another object stands where backfill {self.plan.id} puts one; nothing"
+                " was overwritten"
+            )
+        return True
+
+    def _each(self, step: Callable[[PlannedBatch], None]) -> None:
+        def one(batch: PlannedBatch) -> None:
+            step(batch)
+            self.progress(1)
+
+        if self.workers == 1:
+            for batch in self.plan.batches:
+                one(batch)
+            return
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="publish") as pool:
+            # All of them: an error is raised when those under way have ended.
+            list(pool.map(one, self.plan.batches))
+
+    def _receipt(self, batch: PlannedBatch) -> Receipt:
+        data = read_small(self.store, self.places.receipt(batch))
+        if data is None:
+            raise ConfigurationError(
+                f"backfill {self.plan.id}: batch {batch.name} was not run: run it again"
+            )
+        return decode_receipt(data)
+
+    def _mark(self, key: str) -> Mark | None:
+        body = read_small(self.store, key)
+        if body is None:
+            return None
+        return Mark(key, body, dict(self.store.head(key).metadata or {}))
+
+    def _take_marks(self, begun: Begun) -> None:
+        for mark in begun.marks:
+            self.store.delete(mark.key)
+
+    def _put_marks(self, begun: Begun) -> None:
+        for mark in begun.marks:
+            local = self.workspace.create()
+            try:
+                local.write(mark.body)
+                local.finish()
+                self.store.put(mark.key, local.path, crc32c(mark.body), mark.metadata)
+            except AlreadyExists:
+                continue  # a finalizer's, or of an earlier try
+            finally:
+                local.delete()
+
+    def _delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.store.delete(key)
+
+    def _delete_staged(self) -> None:
+        """Delete everything but the journal."""
+        for prefix in self.places.staging(self.targets):
+            keys = [stored.key for stored in self.store.list(prefix)]
+            self._delete(key for key in keys if "/_journal/" not in key)
+
+    def _entry(self, name: str) -> bytes | None:
+        return read_small(self.store, self.places.journal(name))
+
+    def _begun(self) -> Begun:
+        data = self._entry(BEGUN)
+        assert data is not None
+        return msgspec.json.decode(data, type=Begun)
+
+    def _note(self, name: str, content: object) -> None:
+        put_small(self.store, self.places.journal(name), encode(content), self.workspace)
+
+
+def _directory(key: str) -> str:
+    return key.rpartition("/")[0]
