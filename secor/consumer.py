@@ -178,7 +178,7 @@ class Consumer:
         messages = batch.messages
         try:
             rest = batch.append(chunk)
-        except (StopPartition, DiskFull) as error:
+        except SecorError as error:
             self._fail(partition, error, keep=False)
             return
         added = batch.messages - messages

@@ -67,7 +67,14 @@ def process(tmp_path: Path, broker: FakeBroker, server: LedgerServer) -> Iterato
     process.workspace.close()
 
 
-@pytest.mark.parametrize("error", [DiskFull("no room"), RecordRefused("not in this format")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        DiskFull("no room"),
+        RecordRefused("not in this format"),
+        Unavailable("the schema registry does not answer"),
+    ],
+)
 def test_what_an_append_left_half_done_is_never_stored(
     process: Process, broker: FakeBroker, server: LedgerServer, error: Exception
 ) -> None:
