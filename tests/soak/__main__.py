@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from secor.errors import SecorError
+from secor.sandbox.state import S3_SERVERS
 from tests.soak.run import soak
 from tests.soak.story import Story
 from tests.soak.summary import lines, plot
@@ -23,6 +24,9 @@ _FAILED = 5
 @click.command(epilog="Example: scripts/soak --minutes 10 --ledger kafka --plot soak.png")
 @click.option("--minutes", type=float, default=3.0, show_default=True, help="Time of trouble.")
 @click.option("--ledger", type=click.Choice(["zookeeper", "kafka"]), default="zookeeper")
+@click.option(
+    "--store", type=click.Choice(S3_SERVERS), default="s3proxy", help="versitygw is built with Go."
+)
 @click.option("--daemons", type=click.IntRange(1), default=2, show_default=True)
 @click.option("--seed", type=int, help="The same choices as in an earlier run.")
 @click.option("--plot", "picture", type=click.Path(path_type=Path), help="Draw what happened.")
@@ -30,6 +34,7 @@ _FAILED = 5
 def main(
     minutes: float,
     ledger: str,
+    store: str,
     daemons: int,
     seed: int | None,
     picture: Path | None,
@@ -45,10 +50,12 @@ def main(
     folder = Path(tempfile.mkdtemp(prefix="secor-soak-"))
     story = Story()
     story.say(
-        f"{minutes:g} minutes, {daemons} daemons, ledger in {ledger}, --seed {seed}, in {folder}"
+        f"{minutes:g} minutes, {daemons} daemons, ledger in {ledger}, {store}, --seed {seed}, in {folder}"
     )
     try:
-        figures = soak(folder, story, minutes=minutes, ledger=ledger, daemons=daemons, seed=seed)
+        figures = soak(
+            folder, story, minutes=minutes, ledger=ledger, store=store, daemons=daemons, seed=seed
+        )
     except SecorError as error:
         click.echo(f"the servers: {error}", err=True)
         sys.exit(_FAILED)

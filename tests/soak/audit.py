@@ -17,11 +17,15 @@ _CHECKSUM = "x-amz-checksum-crc32c"
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A put that the server said yes to.  ``crc32c`` is None where the request had none."""
+    """A put that the server said yes to.
+
+    ``crc32c`` is None where the request had none; ``upload`` is the id of one in parts.
+    """
 
     key: str
     crc32c: int | None
     conditional: bool
+    upload: str | None = None
 
 
 class Audit:
@@ -54,14 +58,17 @@ class Audit:
             with self._lock:
                 self.refused += 1
             return
-        self._put(Put(key, checksum(headers.get(_CHECKSUM)), headers.get("if-none-match") == "*"))
+        conditional = headers.get("if-none-match") == "*"
+        upload = query["uploadId"][0] if completed else None
+        self._put(Put(key, checksum(headers.get(_CHECKSUM)), conditional, upload))
 
     def _put(self, put: Put) -> None:
         if not put.conditional:
             self._violated(f"{put.key} was put without If-None-Match")
         with self._lock:
             earlier = self.puts.setdefault(put.key, put)
-        if earlier is not put:
+        # To be asked once more to complete the very same upload is no second put.
+        if earlier is not put and (put.upload is None or put.upload != earlier.upload):
             self._violated(f"{put.key} was put twice: {earlier} and {put}")
 
     def compare(self, stored: Iterable[tuple[str, int]]) -> None:

@@ -29,10 +29,17 @@ _ENDS_WITHIN = 60.0
 
 
 def soak(
-    folder: Path, story: Story, *, minutes: float, ledger: str, daemons: int, seed: int
+    folder: Path,
+    story: Story,
+    *,
+    minutes: float,
+    ledger: str,
+    store: str,
+    daemons: int,
+    seed: int,
 ) -> Figures:
     """Run; what must not be is told to ``story``.  Raises ``SecorError`` for the sandbox."""
-    with built(folder, story, ledger=ledger, daemons=daemons, seed=seed) as world:
+    with built(folder, story, ledger=ledger, store=store, daemons=daemons, seed=seed) as world:
         with closing(Watch(world.config, world.fleet, story)) as watch:
             stage = Stage(world.sandbox.servers, world.proxy, world.fleet, world.disk)
             longest = min(120.0, max(15.0, minutes * 8))

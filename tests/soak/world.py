@@ -84,7 +84,9 @@ class World:
 
 
 @contextmanager
-def built(folder: Path, story: Story, *, ledger: str, daemons: int, seed: int) -> Iterator[World]:
+def built(
+    folder: Path, story: Story, *, ledger: str, store: str, daemons: int, seed: int
+) -> Iterator[World]:
     """Start everything, the daemons last; end everything in the other order."""
     with ExitStack() as opened:
         services = ("kafka", "s3") if ledger == "kafka" else ("kafka", "zookeeper", "s3")
@@ -92,6 +94,7 @@ def built(folder: Path, story: Story, *, ledger: str, daemons: int, seed: int) -
             Sandbox.up(
                 folder / "servers",
                 services=services,
+                s3_server=store,
                 kafka_settings={
                     "log.cleaner.backoff.ms": 1000,
                     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 2000,
