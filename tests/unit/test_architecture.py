@@ -51,8 +51,8 @@ ALLOWED: dict[str, set[str]] = {
     "secor.daemon": LOOP,
     "secor.adapters": PORTS | {"secor.ledger_codec", "secor.wire"},
     "secor.archive": PORTS | {"secor.formats"},
-    "secor.verify": PORTS
-    | {"secor.formats", "secor.archive", "secor.parsing", "secor.quarantine"},
+    "secor.verify": PORTS | {"secor.formats", "secor.archive", "secor.parsing", "secor.quarantine"},
+    "secor.finalize": PORTS | {"secor.parsing", "secor.verify"},
     "secor.quarantine": CORE | {"secor.batch", "secor.archive", "secor.parsing"},
     "secor.spark": PORTS | {"secor.formats", "secor.archive", "secor.adapters"},
     "secor.repair": PORTS | {"secor.archive", "secor.verify", "secor.quarantine"},
@@ -61,7 +61,7 @@ ALLOWED: dict[str, set[str]] = {
     "secor.telemetry": PORTS | {"secor.metrics", "secor.health", "secor.partition"},
     "secor.logs": set(),
     "secor.systemd": set(),
-    "secor.config": WORDS | {"secor.parsing"},
+    "secor.config": WORDS | {"secor.parsing", "secor.finalize"},
 }
 """What a module or package may import besides itself; those not listed may import anything."""
 
@@ -106,8 +106,8 @@ def test_imports_point_one_way(module: str, path: Path) -> None:
 THIRD_PARTY = {
     "kafka": {"secor.adapters.kafka", "secor.demo", "secor.bench", "secor.sandbox"},
     "kazoo": {"secor.adapters.zookeeper", "secor.sandbox", "secor.bench"},
-    "boto3": {"secor.adapters.s3", "secor.sandbox"},
-    "botocore": {"secor.adapters.s3", "secor.sandbox"},
+    "boto3": {"secor.adapters.s3", "secor.adapters.glue", "secor.sandbox"},
+    "botocore": {"secor.adapters.s3", "secor.adapters.glue", "secor.sandbox"},
     "prometheus_client": {"secor.metrics"},
     "pyspark": {"secor.sandbox", "secor.spark"},
 }
