@@ -117,6 +117,10 @@ class TooManyBad(StopPartition):
     reason = "too_many_bad"
 
 
+class ActionFailed(SecorError):
+    """What a user wants done for a complete partition could not be done."""
+
+
 class CorruptFile(SecorError):
     """A stored file's bytes are not of its format; names the file and the place."""
 

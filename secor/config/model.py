@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from secor.config.finalize import Finalize
 from secor.config.parser import CHANGES_FIELDS, OF_DECODERS, Parser
 from secor.config.servers import S3, Kafka, Ledger, LocalStore, Store, ZooKeeper
 from secor.config.values import Duration, Expression, Maybe, Section, Size, fault
@@ -18,6 +19,7 @@ from secor.config.values import Duration, Expression, Maybe, Section, Size, faul
 __all__ = [
     "S3",
     "Config",
+    "Finalize",
     "Group",
     "Kafka",
     "Ledger",
@@ -179,6 +181,7 @@ class Config(Section):
     output: Output = Field(default_factory=Output)
     parser: Parser = Field(default_factory=Parser)
     policy: Policy = Field(default_factory=Policy)
+    finalize: Finalize = Field(default_factory=Finalize)
     limits: Limits = Field(default_factory=Limits)
     local: Local = Field(default_factory=Local)
     metrics: Metrics = Field(default_factory=Metrics)
@@ -210,6 +213,8 @@ class Config(Section):
                 if rule.policy.upload_on_revoke:
                     key = f"topics.{index}.policy.upload_on_revoke"
                     raise fault("needs the ZooKeeper ledger", key)
+        if self.group.kind == "backup" and self.finalize != Finalize():
+            raise fault('nothing tells of times where group.kind is "backup"', "finalize")
         self._check_kind("", self.output, self.parser)
         for index, rule in enumerate(self.topics):
             self._check_kind(f"topics.{index}.", rule.output, rule.parser)

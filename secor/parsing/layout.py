@@ -54,9 +54,9 @@ class Layout:
     def __init__(self, template: str, zone: Zone | None = None) -> None:
         """Compile.  Raises ``ConfigurationError`` that names the part at fault."""
         self.template = template
-        self._zone = zone or Zone()
-        self._parts = _compile(template, self._zone)
-        pieces = [part for part in self._parts if not isinstance(part, str)]
+        self.zone = zone or Zone()
+        self.parts: Sequence[str | Piece] = _compile(template, self.zone)
+        pieces = [part for part in self.parts if not isinstance(part, str)]
         self.paths = tuple(dict.fromkeys(it.path for it in pieces if isinstance(it, FieldPiece)))
         self.needs_time = any(isinstance(piece, TimePiece) for piece in pieces)
         self.needs_topic = any(isinstance(piece, TopicPiece) for piece in pieces)
@@ -64,12 +64,12 @@ class Layout:
     @property
     def identity(self) -> str:
         """The template, and the zone if it matters."""
-        return f"{self.template}:{self._zone.identity}" if self.needs_time else self.template
+        return f"{self.template}:{self.zone.identity}" if self.needs_time else self.template
 
     def place(self, columns: Columns) -> Places:
         """Return the output partition of each row."""
         parts: list[tuple[Codes, list[str]] | str] = [
-            part if isinstance(part, str) else part.texts(columns) for part in self._parts
+            part if isinstance(part, str) else part.texts(columns) for part in self.parts
         ]
         if not len(columns.offsets):
             return Places(np.zeros(0, np.int64), [])

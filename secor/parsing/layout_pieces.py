@@ -106,6 +106,7 @@ class TimePiece:
 
     def __init__(self, format: str, zone: Zone) -> None:
         """Raises ``ConfigurationError`` for an unknown directive."""
+        self.format = format
         self._zone = zone
         self._unit = DAY
         self._template = ""

@@ -13,7 +13,7 @@ from secor.config.model import Config
 
 CONFIG = Path(__file__).parents[2] / "config"
 ABSENT: dict[str, set[tuple[str, ...]]] = {
-    "backup": {key for key in schema.every_key() if key[0] == "parser"},
+    "backup": {key for key in schema.every_key() if key[0] in ("parser", "finalize")},
     "partition": {("output", "offsets_per_partition")},
 }
 """The keys that a kind of group does not have."""

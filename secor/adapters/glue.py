@@ -1,0 +1,99 @@
+"""AWS Glue: complete partitions become partitions of a table in its catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from secor.errors import AccessDenied, ActionFailed, ConfigurationError
+
+DENIED = frozenset(
+    {"AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException"}
+)
+
+
+class GlueTable:
+    """One table; its partitions get the table's own format and columns."""
+
+    def __init__(
+        self,
+        database: str,
+        table: str,
+        *,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        access_key: str | None = None,
+        secret_key: str | None = None,
+        session_token: str | None = None,
+        profile: str | None = None,
+    ) -> None:
+        """Look the table up at the first partition.  Without keys boto3's own are used."""
+        self._where = {"DatabaseName": database, "TableName": table}
+        session = boto3.session.Session(profile_name=profile)
+        self._client: Any = session.client(
+            "glue",
+            region_name=region,
+            endpoint_url=endpoint_url,
+            aws_access_key_id=access_key,
+            aws_secret_access_key=secret_key,
+            aws_session_token=session_token,
+        )
+        self._table: dict[str, Any] | None = None
+
+    def add(self, pairs: Sequence[tuple[str, str]], location: str) -> None:
+        """Add a partition; one that is there already stays as it is.
+
+        Raises ``ActionFailed``, ``AccessDenied``, ``ConfigurationError``.
+        """
+        table = self._looked_up()
+        keys = [key["Name"] for key in table.get("PartitionKeys", [])]
+        if [name.lower() for name, _ in pairs] != [key.lower() for key in keys]:
+            raise ConfigurationError(
+                f"finalize.glue: {self._name} is partitioned by {', '.join(keys) or 'nothing'},"
+                f" the layout by {', '.join(name for name, _ in pairs)}"
+            )
+        descriptor = {**table.get("StorageDescriptor", {}), "Location": location}
+        values = [value for _, value in pairs]
+        try:
+            self._client.create_partition(
+                **self._where,
+                PartitionInput={"Values": values, "StorageDescriptor": descriptor},
+            )
+        except ClientError as error:
+            if _code(error) != "AlreadyExistsException":
+                raise self._failure(error) from error
+        except BotoCoreError as error:
+            raise ActionFailed(f"Glue: {self._name}: {error}") from error
+
+    @property
+    def _name(self) -> str:
+        return f"{self._where['DatabaseName']}.{self._where['TableName']}"
+
+    def _looked_up(self) -> dict[str, Any]:
+        if self._table is None:
+            names = {"DatabaseName": self._where["DatabaseName"], "Name": self._where["TableName"]}
+            try:
+                found: dict[str, Any] = self._client.get_table(**names)["Table"]
+            except ClientError as error:
+                raise self._failure(error) from error
+            except BotoCoreError as error:
+                raise ActionFailed(f"Glue: {self._name}: {error}") from error
+            self._table = found
+        return self._table
+
+    def _failure(self, error: ClientError) -> Exception:
+        code = _code(error)
+        if code in DENIED:
+            return AccessDenied(f"Glue: {self._name}: {error}; check credentials and policies")
+        if code == "EntityNotFoundException":
+            return ConfigurationError(
+                f"finalize.glue: there is no table {self._name}; make it, or mend its name"
+            )
+        return ActionFailed(f"Glue: {self._name}: {error}")
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))

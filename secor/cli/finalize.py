@@ -1,0 +1,176 @@
+"""``secor finalize``: hours and days that are complete."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from secor import __version__
+from secor.adapters.kafka import KafkaReader
+from secor.cli.archives import of_topic
+from secor.cli.exits import Exit
+from secor.clock import SystemClock
+from secor.config.load import load
+from secor.config.model import Config
+from secor.errors import ConfigurationError
+from secor.finalize.finalizer import Finalizer, Outcome, Standing
+from secor.finalize.progress import Progress, progress_of
+from secor.model import QUARANTINE
+from secor.ports import ObjectStore, OffsetLedger
+
+LISTED = 10
+"""Late objects and waiting partitions printed for people."""
+
+
+@click.command(epilog="Example: secor finalize partition.toml clicks --dry-run")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("topic", required=False)
+@click.option("--dry-run", is_flag=True, help="Only say what would be marked.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(config: Path, topic: str | None, dry_run: bool, as_json: bool) -> int:
+    """Mark the hours or days of TOPIC that are complete with an object _SUCCESS.
+
+    One is complete when every kafka partition has passed its end by finalize.delay; a
+    partition whose messages are all stored has passed everything up to now.  finalize.command
+    and finalize.glue are done before.  Without TOPIC, all topics of CONFIG.  Objects that
+    came after the mark are reported.  Exit code 5 when a command failed.
+    """
+    from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
+
+    settings = load(config, os.environ)
+    if settings.group.kind != "partition":
+        raise ConfigurationError(f'{config}: group.kind is "backup", which knows no times')
+    with ExitStack() as opened:
+        store = opened.enter_context(open_store(settings))
+        ledger = opened.enter_context(open_ledger_for_operator(settings))
+        reader = opened.enter_context(open_reader(settings))
+        outcomes = []
+        for name in _topics(settings, reader, topic):
+            for outcome in _finalized(settings, name, store, ledger, reader, dry_run=dry_run):
+                outcomes.append(outcome)
+                if not as_json:
+                    _tell(outcome, dry_run=dry_run)
+    if as_json:
+        shown = {"dry_run": dry_run, "topics": [_as_json(one) for one in outcomes]}
+        click.echo(json.dumps(shown, indent=2))
+    return Exit.DIFFERENT if any(one.failed for one in outcomes) else Exit.OK
+
+
+def _topics(config: Config, reader: KafkaReader, topic: str | None) -> list[str]:
+    from secor.wiring.finalizing import tells_times
+
+    if topic is not None:
+        return [topic]
+    kafka = config.kafka
+    names = kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
+    return [name for name in names if tells_times(config, name)]
+
+
+def _finalized(
+    config: Config,
+    topic: str,
+    store: ObjectStore,
+    ledger: OffsetLedger,
+    reader: KafkaReader,
+    *,
+    dry_run: bool,
+) -> Iterator[Outcome]:
+    """Finalize a topic's directory, and those to which a route sends its messages."""
+    from secor.wiring.finalizing import actions_for, periods_for
+    from secor.wiring.plans import plan_for
+
+    plan, periods = plan_for(config, topic, limited=False), periods_for(config, topic)
+    clock, actions = SystemClock(), actions_for(config, topic)
+    progress = [
+        progress_of(
+            topic_partition,
+            ledger=ledger,
+            log=reader,
+            parser=plan.parser,
+            periods=periods,
+            now=clock.now,
+        )
+        for topic_partition in of_topic(reader.partitions(topic), topic)
+    ]
+    routed = [lane.root for name, lane in plan.lanes.items() if name != QUARANTINE]
+    for root in (plan.root, *routed):
+        finalizer = Finalizer(
+            store,
+            root,
+            topic,
+            periods,
+            delay=config.finalize.delay,
+            now=clock.now,
+            by=f"secor {__version__}",
+            actions=actions,
+        )
+        yield finalizer.run(progress, dry_run=dry_run)
+
+
+def _tell(outcome: Outcome, *, dry_run: bool) -> None:
+    what = "would be marked" if dry_run else "marked"
+    for standing in outcome.marked:
+        click.echo(f"{outcome.root}/{standing.period.path}: {what} ({_objects(standing)})")
+    for path, why in outcome.failed:
+        click.echo(f"{outcome.root}/{path}: not marked: {why}", err=True)
+    if outcome.waiting and outcome.held is not None:
+        first = outcome.waiting[0].period.path
+        click.echo(
+            f"{outcome.root}: {len(outcome.waiting)} not complete yet, the first is {first}:"
+            f" {_held(outcome.held)}"
+        )
+    for late in outcome.late:
+        shown = ", ".join(late.keys[:LISTED])
+        more = f" and {len(late.keys) - LISTED} more" if len(late.keys) > LISTED else ""
+        click.echo(
+            f"warning: {outcome.root}/{late.path}: {len(late.keys)} objects came after it had"
+            f" been marked: {shown}{more}",
+            err=True,
+        )
+    if outcome.strange:
+        click.echo(
+            f"warning: {outcome.root}: {outcome.strange} objects were made under another layout"
+            " and are passed over",
+            err=True,
+        )
+
+
+def _objects(standing: Standing) -> str:
+    number = len(standing.objects)
+    return f"{number} object" if number == 1 else f"{number} objects"
+
+
+def _held(held: Progress) -> str:
+    until = f", up to {_time(held.through)}" if held.through is not None else ""
+    return f"partition {held.topic_partition} {held.why}{until}"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _as_json(outcome: Outcome) -> dict[str, object]:
+    held = outcome.held
+    return {
+        "topic": outcome.topic,
+        "root": outcome.root,
+        "marked": [standing.period.path for standing in outcome.marked],
+        "waiting": [standing.period.path for standing in outcome.waiting],
+        "failed": [{"partition": path, "why": why} for path, why in outcome.failed],
+        "late": [{"partition": late.path, "objects": list(late.keys)} for late in outcome.late],
+        "strange": outcome.strange,
+        "held_by": None
+        if held is None
+        else {
+            "topic": held.topic_partition.topic,
+            "partition": held.topic_partition.partition,
+            "through": None if held.through is None else _time(held.through),
+            "why": held.why,
+        },
+    }

@@ -1,0 +1,41 @@
+"""``[finalize]``: what is done with hours and days that are complete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from secor.config.values import Duration, Maybe, Section, fault, parse_duration
+from secor.errors import ConfigurationError
+from secor.finalize.templates import split
+
+
+class Glue(Section):
+    """``[finalize.glue]``: a table of AWS Glue that gets the partitions; ``{topic}`` in its
+    name is the topic.
+    """
+
+    database: Maybe[str] = None
+    table: str = Field(default="{topic}", min_length=1)
+    region: Maybe[str] = None
+    endpoint_url: Maybe[str] = None
+
+
+class Finalize(Section):
+    """``[finalize]``: for ``secor finalize``; times in seconds."""
+
+    delay: Annotated[float, Field(ge=0), BeforeValidator(parse_duration)] = 3600.0
+    command: Maybe[str] = None
+    timeout: Duration = 600.0
+    scheme: str = Field(default="s3", pattern=r"^[a-z][a-z0-9]*$")
+    glue: Glue = Field(default_factory=Glue)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.command is not None:
+            try:
+                split(self.command)
+            except ConfigurationError as error:
+                raise fault(str(error), "command") from error
+        return self

@@ -1,0 +1,1 @@
+"""Which hours and days are complete, and what is done about them."""
