@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO, NoReturn
 
 import pytest
 
-from secor.errors import ConfigurationError
+from secor.errors import ConfigurationError, DiskFull
 from secor.model import Entry, OffsetRange
 from secor.naming import ObjectName, parse_key
 from secor.parsing.parts import REASON_HEADER
+from secor.ports import Sink
 from secor.quarantine.listing import counted, marker_key, markers, quarantined
 from secor.quarantine.replay import Replay
 from secor.repair.moving import move, plan_move
@@ -172,3 +174,33 @@ def test_messages_of_another_generation_stay_in_it(world: World) -> None:
     doing = Replay(world.archive, plan, world.ledger, world.workspace(), FakeClock())
     done = doing.replay(found)
     assert {key.rpartition("/")[2][:2] for key in done.keys} == {"1_"}
+
+
+class FullDisk:
+    """A format whose files cannot be written."""
+
+    extension = ".seq"
+    identity = "full"
+
+    def create(self, sink: Sink, seed: bytes) -> NoReturn:
+        raise DiskFull("no room")
+
+    def read(self, file: BinaryIO, name: str) -> NoReturn:
+        raise AssertionError(name)
+
+
+def test_a_write_error_is_never_taken_for_a_bad_message(tmp_path: Path) -> None:
+    """Scenario 20: the messages stay where they are, and nothing says that they are bad."""
+    world = World(tmp_path / "local")
+    plan = replace(plan_for(config({"time_field": "time"}), "clicks"), log_format=FullDisk())
+    with pytest.raises(DiskFull):
+        world.consume(plan)
+    assert world.store.objects == {}
+    world.consume()
+    before = dict(world.store.objects)
+    [found] = quarantined(world.archive, "clicks")
+    plan = replace(plan_for(config(WHEN), "clicks", limited=False), log_format=FullDisk())
+    doing = Replay(world.archive, plan, world.ledger, world.workspace(), FakeClock())
+    with pytest.raises(DiskFull):
+        doing.replay(found)
+    assert world.store.objects == before

@@ -206,3 +206,10 @@ def test_the_status_line_says_what_is_done_or_why_nothing_is() -> None:
     assert status_line([STATUS, other]) == (
         "2 topic partitions (1 reading, 1 stopped), 60 messages behind"
     )
+
+
+def test_messages_that_parsing_leaves_out_are_counted(setup: Setup) -> None:
+    setup.telemetry.quarantined(HERE, "decode", 3)
+    setup.telemetry.filtered(HERE, 2)
+    assert setup.value("secor_quarantined_total", reason="decode") == 3
+    assert setup.value("secor_filtered_total") == 2
