@@ -62,6 +62,8 @@ def _copy(tree: Path) -> None:
 def _noticed(mutant: Mutant, tree: Path, tests: Sequence[str], schedules: str) -> bool:
     file = tree / mutant.file
     text = file.read_text()
+    if text.count(mutant.before) != 1:
+        raise SystemExit(f"{mutant.name}: its text is not once in {mutant.file}")
     began = time.monotonic()
     file.write_text(text.replace(mutant.before, mutant.after))
     try:

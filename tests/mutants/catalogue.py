@@ -19,6 +19,16 @@ CORE = (
 )
 
 
+# Real servers; the adapters' own unit tests first, because they are quick.
+ZOOKEEPER_TESTS = ("tests/contracts/test_zookeeper.py", "tests/contracts/test_ledger.py")
+KAFKA_TESTS = (
+    "tests/unit/test_kafka_commits.py",
+    "tests/contracts/test_kafka_ledger.py",
+    "tests/contracts/test_ledger.py",
+)
+STORE_TESTS = ("tests/unit/test_local_store.py", "tests/contracts/test_store.py")
+
+
 @dataclass(frozen=True)
 class Mutant:
     """``before`` occurs once in ``file``; ``tests`` are those that should notice its loss."""
@@ -36,6 +46,7 @@ POSITIONING = "secor/positioning.py"
 RECONCILE = "secor/reconcile.py"
 CONSUMER = "secor/consumer.py"
 BATCH = "secor/batch.py"
+ZOOKEEPER = "secor/adapters/zookeeper/ledger.py"
 
 MUTANTS = (
     Mutant(
@@ -359,5 +370,76 @@ MUTANTS = (
         CONSUMER,
         "            self._source.released(sorted(self._leaving - working))\n",
         "            self._source.released(sorted(self._leaving))\n",
+    ),
+    Mutant(
+        "ZooKeeper: a write does not check the lock's own node",
+        ZOOKEEPER,
+        "        self._transaction.check(lock, -1)\n",
+        '        self._transaction.check("/", -1)\n',
+        ZOOKEEPER_TESTS,
+    ),
+    Mutant(
+        "ZooKeeper: a write does not compare versions",
+        ZOOKEEPER,
+        "        self._transaction.set_data(path, text.encode(), version)\n",
+        "        self._transaction.set_data(path, text.encode(), -1)\n",
+        ZOOKEEPER_TESTS,
+    ),
+    Mutant(
+        "ZooKeeper: the errors that a transaction returns are not looked at",
+        ZOOKEEPER,
+        "        if failures:\n            raise _failure(what, failures)\n",
+        "",
+        ZOOKEEPER_TESTS,
+    ),
+    Mutant(
+        "ZooKeeper: a lost connection leaves the right to act",
+        ZOOKEEPER,
+        "        return self._lock.alive() and self._session.connected\n",
+        "        return self._lock.alive()\n",
+        ZOOKEEPER_TESTS,
+    ),
+    Mutant(
+        "Kafka: a write does not compare the entry",
+        "secor/adapters/kafka/ledger.py",
+        "            if found != before.version:\n",
+        "            if False:\n",
+        KAFKA_TESTS,
+    ),
+    Mutant(
+        "Kafka: a commit goes under the member's present generation",
+        "secor/adapters/kafka/commits.py",
+        "        generation_id_or_member_epoch=pin.generation,\n",
+        "        generation_id_or_member_epoch=client.coordinator._generation.generation_id,\n",
+        KAFKA_TESTS,
+    ),
+    Mutant(
+        "Kafka: a revoked pin may still commit",
+        "secor/adapters/kafka/commits.py",
+        "    if not pin.alive:\n",
+        "    if False:\n",
+        KAFKA_TESTS,
+    ),
+    Mutant(
+        "S3: a put is not conditional",
+        "secor/adapters/s3/store.py",
+        '        condition = {"IfNoneMatch": "*"} if self._conditional else {}\n',
+        "        condition: dict[str, str] = {}\n",
+        STORE_TESTS,
+    ),
+    Mutant(
+        "S3: a body is not compared with its checksum",
+        "secor/adapters/s3/store.py",
+        "            if seen != crc32c:\n",
+        "            if False:\n",
+        STORE_TESTS,
+    ),
+    Mutant(
+        "local: an object that appeared meanwhile is written over",
+        "secor/adapters/local.py",
+        "                with self._locked():\n                    _refuse_existing(target)\n",
+        "                with self._locked():\n"
+        "                    target.unlink(missing_ok=True)\n",
+        STORE_TESTS,
     ),
 )

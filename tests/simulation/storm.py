@@ -79,7 +79,9 @@ class Storm:
         self._drawn = 0
         self.over = False
         self._changing = made.scene.reshaping and self._rng.random() < 0.7
-        self._configuration = 0
+        # Few, so that one comes back after another has superseded it.
+        self._configurations = self._rng.sample(CONFIGURATIONS, self._rng.randint(2, 3))
+        self._configuration = CONFIGURATIONS[0]
         accidents: list[Callable[[], None]] = [
             self._produce,
             self._transact,
@@ -147,9 +149,9 @@ class Storm:
             age=rng.choice((Age.OLDEST, Age.YOUNGEST)),
             minute_mark=rng.choice((None, None, 7)),
         )
-        if self._changing and rng.random() < 0.5:
-            self._configuration = rng.randrange(len(CONFIGURATIONS))
-        made: dict[str, object] = CONFIGURATIONS[self._configuration]()
+        if self._changing and rng.random() < 0.8:
+            self._configuration = rng.choice(self._configurations)
+        made = self._configuration()
         return Setup(
             policy=policy,
             upload_on_shutdown=rng.random() < 0.7,
@@ -237,7 +239,9 @@ def run(seed: int, muted: frozenset[int] = frozenset()) -> Outcome:
     rates = Rates.draw(rng)
     longest = rng.choice((15.0, 100.0))
     if scene.reshaping:
-        rates = Rates(rates.crash, rates.stall_task, rates.stall_process, rates.fail)
+        # Crashes between intent and commit are what brings successors into play.
+        crash = max(rates.crash, 0.01)
+        rates = Rates(crash, rates.stall_task, rates.stall_process, rates.fail)
     faults = RandomFaults(seed, rates, longest=longest, muted=muted)
     sizes = random.Random(f"sizes {seed}")
     choices = RandomChoices(seed, rng.choice((0.0, 0.02, 0.1)))
