@@ -19,6 +19,9 @@ from secor.ports import LogFormat, ObjectStore
 QUARANTINE = "_quarantine"
 """The directory, beside the topics, of messages that a parser could not place."""
 
+NO_TOPICS = frozenset({"", QUARANTINE, "_backfill", "_replaced"})
+"""Directories beside the topics that are none: the last two are a backfill's."""
+
 HEADS_AT_ONCE = 8
 HEADS_AHEAD = 64
 
@@ -82,7 +85,7 @@ class Archive:
         for stored in self.store.list(listed):
             components = stored.key.split("/")
             topic = components[at] if at < len(components) - 1 else ""
-            if topic in found or topic in ("", QUARANTINE):
+            if topic in found or topic in NO_TOPICS:
                 continue
             if parse_key(self.root(topic), stored.key):
                 found.add(topic)

@@ -63,6 +63,22 @@ class PlannedBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanHead:
+    """A plan without its batches."""
+
+    id: str
+    topic: str
+    generation: int
+    fingerprint: str
+    prefix: str
+    hashed: bool
+
+    def topic_partition(self, batch: PlannedBatch) -> TopicPartition:
+        """Return a batch's topic partition."""
+        return TopicPartition(self.topic, batch.partition)
+
+
+@dataclass(frozen=True, slots=True)
 class BackfillPlan:
     """What is read, what is made of it, and what that replaces.
 
@@ -83,9 +99,12 @@ class BackfillPlan:
         """16 hex digits over everything in it."""
         return hashlib.sha256(encode(self)).hexdigest()[:16]
 
-    def topic_partition(self, batch: PlannedBatch) -> TopicPartition:
-        """Return a batch's topic partition."""
-        return TopicPartition(self.topic, batch.partition)
+    @property
+    def head(self) -> PlanHead:
+        """Return what every task must know."""
+        return PlanHead(
+            self.id, self.topic, self.generation, self.fingerprint, self.prefix, self.hashed
+        )
 
     @property
     def replaced(self) -> Sequence[OldObject]:

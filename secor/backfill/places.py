@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secor.backfill.model import BackfillPlan, PlannedBatch
+from secor.backfill.model import PlanHead, PlannedBatch
 from secor.errors import AlreadyExists, NotFound
 from secor.naming import topic_root
 from secor.ports import ObjectStore
@@ -32,7 +32,7 @@ class Places:
     id: str
 
     @classmethod
-    def of(cls, plan: BackfillPlan) -> Places:
+    def of(cls, plan: PlanHead) -> Places:
         """Return the places of a plan."""
         return cls(plan.prefix, plan.hashed, plan.topic, plan.id)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from secor.archive import HEADS_AT_ONCE, Archive, ArchivedObject
+from secor.archive import Archive, ArchivedObject
 from secor.backfill.covering import (
     chosen_by_name,
     covers_of,
@@ -17,6 +16,7 @@ from secor.backfill.covering import (
     within,
 )
 from secor.backfill.model import BackfillPlan, OldObject, PlannedBatch, Segment
+from secor.backfill.standing import Standing, described, roots_of
 from secor.errors import ConfigurationError, NotFound
 from secor.formats.text import TextFormat
 from secor.model import OffsetRange
@@ -25,9 +25,6 @@ from secor.plan import TopicPlan
 
 MOST_ASKED = 4096
 """Of more backup objects in a partition's range no metadata are asked for: names suffice."""
-
-Place = tuple[str, str, int]
-"""Directory, output partition, generation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,7 @@ class Planner:
             )
         self._check_format(raw)
         asked = self._asked(wanted, raw)
-        old = _Old(self.archive, self.topic, asked)
+        old = Standing(self.archive, self.topic, asked)
         drafts: list[PlannedBatch] = []
         notes: list[str] = []
         for partition in sorted(asked):
@@ -119,7 +116,7 @@ class Planner:
         """Return the offsets of backup objects that may have messages of these times."""
         found = {}
         for partition, objects in raw.items():
-            known = {one.key: one for one in _described(self.backup, objects)}
+            known = {one.key: one for one in described(self.backup, objects)}
             hit = [
                 OffsetRange(cover.start, cover.end)
                 for cover in covers_of(known.values())
@@ -130,7 +127,7 @@ class Planner:
         return found
 
     def _batch_of(self, key: str) -> tuple[int, OffsetRange]:
-        roots = _roots(self.archive, self.topic)
+        roots = roots_of(self.archive, self.topic)
         if not any(parse_key(root, key) for root in roots):
             raise ConfigurationError(
                 f"{key}: is no object of topic {self.topic} of this group (below {roots[0]}/)"
@@ -146,7 +143,9 @@ class Planner:
 
     # ---------------------------------------------------------- what is replaced
 
-    def _reach(self, partition: int, asked: Sequence[OffsetRange], old: _Old) -> list[OffsetRange]:
+    def _reach(
+        self, partition: int, asked: Sequence[OffsetRange], old: Standing
+    ) -> list[OffsetRange]:
         """Widen what is asked to whole batches of old objects, within what is committed."""
         limit = self.committed(partition)
         reach = merged(asked)
@@ -174,7 +173,7 @@ class Planner:
         partition: int,
         reach: Sequence[OffsetRange],
         raw: Sequence[ArchivedObject],
-        old: _Old,
+        old: Standing,
         notes: list[str],
     ) -> Iterator[PlannedBatch]:
         for whole in reach:
@@ -207,9 +206,9 @@ class Planner:
         chosen, covers = chosen_by_name(raw, whole)
         ids: dict[str, str | None] = {}
         if len(chosen) <= MOST_ASKED:
-            described = list(_described(self.backup, chosen))
-            covers = covers_of(described)
-            ids = {one.key: one.info.topic_id if one.info else None for one in described}
+            known = list(described(self.backup, chosen))
+            covers = covers_of(known)
+            ids = {one.key: one.info.topic_id if one.info else None for one in known}
         else:
             notes.append(
                 f"{self.topic}/{partition} {whole}: {len(chosen):,} backup objects, chosen by"
@@ -265,91 +264,6 @@ class Planner:
                 " need a higher number, by which readers tell them from the old"
             )
         return asked
-
-
-class _Old:
-    """The objects of the partition group about some partitions: listed once, asked as needed."""
-
-    def __init__(self, archive: Archive, topic: str, partitions: Collection[int]) -> None:
-        self._archive = archive
-        self._topic = topic
-        self._known: dict[str, ArchivedObject] = {}
-        self.quarantine = archive.quarantine.root(topic)
-        self._listed: dict[int, list[ArchivedObject]] = {}
-        for root in _roots(archive, topic):
-            for stored in archive.store.list(f"{root}/"):
-                name = parse_key(root, stored.key)
-                if name is not None and name.partition in partitions:
-                    found = ArchivedObject(topic, name, stored.size, stored.modified)
-                    self._listed.setdefault(name.partition, []).append(found)
-
-    def objects(self, partition: int, ranges: Sequence[OffsetRange]) -> list[ArchivedObject]:
-        """Return the objects whose batch has offsets of these ranges."""
-        candidates: dict[str, ArchivedObject] = {}
-        listed = self._listed.get(partition, [])
-        for wanted in ranges:
-            floors = self._floors(listed, wanted.start)
-            for one in listed:
-                first = one.name.first_offset
-                if floors.get(_place(one), 0) <= first < wanted.end:
-                    candidates[one.key] = one
-        self._ask(candidates.values())
-        return [
-            one
-            for key in candidates
-            if self._is_ours(one := self._known[key])
-            and one.info
-            and any(one.info.batch.start < r.end and one.info.batch.end > r.start for r in ranges)
-        ]
-
-    def _floors(self, listed: Iterable[ArchivedObject], start: int) -> dict[Place, int]:
-        """Return for each place where the batch begins that may hold ``start``.
-
-        Where a route sends messages of several topics to one place, nothing is known.
-        """
-        last: dict[Place, ArchivedObject] = {}
-        for one in listed:
-            first, held = one.name.first_offset, last.get(_place(one))
-            if first <= start and (held is None or first > held.name.first_offset):
-                last[_place(one)] = one
-        self._ask(last.values())
-        found = {place: self._known[one.key] for place, one in last.items()}
-        return {
-            place: one.info.batch.start
-            for place, one in found.items()
-            if self._is_ours(one) and one.info
-        }
-
-    def _ask(self, objects: Iterable[ArchivedObject]) -> None:
-        missing = [one for one in objects if one.key not in self._known]
-        self._known |= {one.key: one for one in _described(self._archive, missing)}
-
-    def batches(self, partition: int, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
-        """Return the ranges of their batches."""
-        return [one.info.batch for one in self.objects(partition, ranges) if one.info]
-
-    def _is_ours(self, one: ArchivedObject) -> bool:
-        if one.info is None:
-            raise ConfigurationError(
-                f"{one.fault or one.key}: its metadata do not tell which offsets its batch has, so"
-                " it cannot be replaced; move it away and give offsets"
-            )
-        return one.info.topic_partition.topic == self._topic
-
-
-def _roots(archive: Archive, topic: str) -> list[str]:
-    """Return the directories that may have messages of a topic."""
-    own = [archive.root(topic), archive.quarantine.root(topic)]
-    return list(dict.fromkeys([*own, *map(archive.root, archive.targets)]))
-
-
-def _place(one: ArchivedObject) -> Place:
-    return one.name.root, one.name.output_partition, one.name.generation
-
-
-def _described(archive: Archive, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
-    with ThreadPoolExecutor(HEADS_AT_ONCE, thread_name_prefix="head") as pool:
-        yield from pool.map(archive.describe, objects)
 
 
 def _by_partition(objects: Iterable[ArchivedObject]) -> dict[int, list[ArchivedObject]]:

@@ -2,12 +2,12 @@
 
 The journal, small objects below ``_backfill/<id>/_journal``, all put-if-absent, tells how far
 a backfill has come: ``verified``, ``begun`` (with the ``_SUCCESS`` marks that were found),
-``batch-…`` for each batch that is swapped, ``done``, ``rollback`` and ``cleaned``.
+``batch-…`` for each batch that is swapped, ``done``, ``rollback``, ``restored``, ``cleaned``.
 
 Publishing: take the marks away; for each batch, copy the old objects to ``_replaced``, put the
 new ones, delete the old ones; put the marks back.  So a message is never missing; while its
 own batch is swapped it is there twice, under two generations.  Rolling back does the same
-in the other direction.
+in the other direction, and takes the journal away at its end: the same plan may be run again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import msgspec
-from crc32c import crc32c
 
 from secor.backfill.model import (
     BackfillPlan,
@@ -36,6 +35,7 @@ VERIFIED = "verified"
 BEGUN = "begun"
 DONE = "done"
 ROLLBACK = "rollback"
+RESTORED = "restored"
 CLEANED = "cleaned"
 
 REPLACED = "replaced-by-backfill"
@@ -63,7 +63,7 @@ class Begun:
     marks: tuple[Mark, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Publisher:
     """Publishes and rolls back one backfill.
 
@@ -79,10 +79,10 @@ class Publisher:
     workers: int = 4
     progress: Progress = field(default=lambda _: None)
 
-    @property
-    def places(self) -> Places:
-        """The keys of this backfill."""
-        return Places.of(self.plan)
+    places: Places = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.places = Places.of(self.plan.head)
 
     def state(self) -> str:
         """Return the last thing that the journal tells; empty before it has any entry."""
@@ -107,10 +107,12 @@ class Publisher:
         if state in (DONE, CLEANED):
             return
         if state == ROLLBACK:
-            raise ConfigurationError(f"backfill {self.plan.id} was rolled back: plan again")
+            raise ConfigurationError(
+                f"backfill {self.places.id} is being rolled back: finish that first"
+            )
         if state == "":
             raise ConfigurationError(
-                f"backfill {self.plan.id} is not verified: run 'secor backfill verify' first"
+                f"backfill {self.places.id} is not verified: run 'secor backfill verify' first"
             )
         begun = self._begin() if state == VERIFIED else self._begun()
         self._take_marks(begun)
@@ -137,7 +139,7 @@ class Publisher:
         if present != planned:
             changed = ", ".join(sorted(present ^ planned)[:3])
             raise ConfigurationError(
-                f"backfill {self.plan.id}: the objects to be replaced have changed since it was"
+                f"backfill {self.places.id}: the objects to be replaced have changed since it was"
                 f" planned ({changed}): roll it back and plan again"
             )
 
@@ -146,7 +148,7 @@ class Publisher:
         if self._entry(name) is not None:
             return
         for old in batch.replaces:
-            self._copy(old.key, self.places.replaced(old.key), {REPLACED: self.plan.id})
+            self._copy(old.key, self.places.replaced(old.key), {REPLACED: self.places.id})
         for new in self._receipt(batch).files:
             self._copy(self.places.staged(new.key), new.key, {})
         for old in batch.replaces:
@@ -164,25 +166,30 @@ class Publisher:
         state = self.state()
         if state == CLEANED:
             raise ConfigurationError(
-                f"backfill {self.plan.id}: the old objects are deleted; it cannot be rolled back"
+                f"backfill {self.places.id}: the old objects are deleted; it cannot be rolled back"
             )
-        begun = self._entry(BEGUN)
         self._note(ROLLBACK, {})
-        if begun is not None:
-            marks = self._begun()
-            self._take_marks(marks)
+        if self._entry(BEGUN) is not None and self._entry(RESTORED) is None:
+            begun = self._begun()
+            self._take_marks(begun)
             self._each(self._swap_back)
-            self._put_marks(marks)
-            self._delete(self.places.replaced(one.key) for one in self.plan.replaced)
+            self._put_marks(begun)
+            self._note(RESTORED, {})
+        self._delete(self.places.replaced(one.key) for one in self.plan.replaced)
         self._delete_staged()
-        if begun is not None:
-            self._delete([self.places.journal(BEGUN)])
+        self._delete_journal()
+
+    def _delete_journal(self) -> None:
+        """Delete it so that a crash leaves what tells how to go on."""
+        last = [self.places.journal(name) for name in (BEGUN, RESTORED, ROLLBACK)]
+        listed = self.store.list(self.places.journal("").removesuffix(".json"))
+        first = [stored.key for stored in listed if stored.key not in last]
+        self._delete([*first, *last])
 
     def _swap_back(self, batch: PlannedBatch) -> None:
         for old in batch.replaces:
             self._copy(self.places.replaced(old.key), old.key, {})
-        receipt = self._receipt(batch)
-        for new in receipt.files:
+        for new in self._receipt(batch).files:
             if self._is_ours(new):
                 self.store.delete(new.key)
 
@@ -191,7 +198,7 @@ class Publisher:
             metadata = self.store.head(new.key).metadata or {}
         except NotFound:
             return False
-        return metadata.get(MARK) == self.plan.id
+        return metadata.get(MARK) == self.places.id
 
     # ------------------------------------------------------------------ clean
 
@@ -200,7 +207,7 @@ class Publisher:
         state = self.state()
         if state not in (DONE, CLEANED):
             raise ConfigurationError(
-                f"backfill {self.plan.id} is not published: old objects are deleted only after that"
+                f"backfill {self.places.id} is not published: old objects are deleted after that"
             )
         self._note(CLEANED, {})
         self._delete(self.places.replaced(one.key) for one in self.plan.replaced)
@@ -217,7 +224,7 @@ class Publisher:
                 return
             raise ObjectConflict(
                 f"{source} is gone and {target} is not there: somebody else has changed what"
-                f" backfill {self.plan.id} is about; look at both, then plan again"
+                f" backfill {self.places.id} is about; look at both, then plan again"
             ) from error
         metadata = {**(stored.metadata or {}), **more}
         if not more:
@@ -246,7 +253,7 @@ class Publisher:
             return False
         if metadata is not None and (stored.size, stored.metadata) != (size, dict(metadata)):
             raise ObjectConflict(
-                f"{key}: another object stands where backfill {self.plan.id} puts one; nothing"
+                f"{key}: another object stands where backfill {self.places.id} puts one; nothing"
                 " was overwritten"
             )
         return True
@@ -268,7 +275,7 @@ class Publisher:
         data = read_small(self.store, self.places.receipt(batch))
         if data is None:
             raise ConfigurationError(
-                f"backfill {self.plan.id}: batch {batch.name} was not run: run it again"
+                f"backfill {self.places.id}: batch {batch.name} was not run: run it again"
             )
         return decode_receipt(data)
 
@@ -288,7 +295,7 @@ class Publisher:
             try:
                 local.write(mark.body)
                 local.finish()
-                self.store.put(mark.key, local.path, crc32c(mark.body), mark.metadata)
+                self.store.put(mark.key, local.path, local.crc32c, mark.metadata)
             except AlreadyExists:
                 continue  # a finalizer's, or of an earlier try
             finally:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from secor.archive import Archive
 from secor.backfill.model import (
-    BackfillPlan,
     NewFile,
+    PlanHead,
     PlannedBatch,
     Receipt,
     Segment,
@@ -40,7 +40,7 @@ class Job:
     ``topic_plan`` has the new generation; ``archive`` is the partition group's.
     """
 
-    plan: BackfillPlan
+    plan: PlanHead
     backup: Archive
     archive: Archive
     topic_plan: TopicPlan

@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "verify": ("secor.cli.verify", "Prove that every message is stored once."),
     "quarantine": ("secor.cli.quarantine", "Show messages that could not be parsed; try again."),
     "finalize": ("secor.cli.finalize", "Mark the hours and days that are complete."),
+    "backfill": ("secor.cli.backfill", "Parse the archive again and replace what was wrong."),
     "offsets": ("secor.cli.offsets", "Show or move committed offsets."),
     "sandbox": ("secor.cli.sandbox", "Start Kafka, ZooKeeper and an S3 server on this machine."),
 }

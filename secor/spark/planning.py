@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from secor.archive import QUARANTINE, Archive, ArchivedObject
+from secor.archive import NO_TOPICS, Archive, ArchivedObject
 from secor.errors import ConfigurationError, NotFound
 from secor.naming import ObjectInfo, parse_key
 from secor.spark.options import ReadOptions, Selection, Span
@@ -206,7 +206,7 @@ def _topic_of(archive: Archive, key: str) -> str:
     parts = key.split("/")
     at = sum(1 for part in archive.prefix.split("/") if part) + int(archive.hashed)
     topic = parts[at] if at < len(parts) - 1 else ""
-    return "" if topic == QUARANTINE else topic
+    return "" if topic in NO_TOPICS else topic
 
 
 def _prefixes(archive: Archive, selection: Selection) -> list[str]:

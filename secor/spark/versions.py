@@ -8,12 +8,9 @@ from secor.errors import ConfigurationError
 
 def require_spark(spark: Any, least: tuple[int, int], what: str) -> None:
     """Raise ``ConfigurationError`` when this session's Spark is too old, or none is installed."""
-    try:
-        import pyspark
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"{what} needs PySpark, which is not installed: run pip install 'secor[spark]'"
-        ) from error
+    require_pyspark(what)
+    import pyspark
+
     for name, version in (("Spark", spark.version), ("PySpark", pyspark.__version__)):
         numbers = re.match(r"(\d+)\.(\d+)", version)
         found = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
@@ -27,3 +24,13 @@ def require_spark(spark: Any, least: tuple[int, int], what: str) -> None:
                 f"{what} needs {name} {least[0]}.{least[1]} or newer, and this is {version}:"
                 f" {instead}"
             )
+
+
+def require_pyspark(what: str) -> None:
+    """Raise ``ConfigurationError`` when PySpark is not installed."""
+    try:
+        import pyspark  # noqa: F401  # only whether it is there
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{what} needs PySpark, which is not installed: run pip install 'secor[spark]'"
+        ) from error

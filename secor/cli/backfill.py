@@ -1,0 +1,276 @@
+"""``secor backfill``: parse what the backup has again, and put it in place of what was wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from secor.backfill.model import BackfillPlan, read_plan
+from secor.backfill.verifying import Summary, summary_of
+from secor.cli.archives import human_size, table
+from secor.cli.backfill_plan import CONFIG, check_kinds, plan_command
+from secor.cli.exits import Exit
+from secor.config.load import load
+from secor.verify.report import Report
+
+LINES = 20
+"""Output partitions and findings printed; --json has all."""
+
+
+@click.group(epilog="Example: secor backfill plan backup.toml partition.toml clicks --help")
+def command() -> None:
+    """Parse what the backup has again, and replace what the partition group had stored.
+
+    In this order: plan, run, verify, publish; rollback undoes it.
+    """
+
+
+command.add_command(plan_command)
+
+
+def _on_spark(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--master", help="Spark's master; default: spark-submit's, or local[*]."),
+        click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="Spark's setting."),
+        click.option("--local-directory", type=CONFIG, help="For files that are being written."),
+    ):
+        function = option(function)
+    return function
+
+
+# ----------------------------------------------------------------- run and verify
+
+
+@command.command(
+    "run",
+    epilog="Example: secor backfill run backup.toml partition.toml plan.json --master local[4]",
+)
+@click.argument("backup", type=CONFIG)
+@click.argument("partition", type=CONFIG)
+@click.argument("plan_file", metavar="PLAN", type=CONFIG)
+@_on_spark
+def run_command(
+    backup: Path,
+    partition: Path,
+    plan_file: Path,
+    master: str | None,
+    conf: tuple[str, ...],
+    local_directory: Path | None,
+) -> None:
+    """Parse the plan's messages on Spark, into objects beside the old ones, hidden.
+
+    Readers see nothing of them.  After a crash, run it again: what is done stays.
+    """
+    from secor.wiring.backfill import stage
+
+    plan = read_plan(plan_file)
+    receipts = _do(stage, backup, partition, plan, master, conf, local_directory)
+    files = [file for receipt in receipts for file in receipt.files]
+    click.echo(
+        f"read {sum(one.read for one in receipts):,} messages: {len(files):,} objects"
+        f" ({human_size(sum(file.size for file in files))}) staged,"
+        f" {sum(one.quarantined for one in receipts):,} messages in quarantine,"
+        f" {sum(one.filtered for one in receipts):,} filtered. Next: secor backfill verify"
+    )
+
+
+@command.command(
+    "verify", epilog="Example: secor backfill verify backup.toml partition.toml plan.json"
+)
+@click.argument("backup", type=CONFIG)
+@click.argument("partition", type=CONFIG)
+@click.argument("plan_file", metavar="PLAN", type=CONFIG)
+@_on_spark
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def verify_command(
+    backup: Path,
+    partition: Path,
+    plan_file: Path,
+    master: str | None,
+    conf: tuple[str, ...],
+    local_directory: Path | None,
+    as_json: bool,
+) -> int:
+    """Prove that each message of the plan is staged, in quarantine, or filtered, once.
+
+    Prints the differences between old and new objects.  Exit code 0 when nothing is wrong,
+    else 5; publishing asks for a 0.
+    """
+    from secor.wiring.backfill import check, open_publisher
+
+    plan = read_plan(plan_file)
+    summary = summary_of(_do(check, backup, partition, plan, master, conf, local_directory))
+    if summary.right:
+        with open_publisher(load(partition, os.environ), plan, local_directory, 1) as publisher:
+            publisher.record_verified()
+    _print_summary(summary, as_json=as_json)
+    return Exit.OK if summary.right else Exit.DIFFERENT
+
+
+def _do(
+    step: Callable[..., Iterator[Any]],
+    backup: Path,
+    partition: Path,
+    plan: BackfillPlan,
+    master: str | None,
+    conf: tuple[str, ...],
+    directory: Path | None,
+) -> list[Any]:
+    from secor.spark import backfill
+    from secor.wiring.backfill import Setting, open_job
+
+    settings = {}
+    for text in conf:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise click.UsageError(f"--conf {text}: write KEY=VALUE")
+        settings[key] = value
+    source, target = load(backup, os.environ), load(partition, os.environ)
+    check_kinds(source, target, backup, partition)
+    setting = Setting.of(source, target, plan, directory)
+    with open_job(setting):
+        pass  # the settings are the plan's, and the stores answer: known before Spark starts
+    with (
+        backfill.session(f"secor backfill {plan.topic} {plan.id}", master, settings) as spark,
+        _progress() as progress,
+    ):
+        return backfill.run(spark, partial(step, setting), plan.batches, progress)
+
+
+def _print_summary(summary: Summary, *, as_json: bool) -> None:
+    report, changes = Report(summary.reports), summary.differences
+    names = sorted(set(changes.old) | set(changes.new))
+    if as_json:
+        facts = {
+            "right": summary.right,
+            "read": summary.read,
+            "filtered": summary.filtered,
+            "quarantined": summary.quarantined,
+            "differences": {
+                "output_partitions": {
+                    name: [changes.old[name], changes.new[name]] for name in names
+                },
+                "moved": changes.moved,
+                "left_quarantine": changes.left,
+                "entered_quarantine": changes.entered,
+                "exact": changes.exact,
+            },
+            "report": report.as_json(),
+        }
+        click.echo(json.dumps(facts, indent=2))
+        return
+    changed = [name for name in names if changes.old[name] != changes.new[name]]
+    rows = [("output partition", "old", "new")]
+    rows += [(name, f"{changes.old[name]:,}", f"{changes.new[name]:,}") for name in changed[:LINES]]
+    for line in table(rows, left=frozenset({0})) if changed else ():
+        click.echo(line)
+    if len(changed) > LINES:
+        click.echo(f"… {len(changed) - LINES:,} more (--json shows all)")
+    if changes.exact:
+        click.echo(
+            f"{changes.moved:,} messages moved, {changes.entered:,} new in quarantine,"
+            f" {changes.left:,} out of it"
+        )
+    for partition in summary.reports:
+        for finding in partition.findings[:LINES]:
+            click.echo(f"{partition.topic_partition}: {finding}")
+    click.echo(f"{summary.filtered:,} filtered, {summary.quarantined:,} in quarantine")
+    click.echo(report.summary)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar on standard error, when a person watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("backfill", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+# ------------------------------------------------------- publish and roll back
+
+
+@command.command("publish", epilog="Example: secor backfill publish partition.toml plan.json")
+@click.argument("partition", type=CONFIG)
+@click.argument("plan_file", metavar="PLAN", type=CONFIG)
+@click.option(
+    "--old",
+    type=click.Choice(["keep", "delete"]),
+    default="keep",
+    show_default=True,
+    help="What becomes of the old objects; delete may be said later, too.",
+)
+@click.option("--workers", type=click.IntRange(1), default=4, show_default=True)
+@click.option("--local-directory", type=CONFIG, help="For copies on their way.")
+def publish_command(
+    partition: Path, plan_file: Path, old: str, workers: int, local_directory: Path | None
+) -> None:
+    """Put the new objects in place of the old ones, batch by batch.
+
+    _SUCCESS marks of the output partitions are taken away first and put back last.  After
+    a crash, say it again.  With --old keep the old objects are below _replaced.
+    """
+    from secor.wiring.backfill import open_publisher
+
+    plan = read_plan(plan_file)
+    config = load(partition, os.environ)
+    with (
+        _progress() as progress,
+        open_publisher(config, plan, local_directory, workers) as publisher,
+    ):
+        publisher.progress = _counted(progress, len(plan.batches))
+        publisher.publish()
+        if old == "delete":
+            publisher.clean()
+    kept = "deleted" if old == "delete" else "kept; secor backfill rollback puts them back"
+    click.echo(f"published generation {plan.generation}; {len(plan.replaced):,} old objects {kept}")
+
+
+@command.command("rollback", epilog="Example: secor backfill rollback partition.toml plan.json")
+@click.argument("partition", type=CONFIG)
+@click.argument("plan_file", metavar="PLAN", type=CONFIG)
+@click.option("--workers", type=click.IntRange(1), default=4, show_default=True)
+@click.option("--local-directory", type=CONFIG, help="For copies on their way.")
+def rollback_command(
+    partition: Path, plan_file: Path, workers: int, local_directory: Path | None
+) -> None:
+    """Put the old objects back, and delete all that the backfill has made.
+
+    Possible until the old objects are deleted.  After a crash, say it again.
+    """
+    from secor.wiring.backfill import open_publisher
+
+    plan = read_plan(plan_file)
+    config = load(partition, os.environ)
+    with (
+        _progress() as progress,
+        open_publisher(config, plan, local_directory, workers) as publisher,
+    ):
+        publisher.progress = _counted(progress, len(plan.batches))
+        publisher.rollback()
+    click.echo(f"rolled back: the {len(plan.replaced):,} old objects are in their places")
+
+
+def _counted(progress: Callable[[int, int], None] | None, total: int) -> Callable[[int], None]:
+    done = 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress is not None:
+            progress(done, total)
+
+    return count

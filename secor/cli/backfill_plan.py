@@ -1,0 +1,182 @@
+"""``secor backfill plan``: what would be parsed again, and what that replaces."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from secor.backfill.model import BackfillPlan, encode
+from secor.backfill.places import Places
+from secor.backfill.planning import Planner, Wanted
+from secor.cli.archives import archive_of, human_size
+from secor.config.load import load
+from secor.config.model import Config
+from secor.errors import ConfigurationError
+from secor.model import OffsetRange, TopicPartition
+
+_OFFSETS = re.compile(r"(\d+):(\d+)-(\d+)")
+CONFIG = click.Path(path_type=Path)
+
+
+@click.command(
+    "plan",
+    epilog="Example: secor backfill plan backup.toml partition.toml clicks"
+    " --from-time 2026-11-20T00:00Z --to-time 2026-11-21T00:00Z -o plan.json",
+)
+@click.argument("backup", type=CONFIG)
+@click.argument("partition", type=CONFIG)
+@click.argument("topic")
+@click.option("--from-time", help="First time of messages (ISO 8601 with a zone).")
+@click.option("--to-time", help="Time to end before.")
+@click.option("--offsets", multiple=True, metavar="P:START-END", help="Offsets of a partition.")
+@click.option("--objects", "keys", multiple=True, metavar="KEY", help="A wrong object.")
+@click.option("--generation", type=click.IntRange(0), help="Of the new objects; default: the next.")
+@click.option("--allow-gaps", is_flag=True, help="Take offsets without backup for never there.")
+@click.option("--no-ledger", is_flag=True, help="Go by objects, not by what is committed.")
+@click.option("-o", "--output", type=CONFIG, required=True, help="The plan's file.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def plan_command(
+    backup: Path,
+    partition: Path,
+    topic: str,
+    from_time: str | None,
+    to_time: str | None,
+    offsets: tuple[str, ...],
+    keys: tuple[str, ...],
+    generation: int | None,
+    allow_gaps: bool,
+    no_ledger: bool,
+    output: Path,
+    as_json: bool,
+) -> None:
+    """Find the backup objects that hold the raw messages, and what will be replaced.
+
+    BACKUP and PARTITION are the configurations of the two groups; the parser of PARTITION
+    is the mended one.  What is asked is widened to whole batches.  Writes the plan's file
+    and nothing else.
+    """
+    from secor.wiring.clients import open_store
+    from secor.wiring.plans import plan_for
+
+    wanted = _wanted(from_time, to_time, offsets, keys)
+    source, target = load(backup, os.environ), load(partition, os.environ)
+    check_kinds(source, target, backup, partition)
+    with (
+        open_store(source) as raw,
+        open_store(target) as store,
+        _committed(target, topic, no_ledger=no_ledger) as committed,
+    ):
+        planner = Planner(
+            topic,
+            archive_of(source, topic, raw),
+            archive_of(target, topic, store),
+            plan_for(target, topic),
+            committed,
+            allow_gaps=allow_gaps,
+        )
+        plan = planner.plan(wanted, generation)
+    output.write_bytes(encode(plan))
+    _print_plan(plan, output, as_json=as_json)
+
+
+def _wanted(
+    from_time: str | None, to_time: str | None, offsets: tuple[str, ...], keys: tuple[str, ...]
+) -> Wanted:
+    times = from_time is not None or to_time is not None
+    if times + bool(offsets) + bool(keys) != 1:
+        raise click.UsageError("give --from-time and --to-time, or --offsets, or --objects")
+    if times:
+        start = 0 if from_time is None else _milliseconds(from_time)
+        end = 1 << 62 if to_time is None else _milliseconds(to_time)
+        if end <= start:
+            raise click.UsageError("--to-time is not after --from-time")
+        return Wanted(times=(start, end))
+    ranges: dict[int, list[OffsetRange]] = {}
+    for text in offsets:
+        match = _OFFSETS.fullmatch(text)
+        if match is None or int(match[3]) <= int(match[2]):
+            raise click.UsageError(
+                f"--offsets {text}: write PARTITION:START-END, such as 0:500-900"
+            )
+        ranges.setdefault(int(match[1]), []).append(OffsetRange(int(match[2]), int(match[3])))
+    return Wanted(offsets=ranges, keys=keys)
+
+
+def _milliseconds(text: str) -> int:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.UsageError(
+            f"{text!r} is no time: write ISO 8601 with a zone, such as 2026-11-21T06:00:00Z"
+        ) from error
+    if found.tzinfo is None:
+        raise click.UsageError(f"{text!r} names no time zone: add Z, or an offset such as +01:00")
+    return round(found.timestamp() * 1000)
+
+
+def check_kinds(source: Config, target: Config, backup: Path, partition: Path) -> None:
+    """Raise ``ConfigurationError`` when the configurations are not of these groups."""
+    for config, path, kind in ((source, backup, "backup"), (target, partition, "partition")):
+        if config.group.kind != kind:
+            raise ConfigurationError(
+                f'{path}: group.kind is "{config.group.kind}" and must be "{kind}" here: BACKUP'
+                " comes first, then PARTITION"
+            )
+
+
+@contextmanager
+def _committed(
+    config: Config, topic: str, *, no_ledger: bool
+) -> Iterator[Callable[[int], int | None]]:
+    if no_ledger:
+        yield lambda _: None
+        return
+    from secor.wiring.clients import open_ledger_for_operator
+
+    with open_ledger_for_operator(config) as ledger:
+        yield lambda number: ledger.read(TopicPartition(topic, number)).committed
+
+
+def _print_plan(plan: BackfillPlan, output: Path, *, as_json: bool) -> None:
+    inputs, replaced = plan.input_objects, plan.replaced
+    facts = {
+        "id": plan.id,
+        "topic": plan.topic,
+        "generation": plan.generation,
+        "batches": len(plan.batches),
+        "offsets": sum(batch.end - batch.start for batch in plan.batches),
+        "backup_objects": len(inputs),
+        "backup_bytes": sum(inputs.values()),
+        "replaced_objects": len(replaced),
+        "replaced_bytes": sum(one.size for one in replaced),
+        "replaced_messages": sum(one.records for one in replaced),
+        "output_partitions": sorted({one.output_partition for one in replaced}),
+        "notes": list(plan.notes),
+    }
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+        return
+    ranges: dict[int, list[OffsetRange]] = {}
+    for batch in plan.batches:
+        ranges.setdefault(batch.partition, []).append(batch.range)
+    for number, found in ranges.items():
+        reach = f"[{found[0].start}, {max(one.end for one in found)})"
+        click.echo(f"{plan.topic}/{number}: {len(found):,} batches in {reach}")
+    for note in plan.notes:
+        click.echo(f"note: {note}")
+    click.echo(
+        f"reads {len(inputs):,} backup objects ({human_size(sum(inputs.values()))})\n"
+        f"replaces {len(replaced):,} objects ({human_size(sum(one.size for one in replaced))},"
+        f" {facts['replaced_messages']:,} messages) in"
+        f" {len({one.output_partition for one in replaced}):,} output partitions\n"
+        f"by generation {plan.generation}, staged below"
+        f" {Places.of(plan.head).staging()[0]}\n"
+        f"plan {plan.id} is in {output}; nothing else was written. Next: secor backfill run"
+    )

@@ -1,0 +1,154 @@
+"""Independent pieces of work as Spark tasks, and their results back on the driver.
+
+Nothing is shuffled and nothing is written by Spark: a task puts its objects itself, if absent,
+so that tasks which fail, are repeated or run twice at a time leave nothing twice.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from secor.errors import SecorError, Unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOST_TASKS = 10_000
+"""Of more pieces, neighbours share a task."""
+
+POLL = 0.5
+"""Seconds between two looks at how far a job has come."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Work = Callable[[Iterator[Item]], Iterator[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Result]):
+    """What one task gave: its results, and the error that ended it, if one did."""
+
+    results: tuple[Result, ...]
+    error: SecorError | None = None
+
+
+@contextmanager
+def session(
+    name: str, master: str | None, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Give a session that ends with the block.
+
+    Without ``master``: that of ``spark-submit``, or ``local[*]``.  Speculation is harmless
+    here.  Raises ``ConfigurationError`` where PySpark is not installed.
+    """
+    from secor.spark.versions import require_pyspark
+
+    require_pyspark("secor backfill")
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(name)
+    if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        master = "local[*]"
+    if master is not None:
+        builder = builder.master(master)
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    for key, value in (settings or {}).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def run(
+    spark: SparkSession,
+    work: Work[Item, Result],
+    items: Sequence[Item],
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Result]:
+    """Do all the work and return the results, in the order of ``items``.
+
+    ``work`` gets the items of one task; it goes to the executors, where it is imported.
+    ``progress`` is told how many tasks of how many are done.  A ``SecorError`` in one task
+    lets the others finish and is raised then; a lost executor's tasks are Spark's to repeat.
+    Raises ``Unavailable`` when Spark gives the job up.
+    """
+    if not items:
+        return []
+    tasks = min(len(items), MOST_TASKS)
+    jobs = spark.sparkContext.parallelize(list(items), tasks).mapPartitions(_Guarded(work))
+    outcomes = _watched(spark, jobs.collect, tasks, progress)
+    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+    if errors:
+        raise errors[0]
+    return list(itertools.chain.from_iterable(outcome.results for outcome in outcomes))
+
+
+class _Guarded(Generic[Item, Result]):
+    """Turns our own errors into results: a configuration does not get better by repeating."""
+
+    def __init__(self, work: Work[Item, Result]) -> None:
+        self._work = work
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[Outcome[Result]]:
+        results: list[Result] = []
+        error: SecorError | None = None
+        try:
+            results.extend(self._work(iter(items)))
+        except SecorError as found:
+            error = found
+        yield Outcome(tuple(results), error)
+
+
+def _watched(
+    spark: SparkSession,
+    collect: Callable[[], list[Outcome[Any]]],
+    tasks: int,
+    progress: Callable[[int, int], None] | None,
+) -> list[Outcome[Any]]:
+    """Run ``collect`` in a thread of its own and tell how far it is."""
+    context = spark.sparkContext
+    group = f"secor-backfill-{uuid.uuid4().hex}"
+
+    def go() -> list[Outcome[Any]]:
+        context.setJobGroup(group, "secor backfill", interruptOnCancel=True)
+        return collect()
+
+    with ThreadPoolExecutor(1, thread_name_prefix="backfill") as pool:
+        future = pool.submit(go)
+        try:
+            while not wait([future], POLL).done:
+                if progress is not None:
+                    progress(min(_done(context, group), tasks), tasks)
+        except BaseException:
+            context.cancelJobGroup(group)
+            raise
+    error = future.exception()
+    if error is not None:
+        if type(error).__module__.partition(".")[0] not in ("py4j", "pyspark"):
+            raise error
+        raise Unavailable(
+            f"Spark gave up: {str(error).splitlines()[0]}; run it again, what is done stays"
+        ) from error
+    if progress is not None:
+        progress(tasks, tasks)
+    return future.result()
+
+
+def _done(context: Any, group: str) -> int:
+    tracker = context.statusTracker()
+    done = 0
+    for job in tracker.getJobIdsForGroup(group):
+        info = tracker.getJobInfo(job)
+        for stage in info.stageIds if info else ():
+            found = tracker.getStageInfo(stage)
+            done += found.numCompletedTasks if found else 0
+    return done

@@ -1,0 +1,133 @@
+"""A backfill's parts put together: on the driver, and in every task."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from secor.archive import Archive
+from secor.backfill.model import BackfillPlan, PlanHead, PlannedBatch, Receipt
+from secor.backfill.publishing import Publisher
+from secor.backfill.running import Job, run_batch
+from secor.backfill.standing import present_keys
+from secor.backfill.verifying import Verdict, verify_batch
+from secor.clock import SystemClock
+from secor.config.model import Config
+from secor.errors import OutcomeUnknown, Unavailable
+from secor.retry import delay
+from secor.wiring.archives import archive_of
+from secor.wiring.clients import open_store
+from secor.wiring.plans import plan_for
+from secor.workspace import Workspace
+
+ATTEMPTS = 5
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a task is sent: configurations as they are valid on the driver, and the plan's head.
+
+    ``directory`` is where each executor puts files that it is writing.
+    """
+
+    backup: Config
+    partition: Config
+    plan: PlanHead
+    directory: Path
+
+    @classmethod
+    def of(
+        cls, backup: Config, partition: Config, plan: BackfillPlan, directory: Path | None
+    ) -> Setting:
+        """Return it; the default directory is one of the system's for temporary files."""
+        place = directory or Path(tempfile.gettempdir()) / "secor-backfill"
+        return cls(backup, partition, plan.head, place)
+
+
+def stage(setting: Setting, batches: Iterator[PlannedBatch]) -> Iterator[Receipt]:
+    """Do a task's batches: what runs on an executor."""
+    yield from _each(setting, batches, run_batch)
+
+
+def check(setting: Setting, batches: Iterator[PlannedBatch]) -> Iterator[Verdict]:
+    """Verify a task's batches: what runs on an executor."""
+    yield from _each(setting, batches, verify_batch)
+
+
+def _each(
+    setting: Setting,
+    batches: Iterator[PlannedBatch],
+    step: Callable[[Job, PlannedBatch], Result],
+) -> Iterator[Result]:
+    with open_job(setting) as job:
+        for batch in batches:
+            yield _patiently(step, job, batch)
+
+
+def _patiently(
+    step: Callable[[Job, PlannedBatch], Result], job: Job, batch: PlannedBatch
+) -> Result:
+    """Try again while the store does not answer."""
+    rng = random.Random()
+    for attempt in range(ATTEMPTS - 1):
+        try:
+            return step(job, batch)
+        except (Unavailable, OutcomeUnknown):
+            time.sleep(delay(attempt, rng=rng))
+    return step(job, batch)
+
+
+@contextmanager
+def open_job(setting: Setting) -> Iterator[Job]:
+    """Give the job with its own connections and local files."""
+    plan = setting.plan
+    with (
+        open_store(setting.backup) as source,
+        open_store(setting.partition) as target,
+        open_workspace(setting.directory) as workspace,
+    ):
+        yield Job(
+            plan=plan,
+            backup=archive_of(setting.backup, plan.topic, source),
+            archive=archive_of(setting.partition, plan.topic, target),
+            topic_plan=replace(plan_for(setting.partition, plan.topic), generation=plan.generation),
+            workspace=workspace,
+            clock=SystemClock(),
+        )
+
+
+@contextmanager
+def open_publisher(
+    config: Config, plan: BackfillPlan, directory: Path | None, workers: int
+) -> Iterator[Publisher]:
+    """Give what publishes and rolls back."""
+    place = directory or Path(tempfile.gettempdir()) / "secor-backfill"
+    with open_store(config) as store, open_workspace(place) as workspace:
+        archive: Archive = archive_of(config, plan.topic, store)
+        yield Publisher(
+            plan,
+            store,
+            workspace,
+            present=lambda: present_keys(archive, plan),
+            targets=archive.targets,
+            workers=workers,
+        )
+
+
+@contextmanager
+def open_workspace(directory: Path) -> Iterator[Workspace]:
+    """Give a workspace of this task's own."""
+    workspace = Workspace(directory, f"backfill-{uuid.uuid4().hex}")
+    try:
+        yield workspace
+    finally:
+        workspace.close()
