@@ -1,0 +1,129 @@
+"""The partition group, from the command line over real servers: bad messages, mended, marked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+
+from secor.config.load import load
+from secor.sandbox import Sandbox
+from secor.wiring import open_store
+from tests.integration.daemons import (
+    Daemon,
+    committed,
+    create_topic,
+    daemons,
+    run_secor,
+    wait_until,
+    write_config,
+)
+
+Start = Callable[[Path, Path], Daemon]
+
+PARTITIONS = 2
+GOOD, LATER, BROKEN, BOTS = 300, 40, 20, 10
+TOTAL = GOOD + LATER + BROKEN + BOTS
+DAY = 1_700_000_000  # 2023-11-14T22:13:20
+PARSER = """
+[parser]
+time_field = "time"
+max_bad_ratio = "none"
+[[parser.transforms]]
+kind = "filter"
+field = "bot"
+exists = true
+negated = true
+"""
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    with daemons() as start:
+        yield start
+
+
+def values() -> Iterator[bytes]:
+    """Over two days; some have their time elsewhere, some are no JSON, some are filtered."""
+    for number in range(GOOD):
+        yield b'{"time": %d, "number": %d}' % (DAY + 60 * number, number)
+    for number in range(LATER):
+        yield b'{"meta": {"at": %d}, "number": %d}' % (DAY + number, number)
+    for number in range(BROKEN):
+        yield b'{"time": %d, "number": ' % number
+    for number in range(BOTS):
+        yield b'{"time": %d, "bot": "yes"}' % (DAY + number)
+
+
+def produce(sandbox: Sandbox, topic: str) -> None:
+    producer = KafkaProducer(bootstrap_servers=sandbox.kafka)
+    for number, value in enumerate(values()):
+        producer.send(topic, value=value, partition=number % PARTITIONS)
+    producer.flush()
+    producer.close()
+
+
+def told(*arguments: str, code: int = 0) -> dict[str, Any]:
+    done = run_secor(*arguments, "--json")
+    assert done.returncode == code, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def verified(config: Path) -> dict[str, int]:
+    """Return the sums over all partitions of what a faultless verification counted."""
+    report = told("verify", str(config))
+    names = ("messages", "quarantined", "filtered", "values_only")
+    return {name: sum(one[name] for one in report["partitions"]) for name in names}
+
+
+def keys(config: Path) -> list[str]:
+    settings = load(config, {})
+    with open_store(settings) as store:
+        return [stored.key for stored in store.list(f"{settings.output.prefix}/")]
+
+
+def days(config: Path, topic: str) -> set[str]:
+    start = f"{topic}/{topic}/"
+    return {key.split("/")[2] for key in keys(config) if key.startswith(start)}
+
+
+def test_bad_messages_are_quarantined_replayed_and_their_days_marked(
+    sandbox: Sandbox, tmp_path: Path, start: Start
+) -> None:
+    topic = "partitioned"
+    config = write_config(
+        tmp_path, sandbox, group=topic, topic=topic, ledger="zookeeper", more=PARSER
+    )
+    text = config.read_text()
+    text = text.replace(f'name = "{topic}"', f'name = "{topic}"\nkind = "partition"')
+    text = text.replace("[output]", '[output]\nformat = "text"')
+    config.write_text(text)
+    create_topic(sandbox, topic, PARTITIONS)
+    produce(sandbox, topic)
+    daemon = start(config, tmp_path / "log")
+    wait_until(lambda: committed(config, topic, PARTITIONS) == TOTAL, "everything committed")
+    assert daemon.total("secor_quarantined_total") == LATER + BROKEN
+    assert daemon.total("secor_filtered_total") == BOTS
+
+    assert days(config, topic) == {"dt=2023-11-14", "dt=2023-11-15"}
+    expected = {"quarantined": LATER + BROKEN, "filtered": BOTS, "values_only": GOOD}
+    assert verified(config) == {"messages": TOTAL - BOTS, **expected}
+
+    # The daemon goes on with the old configuration while the quarantine is replayed.
+    config.write_text(text.replace('time_field = "time"', 'time_field = "meta.at"'))
+    replayed = told("quarantine", "replay", str(config), topic, code=5)
+    assert (replayed["placed"], replayed["bad"]) == (LATER, BROKEN)
+    expected = {"quarantined": BROKEN, "filtered": BOTS, "values_only": GOOD + LATER}
+    assert verified(config) == {"messages": TOTAL - BOTS, **expected}
+
+    finalized = told("finalize", str(config), topic)["topics"][0]
+    assert finalized["marked"] == ["dt=2023-11-14", "dt=2023-11-15"]
+    marks = [key for key in keys(config) if key.endswith("/_SUCCESS")]
+    assert marks == [f"{topic}/{topic}/{day}/_SUCCESS" for day in finalized["marked"]]
+    again = told("finalize", str(config), topic)["topics"][0]
+    assert (again["marked"], again["late"]) == ([], [])
