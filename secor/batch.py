@@ -213,8 +213,9 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Bytes in memory and on disk."""
-        return self.buffered + sum(file.local.size for file in self._files.values())
+        """Bytes in memory and on disk, also those that writers keep beside their files."""
+        on_disk = sum(file.local.size + file.writer.spooled() for file in self._files.values())
+        return self.buffered + on_disk
 
     @property
     def files(self) -> int:
@@ -268,6 +269,7 @@ class Batch:
         """Delete the local files without storing them: they are read again from Kafka."""
         self._become(BatchState.DROPPED)
         for file in self._files.values():
+            file.writer.discard()
             file.local.delete()
 
     def _become(self, state: BatchState) -> None:

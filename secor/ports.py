@@ -196,8 +196,14 @@ class FileWriter(Protocol):
     def buffered(self) -> int:
         """Return the bytes held in memory, not yet given to the sink."""
 
+    def spooled(self) -> int:
+        """Return the bytes held on disk, not yet given to the sink."""
+
     def close(self) -> None:
         """Write the rest; the sink itself stays open."""
+
+    def discard(self) -> None:
+        """Give up instead of ``close``, also after it failed: free what is held."""
 
 
 class LogFormat(Protocol):

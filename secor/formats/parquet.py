@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from secor.errors import ConfigurationError, CorruptFile, SecorError
+from secor.formats.outputs import Output
 from secor.model import SCHEMA
 from secor.ports import Sink
 
@@ -93,25 +94,6 @@ def _as_messages(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-class _Output:
-    """A sink as Arrow wants a Python file to be; closing it closes nothing."""
-
-    closed = False
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-
-    def write(self, data: Any) -> int:
-        self._sink.write(data)
-        return len(data)
-
-    def flush(self) -> None:
-        """Nothing is held back here."""
-
-    def close(self) -> None:
-        self.closed = True
-
-
 class ParquetWriter:
     """One Parquet file in the making."""
 
@@ -120,8 +102,9 @@ class ParquetWriter:
         self._held: list[pa.RecordBatch] = []
         self._held_rows = 0
         self._held_bytes = 0
+        self._output = Output(sink)
         self._writer = pq.ParquetWriter(
-            pa.PythonFile(_Output(sink), mode="w"),
+            pa.PythonFile(self._output, mode="w"),
             SCHEMA,
             compression=CODECS[log_format.codec],
             version="2.6",
@@ -145,11 +128,19 @@ class ParquetWriter:
         """Return the bytes of the row group that is not full yet."""
         return self._held_bytes
 
+    def spooled(self) -> int:
+        """Return 0: nothing waits on disk."""
+        return 0
+
     def close(self) -> None:
         """Write the last row group and the footer."""
         if self._held:
             self._write_group()
         self._writer.close()
+
+    def discard(self) -> None:
+        """Let nothing more reach the sink."""
+        self._output.discard()
 
     def _hold(self, part: pa.RecordBatch) -> None:
         size = part.get_total_buffer_size()

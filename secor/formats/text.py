@@ -127,9 +127,16 @@ class TextWriter:
         """Return the bytes of the block that is not yet compressed."""
         return self._stream.buffered()
 
+    def spooled(self) -> int:
+        """Return 0: nothing waits on disk."""
+        return 0
+
     def close(self) -> None:
         """Write the rest."""
         self._stream.close()
+
+    def discard(self) -> None:
+        """Nothing to free but memory."""
 
     def _look_for_delimiters(self, records: pa.RecordBatch, joined: pa.Buffer) -> None:
         """Count, or refuse, payloads that a reader would split at another place."""

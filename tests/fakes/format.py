@@ -51,10 +51,17 @@ class PlainWriter:
         """Bytes of the lines."""
         return sum(map(len, self._lines))
 
+    def spooled(self) -> int:
+        """Return 0: nothing waits on disk."""
+        return 0
+
     def close(self) -> None:
         """Write all of it."""
         self._sink.write(b"".join(self._lines))
         self._lines.clear()
+
+    def discard(self) -> None:
+        """Nothing to free but memory."""
 
 
 def chunk_of(offsets: list[int], values: list[bytes | None] | None = None) -> pa.RecordBatch:

@@ -1,5 +1,6 @@
 """The local files of one topic partition."""
 
+import gc
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -7,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from secor.batch import TRANSITIONS, Batch, BatchState, SealedBatch
+from secor.config.parser import Parser
+from secor.formats import make_format
 from secor.model import Chunk, OffsetRange, TopicPartition
 from secor.parsing.backup import OffsetBuckets
 from secor.plan import TopicPlan
 from secor.policy import Policy, Reason
+from secor.wiring.parsers import pipeline_for
 from secor.workspace import Workspace
 from tests.fakes.format import PlainFormat, chunk_of
 
@@ -177,6 +181,61 @@ def test_the_size_counts_memory_and_disk(workspace: Workspace, clock: Clock) -> 
     batch.append(chunk([0]))
     assert batch.size == batch.buffered > 0
     assert batch.seal(Reason.AGE).size > 0
+
+
+PARSED = Parser.model_validate({"decoder": "json", "layout": "all"})
+
+
+def rows(first: int, count: int) -> Chunk:
+    offsets = list(range(first, first + count))
+    values: list[bytes | None] = [b'{"n": %d}' % offset for offset in offsets]
+    return Chunk(TP, chunk_of(offsets, values), first + count)
+
+
+def typed(name: str, workspace: Workspace, clock: Clock) -> Batch:
+    rows_setting = {"orc": "stripe_rows", "avro": "block_rows"}.get(name, "row_group_rows")
+    log_format = make_format(name, spool=workspace.spool, **{rows_setting: 10})
+    parser = pipeline_for(PARSED, typed=True)
+    stored = TopicPlan("g", "p/t", 1, parser, log_format, Policy())
+    return Batch(TP, 0, plan=stored, workspace=workspace, clock=clock)
+
+
+@pytest.mark.parametrize("name", ["typed-parquet", "orc", "avro"])
+def test_what_writers_keep_on_disk_counts_and_goes_with_the_batch(
+    name: str, workspace: Workspace, clock: Clock
+) -> None:
+    batch = typed(name, workspace, clock)
+    batch.append(rows(0, 25))
+    spools = [path for path in workspace.directory.iterdir() if path.name != ".lock"]
+    assert batch.size == batch.buffered + sum(path.stat().st_size for path in spools)
+    assert batch.size > batch.buffered > 0
+    batch.drop()
+    del batch
+    gc.collect()
+    assert [path.name for path in workspace.directory.iterdir()] == [".lock"]
+    assert workspace.open_files == 0
+
+
+@pytest.mark.parametrize("name", ["typed-parquet", "orc", "avro"])
+def test_a_sealed_batch_leaves_only_its_files(
+    name: str, workspace: Workspace, clock: Clock
+) -> None:
+    batch = typed(name, workspace, clock)
+    batch.append(rows(0, 25))
+    sealed = batch.seal(Reason.BYTES)
+    local = {file.local.path for file in sealed.files}
+    assert {path for path in workspace.directory.iterdir() if path.name != ".lock"} == local
+    assert workspace.open_files == 0
+
+
+def test_a_dropped_file_is_not_made_again_by_a_footer(workspace: Workspace, clock: Clock) -> None:
+    stored = TopicPlan("g", "p/t", 1, OffsetBuckets(10), make_format("parquet"), Policy())
+    batch = Batch(TP, 0, plan=stored, workspace=workspace, clock=clock)
+    batch.append(chunk([1, 2, 3]))
+    batch.drop()
+    del batch
+    gc.collect()
+    assert [path.name for path in workspace.directory.iterdir()] == [".lock"]
 
 
 @pytest.mark.parametrize("before", list(BatchState))

@@ -250,11 +250,18 @@ class SequenceFileWriter:
         """Return the bytes held in memory, not yet given to the sink."""
         return self._pending_size + self._body.buffered() + self._output.buffered()
 
+    def spooled(self) -> int:
+        """Return 0: nothing waits on disk."""
+        return 0
+
     def close(self) -> None:
         """Write the rest; the sink itself stays open."""
         self._frame_pending()
         self._body.finish()
         self._output.flush()
+
+    def discard(self) -> None:
+        """Nothing to free but memory."""
 
     def _frame_pending(self) -> None:
         if self._pending:

@@ -14,13 +14,15 @@ import fastavro.write
 import pyarrow as pa
 
 from secor.errors import CorruptFile
+from secor.formats.outputs import Output
 from secor.formats.typed import metadata
 from secor.formats.typed.avro_schema import avro_schema, renamed
+from secor.formats.typed.groups import Scratch
 from secor.formats.typed.plain import json_text, plain
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
 from secor.formats.typed.trees import rebuild, text_of
-from secor.formats.typed.writer import Output, Shape, TypedWriter
+from secor.formats.typed.writer import Shape, TypedWriter
 from secor.ports import Sink
 
 CODECS: Mapping[str, str] = MappingProxyType(
@@ -49,7 +51,7 @@ class AvroFormat:
     block_rows: int = 5_000
     schema: RowSchema = field(default_factory=RowSchema)
     metadata_columns: tuple[str, ...] = ()
-    spool: Callable[[], BinaryIO] = field(default=tempfile.TemporaryFile, compare=False)
+    spool: Callable[[], Scratch] = field(default=tempfile.TemporaryFile, compare=False)
 
     def __post_init__(self) -> None:
         check("Avro", self.codec, CODECS, self.block_rows, "block_rows")
@@ -120,8 +122,9 @@ class _File:
     """Whole blocks to an Avro file."""
 
     def __init__(self, sink: Sink, codec: str, marker: bytes, schema: pa.Schema) -> None:
+        self._output = Output(sink)
         self._writer = fastavro.write.Writer(
-            cast("Any", Output(sink)),
+            cast("Any", self._output),
             avro_schema(schema),
             codec=CODECS[codec],
             sync_interval=NO_LIMIT,
@@ -137,6 +140,10 @@ class _File:
 
     def close(self) -> None:
         """Every block is written already; Avro has no footer."""
+
+    def discard(self) -> None:
+        """Let nothing more reach the sink."""
+        self._output.discard()
 
 
 def _countable(array: pa.Array) -> pa.Array:

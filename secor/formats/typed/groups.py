@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import groupby
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -124,12 +124,34 @@ class _Exactly:
     __hash__ = None  # type: ignore[assignment]
 
 
+class Scratch(Protocol):
+    """A temporary file that is written, then read, and gone when it is closed."""
+
+    def write(self, data: Any, /) -> object:
+        """Append."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Read on from the place sought."""
+
+    def seek(self, place: int, /) -> object:
+        """Go where ``read`` is to begin; nothing is written after that."""
+
+    def tell(self) -> int:
+        """Return the place: the bytes written, or where ``read`` is."""
+
+    def flush(self) -> object:
+        """Let ``read`` see what was written."""
+
+    def close(self) -> object:
+        """Delete it."""
+
+
 class Spool:
     """Groups on disk, compressed Arrow IPC, each with a schema of its own."""
 
-    def __init__(self, create: Callable[[], BinaryIO]) -> None:
+    def __init__(self, create: Callable[[], Scratch]) -> None:
         self._create = create
-        self._file: Any = None
+        self._file: Scratch | None = None
         self._places: list[int] = []
 
     def __len__(self) -> int:
@@ -158,6 +180,7 @@ class Spool:
     def read(self) -> Iterator[pa.RecordBatch]:
         """Give the groups back; the file is gone after the last one."""
         for place in self._places:
+            assert self._file is not None
             self._file.seek(place)
             with pa.ipc.open_stream(_KeptOpen(self._file)) as stream:
                 yield stream.read_next_batch()

@@ -103,10 +103,17 @@ class JsonLinesWriter:
         """Return the bytes of the block that is not yet compressed."""
         return self._stream.buffered()
 
+    def spooled(self) -> int:
+        """Return 0: nothing waits on disk."""
+        return 0
+
     def close(self) -> None:
         """Write the rest; nothing at all if there were no rows."""
         if not self._empty:
             self._stream.close()
+
+    def discard(self) -> None:
+        """Nothing to free but memory."""
 
     def _lines(self, records: pa.RecordBatch) -> bytes:
         schema, names = self._format.schema, self._format.metadata_columns

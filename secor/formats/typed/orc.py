@@ -12,11 +12,13 @@ import pyarrow as pa
 from pyarrow import orc
 
 from secor.errors import CorruptFile
+from secor.formats.outputs import Output
 from secor.formats.typed import metadata
+from secor.formats.typed.groups import Scratch
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
 from secor.formats.typed.trees import text_of
-from secor.formats.typed.writer import Output, Shape, TypedWriter
+from secor.formats.typed.writer import Shape, TypedWriter
 from secor.model import rows_in_blocks
 from secor.ports import Sink
 
@@ -44,7 +46,7 @@ class OrcFormat:
     stripe_rows: int = 50_000
     schema: RowSchema = field(default_factory=RowSchema)
     metadata_columns: tuple[str, ...] = ()
-    spool: Callable[[], BinaryIO] = field(default=tempfile.TemporaryFile, compare=False)
+    spool: Callable[[], Scratch] = field(default=tempfile.TemporaryFile, compare=False)
 
     def __post_init__(self) -> None:
         check("ORC", self.codec, CODECS, self.stripe_rows, "stripe_rows")
@@ -104,8 +106,9 @@ class _File:
     """
 
     def __init__(self, sink: Sink, log_format: OrcFormat) -> None:
+        self._output = Output(sink)
         self._writer = orc.ORCWriter(
-            pa.PythonFile(Output(sink), mode="w"),
+            pa.PythonFile(self._output, mode="w"),
             batch_size=log_format.stripe_rows,
             stripe_size=1,
             compression=CODECS[log_format.codec],
@@ -118,3 +121,7 @@ class _File:
     def close(self) -> None:
         """Write the footer."""
         self._writer.close()
+
+    def discard(self) -> None:
+        """Let nothing more reach the sink."""
+        self._output.discard()

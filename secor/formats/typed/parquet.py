@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from secor.errors import CorruptFile
+from secor.formats.outputs import Output
 from secor.formats.parquet import CODECS, MESSAGES_READ, ParquetFormat
 from secor.formats.typed import metadata
+from secor.formats.typed.groups import Scratch
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
 from secor.formats.typed.trees import text_of
-from secor.formats.typed.writer import Output, Shape, TypedWriter
+from secor.formats.typed.writer import Shape, TypedWriter
 from secor.ports import Sink
 
 VERSION = 1
@@ -38,7 +40,7 @@ class TypedParquetFormat:
     row_group_rows: int = 50_000
     schema: RowSchema = field(default_factory=RowSchema)
     metadata_columns: tuple[str, ...] = ()
-    spool: Callable[[], BinaryIO] = field(default=tempfile.TemporaryFile, compare=False)
+    spool: Callable[[], Scratch] = field(default=tempfile.TemporaryFile, compare=False)
 
     def __post_init__(self) -> None:
         check("typed Parquet", self.codec, CODECS, self.row_group_rows, "row_group_rows")
@@ -81,8 +83,9 @@ class _File:
         mark = {"version": VERSION, "metadata_columns": log_format.metadata_columns}
         self._schema = schema.with_metadata({MARK: json.dumps(mark)})
         whole = [name for name in ("_offset", "_timestamp") if name in log_format.metadata_columns]
+        self._output = Output(sink)
         self._writer = pq.ParquetWriter(
-            pa.PythonFile(Output(sink), mode="w"),
+            pa.PythonFile(self._output, mode="w"),
             self._schema,
             compression=CODECS[log_format.codec],
             version="2.6",
@@ -99,6 +102,10 @@ class _File:
     def close(self) -> None:
         """Write the footer."""
         self._writer.close()
+
+    def discard(self) -> None:
+        """Let nothing more reach the sink."""
+        self._output.discard()
 
 
 def _worth_a_dictionary(schema: pa.Schema) -> list[str] | bool:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from secor.errors import RecordRefused
 from secor.formats.typed import metadata
-from secor.formats.typed.groups import RowGroups, Spool, concatenated, inferred, with_row
+from secor.formats.typed.groups import (
+    RowGroups,
+    Scratch,
+    Spool,
+    concatenated,
+    inferred,
+    with_row,
+)
 from secor.formats.typed.inference import final, promoted, widened
 from secor.formats.typed.metadata import ROW
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.trees import children, is_json
-from secor.ports import Sink
 
 Leaf = Callable[[pa.Array], pa.Array]
 
@@ -29,6 +35,9 @@ class GroupFile(Protocol):
     def close(self) -> None:
         """Write the footer; the sink stays open."""
 
+    def discard(self) -> None:
+        """Let nothing more reach the sink."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -37,7 +46,7 @@ class Shape:
     schema: RowSchema
     metadata_columns: tuple[str, ...]
     group_rows: int
-    spool: Callable[[], BinaryIO]
+    spool: Callable[[], Scratch]
     leaf: Leaf
 
     @property
@@ -105,6 +114,12 @@ class TypedWriter:
         if self._file is not None:
             self._file.close()
 
+    def discard(self) -> None:
+        """Give the room on disk back, and let nothing more reach the sink."""
+        self._spool.delete()
+        if self._file is not None:
+            self._file.discard()
+
     def _take(self, group: pa.RecordBatch) -> None:
         if self._shape.schema.declared:
             self._write(group)
@@ -143,34 +158,3 @@ def flattened(group: pa.RecordBatch, leaf: Leaf) -> pa.RecordBatch:
     fields = metadata.fields_beside(names, [field for field, _ in own])
     named = [field.with_type(column.type) for field, column in zip(fields, columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(named))
-
-
-class Output:
-    """A sink as libraries want a Python file to be; closing it closes nothing."""
-
-    closed = False
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._written = 0
-
-    def write(self, data: Any) -> int:
-        """Give on."""
-        self._sink.write(data)
-        self._written += len(data)
-        return len(data)
-
-    def seekable(self) -> bool:
-        """Bytes only follow one another."""
-        return False
-
-    def tell(self) -> int:
-        """Return the bytes written."""
-        return self._written
-
-    def flush(self) -> None:
-        """Nothing is held back here."""
-
-    def close(self) -> None:
-        """Take no more."""
-        self.closed = True
