@@ -1,0 +1,184 @@
+"""``secor quarantine`` and ``secor finalize`` from the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from secor.adapters.local import LocalStore
+from secor.batch import Batch
+from secor.cli import finalize, quarantine, verify
+from secor.cli.exits import Exit
+from secor.config.load import load
+from secor.errors import ConfigurationError
+from secor.model import Chunk, Entry, TopicPartition
+from secor.policy import Reason
+from secor.wiring import clients
+from secor.wiring.plans import plan_for
+from secor.workspace import Workspace
+from tests.fakes.archive import MemoryLog, OperatorLedger, messages
+from tests.fakes.clock import FakeClock
+from tests.unit.parsed_world import HERE, VALUES
+
+TEXT = """
+    group.name = "g"
+    group.kind = "partition"
+    kafka.bootstrap_servers = ["127.0.0.1:1"]
+    kafka.topics = ["clicks"]
+    store.kind = "local"
+    store.local.directory = "{bucket}"
+    parser.time_field = "time"
+    parser.max_bad_ratio = "none"
+    finalize.delay = 0
+"""
+
+
+class Reader(MemoryLog):
+    """A log in memory that knows its topics."""
+
+    def topic_id(self, topic: str) -> str | None:
+        return f"id of {topic}"
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        return sorted(one for one in self.ranges if one.topic == topic)
+
+
+@dataclass
+class World:
+    config: Path
+    reader: Reader = field(default_factory=Reader)
+    ledger: OperatorLedger = field(default_factory=OperatorLedger)
+
+    def run(self, command: click.Command, *arguments: object) -> Result:
+        return CliRunner().invoke(
+            command,
+            [str(argument) for argument in arguments],
+            catch_exceptions=False,
+            standalone_mode=False,
+        )
+
+    def change(self, old: str, new: str) -> None:
+        text = self.config.read_text()
+        assert old in text
+        self.config.write_text(text.replace(old, new))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    config = tmp_path / "partition.toml"
+    bucket = tmp_path / "bucket"
+    bucket.mkdir()
+    config.write_text(TEXT.format(bucket=bucket))
+    made = World(config)
+    made.reader.put(HERE, messages(range(6), VALUES.get), 6)
+    made.ledger.entries = {HERE: Entry(6)}
+    workspace = Workspace(tmp_path / "local", "daemon")
+    plan = plan_for(load(config, {}), "clicks")
+    batch = Batch(HERE, 0, plan=plan, workspace=workspace, clock=FakeClock())
+    batch.append(Chunk(HERE, messages(range(6), VALUES.get), 6))
+    for file in batch.seal(Reason.AGE).files:
+        metadata = file.info.metadata()
+        LocalStore(bucket).put(file.key, file.local.path, file.local.crc32c, metadata)
+
+    @contextmanager
+    def ledger(_config: object) -> Iterator[OperatorLedger]:
+        yield made.ledger
+
+    @contextmanager
+    def reader(_config: object) -> Iterator[Reader]:
+        yield made.reader
+
+    monkeypatch.setattr(clients, "open_ledger_for_operator", ledger)
+    monkeypatch.setattr(clients, "open_reader", reader)
+    return made
+
+
+def test_ls_counts_by_reason(world: World) -> None:
+    shown = world.run(quarantine.command, "ls", world.config).stdout
+    assert "4 messages in 1 objects, by reason:" in shown
+    found = json.loads(world.run(quarantine.command, "ls", world.config, "--json").stdout)
+    [one] = found["objects"]
+    assert (one["topic"], one["partition"], one["messages"]) == ("clicks", 0, 4)
+    assert sum(one["reasons"].values()) == 4
+
+
+def test_cat_gives_messages_as_they_came_with_the_reason(world: World) -> None:
+    lines = world.run(quarantine.command, "cat", world.config, "clicks").stdout.splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["offset"] for row in rows] == [1, 2, 4, 5]
+    assert rows[1]["value"] == "{broken"
+    assert rows[1]["reason"].startswith("decode: ")
+    assert rows[3]["headers"] == [{"key": "h", "value": "5"}]
+    raw = world.run(quarantine.command, "cat", world.config, "--raw", "--limit", 2)
+    assert raw.stdout_bytes.splitlines() == [VALUES[1], VALUES[2]]
+
+
+def test_replay_tells_what_became_of_the_messages(world: World) -> None:
+    world.change('time_field = "time"', 'time_field = "when"')
+    dry = world.run(quarantine.command, "replay", world.config, "--dry-run")
+    assert "3 would be placed" in dry.stdout
+    done = world.run(quarantine.command, "replay", world.config)
+    assert "1 objects: 3 messages placed, 0 filtered, 1 still bad" in done.stdout
+    assert done.return_value == Exit.DIFFERENT
+    verified = world.run(verify.command, world.config)
+    assert "nothing missing, nothing twice" in verified.stdout
+    assert "1 message are in quarantine" in verified.stdout
+    assert verified.return_value == 0
+
+
+def test_replay_with_an_empty_quarantine_is_done_at_once(world: World) -> None:
+    assert "nothing" in world.run(quarantine.command, "replay", world.config, "views").stdout
+
+
+@pytest.mark.parametrize("what", [(quarantine.command, "replay"), (finalize.command,)])
+def test_a_backup_group_has_neither(world: World, what: tuple[click.Command, ...]) -> None:
+    world.config.write_text(
+        "\n".join(
+            line
+            for line in world.config.read_text().splitlines()
+            if not line.strip().startswith(("parser.", "group.kind", "finalize."))
+        )
+    )
+    with pytest.raises(ConfigurationError, match="backup"):
+        world.run(what[0], *what[1:], world.config)
+
+
+def test_finalize_marks_what_is_complete_and_says_so_once(world: World) -> None:
+    dry = world.run(finalize.command, world.config, "--dry-run")
+    assert "partition/clicks/dt=2023-11-14: would be marked (1 object)" in dry.stdout
+    done = world.run(finalize.command, world.config)
+    assert "partition/clicks/dt=2023-11-14: marked (1 object)" in done.stdout
+    assert done.return_value == Exit.OK
+    assert world.run(finalize.command, world.config).stdout == ""
+
+
+def test_finalize_names_the_partition_that_never_committed(world: World) -> None:
+    world.ledger.entries.clear()
+    shown = world.run(finalize.command, world.config, "clicks").stdout
+    assert "1 not complete yet, the first is dt=2023-11-14: partition clicks/0 has never" in shown
+
+
+def test_finalize_warns_of_what_a_replay_puts_into_a_marked_day(world: World) -> None:
+    world.run(finalize.command, world.config)
+    world.change('time_field = "time"', 'time_field = "when"')
+    world.run(quarantine.command, "replay", world.config)
+    told = world.run(finalize.command, world.config, "--json")
+    [topic] = json.loads(told.stdout)["topics"]
+    assert topic["marked"] == ["dt=2023-11-15"]
+    [late] = topic["late"]
+    assert late["partition"] == "dt=2023-11-14"
+    assert told.return_value == Exit.OK
+
+
+def test_a_command_that_fails_leaves_the_day_unmarked(world: World) -> None:
+    world.change("finalize.delay = 0", 'finalize.delay = 0\n    finalize.command = "false {path}"')
+    done = world.run(finalize.command, world.config)
+    assert "not marked: false dt=2023-11-14: ended with 1" in done.stderr
+    assert done.return_value == Exit.DIFFERENT
