@@ -196,7 +196,7 @@ def _differences(
     found = Differences()
     old: dict[str, Offsets] = {}
     for one in batch.replaces:
-        name = IN_QUARANTINE if one.quarantine else one.output_partition
+        name = IN_QUARANTINE if one.quarantine else _shown(job, one.key)
         found.old[name] += one.records
         offsets = _old_offsets(job, one)
         if offsets is None:
@@ -205,7 +205,7 @@ def _differences(
             old[name] = np.concatenate([old.get(name, np.zeros(0, np.int64)), offsets])
     new: dict[str, Offsets] = {}
     for file in receipt.files:
-        name = IN_QUARANTINE if file.quarantine else file.output_partition
+        name = IN_QUARANTINE if file.quarantine else _shown(job, file.key)
         found.new[name] += file.records
         offsets = stored[file.key]
         new[name] = np.concatenate([new.get(name, np.zeros(0, np.int64)), offsets])
@@ -235,6 +235,11 @@ def _old_offsets(job: Job, one: OldObject) -> Offsets | None:
         return _offsets(job, one.key, log_format)
     except (CorruptFile, NotFound):
         return None
+
+
+def _shown(job: Job, key: str) -> str:
+    """Return an object's directory below the prefix: the topic and its output partition."""
+    return _directory(key).removeprefix(job.archive.prefix).removeprefix("/")
 
 
 def _directory(key: str) -> str:
