@@ -1,7 +1,15 @@
-"""Seeds that once found something; they are run before any others.
+"""Seeds that are run whatever the number of schedules: each once found something.
 
 What a seed stands for changes when the storm draws differently; that is no loss, because
-each is also an ordinary schedule.
+each is also an ordinary schedule.  Find a new one with ``scripts/simulate --minutes``.
 """
 
-CORPUS: dict[int, str] = {}
+CORPUS = {
+    4: "a lost answer of a put",
+    17: "an object to adopt under another first offset",
+    19: "two configurations, one superseded twice",
+    270: "a leftover deleted after its successor had committed it",
+    336: "a standing intent that was not written again",
+    440: "a lost answer of a commit",
+    3004: "members that wait for releases longer than the group for them",
+}
