@@ -1,0 +1,196 @@
+"""Backfills on Spark: in this process, by the command, and on a cluster whose tasks die."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from secor.adapters.local import LocalStore
+from secor.backfill.model import PlannedBatch, encode, read_plan
+from secor.backfill.verifying import summary_of
+from secor.cli.backfill import command
+from secor.errors import ConfigurationError, CorruptFile, Unavailable
+from secor.spark import backfill, read_archive
+from secor.wiring.backfill import Setting, check, stage
+from tests.unit.backfill_world import TOPIC, World, sealed_batches
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning"
+    ),  # PySpark leaves sockets to the collector
+]
+
+BACKUP = """
+[group]
+name = "secor_backup"
+[kafka]
+bootstrap_servers = ["localhost:9092"]
+topics = ["clicks"]
+[store]
+kind = "local"
+local.directory = "{bucket}"
+"""
+PARTITION = """
+[group]
+name = "secor_partition"
+kind = "partition"
+[kafka]
+bootstrap_servers = ["localhost:9092"]
+topics = ["clicks"]
+[store]
+kind = "local"
+local.directory = "{bucket}"
+[output]
+format = "sequencefile"
+[parser]
+decoder = "json"
+time_field = "at"
+time_format = "ms"
+[[parser.transforms]]
+kind = "filter"
+field = "kind"
+equals = "probe"
+negated = true
+"""
+
+
+@dataclass
+class Scene:
+    world: World
+    directory: Path
+
+    def __post_init__(self) -> None:
+        bucket = self.directory / "bucket"
+        self.backup, self.partition = self.directory / "b.toml", self.directory / "p.toml"
+        self.backup.write_text(BACKUP.format(bucket=bucket))
+        self.partition.write_text(PARTITION.format(bucket=bucket))
+        self.plan_file = self.directory / "plan.json"
+
+    def setting(self) -> Setting:
+        plan = read_plan(self.plan_file)
+        return Setting.of(self.world.backup, self.world.mended, plan, self.directory / "tasks")
+
+    def staged(self) -> dict[str, bytes]:
+        store, head = self.world.store, f"partition/_backfill/{read_plan(self.plan_file).id}/"
+        found = {}
+        for one in store.list(head):
+            if "/_receipts/" not in one.key and "/_journal/" not in one.key:
+                with store.open(one.key) as file:
+                    found["partition/" + one.key.removeprefix(head)] = file.read()
+        return found
+
+    def wanted(self) -> dict[str, bytes]:
+        generation = read_plan(self.plan_file).generation
+        return {
+            file.key: file.local.path.read_bytes()
+            for sealed in sealed_batches(self.world.mended, self.world.workspace, generation)
+            for file in sealed.files
+        }
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    world = World.made(LocalStore(tmp_path / "bucket"), tmp_path, format="sequencefile")
+    made = Scene(world, tmp_path)
+    made.plan_file.write_bytes(encode(world.plan()))
+    yield made
+    world.workspace.close()
+
+
+def test_spark_stages_what_the_daemon_would_have_written(spark: SparkSession, scene: Scene) -> None:
+    plan, setting = read_plan(scene.plan_file), scene.setting()
+    told: list[tuple[int, int]] = []
+    receipts = backfill.run(
+        spark, partial(stage, setting), plan.batches, lambda done, of: told.append((done, of))
+    )
+    assert [receipt.start for receipt in receipts] == [batch.start for batch in plan.batches]
+    assert scene.staged() == scene.wanted()
+    assert told[-1] == (5, 5)
+    assert backfill.run(spark, partial(stage, setting), plan.batches) == receipts
+    assert summary_of(backfill.run(spark, partial(check, setting), plan.batches)).right
+    assert not [one for one in (scene.directory / "tasks").iterdir() if one.is_dir()]
+    read = read_archive(spark, str(scene.directory / "bucket"), prefix="partition")
+    assert {row.topic for row in read.select("topic").distinct().collect()} == {TOPIC}
+
+
+def test_our_errors_come_back_from_tasks_as_they_are(spark: SparkSession, scene: Scene) -> None:
+    plan, setting = read_plan(scene.plan_file), scene.setting()
+    key = plan.batches[0].inputs[0].key
+    path = scene.directory / "bucket" / key
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(CorruptFile, match=key):
+        backfill.run(spark, partial(stage, setting), plan.batches)
+    assert len(scene.staged()) > 0  # the other batches are done
+
+
+def _defect(batches: Iterator[PlannedBatch]) -> Iterator[int]:
+    yield from (batch.start // 0 for batch in batches)
+
+
+def test_a_job_that_spark_gives_up_can_be_tried_again(spark: SparkSession, scene: Scene) -> None:
+    with pytest.raises(Unavailable, match="run it again"):
+        backfill.run(spark, _defect, read_plan(scene.plan_file).batches)
+
+
+def secor(*arguments: object) -> str:
+    done = CliRunner().invoke(command, [str(one) for one in arguments], standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    assert done.return_value in (None, 0), done.output
+    return done.output
+
+
+def test_the_commands_from_plan_to_rollback(
+    spark: SparkSession, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The session of all tests, which the command would end.
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    both, plan = (scene.backup, scene.partition), scene.plan_file
+    bucket = scene.world.store
+
+    def objects() -> list[str]:
+        hidden = ("partition/_backfill", "partition/_replaced")
+        return [one.key for one in bucket.list("partition/") if not one.key.startswith(hidden)]
+
+    before = objects()
+    ends = ("--from-time", "2023-11-14T00:00Z", "--to-time", "2023-11-15T00:00Z")
+    output = secor("plan", *both, TOPIC, *ends, "--no-ledger", "-o", plan)
+    assert "5 backup objects" in output
+    assert read_plan(plan) == scene.world.plan()
+    with pytest.raises(ConfigurationError, match="not verified"):
+        secor("publish", scene.partition, plan)
+    assert "Next: secor backfill verify" in secor("run", *both, plan)
+    found = json.loads(secor("verify", *both, plan, "--json"))
+    assert found["right"]
+    assert found["differences"]["moved"] > 0
+    assert "published generation 2" in secor("publish", scene.partition, plan)
+    assert objects() == sorted(scene.wanted())
+    assert "rolled back" in secor("rollback", scene.partition, plan)
+    assert objects() == before
+
+
+def test_on_a_cluster_a_task_that_dies_half_way_leaves_nothing_twice(
+    spark_home: Path, scene: Scene
+) -> None:
+    script = Path(__file__).with_name("backfill_on_a_cluster.py")
+    marker = scene.directory / "died"
+    done = subprocess.run(
+        [
+            sys.executable, script, scene.backup, scene.partition, scene.plan_file, marker,
+            scene.directory / "tasks", spark_home,
+        ],
+        capture_output=True, text=True, timeout=120, check=False, cwd=scene.directory,
+    )  # fmt: skip
+    assert done.stdout == "5 batches, progress ended at (5, 5)\n", done.stderr
+    assert marker.exists()
+    assert scene.staged() == scene.wanted()
