@@ -236,14 +236,30 @@ def test_a_long_upload_proves_its_lease_again_and_again(rituals: Rituals) -> Non
 
 def test_a_proof_counts_from_before_its_write(rituals: Rituals) -> None:
     """The server may have heard of us at the beginning of a slow answer."""
-    rituals.on(
-        "after",
-        "record",
-        lambda: rituals.clock.advance(rituals.server.trust),
-        lambda: rituals.clock.advance(rituals.server.trust),
-    )
+    sleep = rituals.server.trust
+    rituals.on("after", "record", *[lambda: rituals.clock.advance(sleep)] * 2)
     rituals.upload(rituals.batch([0, 10]))
-    assert rituals.calls.count("record") == 3
+    puts = [call for call in rituals.calls if call in ("record", "put")]
+    assert puts == ["record", "record", "record", "put", "put"]
+
+
+def test_a_process_that_slept_while_it_proved_its_lease_learns_it_too(rituals: Rituals) -> None:
+    """The write was won; its answer is read after the session's end."""
+
+    def sleep() -> None:
+        rituals.clock.advance(2 * rituals.server.trust)
+        rituals.server.expire(rituals.ledger, told=False)
+
+    rituals.on("after", "record", lambda: rituals.clock.advance(rituals.server.trust), sleep)
+    assert dropped(rituals.upload(rituals.batch([0]))) is LeaseLost
+    assert rituals.keys == []
+
+
+def test_a_ledger_too_slow_to_prove_anything_puts_nothing(rituals: Rituals) -> None:
+    slow = [lambda: rituals.clock.advance(rituals.server.trust)] * 100
+    rituals.on("after", "record", *slow)
+    assert isinstance(rituals.upload(rituals.batch([0])), Later)
+    assert rituals.keys == []
 
 
 def test_a_lock_held_by_another_is_waited_for_elsewhere(rituals: Rituals) -> None:
