@@ -147,15 +147,25 @@ class Positioning:
             lease.release()
 
     def _refuse_if_stored(self, topic_partition: TopicPartition, plan: TopicPlan) -> None:
-        for stored in self._store.list(f"{plan.root}/"):
-            name = parse_key(plan.root, stored.key)
-            if name is None:
+        mine = (topic_partition.partition, plan.generation)
+        listed = (
+            (stored.key, parse_key(root, stored.key))
+            for root in plan.roots
+            for stored in self._store.list(f"{root}/")
+        )
+        for key, name in listed:
+            if name is None or (name.partition, name.generation) != mine:
                 continue
-            if (name.partition, name.generation) == (topic_partition.partition, plan.generation):
+            if not self._of_another_topic(key, topic_partition.topic):
                 raise LedgerLost(
-                    f"{topic_partition}: the group has no offset, yet {stored.key} exists; rebuild"
+                    f"{topic_partition}: the group has no offset, yet {key} exists; rebuild"
                     " it with 'secor offsets recover', or begin a new output.generation"
                 )
+
+    def _of_another_topic(self, key: str, topic: str) -> bool:
+        """Tell whether a route brought an object here with another topic's messages."""
+        metadata = self._store.head(key).metadata or {}
+        return metadata.get("topic", topic) != topic
 
     def _lose(self, topic_partition: TopicPartition, committed: int, log: LogRange) -> None:
         if self._on_data_loss is OnDataLoss.STOP:

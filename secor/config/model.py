@@ -220,8 +220,20 @@ class Config(Section):
             self._check_kind(f"topics.{index}.", rule.output, rule.parser)
         return self
 
+    def _check_dead_letters(self, before: str, parser: Parser) -> None:
+        """Copies that were read again would be quarantined and copied again, for ever."""
+        name, kafka = parser.dead_letter_topic, self.kafka
+        if name is None:
+            return
+        excluded = kafka.topics_exclude and re.fullmatch(kafka.topics_exclude, name)
+        matched = kafka.topics_pattern and re.fullmatch(kafka.topics_pattern, name)
+        if name in kafka.topics or (matched and not excluded):
+            why = f"this group reads {name} itself; leave it out by kafka.topics_exclude"
+            raise fault(why, f"{before}parser.dead_letter_topic")
+
     def _check_kind(self, before: str, output: Output, parser: Parser) -> None:
         """Refuse settings that the group's kind does nothing with."""
+        self._check_dead_letters(before, parser)
         if self.group.kind == "backup":
             if parser != Parser():
                 raise fault('nothing is parsed where group.kind is "backup"', f"{before}parser")

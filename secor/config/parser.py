@@ -151,6 +151,7 @@ class Parser(Section):
     max_bad_ratio: Maybe[float] = Field(default=0.5, ge=0, le=1)
     max_bad_messages: Maybe[int] = Field(default=None, ge=0)
     bad_window: int = Field(default=10_000, ge=1)
+    dead_letter_topic: Maybe[str] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -166,6 +167,8 @@ class Parser(Section):
         _made("time_format", lambda: TimeReader(self.time_format, zone))
         layout = _made("layout", lambda: Layout(self.layout, zone))
         self._check_plugin()
+        if self.dead_letter_topic is not None and not _TOPIC.fullmatch(self.dead_letter_topic):
+            raise fault(f"{self.dead_letter_topic!r} is no name of a topic", "dead_letter_topic")
         if self.plugin is None:
             self._check_layout(layout)
         if [step.kind for step in self.transforms].count("route") > 1:

@@ -8,8 +8,9 @@ import socket
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 
+from secor.adapters.kafka.deadletter import DeadLetters
 from secor.clock import SystemClock
 from secor.config.model import Config
 from secor.consumer import Consumer
@@ -27,7 +28,8 @@ from secor.pressure import Limits
 from secor.systemd import Notifier
 from secor.telemetry import Telemetry, status_line
 from secor.uploader import Uploader
-from secor.wiring.clients import connect_store
+from secor.wiring.clients import connect_store, kafka_options
+from secor.wiring.letters import LetterWriter
 from secor.wiring.membership import Membership, join
 from secor.wiring.plans import plan_for
 from secor.workspace import Workspace
@@ -89,6 +91,7 @@ def _consumer(
     source: MessageSource = membership.source
     ledger: OffsetLedger = membership.ledger
     rng = random.Random()
+    uploading = _uploading(config)
     return Consumer(
         source=source,
         positioning=Positioning(
@@ -101,7 +104,7 @@ def _consumer(
             reset=Reset(config.kafka.reset),
             on_data_loss=OnDataLoss(config.kafka.on_data_loss),
         ),
-        uploader=Uploader(
+        uploader=uploading(
             ledger=ledger,
             store=store,
             clock=clock,
@@ -117,6 +120,16 @@ def _consumer(
         clock=clock,
         observer=telemetry,
     )
+
+
+def _uploading(config: Config) -> Callable[..., Uploader]:
+    def topic_of(topic: str) -> str | None:
+        return config.for_topic(topic).parser.dead_letter_topic
+
+    rules = [config.parser, *(rule.parser for rule in config.topics)]
+    if all(rule.dead_letter_topic is None for rule in rules):
+        return Uploader
+    return partial(LetterWriter, DeadLetters(kafka_options(config)), topic_of)
 
 
 def _plans(config: Config, observer: Observer) -> Callable[[str], TopicPlan]:

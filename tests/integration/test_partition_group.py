@@ -11,8 +11,9 @@ import pytest
 from kafka import KafkaProducer
 
 from secor.config.load import load
+from secor.model import TopicPartition
 from secor.sandbox import Sandbox
-from secor.wiring import open_store
+from secor.wiring import open_reader, open_store
 from tests.integration.daemons import (
     Daemon,
     committed,
@@ -33,6 +34,7 @@ PARSER = """
 [parser]
 time_field = "time"
 max_bad_ratio = "none"
+dead_letter_topic = "partitioned-bad"
 [[parser.transforms]]
 kind = "filter"
 field = "bot"
@@ -104,6 +106,7 @@ def test_bad_messages_are_quarantined_replayed_and_their_days_marked(
     text = text.replace("[output]", '[output]\nformat = "text"')
     config.write_text(text)
     create_topic(sandbox, topic, PARTITIONS)
+    create_topic(sandbox, f"{topic}-bad", 1)
     produce(sandbox, topic)
     daemon = start(config, tmp_path / "log")
     wait_until(lambda: committed(config, topic, PARTITIONS) == TOTAL, "everything committed")
@@ -113,6 +116,13 @@ def test_bad_messages_are_quarantined_replayed_and_their_days_marked(
     assert days(config, topic) == {"dt=2023-11-14", "dt=2023-11-15"}
     expected = {"quarantined": LATER + BROKEN, "filtered": BOTS, "values_only": GOOD}
     assert verified(config) == {"messages": TOTAL - BOTS, **expected}
+
+    copies = TopicPartition(f"{topic}-bad", 0)
+    with open_reader(load(config, {})) as reader:
+        wait_until(lambda: reader.log_range(copies).end == LATER + BROKEN, "every copy")
+        [first, *_] = next(reader.read(copies, 0, 1)).records.to_pylist()
+    names = [header["key"] for header in first["headers"]]
+    assert names == ["secor-reason", "secor-source"]
 
     # The daemon goes on with the old configuration while the quarantine is replayed.
     config.write_text(text.replace('time_field = "time"', 'time_field = "meta.at"'))
