@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
 from secor.config.finalize import Finalize
+from secor.config.output import TYPED_FORMATS, Output, without_settings_of
 from secor.config.parser import CHANGES_FIELDS, OF_DECODERS, Parser
 from secor.config.servers import S3, Kafka, Ledger, LocalStore, Store, ZooKeeper
 from secor.config.values import Duration, Expression, Maybe, Section, Size, fault
@@ -39,77 +39,12 @@ __all__ = [
 
 MIB = 1024 * 1024
 
-CODECS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "sequencefile": ("gzip", "none", "default", "snappy", "lz4", "bzip2", "zstd"),
-        "text": ("gzip", "none", "zstd"),
-        "parquet": ("zstd", "none", "gzip", "snappy", "lz4"),
-    }
-)
-"""The codecs that each format offers; the first is its default."""
-
-OF_FORMATS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "keys": ("sequencefile",),
-        "delimiter": ("text",),
-        "on_delimiter": ("text",),
-        "null_values": ("text",),
-        "row_group_rows": ("parquet",),
-    }
-)
-"""The settings that only some formats have."""
-
-
-TYPED_FORMATS = frozenset({"parquet"})
-"""The formats that store decoded fields, in the partition group."""
-
 
 class Group(Section):
     """``[group]``: the consumer group; it names the ledger's entries, too."""
 
     name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
     kind: Literal["backup", "partition"] = "backup"
-
-
-class Output(Section):
-    """``[output]``: names and format of the objects."""
-
-    prefix: str = "backup"
-    generation: int = Field(default=1, ge=0)
-    format: Literal["sequencefile", "text", "parquet"] = "sequencefile"
-    codec: Literal["none", "gzip", "default", "snappy", "lz4", "bzip2", "zstd"] = "gzip"
-    keys: Literal["messagepack", "legacy"] = "messagepack"
-    delimiter: str = Field(default="\n", min_length=1)
-    on_delimiter: Literal["keep", "refuse"] = "keep"
-    null_values: Literal["skip", "empty"] = "skip"
-    row_group_rows: int = Field(default=50_000, ge=1)
-    offsets_per_partition: int = Field(default=10_000_000, ge=1)
-    hash_prefix: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _codec_of_the_format(cls, data: object) -> object:
-        if not isinstance(data, dict) or "codec" in data:
-            return data
-        offered = CODECS.get(str(data.get("format", "sequencefile")))
-        return {**data, "codec": offered[0]} if offered else data
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        offered = CODECS[self.format]
-        if self.codec not in offered:
-            raise fault(f"{self.format} offers {', '.join(sorted(offered))}", "codec")
-        for key, formats in OF_FORMATS.items():
-            default = type(self).model_fields[key].default
-            if self.format not in formats and getattr(self, key) != default:
-                raise fault(f"{self.format} has no such setting, only {', '.join(formats)}", key)
-        if self.prefix.startswith("/") or any(
-            part in ("", ".", "..") for part in self.prefix.strip("/").split("/") if self.prefix
-        ):
-            raise fault(
-                'must be a path such as "raw_logs/backup", without "..", ".", "//"', "prefix"
-            )
-        return self
 
 
 class Policy(Section):
@@ -237,10 +172,16 @@ class Config(Section):
         if self.group.kind == "backup":
             if parser != Parser():
                 raise fault('nothing is parsed where group.kind is "backup"', f"{before}parser")
+            output.check_of_backup(f"{before}output.")
             return
         if output.offsets_per_partition != Output().offsets_per_partition:
             key = f"{before}output.offsets_per_partition"
             raise fault('write {offset:...} into parser.layout; only "backup" has this', key)
+        if output.format in TYPED_FORMATS and parser.decoder == "none":
+            why = f"{output.format} stores decoded fields, and decoder none reads none"
+            raise fault(
+                f"{why}: name another one, or use text or sequencefile", f"{before}output.format"
+            )
         changing = [it.kind for it in parser.transforms if it.kind in CHANGES_FIELDS]
         if changing and output.format not in TYPED_FORMATS:
             shown = ", ".join(sorted(TYPED_FORMATS))
@@ -295,7 +236,7 @@ def _complete(rule: object, data: Mapping[str, Any]) -> object:
     """Put a topic rule's tables over the general ones.
 
     A rule that changes the format, or the decoder, leaves the general one's own settings
-    behind.
+    behind; what the other format has as well stays.
     """
     if not isinstance(rule, dict):
         return rule
@@ -305,7 +246,7 @@ def _complete(rule: object, data: Mapping[str, Any]) -> object:
         if not isinstance(general, dict) or not isinstance(own, dict):
             continue
         if name == "output" and _format(own, _format(general)) != _format(general):
-            general = {key: general[key] for key in general if key not in ("codec", *OF_FORMATS)}
+            general = without_settings_of(general, _format(own))
         if name == "parser" and own.get("decoder", general.get("decoder")) != general.get(
             "decoder"
         ):

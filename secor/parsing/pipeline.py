@@ -17,7 +17,7 @@ from secor.parsing.limits import BadLimits
 from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantined
 from secor.parsing.placement import Placement, Work
 from secor.parsing.plugins import DeterminismCheck
-from secor.parsing.rows import Decoder, Transform
+from secor.parsing.rows import Decoder, Schema, Transform
 from secor.parsing.transforms import Router, Selector
 
 Step = Transform | Selector | Router
@@ -26,7 +26,10 @@ Count = Callable[[TopicPartition, str, int], None]
 
 FILTERED = "filtered"
 QUARANTINED = "quarantined_"
-"""Names of counters; the stage follows: decode, transform, route, time, layout, plugin."""
+"""Names of counters; the stage follows: decode, transform, route, time, layout, plugin, schema."""
+
+TOPIC, PARTITION = "topic", "partition"
+"""Columns that parts for typed formats have when they are asked for."""
 
 
 def lane_of(topic: str) -> str:
@@ -44,11 +47,15 @@ class Pipeline:
         placement: Placement,
         *,
         typed: bool = False,
+        schema: Schema | None = None,
+        origin: bool = False,
         limits: BadLimits | None = None,
         check: DeterminismCheck | None = None,
         count: Count | None = None,
     ) -> None:
-        """With ``typed``, parts have the decoded fields in a further column ``row``.
+        """With ``typed``, parts have the decoded fields in a further column ``row``, brought
+        to ``schema`` if there is one; with ``origin``, the columns ``topic`` and ``partition``
+        before it.
 
         ``check`` is for users' plug-ins.  ``count`` is told how many messages were filtered
         and quarantined, by counter.
@@ -57,6 +64,8 @@ class Pipeline:
         self._steps = tuple(steps)
         self._placement = placement
         self._typed = typed
+        self._schema = schema
+        self._origin = origin
         self._limits = limits or BadLimits()
         self._check = check
         self._count = count
@@ -68,7 +77,10 @@ class Pipeline:
         """All settings that change the result."""
         steps = ";".join(step.identity for step in self._steps)
         kind = "typed" if self._typed else "raw"
-        return f"pipeline-1|{kind}|{self._decoder.identity}|{steps}|{self._placement.identity}"
+        schema = f"|{self._schema.identity}" if self._schema is not None else ""
+        return (
+            f"pipeline-1|{kind}|{self._decoder.identity}|{steps}|{self._placement.identity}{schema}"
+        )
 
     def split(self, chunk: Chunk) -> Sequence[Part]:
         """Split a chunk.  Raises ``TooManyBad``, ``NotDeterministic``."""
@@ -87,7 +99,7 @@ class Pipeline:
             _apply(step, work)
         codes, paths = self._placement.place(work)
         codes, places = _with_lanes(work, codes, paths)
-        records = _with_rows(chunk.records, work.decoded.rows) if self._typed else chunk.records
+        records = self._with_rows(work) if self._typed else chunk.records
         parts = list(parts_of(records, np.where(work.live, codes, NOWHERE), places))
         if work.bad:
             parts.append(quarantined(chunk.records, work.bad))
@@ -98,6 +110,21 @@ class Pipeline:
         work = Work(chunk, decoded, np.ones(chunk.records.num_rows, dtype=bool))
         work.fail("decode", decoded.bad)
         return work
+
+    def _with_rows(self, work: Work) -> pa.RecordBatch:
+        """Return the messages with their fields; those that do not fit the schema are bad."""
+        rows, records = work.decoded.rows, work.chunk.records
+        if self._schema is not None:
+            rows, bad = self._schema.fit(rows)
+            work.fail("schema", bad)
+        columns = records.select(SCHEMA.names).columns
+        fields = list(SCHEMA)
+        if self._origin:
+            origin = work.chunk.topic_partition
+            columns += [pa.repeat(origin.topic, len(rows)), pa.repeat(origin.partition, len(rows))]
+            fields += [pa.field(TOPIC, pa.string()), pa.field(PARTITION, pa.int64())]
+        schema = pa.schema([*fields, pa.field(ROW, rows.type)])
+        return pa.RecordBatch.from_arrays([*columns, rows], schema=schema)
 
     def _report(self, work: Work) -> None:
         if self._count is None:
@@ -134,11 +161,6 @@ def _with_lanes(
     lane = np.where(work.topics.codes < 0, len(names), work.topics.codes)
     places = [(name, path) for name in lanes for path in paths]
     return np.where(codes < 0, NOWHERE, lane * len(paths) + codes), places
-
-
-def _with_rows(records: pa.RecordBatch, rows: pa.StructArray) -> pa.RecordBatch:
-    schema = SCHEMA.append(pa.field(ROW, rows.type))
-    return pa.RecordBatch.from_arrays([*records.select(SCHEMA.names).columns, rows], schema=schema)
 
 
 def _by_stage(bad: Mapping[int, str]) -> Iterator[tuple[str, int]]:

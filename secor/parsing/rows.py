@@ -38,6 +38,17 @@ class Decoder(Protocol):
         """
 
 
+class Schema(Protocol):
+    """The declared fields of rows."""
+
+    @property
+    def identity(self) -> str:
+        """All that changes the result, for the fingerprint."""
+
+    def fit(self, rows: pa.StructArray) -> tuple[pa.StructArray, Mapping[int, str]]:
+        """Return the rows in the declared type, and by row number why one does not fit."""
+
+
 class Transform(Protocol):
     """A step between decoding and layout: pure, rows in, as many rows out."""
 

@@ -18,15 +18,22 @@ from secor.parsing.plugins import (
     identity_of,
     load_plugin,
 )
-from secor.parsing.rows import Decoder
+from secor.parsing.rows import Decoder, Schema
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.transforms import Drop, Filter, Mask, Rename, Route
 from secor.parsing.undecoded import Undecoded
 from secor.parsing.zones import Zone
 
 
-def pipeline_for(parser: Parser, *, typed: bool, count: Count | None = None) -> Pipeline:
-    """Make the parser of a topic.  Raises ``ConfigurationError``."""
+def pipeline_for(
+    parser: Parser,
+    *,
+    typed: bool,
+    schema: Schema | None = None,
+    origin: bool = False,
+    count: Count | None = None,
+) -> Pipeline:
+    """Make the parser of a topic; see ``Pipeline``.  Raises ``ConfigurationError``."""
     plugins = [it.plugin for it in parser.transforms if it.plugin is not None]
     plugins += [parser.plugin] if parser.plugin is not None else []
     return Pipeline(
@@ -34,6 +41,8 @@ def pipeline_for(parser: Parser, *, typed: bool, count: Count | None = None) -> 
         [_step(transform) for transform in parser.transforms],
         _placement(parser),
         typed=typed,
+        schema=schema,
+        origin=origin,
         limits=BadLimits(parser.max_bad_ratio, parser.max_bad_messages, parser.bad_window),
         check=DeterminismCheck(f"plug-in {', '.join(plugins)}") if plugins else None,
         count=count,

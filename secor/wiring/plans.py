@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from secor.config.model import TYPED_FORMATS, Config, Output, Policy, TopicSettings
+from collections.abc import Callable
+from pathlib import Path
+
+from secor.config.model import Config, Output, Policy, TopicSettings
+from secor.config.output import TYPED_FORMATS
+from secor.errors import ConfigurationError
 from secor.formats import make_format
+from secor.formats.typed.groups import Scratch
+from secor.formats.typed.schema import RowSchema
 from secor.model import QUARANTINE
 from secor.naming import quarantine_root, topic_root
 from secor.parsing.backup import OffsetBuckets
@@ -14,46 +21,85 @@ from secor.policy import Policy as SealingPolicy
 from secor.ports import LogFormat, Parser
 from secor.wiring.parsers import pipeline_for, routed_lanes
 
+SpoolMaker = Callable[[], Scratch]
+
+GROUP_ROWS = {"parquet": "row_group_rows", "orc": "stripe_rows", "avro": "block_rows"}
+"""The setting of each format that holds rows back: how many."""
+
 
 def plan_for(
-    config: Config, topic: str, count: Count | None = None, *, limited: bool = True
+    config: Config,
+    topic: str,
+    count: Count | None = None,
+    *,
+    limited: bool = True,
+    spool: SpoolMaker | None = None,
 ) -> TopicPlan:
     """Return how the messages of ``topic`` are stored.
 
     ``count`` is told what parsing leaves out and puts into quarantine; unless ``limited``,
-    any number of messages may go there.
+    any number of messages may go there.  ``spool`` makes the temporary files of formats
+    that need some; without it, the system's.  Raises ``ConfigurationError``.
     """
     settings = config.for_topic(topic)
     output = settings.output
     root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
-    partition = config.group.kind == "partition"
+    parser: Parser
+    if config.group.kind == "partition":
+        schema = row_schema(output)
+        parser = _parser(settings, schema, count, limited=limited)
+        log_format = _fields_format(output, schema, spool) or _message_format(output)
+        lanes = _lanes(settings, topic, root, log_format)
+    else:
+        parser = OffsetBuckets(output.offsets_per_partition)
+        log_format, lanes = _message_format(output), {}
     return TopicPlan(
         group=config.group.name,
         root=root,
         generation=output.generation,
-        parser=_parser(settings, count, limited=limited)
-        if partition
-        else OffsetBuckets(output.offsets_per_partition),
-        log_format=_log_format(output, typed=partition),
-        lanes=_lanes(settings, topic, root) if partition else {},
+        parser=parser,
+        log_format=log_format,
+        lanes=lanes,
         policy=_policy(settings.policy),
         upload_on_shutdown=settings.policy.upload_on_shutdown,
         upload_on_revoke=settings.policy.upload_on_revoke,
     )
 
 
-def _parser(settings: TopicSettings, count: Count | None, *, limited: bool) -> Parser:
-    typed = settings.output.format in TYPED_FORMATS
-    parser = settings.parser
+def row_schema(output: Output) -> RowSchema:
+    """Return which fields are stored: those of the file, or those that turn up."""
+    if output.schema_file is None:
+        return RowSchema()
+    try:
+        text = Path(output.schema_file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"output.schema_file {output.schema_file}: cannot be read: {error}; secor schema"
+            " writes such files"
+        ) from error
+    return RowSchema.parse(text, f"output.schema_file {output.schema_file}", output.extra_fields)
+
+
+def _parser(
+    settings: TopicSettings, schema: RowSchema, count: Count | None, *, limited: bool
+) -> Parser:
+    parser, columns = settings.parser, settings.output.metadata_columns
     if not limited:
         parser = parser.model_copy(update={"max_bad_ratio": None, "max_bad_messages": None})
-    return pipeline_for(parser, typed=typed, count=count)
+    return pipeline_for(
+        parser,
+        typed=settings.output.format in TYPED_FORMATS,
+        schema=schema if schema.declared else None,
+        origin="_topic" in columns or "_partition" in columns,
+        count=count,
+    )
 
 
-def _lanes(settings: TopicSettings, topic: str, root: str) -> dict[str, Lane]:
+def _lanes(
+    settings: TopicSettings, topic: str, root: str, log_format: LogFormat
+) -> dict[str, Lane]:
     """Return where else the parser sends messages; quarantine is lossless in any format."""
     output = settings.output
-    log_format = _log_format(output, typed=True)
     lanes = {QUARANTINE: Lane(quarantine_root(root), make_format("sequencefile"))}
     for name, target in routed_lanes(settings.parser, topic).items():
         directory = topic_root(output.prefix, target, hashed=output.hash_prefix)
@@ -72,7 +118,8 @@ def _policy(policy: Policy) -> SealingPolicy:
     )
 
 
-def _log_format(output: Output, *, typed: bool = False) -> LogFormat:
+def _message_format(output: Output) -> LogFormat:
+    """Return a format of messages as they came."""
     match output.format:
         case "sequencefile":
             return make_format("sequencefile", keys=output.keys, codec=output.codec)
@@ -85,5 +132,24 @@ def _log_format(output: Output, *, typed: bool = False) -> LogFormat:
                 null_values=output.null_values,
             )
         case "parquet":
-            name = "typed-parquet" if typed else "parquet"
-            return make_format(name, codec=output.codec, row_group_rows=output.row_group_rows)
+            return make_format("parquet", codec=output.codec, row_group_rows=output.row_group_rows)
+        case other:
+            raise ConfigurationError(f"output.format {other} does not store messages as they came")
+
+
+def _fields_format(output: Output, schema: RowSchema, spool: SpoolMaker | None) -> LogFormat | None:
+    """Return a format of decoded fields; None where the configured one is none."""
+    if output.format not in TYPED_FORMATS:
+        return None
+    settings: dict[str, object] = {
+        "codec": output.codec,
+        "schema": schema,
+        "metadata_columns": output.metadata_columns,
+    }
+    rows = GROUP_ROWS.get(output.format)
+    if rows is not None:
+        settings[rows] = getattr(output, rows)
+        if spool is not None:
+            settings["spool"] = spool
+    name = "typed-parquet" if output.format == "parquet" else output.format
+    return make_format(name, **settings)

@@ -115,7 +115,7 @@ def _consumer(
         ),
         executor=pool,
         workspace=workspace,
-        plans=_plans(config, telemetry),
+        plans=_plans(config, telemetry, workspace),
         limits=Limits(memory=config.limits.memory, local=config.limits.local_bytes),
         clock=clock,
         observer=telemetry,
@@ -132,14 +132,14 @@ def _uploading(config: Config) -> Callable[..., Uploader]:
     return partial(LetterWriter, DeadLetters(kafka_options(config)), topic_of)
 
 
-def _plans(config: Config, observer: Observer) -> Callable[[str], TopicPlan]:
+def _plans(config: Config, observer: Observer, workspace: Workspace) -> Callable[[str], TopicPlan]:
     def count(topic_partition: TopicPartition, name: str, messages: int) -> None:
         if name == FILTERED:
             observer.filtered(topic_partition, messages)
         else:
             observer.quarantined(topic_partition, name.removeprefix(QUARANTINED), messages)
 
-    return cache(lambda topic: plan_for(config, topic, count))
+    return cache(lambda topic: plan_for(config, topic, count, spool=workspace.spool))
 
 
 def _report(

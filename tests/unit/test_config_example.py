@@ -10,10 +10,12 @@ import pytest
 from secor.config import schema
 from secor.config.load import load
 from secor.config.model import Config
+from secor.config.output import OF_FIELDS
 
 CONFIG = Path(__file__).parents[2] / "config"
 ABSENT: dict[str, set[tuple[str, ...]]] = {
-    "backup": {key for key in schema.every_key() if key[0] in ("parser", "finalize")},
+    "backup": {key for key in schema.every_key() if key[0] in ("parser", "finalize")}
+    | {("output", name) for name in (*OF_FIELDS, "stripe_rows", "block_rows")},
     "partition": {("output", "offsets_per_partition")},
 }
 """The keys that a kind of group does not have."""

@@ -90,8 +90,8 @@ def test_all_faults_are_told_at_once_each_with_its_key(path: Path) -> None:
         "store.s3.bucket": "name the bucket",
         "topics.0.match": "'(' is no regular expression: missing ), unterminated subpattern "
         "at position 0",
-        "topics.0.output.codec": "must be 'none', 'gzip', 'default', 'snappy', 'lz4', 'bzip2' "
-        "or 'zstd'; it is 'zst'",
+        "topics.0.output.codec": "must be 'none', 'gzip', 'default', 'snappy', 'lz4', 'bzip2', "
+        "'zstd' or 'deflate'; it is 'zst'",
         "topics.1.policy.max_agee": "unknown key; did you mean topics.1.policy.max_age?",
     }
 
