@@ -70,20 +70,26 @@ MUTANTS = (
     Mutant(
         "the lease is not looked at before a put",
         UPLOADER,
-        "            if not self._lease.held():\n",
-        "            if False:\n",
+        "                if not self._lease.held():\n",
+        "                if False:\n",
     ),
     Mutant(
         "a proof never gets old",
         UPLOADER,
-        "            if began - self._won_at >= self._lease.trust:\n",
-        "            if False:\n",
+        "                if began - self._won_at < self._lease.trust:\n",
+        "                if True:\n",
     ),
     Mutant(
         "a renewed proof counts from after its write",
         UPLOADER,
         "                self._won_at = began\n",
         "                self._won_at = self._clock.monotonic()\n",
+    ),
+    Mutant(
+        "a renewed proof is not looked at again",
+        UPLOADER,
+        "                self._won_at = began\n",
+        "                self._won_at = began\n                return\n",
     ),
     Mutant(
         "a proof counts from after its write",
@@ -341,9 +347,9 @@ MUTANTS = (
     Mutant(
         "a restart keeps what was read before it failed",
         CONSUMER,
-        "        except (StopPartition, DiskFull) as error:\n"
+        "        except SecorError as error:\n"
         "            self._fail(partition, error, keep=False)\n",
-        "        except (StopPartition, DiskFull) as error:\n"
+        "        except SecorError as error:\n"
         "            self._fail(partition, error, keep=True)\n",
     ),
     Mutant(

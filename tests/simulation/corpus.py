@@ -10,6 +10,6 @@ CORPUS = {
     19: "two configurations, one superseded twice",
     270: "a leftover deleted after its successor had committed it",
     336: "a standing intent that was not written again",
-    440: "a lost answer of a commit",
+    440: "asleep between the write that renewed a proof and its answer",
     3004: "members that wait for releases longer than the group for them",
 }
