@@ -56,11 +56,12 @@ class World:
     store: FakeStore = field(default_factory=FakeStore)
     ledger: OperatorLedger = field(default_factory=lambda: OperatorLedger({HERE: Entry(6)}))
     format: str = "sequencefile"
+    targets: tuple[str, ...] = ()
     turn: int = 0
 
     @property
     def archive(self) -> Archive:
-        return Archive(self.store, "p")
+        return Archive(self.store, "p", targets=self.targets)
 
     def workspace(self) -> Workspace:
         self.turn += 1

@@ -121,3 +121,17 @@ def test_the_archive_alone_is_read_in_every_format(how: str, tmp_path: Path) -> 
     [report] = verify_archive_only(world.archive, "clicks", parsed=True)
     assert not report.counts, report.findings
     assert report.compared == 5
+
+
+def test_messages_that_were_routed_elsewhere_are_found_there(tmp_path: Path) -> None:
+    world = World(tmp_path / "local")
+    route = {"kind": "route", "to": "views"}
+    world.consume(plan_for(config({**TIME, "transforms": [route]}), "clicks"))
+    assert world.data == {}
+    world.targets = ("views",)
+    report = verified(world, {**TIME, "transforms": [route]})
+    assert not report.counts, report.findings
+    assert (report.compared, report.quarantined) == (6, 4)
+    parsing = Parsing(plan_for(config(TIME), "views", limited=False).parser)
+    views = Verifier(world.archive, MemoryLog(), world.ledger, parsing=parsing)
+    assert [one.objects for one in views.verify("views", [0])] == [0]
