@@ -24,6 +24,7 @@ def directives(name: str) -> dict[str, list[str]]:
 
 
 SERVICE = directives("secor@.service")
+CHECKED = ("secor@.service", "secor.target", "secor-finalize@.service", "secor-finalize@.timer")
 
 
 def test_a_wrong_configuration_is_not_tried_again() -> None:
@@ -65,7 +66,7 @@ if shutil.which("systemd-analyze"):  # present wherever the units could be used
 
     def test_systemd_reads_the_units_without_complaint() -> None:
         answer = subprocess.run(
-            ["systemd-analyze", "verify", *sorted(UNITS.iterdir())],
+            ["systemd-analyze", "verify", *(UNITS / name for name in CHECKED)],
             capture_output=True,
             text=True,
             check=False,
