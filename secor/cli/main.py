@@ -16,6 +16,7 @@ from secor.errors import SecorError
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("secor.cli.run", "Persist the topics of a configuration, until told to stop."),
     "config": ("secor.cli.config", "Check or show a configuration."),
+    "schema": ("secor.cli.schema", "Write down which fields a topic has."),
     "ls": ("secor.cli.ls", "List stored objects and the offsets in them."),
     "cat": ("secor.cli.cat", "Print stored messages."),
     "verify": ("secor.cli.verify", "Prove that every message is stored once."),

@@ -1,0 +1,161 @@
+"""``secor schema``: files for ``output.schema_file``, from messages or from a registry."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pyarrow as pa
+
+from secor.cli.archives import of_topic
+from secor.config.load import load
+from secor.config.model import Config
+from secor.errors import ConfigurationError, RestartPartition
+from secor.model import QUARANTINE, Chunk, TopicPartition
+from secor.parsing.parts import ROW
+from secor.ports import Parser
+
+if TYPE_CHECKING:
+    from secor.adapters.kafka import KafkaReader
+
+_output = click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to this file instead of printing; one that exists stays as it is.",
+)
+
+
+@click.group()
+def command() -> None:
+    """Write down which fields a topic has, for output.schema_file.
+
+    A schema that is written down stays the same for all files; without one every file has the
+    fields and types of its own messages.
+    """
+
+
+@command.command(epilog="Example: secor schema infer partition.toml clicks -o clicks.json")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("topic")
+@click.option(
+    "--limit",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Messages to look at, the latest of each kafka partition.",
+)
+@_output
+def infer(config: Path, topic: str, limit: int, output: Path | None) -> None:
+    """Propose a schema that the latest messages of TOPIC fit, as decoded and transformed.
+
+    Look at it before you use it: types that later messages may need, such as double where only
+    whole numbers came, are yours to know.  Nothing is committed.
+    """
+    from secor.formats.typed.schema import RowSchema
+    from secor.wiring.clients import open_reader
+    from secor.wiring.parsers import pipeline_for
+
+    settings = _loaded(config)
+    parser = settings.for_topic(topic).parser.model_copy(
+        update={"max_bad_ratio": None, "max_bad_messages": None}
+    )
+    with open_reader(settings) as reader:
+        sample = Sample(reader, pipeline_for(parser, typed=True), topic, limit)
+        schema = RowSchema.infer(sample.rows())
+    _give(schema.describe(), output)
+    told = f"looked at {sample.good:,} messages"
+    if sample.bad:
+        told += f"; {sample.bad:,} more cannot be parsed, they would be in quarantine"
+    click.echo(told, err=True)
+
+
+@command.command(epilog="Example: secor schema fetch partition.toml clicks 17 -o clicks.avsc")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("topic")
+@click.argument("schema_id", type=click.IntRange(0))
+@_output
+def fetch(config: Path, topic: str, schema_id: int, output: Path | None) -> None:
+    """Fetch the Avro schema SCHEMA_ID from the registry that TOPIC's decoder asks.
+
+    output.schema_file takes it as it is; so the service needs no answer to begin, and a
+    schema registered later changes nothing by itself.
+    """
+    from secor.formats.typed.schema import RowSchema
+    from secor.parsing.registry import SchemaRegistry
+
+    access = _loaded(config).for_topic(topic).parser.decoder_settings()
+    if "registry" not in access:
+        raise ConfigurationError(f"{config}: parser.registry_url is not given for {topic!r}")
+    registry = SchemaRegistry(
+        access["registry"], username=access.get("username"), password=access.get("password")
+    )
+    found = registry.schema(schema_id)
+    if found.kind != "AVRO" or found.references:
+        why = "refers to other schemas" if found.kind == "AVRO" else f"is of kind {found.kind}"
+        raise ConfigurationError(
+            f"schema {schema_id} {why}: only whole Avro schemas are taken; use secor schema infer"
+        )
+    text = json.dumps(json.loads(found.text), ensure_ascii=False, indent=1)
+    RowSchema.parse(text, f"schema {schema_id}")
+    _give(text, output)
+
+
+class Sample:
+    """The latest messages of a topic, parsed; ``good`` and ``bad`` are counted on the way."""
+
+    def __init__(self, reader: KafkaReader, parser: Parser, topic: str, limit: int) -> None:
+        self._reader = reader
+        self._parser = parser
+        self._partitions = of_topic(reader.partitions(topic), topic)
+        self._limit = limit
+        self.good = 0
+        self.bad = 0
+
+    def rows(self) -> Iterator[pa.StructArray]:
+        """Give the decoded rows, at most ``limit``, evenly from the partitions."""
+        share = -(-self._limit // len(self._partitions))
+        for partition in self._partitions:
+            yield from self._latest(partition, min(share, self._limit - self.good - self.bad))
+
+    def _latest(self, partition: TopicPartition, count: int) -> Iterator[pa.StructArray]:
+        held = self._reader.log_range(partition)
+        start = max(held.start, held.end - count)
+        if start >= held.end:
+            return
+        try:
+            for chunk in self._reader.read(partition, start, held.end):
+                yield from self._parsed(chunk.since(start))
+        except RestartPartition:
+            # Retention was quicker than we: the others tell enough.
+            click.echo(f"{partition}: its messages went away meanwhile", err=True)
+
+    def _parsed(self, chunk: Chunk) -> Iterator[pa.StructArray]:
+        for part in self._parser.split(chunk):
+            if part.lane == QUARANTINE:
+                self.bad += part.records.num_rows
+            else:
+                self.good += part.records.num_rows
+                yield part.records.column(ROW)
+
+
+def _loaded(config: Path) -> Config:
+    settings = load(config, os.environ)
+    if settings.group.kind != "partition":
+        raise ConfigurationError(f'{config}: nothing is decoded where group.kind is "backup"')
+    return settings
+
+
+def _give(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text)
+        return
+    try:
+        with output.open("x") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        raise ConfigurationError(f"{output}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,132 @@
+"""``secor schema infer``: the latest messages, as the topic's parser decodes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from secor.cli.schema import command
+from secor.errors import ConfigurationError
+from secor.formats.typed.schema import RowSchema
+from secor.model import Chunk, LogRange, TopicPartition
+from secor.wiring import clients
+from tests.unit.parsing_cases import json_chunk
+
+CONFIG = """
+[group]
+name = "g"
+kind = "partition"
+[kafka]
+bootstrap_servers = ["127.0.0.1:1"]
+topics = ["clicks"]
+[store]
+kind = "local"
+[store.local]
+directory = "/nowhere"
+[output]
+format = "parquet"
+[parser]
+time_field = "at"
+max_bad_messages = 0
+transforms = [{kind = "drop", field = "secret"}]
+"""
+AT = 1_772_366_706
+
+
+class Topic:
+    """A reader of one topic whose partitions begin at offset 10."""
+
+    def __init__(self, *logs: list[object]) -> None:
+        self.logs = logs
+        self.read_from: list[int] = []
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        known = range(len(self.logs)) if topic == "clicks" else range(0)
+        return [TopicPartition(topic, number) for number in known]
+
+    def log_range(self, topic_partition: TopicPartition) -> LogRange:
+        return LogRange(10, 10 + len(self.logs[topic_partition.partition]))
+
+    def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
+        self.read_from.append(start)
+        # A fetch begins where a batch begins, which may be earlier.
+        yield json_chunk(self.logs[topic_partition.partition], first=10).until(end)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "c.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+def run(topic: Topic, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Result:
+    @contextmanager
+    def opened(_: object) -> Iterator[Any]:
+        yield topic
+
+    monkeypatch.setattr(clients, "open_reader", opened)
+    given = ["infer", *map(str, arguments)]
+    return CliRunner().invoke(command, given, catch_exceptions=False, standalone_mode=False)
+
+
+def test_all_messages_looked_at_fit_what_is_proposed(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic([{"at": AT, "n": 1, "secret": "x"}, {"at": AT, "n": 1.5}], [{"at": AT, "s": "a"}])
+    result = run(topic, monkeypatch, config, "clicks")
+    assert json.loads(result.stdout) == {
+        "fields": [
+            {"name": "at", "type": "int64"},
+            {"name": "n", "type": "double"},
+            {"name": "s", "type": "string"},
+        ]
+    }
+    assert "looked at 3 messages" in result.stderr
+    assert RowSchema.parse(result.stdout, "it").declared
+
+
+def test_only_the_latest_of_each_partition_are_looked_at(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old: list[object] = [{"at": AT, "old": 1}] * 5
+    topic = Topic([*old, {"at": AT, "a": 1}], [], [*old, {"at": AT, "b": 1}, {"at": AT, "b": 2}])
+    result = run(topic, monkeypatch, config, "clicks", "--limit", 3)
+    assert [field["name"] for field in json.loads(result.stdout)["fields"]] == ["a", "at", "b"]
+    assert topic.read_from == [15, 16]
+
+
+def test_messages_that_cannot_be_parsed_are_counted_and_do_not_stop_it(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run(Topic([{"n": "no time"}, {"at": AT}]), monkeypatch, config, "clicks")
+    assert [field["name"] for field in json.loads(result.stdout)["fields"]] == ["at"]
+    assert "1 messages; 1 more cannot be parsed" in result.stderr
+
+
+def test_a_file_that_exists_is_not_overwritten(
+    config: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    topic, path = Topic([{"at": AT}]), tmp_path / "schema.json"
+    assert run(topic, monkeypatch, config, "clicks", "-o", path).stdout == ""
+    assert RowSchema.parse(path.read_text(), "it").declared
+    with pytest.raises(ConfigurationError, match="cannot be written"):
+        run(topic, monkeypatch, config, "clicks", "-o", path)
+
+
+def test_a_topic_without_messages_or_without_being_there_is_an_error(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigurationError, match="no fields to infer"):
+        run(Topic([]), monkeypatch, config, "clicks")
+    with pytest.raises(ConfigurationError, match="no topic 'clack'"):
+        run(Topic([]), monkeypatch, config, "clack")
+    config.write_text(CONFIG.replace('kind = "partition"', "").split("[output]")[0])
+    with pytest.raises(ConfigurationError, match="nothing is decoded"):
+        run(Topic([]), monkeypatch, config, "clicks")
