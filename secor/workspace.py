@@ -8,6 +8,7 @@ import fcntl
 import os
 import shutil
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -103,18 +104,20 @@ class Workspace:
     """
 
     def __init__(self, directory: Path, instance: str, open_files: int = 512) -> None:
-        """Make the directory.  Raises ``ConfigurationError`` if that cannot be done."""
+        """Make the directory.  Raises ``ConfigurationError`` or ``DiskFull`` if it cannot."""
         self._limit = open_files
         self._open: OrderedDict[Path, int] = OrderedDict()
         self._count = 0
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            _delete_abandoned(directory)
-            self.directory = directory / instance
-            self.directory.mkdir()
-            self._lock = os.open(self.directory / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            with _starting(directory):
+                self.directory = directory / instance
+                self.directory.mkdir()
+                self._lock = os.open(self.directory / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
+                fcntl.flock(self._lock, fcntl.LOCK_EX)
         except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise DiskFull(f"{directory}: {error.strerror}; free some room") from error
             raise ConfigurationError(
                 f"local.directory {directory}: {error.strerror}; name a directory that this "
                 "user may write"
@@ -164,6 +167,23 @@ class Workspace:
         self._open.clear()
         shutil.rmtree(self.directory, ignore_errors=True)
         os.close(self._lock)
+
+
+@contextlib.contextmanager
+def _starting(directory: Path) -> Iterator[None]:
+    """Delete what was abandoned, unless another process starts at this moment.
+
+    A directory whose owner is only just about to lock it looks abandoned.
+    """
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _delete_abandoned(directory)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _delete_abandoned(directory: Path) -> None:

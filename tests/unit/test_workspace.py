@@ -1,6 +1,7 @@
 """Local files: whole, counted, and gone afterwards."""
 
 import errno
+import fcntl
 import os
 from pathlib import Path
 
@@ -88,6 +89,37 @@ def test_files_of_a_dead_process_are_deleted_and_those_of_a_living_one_kept(
     Workspace(tmp_path, "me")
     assert not dead.exists()
     assert kept.path.exists()
+
+
+def test_a_process_that_starts_is_not_taken_for_a_dead_one_before_it_has_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = fcntl.flock
+    others: list[None] = []
+
+    def slow(descriptor: int, operation: int) -> None:
+        if operation == fcntl.LOCK_EX and not others:
+            others.append(None)
+            Workspace(tmp_path, "another")
+        flock(descriptor, operation)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", slow)
+        workspace = Workspace(tmp_path, "me")
+    assert others
+    workspace.create().write(b"x")
+
+
+def test_a_full_disk_at_the_start_is_no_fault_of_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "mkdir", full)
+        with pytest.raises(DiskFull, match="No space left"):
+            Workspace(tmp_path, "me")
 
 
 def test_a_closed_workspace_leaves_nothing(tmp_path: Path) -> None:
