@@ -45,12 +45,14 @@ def main(
     Exit code 0 when nothing is lost, twice or changed; else 5, and the logs are kept.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_FAILED))  # and clean up
-    logging.disable()  # clients tell of every connection that was cut on purpose
+    logging.disable()  # what clients say of connections that were cut is no news
+    sys.unraisablehook = lambda _: None  # nor is what producers say that were left behind
     seed = random.randrange(1 << 32) if seed is None else seed
     folder = Path(tempfile.mkdtemp(prefix="secor-soak-"))
     story = Story()
     story.say(
-        f"{minutes:g} minutes, {daemons} daemons, ledger in {ledger}, {store}, --seed {seed}, in {folder}"
+        f"{minutes:g} minutes, {daemons} daemons, ledger in {ledger}, {store},"
+        f" --seed {seed}, in {folder}"
     )
     try:
         figures = soak(

@@ -101,7 +101,7 @@ class Load:
 
     @property
     def written(self) -> int:
-        """Messages that were sent; some of them in transactions that were aborted."""
+        """Messages that the broker took; some of them in transactions that were aborted."""
         return sum(writer.written for writer in self.writers)
 
 
@@ -118,6 +118,7 @@ class Writer:
         self.thread = threading.Thread(target=self._run, name=topic.name, daemon=True)
         self._kafka = kafka
         self._rng = rng
+        self._number = 0
         self._producer: Any = None
         self._step = time.monotonic()
         self.thread.start()
@@ -132,7 +133,6 @@ class Writer:
             while not self.stop.wait(_TICK):
                 self._step = time.monotonic()
                 self._try(self._round)
-            self._try(lambda: self._producer and self._producer.flush(_GIVE_UP / 1000))
             self._close()
         except BaseException as error:
             self.failure = error
@@ -190,12 +190,20 @@ class Writer:
         return producer
 
     def _write(self, messages: int) -> None:
+        """Send; what fails is raised here, for a producer may fail for good and say nothing."""
+        sent = []
         for _ in range(messages):
             key, value, headers = self._message()
             partition = min(self._rng.randrange(self.topic.partitions * 2), self._last)
-            self._producer.send(
-                self.topic.name, key=key, value=value, headers=headers, partition=partition
+            sent.append(
+                self._producer.send(
+                    self.topic.name, key=key, value=value, headers=headers, partition=partition
+                )
             )
+            self._number += 1
+        self._producer.flush(_GIVE_UP / 1000)
+        for one in sent:
+            one.get(timeout=1)
             self.written += 1
 
     @property
@@ -204,7 +212,7 @@ class Writer:
         return self.topic.partitions - 1
 
     def _message(self) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
-        rng, number = self._rng, self.written
+        rng, number = self._rng, self._number
         key = b"key-%d" % (rng.randrange(self.topic.keys) if self.topic.keys else number)
         value: bytes | None = b'{"number": %d, "topic": "%s"}' % (number, self.topic.name.encode())
         shape = rng.random()
