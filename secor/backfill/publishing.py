@@ -91,6 +91,15 @@ class Publisher:
                 return name
         return ""
 
+    def finished(self) -> bool:
+        """Tell whether it is published.  Raises ``ConfigurationError`` in a rollback."""
+        state = self.state()
+        if state == ROLLBACK:
+            raise ConfigurationError(
+                f"backfill {self.places.id} is being rolled back: finish that first"
+            )
+        return state in (DONE, CLEANED)
+
     def record_verified(self) -> None:
         """Note that ``verify`` found nothing wrong."""
         self._note(VERIFIED, {})
@@ -103,13 +112,9 @@ class Publisher:
         Raises ``ConfigurationError`` when it was not verified or is rolled back already,
         ``ObjectConflict``, ``Unavailable``: after that and after a crash, do it again.
         """
-        state = self.state()
-        if state in (DONE, CLEANED):
+        if self.finished():
             return
-        if state == ROLLBACK:
-            raise ConfigurationError(
-                f"backfill {self.places.id} is being rolled back: finish that first"
-            )
+        state = self.state()
         if state == "":
             raise ConfigurationError(
                 f"backfill {self.places.id} is not verified: run 'secor backfill verify' first"

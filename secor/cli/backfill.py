@@ -72,6 +72,8 @@ def run_command(
     from secor.wiring.backfill import stage
 
     plan = read_plan(plan_file)
+    if _published(partition, plan, local_directory):
+        return
     receipts = _do(stage, backup, partition, plan, master, conf, local_directory)
     files = [file for receipt in receipts for file in receipt.files]
     click.echo(
@@ -107,12 +109,25 @@ def verify_command(
     from secor.wiring.backfill import check, open_publisher
 
     plan = read_plan(plan_file)
+    if _published(partition, plan, local_directory):
+        return Exit.OK
     summary = summary_of(_do(check, backup, partition, plan, master, conf, local_directory))
     if summary.right:
         with open_publisher(load(partition, os.environ), plan, local_directory, 1) as publisher:
             publisher.record_verified()
     _print_summary(summary, as_json=as_json)
     return Exit.OK if summary.right else Exit.DIFFERENT
+
+
+def _published(partition: Path, plan: BackfillPlan, directory: Path | None) -> bool:
+    """Tell whether nothing is left to do.  Raises ``ConfigurationError`` in a rollback."""
+    from secor.wiring.backfill import open_publisher
+
+    with open_publisher(load(partition, os.environ), plan, directory, 1) as publisher:
+        done = publisher.finished()
+    if done:
+        click.echo(f"backfill {plan.id} is published already")
+    return done
 
 
 def _do(

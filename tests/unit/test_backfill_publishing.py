@@ -255,3 +255,14 @@ def test_publishing_twice_does_nothing_the_second_time(scene: Scene) -> None:
     wanted = published(scene)
     assert scene.publisher().state() == DONE
     assert published(scene) == wanted
+
+
+def test_nothing_goes_on_in_the_middle_of_a_rollback(scene: Scene) -> None:
+    scene.publisher().publish()
+    crash_at(scene, 5, "before")
+    with pytest.raises(Crash):
+        scene.publisher().rollback()
+    scene.store.before = nothing
+    for act in (scene.publisher().publish, scene.publisher().finished):
+        with pytest.raises(ConfigurationError, match="finish that first"):
+            act()
