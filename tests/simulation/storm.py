@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from secor.formats import make_format
 from secor.parsing.backup import OffsetBuckets
 from secor.policy import Age, Policy
 from secor.pressure import Limits
@@ -35,6 +36,7 @@ CONFIGURATIONS: tuple[Callable[[], dict[str, object]], ...] = (
     lambda: {"parser": EvenAndOdd()},
     lambda: {"prefix": "elsewhere"},
     lambda: {"generation": 2},
+    lambda: {"log_format": make_format("sequencefile", keys="messagepack", codec="gzip")},
 )
 
 
@@ -81,7 +83,7 @@ class Storm:
         self._changing = made.scene.reshaping and self._rng.random() < 0.7
         # Few, so that one comes back after another has superseded it.
         self._configurations = self._rng.sample(CONFIGURATIONS, self._rng.randint(2, 3))
-        self._configuration = CONFIGURATIONS[0]
+        self._configuration = CONFIGURATIONS[0 if self._rng.random() < 0.8 else -1]
         accidents: list[Callable[[], None]] = [
             self._produce,
             self._transact,
