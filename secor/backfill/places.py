@@ -62,9 +62,17 @@ class Places:
     def _own(self) -> str:
         return self.staging()[0].rstrip("/")
 
+    def directories(self, key: str) -> list[str]:
+        """Return the directories that hold an object, from its topic's down."""
+        parts = key.split("/")[:-1]
+        return ["/".join(parts[:end]) for end in range(self._depth + 1, len(parts) + 1)]
+
+    @property
+    def _depth(self) -> int:
+        return sum(1 for part in self.prefix.split("/") if part) + int(self.hashed)
+
     def _below(self, directory: str, key: str) -> str:
-        parts = key.split("/")
-        at = sum(1 for part in self.prefix.split("/") if part) + int(self.hashed)
+        parts, at = key.split("/"), self._depth
         return "/".join([*parts[:at], directory, self.id, *parts[at:]])
 
 

@@ -127,9 +127,11 @@ class Publisher:
 
     def _begin(self) -> Begun:
         self._check_present()
-        touched = {_directory(one.key) for one in self.plan.replaced}
+        keys = {one.key for one in self.plan.replaced}
         for batch in self.plan.batches:
-            touched |= {_directory(file.key) for file in self._receipt(batch).files}
+            keys |= {file.key for file in self._receipt(batch).files}
+        # A day may be marked whose hours are the output partitions.
+        touched = {directory for key in keys for directory in self.places.directories(key)}
         marks = (self._mark(f"{directory}/{SUCCESS}") for directory in sorted(touched))
         begun = Begun(tuple(mark for mark in marks if mark is not None))
         self._note(BEGUN, begun)
@@ -288,7 +290,11 @@ class Publisher:
         body = read_small(self.store, key)
         if body is None:
             return None
-        return Mark(key, body, dict(self.store.head(key).metadata or {}))
+        try:
+            metadata = self.store.head(key).metadata
+        except NotFound:  # a directory's file that no Secor put there
+            metadata = None
+        return Mark(key, body, metadata or {})
 
     def _take_marks(self, begun: Begun) -> None:
         for mark in begun.marks:
@@ -326,7 +332,3 @@ class Publisher:
 
     def _note(self, name: str, content: object) -> None:
         put_small(self.store, self.places.journal(name), encode(content), self.workspace)
-
-
-def _directory(key: str) -> str:
-    return key.rpartition("/")[0]

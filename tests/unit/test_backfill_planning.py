@@ -12,6 +12,7 @@ from secor.archive import ArchivedObject
 from secor.backfill import planning
 from secor.backfill.covering import chosen_by_name, cut, gaps, merged, segments_of, within
 from secor.backfill.model import BackfillPlan, Segment, decode_plan, encode
+from secor.backfill.places import Places
 from secor.backfill.planning import Wanted
 from secor.errors import ConfigurationError
 from secor.model import OffsetRange
@@ -211,3 +212,32 @@ def test_batches_are_cut_where_the_old_ones_were_and_else_as_the_backup() -> Non
         OffsetRange(30, 40),
         OffsetRange(40, 50),
     ]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "hashed", "key", "staged"),
+    [
+        ("a/b", False, "a/b/t/dt=1/1_0_x", "a/b/_backfill/id/t/dt=1/1_0_x"),
+        ("", False, "t/dt=1/1_0_x", "_backfill/id/t/dt=1/1_0_x"),
+        ("a", True, "12ab/a/t/dt=1/1_0_x", "12ab/a/_backfill/id/t/dt=1/1_0_x"),
+        ("a", False, "a/_quarantine/t/1_0_x", "a/_backfill/id/_quarantine/t/1_0_x"),
+    ],
+)
+def test_staged_objects_have_a_prefix_of_their_own(
+    prefix: str, hashed: bool, key: str, staged: str
+) -> None:
+    places = Places(prefix, hashed, "t", "id")
+    assert places.staged(key) == staged
+    assert places.replaced(key) == staged.replace("_backfill", "_replaced")
+    [own] = places.staging()
+    assert places.journal("x") == f"{own}_journal/x.json"
+    if not hashed:
+        assert staged.startswith(own)
+
+
+def test_staged_and_replaced_objects_are_no_topics(world: World) -> None:
+    for directory in ("_backfill", "_replaced"):
+        local = world.workspace.create()
+        local.finish()
+        world.store.put(f"partition/{directory}/id/{TOPIC}/dt=1/1_0_{7:020d}.gz", local.path, 0, {})
+    assert world.planner().archive.topics() == [TOPIC]
