@@ -141,7 +141,7 @@ def growth(held: Sequence[Held], least: float = 100.0) -> str | None:
     second, last = held[quarter : 2 * quarter], held[-quarter:]
     rss = max(one.rss for one in second), min(one.rss for one in last)
     files = max(one.files for one in second), min(one.files for one in last)
-    if rss[1] > 1.25 * rss[0] + (16 << 20):
+    if rss[1] > 1.15 * rss[0] + (8 << 20):
         return f"memory grew from {rss[0] >> 20} to {rss[1] >> 20} MiB"
     if files[1] > files[0] + 20:
         return f"open files grew from {files[0]} to {files[1]}"
