@@ -99,18 +99,16 @@ class World:
     mended: Config
 
     @classmethod
-    def made(
-        cls, store: ObjectStore, tmp_path: Path, mended: Mapping[str, Any] = MENDED, **output: Any
-    ) -> World:
-        """Put the backup, and what the faulty parser made of it."""
-        output = {"format": "text", **output}
+    def made(cls, store: ObjectStore, tmp_path: Path, *, below: str = "", **output: Any) -> World:
+        """Put the backup, and what the faulty parser made of it; ``below`` begins all keys."""
+        output = {"format": "text", "prefix": f"{below}partition", **output}
         bucket = tmp_path / "bucket"
         world = cls(
             store,
             Workspace(tmp_path / "local", "world"),
-            config(bucket, "backup"),
+            config(bucket, "backup", prefix=f"{below}backup"),
             config(bucket, "partition", parser("wrong"), **output),
-            config(bucket, "partition", mended, **output),
+            config(bucket, "partition", MENDED, **output),
         )
         put_all(store, sealed_batches(world.backup, world.workspace))
         put_all(store, sealed_batches(world.faulty, world.workspace))
