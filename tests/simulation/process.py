@@ -198,10 +198,15 @@ class Process(Host):
         self.ledger.available = False
         expires = self._world.ledger.kind == "zookeeper" and seconds >= self._world.session
 
-        def back() -> None:
+        def reconnect() -> None:
             if expires:
                 self.ledger.learn()
             self.ledger.available = True
+            self.ledger._sweep()  # as the real one does: locks that it could not give back
+
+        def back() -> None:
+            if self.alive:
+                self._hub.spawn(self, "session", reconnect)
 
         if expires:
             ends = self._hub.now + self._world.session
