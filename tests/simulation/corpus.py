@@ -11,5 +11,6 @@ CORPUS = {
     270: "a leftover deleted after its successor had committed it",
     336: "a standing intent that was not written again",
     440: "asleep between the write that renewed a proof and its answer",
+    301703: "a lock that could not be given back while its holder was cut off",
     3004: "members that wait for releases longer than the group for them",
 }
