@@ -38,13 +38,15 @@ def main(arguments: list[str]) -> None:
     backup, partition, plan_file, marker, local, place = arguments
     plan = read_plan(Path(plan_file))
     setting = Setting.of(load(Path(backup), {}), load(Path(partition), {}), plan, Path(local))
+    java = f"-Dlog4j2.configurationFile={place}/log4j2.properties"
+    java += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts sooner
     settings = {
         "spark.ui.enabled": "false",
         "spark.speculation": "true",
         "spark.local.dir": place,
         "spark.executor.memory": "512m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={place}/log4j2.properties",
-        "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={place}/log4j2.properties",
+        "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java,
     }
     with backfill.session("backfill", "local-cluster[2,1,1024]", settings) as spark:
         told: list[tuple[int, int]] = []

@@ -19,6 +19,7 @@ from secor.backfill.model import PlannedBatch, encode, read_plan
 from secor.backfill.verifying import summary_of
 from secor.cli.backfill import command
 from secor.errors import ConfigurationError, CorruptFile, Unavailable
+from secor.sandbox.spark import quiet_java_options
 from secor.spark import backfill, read_archive
 from secor.wiring.backfill import Setting, check, stage
 from tests.unit.backfill_world import TOPIC, World, sealed_batches
@@ -184,6 +185,7 @@ def test_on_a_cluster_a_task_that_dies_half_way_leaves_nothing_twice(
 ) -> None:
     script = Path(__file__).with_name("backfill_on_a_cluster.py")
     marker = scene.directory / "died"
+    quiet_java_options(spark_home)  # writes the file that the script names
     done = subprocess.run(
         [
             sys.executable, script, scene.backup, scene.partition, scene.plan_file, marker,
