@@ -1,4 +1,4 @@
-"""The backup group of the demonstration: its configuration, its process, its progress."""
+"""The processes of the demonstration, and the configuration of its backup group."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ def surroundings() -> Mapping[str, str]:
     return {name: text for name, text in os.environ.items() if not name.startswith("SECOR_")}
 
 
-class BackupProcess:
+class SecorProcess:
     """``secor run``, with its log in a file."""
 
     def __init__(self, configuration: Path) -> None:
-        self.log = configuration.with_name("backup.log")
+        self.log = configuration.with_suffix(".log")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 secor("run", str(configuration)),

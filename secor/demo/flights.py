@@ -50,6 +50,14 @@ def flights() -> list[Flight]:
     return sorted((flight_of(row) for row in rows), key=lambda flight: flight.timestamp)
 
 
+def damaged() -> list[Flight]:
+    """Return messages as broken producers send them: cut, without time, of no flight at all."""
+    whole = b'{"carrier":"UA","flight":1545,"time_hour":"2013-01-01T10:00:00Z"}'
+    values = [whole[:40], b"", b'{"carrier":"UA"}', whole.replace(b"-01-01T", b"-02-30T")]
+    values.append(whole.replace(b"1545", b'"no number"'))
+    return [Flight(None, value, [], 0) for value in values]
+
+
 def make_topic(bootstrap: str) -> None:
     """Make the topic.  Its messages are years old, so retention by time is off."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)

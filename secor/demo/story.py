@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 from secor.config.load import load
-from secor.demo import flights
-from secor.demo.backup import BackupProcess, surroundings, write_configuration
+from secor.demo import flights, partition
+from secor.demo.backup import SecorProcess, surroundings, write_configuration
 from secor.demo.screen import Bars, Screen
 from secor.errors import ConfigurationError, SecorError, Unavailable
 from secor.model import TopicPartition
@@ -18,13 +18,13 @@ from secor.ports import OffsetLedger
 from secor.sandbox import Sandbox
 from secor.wiring import open_ledger_for_operator
 
-_STEPS = 5
+_STEPS = 7
 _AT_ONCE = 2000
 _LOOK_EVERY = 0.25
 _ALL_STORED_WITHIN = 180.0
 
 
-_OURS = {"sandbox", "backup.toml", "backup.log", "local"}
+_OURS = {"sandbox", "backup.toml", "backup.log", "local", *partition.FILES}
 
 
 def clear(folder: Path) -> None:
@@ -57,6 +57,7 @@ class Demonstration:
             configuration = write_configuration(self.folder, sandbox)
             self._crash_and_recover(sandbox, configuration)
             self._look(configuration)
+            self._parse(sandbox)
             told = True
         finally:
             if down or not told:
@@ -90,6 +91,31 @@ class Demonstration:
         self.screen.step("Comparing every stored message with the topic")
         self.screen.command("verify", str(configuration))
 
+    def _parse(self, sandbox: Sandbox) -> None:
+        self.screen.step("Storing them by their content, as Parquet and as JSON lines")
+        configurations = partition.write_configurations(self.folder, sandbox)
+        parquet = str(configurations["parquet"])
+        fields = str(self.folder / partition.SCHEMA)
+        self.screen.command("schema", "infer", parquet, flights.TOPIC, "-o", fields)
+        broken = flights.damaged()
+        for _ in flights.produce(sandbox.kafka, broken, len(broken)):
+            self.screen.say(f"{len(broken)} damaged messages come in")
+        with closing(partition.Parsing(configurations.values())) as parsing:
+            self.screen.say(f"{parsing.wait():,} messages are committed by each of two groups")
+        for configuration in configurations.values():
+            self.screen.command("ls", str(configuration), flights.TOPIC, lines=5)
+        self.screen.command("quarantine", "cat", parquet, flights.TOPIC)
+        self.screen.command("verify", parquet)
+
+        self.screen.step("Asking the Parquet files and the source the same question")
+        self.screen.say("the five carriers that were late most, by minutes a flight:")
+        found = partition.asked_of_parquet(sandbox.s3, load(configurations["parquet"], {}))
+        for carrier, (count, minutes) in partition.latest(found):
+            self.screen.say(f"{carrier}  {minutes / count:6.2f} min  {count:,} flights")
+        if found != partition.asked_of_source():
+            raise SecorError("the Parquet files give another answer than the flights themselves")
+        self.screen.say(f"all {len(found)} carriers: the same answer from both")
+
     def _what_next(self, configuration: Path, *, down: bool) -> None:
         place = self.folder / "sandbox"
         self.screen.console.print("\n[bold]What to try next[/bold]")
@@ -110,6 +136,7 @@ class Demonstration:
             f"secor offsets show {configuration}": "what is committed",
             f"secor cat {configuration} {flights.TOPIC} --limit 10": "messages",
             f"secor verify {configuration}": "prove it again",
+            f"secor run {self.folder / 'parquet.toml'}": "go on writing Parquet",
             f"secor sandbox down --delete --directory {place}": "stop the servers",
         }
         width = max(map(len, commands))
@@ -131,7 +158,7 @@ class Persisting:
 
     def watch(self, produce_some: Callable[[], int]) -> None:
         """Produce everything and return when it is committed and the process has stopped."""
-        process = BackupProcess(self._configuration)
+        process = SecorProcess(self._configuration)
         try:
             while not self._in_the_middle():
                 self._go_on(process, produce_some)
@@ -140,7 +167,7 @@ class Persisting:
                 f"SIGKILL to process {process.pid}: {self._stored:,} messages committed, "
                 f"{self._produced - self._stored:,} more in Kafka, some in open files"
             )
-            process = BackupProcess(self._configuration)
+            process = SecorProcess(self._configuration)
             self._bars.say(f"process {process.pid} takes over when the dead one's leases run out")
             deadline = time.monotonic() + _ALL_STORED_WITHIN
             while self._stored < self._total:
@@ -164,7 +191,7 @@ class Persisting:
         is_open = any(path.is_file() and path.stat().st_size for path in local.rglob("*"))
         return self._produced * 2 > self._total and 0 < self._stored < self._produced and is_open
 
-    def _go_on(self, process: BackupProcess, produce_some: Callable[[], int]) -> None:
+    def _go_on(self, process: SecorProcess, produce_some: Callable[[], int]) -> None:
         process.check()
         if self._produced < self._total:
             self._produced = produce_some()

