@@ -18,13 +18,24 @@ class Case:
 
     ``goal`` is the CPU time to reach, in microseconds a message; ``others`` what other
     programs need for the same job and messages, measured on one machine in one run.
+    With ``parser`` it is a partition group.
     """
 
     name: str
     output: Mapping[str, object]
     goal: float | None
     others: str
+    parser: Mapping[str, object] | None = None
 
+
+JAVA_PARSES = "Java Secor 12.5"
+ICEBERG = "Kafka Connect + Iceberg 11.4"
+
+ONE_HOUR = {"time_field": "timestamp", "layout": "dt={time:%Y-%m-%d}/hr={time:%H}"}
+"""Where the messages of ``fill`` go into one directory, or two."""
+
+DAY_LONG = {"time_field": "user_id", "time_format": "s", "layout": "hr={time:%H}"}
+"""User ids, read as seconds, fall into every hour of the day: 24 directories at any time."""
 
 CASES = (
     Case(
@@ -40,7 +51,11 @@ CASES = (
         1.5,
         "Java Secor 5.7 (plain), Redpanda Connect 4.1, Kafka Connect 12",
     ),
-    Case("parquet", {"format": "parquet", "codec": "zstd"}, None, "Kafka Connect + Iceberg 11.4"),
+    Case("parquet", {"format": "parquet", "codec": "zstd"}, None, ICEBERG),
+    Case("json-text-1-hour", {"format": "text"}, 2.5, JAVA_PARSES, ONE_HOUR),
+    Case("json-text-24-hours", {"format": "text"}, 2.5, JAVA_PARSES, DAY_LONG),
+    Case("json-parquet-1-hour", {"format": "parquet"}, 4.0, ICEBERG, ONE_HOUR),
+    Case("json-parquet-24-hours", {"format": "parquet"}, 4.0, ICEBERG, DAY_LONG),
 )
 
 GOAL_MEMORY = 250_000_000
@@ -53,7 +68,7 @@ def settings_of(
     """Return a whole configuration; ``directory`` is for local files, ``port`` for metrics."""
     s3 = sandbox.s3
     return {
-        "group": {"name": group},
+        "group": {"name": group, "kind": "backup" if case.parser is None else "partition"},
         "kafka": {"bootstrap_servers": [sandbox.kafka], "topics": [topic]},
         "ledger.zookeeper": {"hosts": [sandbox.zookeeper]},
         "store.s3": {
@@ -65,6 +80,7 @@ def settings_of(
             "secret_key": s3.secret_key,
         },
         "output": {**case.output, "prefix": f"bench/{group}"},
+        **({} if case.parser is None else {"parser": case.parser}),
         # Every partition is uploaded several times, and the rest of it soon after its end.
         "policy": {"max_bytes": "32MiB", "max_age": "2s"},
         "local": {"directory": str(directory)},

@@ -25,7 +25,7 @@ from secor.errors import Unavailable
 BATCH_MESSAGES = 500
 DISTINCT_BATCHES = 100
 TIMEOUT = 60.0
-_FIRST_TIMESTAMP = 1_790_000_000_000
+FIRST_TIMESTAMP = 1_790_000_000_000
 _LZ4 = 3
 _PRODUCE, _VERSION, _ALL_REPLICAS = 0, 3, -1
 _NOT_YET = (3, 6)
@@ -61,7 +61,7 @@ def values(count: int, seed: int) -> list[bytes]:
     return [
         json.dumps(
             {
-                "timestamp": _FIRST_TIMESTAMP + 13 * (seed * count + index),
+                "timestamp": FIRST_TIMESTAMP + 13 * (seed * count + index),
                 "user_id": chance.randrange(10**9),
                 "session": f"{chance.getrandbits(96):024x}",
                 "url": f"https://example.com/items/{chance.randrange(10**6)}",
@@ -87,7 +87,7 @@ def encode_batch(payloads: Sequence[bytes]) -> EncodedBatch:
     checked = (
         struct.pack(
             ">hiqqqhii",
-            *(_LZ4, last, _FIRST_TIMESTAMP, _FIRST_TIMESTAMP + last, -1, -1, -1, len(payloads)),
+            *(_LZ4, last, FIRST_TIMESTAMP, FIRST_TIMESTAMP + last, -1, -1, -1, len(payloads)),
         )
         + compressed
     )
