@@ -1,0 +1,213 @@
+"""``secor progress``: how far behind the group is, from ledger and brokers alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from secor.cli.archives import of_topic, table
+from secor.cli.exits import Exit
+from secor.config.load import load
+from secor.config.model import Config
+from secor.errors import CorruptBatch, LedgerCorrupt, RestartPartition
+from secor.model import Entry, LogRange, TopicPartition
+from secor.ports import OffsetLedger
+
+if TYPE_CHECKING:
+    from secor.adapters.kafka import KafkaReader
+
+EVERY = 2.0
+"""Seconds between two looks of ``--watch``."""
+
+PEEK = 64 * 1024
+"""Bytes asked of a broker to learn the time of one message; a larger batch comes whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where one topic partition stands.
+
+    ``lag`` in offsets; ``age`` in seconds, of the first message that is not committed, None
+    where there is none or it cannot be told.  ``intent`` is ``[start, end)`` of an open one.
+    ``fault`` says what is wrong and what to do.
+    """
+
+    topic: str
+    partition: int
+    committed: int | None
+    log_start: int
+    log_end: int
+    lag: int | None
+    age: float | None
+    intent: tuple[int, int] | None
+    fault: str | None
+
+
+@click.command(epilog="Example: secor progress backup.toml --watch")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("topic", required=False)
+@click.option("--watch", is_flag=True, help="Look again every two seconds, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; with --watch, one line a look.")
+def command(config: Path, topic: str | None, watch: bool, as_json: bool) -> int:
+    """Show lag and age of each topic partition of the group, from ledger and brokers.
+
+    No daemon is asked, and none needs to run.  The lag is in offsets behind the log's end, the
+    age that of the first message that is not committed yet.  Exit code 5 when an entry cannot be
+    read, or does not fit its log.
+    """
+    from secor.wiring.clients import open_ledger_for_operator, open_reader
+
+    settings = load(config, os.environ)
+    with (
+        open_ledger_for_operator(settings) as ledger,
+        open_reader(_peeking(settings)) as reader,
+    ):
+        found = look(settings, ledger, reader, topic, time.time())
+        _show(settings, found, as_json=as_json, watch=watch)
+        # Ctrl-C is how watching ends.
+        with suppress(KeyboardInterrupt):
+            while watch:
+                time.sleep(EVERY)
+                found = look(settings, ledger, reader, topic, time.time())
+                _show(settings, found, as_json=as_json, watch=True)
+    return Exit.DIFFERENT if any(one.fault for one in found) else Exit.OK
+
+
+def look(
+    config: Config, ledger: OffsetLedger, reader: KafkaReader, topic: str | None, now: float
+) -> list[Progress]:
+    """Return the progress of one topic, or of all that the configuration names.
+
+    ``now`` is in seconds since the epoch.  Raises ``Unavailable``, ``AccessDenied``,
+    ``ConfigurationError`` for a topic that does not exist.
+    """
+    kafka = config.kafka
+    named = (topic,) if topic else kafka.topics
+    return [
+        _progress(ledger, reader, topic_partition, now)
+        for name in named or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
+        for topic_partition in of_topic(reader.partitions(name), name)
+    ]
+
+
+def _peeking(config: Config) -> Config:
+    kafka = config.kafka.model_copy(update={"max_partition_fetch_bytes": PEEK})
+    return config.model_copy(update={"kafka": kafka})
+
+
+def _progress(
+    ledger: OffsetLedger, reader: KafkaReader, topic_partition: TopicPartition, now: float
+) -> Progress:
+    fault = None
+    try:
+        entry = ledger.read(topic_partition)
+    except LedgerCorrupt as error:
+        entry, fault = Entry(None), str(error)
+    # After the entry: a commit in between would look like a log that lost its end.
+    held = reader.log_range(topic_partition)
+    committed, intent = entry.committed, entry.intent
+    begun = None
+    if committed is not None and committed < held.end:
+        begun = _timestamp(reader, topic_partition, max(committed, held.start), held.end)
+    return Progress(
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
+        committed=committed,
+        log_start=held.start,
+        log_end=held.end,
+        lag=None if committed is None else max(0, held.end - committed),
+        age=None if begun is None else max(0.0, now - begun / 1000),
+        intent=None if intent is None else (intent.start, intent.end),
+        fault=fault or _misfit(topic_partition, committed, held),
+    )
+
+
+def _misfit(topic_partition: TopicPartition, committed: int | None, held: LogRange) -> str | None:
+    if committed is None:
+        return None
+    if committed > held.end:
+        return (
+            f"the log ends at {held.end}, below the committed offset: if the topic was made again, "
+            f"see secor offsets accept CONFIG {topic_partition.topic}"
+        )
+    if committed < held.start:
+        return (
+            f"retention has removed {held.start - committed:,} offsets that are not stored: "
+            "run more processes, or keep the topic for longer"
+        )
+    return None
+
+
+def _timestamp(
+    reader: KafkaReader, topic_partition: TopicPartition, start: int, end: int
+) -> int | None:
+    """Return the time of the first message at ``start`` or behind it, in milliseconds."""
+    try:
+        for chunk in reader.read(topic_partition, start, end):
+            records = chunk.since(start).records
+            if records.num_rows:
+                return int(records.column("timestamp")[0].as_py())
+    except (RestartPartition, CorruptBatch):
+        # Retention was quicker than we, or the batch cannot be read: the lag is told all the same.
+        return None
+    return None
+
+
+def _show(config: Config, found: Sequence[Progress], *, as_json: bool, watch: bool) -> None:
+    if as_json:
+        told = {
+            "group": config.group.name,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "lag": sum(one.lag or 0 for one in found),
+            "partitions": [asdict(one) for one in found],
+        }
+        click.echo(json.dumps(told, indent=None if watch else 2))
+        return
+    if watch:
+        click.clear()
+    for line in lines(config.group.name, found):
+        click.echo(line)
+
+
+def lines(group: str, found: Sequence[Progress]) -> Iterable[str]:
+    """Give the table for people, and a line that sums it up."""
+    rows = [("topic", "partition", "committed", "log", "lag", "age", "intent")]
+    for one in found:
+        unknown = "unreadable" if one.fault else "none"
+        rows.append(
+            (
+                one.topic,
+                str(one.partition),
+                unknown if one.committed is None else str(one.committed),
+                f"[{one.log_start}, {one.log_end})",
+                "-" if one.lag is None else f"{one.lag:,}",
+                "-" if one.age is None else duration(one.age),
+                "-" if one.intent is None else f"[{one.intent[0]}, {one.intent[1]})",
+            )
+        )
+    yield from table(rows, left=frozenset({0, 6}))
+    for one in found:
+        if one.fault:
+            yield f"{one.topic}/{one.partition}: {one.fault}"
+    lag = sum(one.lag or 0 for one in found)
+    ages = [one.age for one in found if one.age is not None]
+    oldest = f", the oldest message is {duration(max(ages))} old" if ages else ""
+    yield f"{group}: {len(found)} topic partitions, {lag:,} offsets behind{oldest}"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as people say them, in two units: ``3m 20s``."""
+    whole = int(seconds)
+    for size, unit, small, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "m")):
+        if whole >= size:
+            return f"{whole // size}{unit} {whole % size // small}{smaller}"
+    return f"{whole // 60}m {whole % 60}s" if whole >= 60 else f"{whole}s"
