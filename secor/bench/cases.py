@@ -34,8 +34,8 @@ ICEBERG = "Kafka Connect + Iceberg 11.4"
 ONE_HOUR = {"time_field": "timestamp", "layout": "dt={time:%Y-%m-%d}/hr={time:%H}"}
 """Where the messages of ``fill`` go into one directory, or two."""
 
-DAY_LONG = {"time_field": "user_id", "time_format": "s", "layout": "hr={time:%H}"}
-"""User ids, read as seconds, fall into every hour of the day: 24 directories at any time."""
+DAY_LONG = {"time_field": "user_id", "time_format": "ms", "layout": "hr={time:%H}"}
+"""User ids, read as milliseconds, fall into every hour of a day: 24 directories at any time."""
 
 CASES = (
     Case(

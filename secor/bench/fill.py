@@ -24,6 +24,9 @@ from secor.errors import Unavailable
 
 BATCH_MESSAGES = 500
 DISTINCT_BATCHES = 100
+DAY_OF_MILLISECONDS = 86_400_000
+"""User ids are below it, so that a case may read them as times of one day."""
+
 TIMEOUT = 60.0
 FIRST_TIMESTAMP = 1_790_000_000_000
 _LZ4 = 3
@@ -62,7 +65,7 @@ def values(count: int, seed: int) -> list[bytes]:
         json.dumps(
             {
                 "timestamp": FIRST_TIMESTAMP + 13 * (seed * count + index),
-                "user_id": chance.randrange(10**9),
+                "user_id": chance.randrange(DAY_OF_MILLISECONDS),
                 "session": f"{chance.getrandbits(96):024x}",
                 "url": f"https://example.com/items/{chance.randrange(10**6)}",
                 "agent": chance.choice(agents),
