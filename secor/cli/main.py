@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("secor.cli.run", "Persist the topics of a configuration, until told to stop."),
     "config": ("secor.cli.config", "Check or show a configuration."),
     "schema": ("secor.cli.schema", "Write down which fields a topic has."),
+    "doctor": ("secor.cli.doctor", "Check servers, rights, disk and limits before you begin."),
     "progress": ("secor.cli.progress", "Show how far behind the group is."),
     "ls": ("secor.cli.ls", "List stored objects and the offsets in them."),
     "cat": ("secor.cli.cat", "Print stored messages."),

@@ -201,7 +201,9 @@ def lines(group: str, found: Sequence[Progress]) -> Iterable[str]:
     lag = sum(one.lag or 0 for one in found)
     ages = [one.age for one in found if one.age is not None]
     oldest = f", the oldest message is {duration(max(ages))} old" if ages else ""
-    yield f"{group}: {len(found)} topic partitions, {lag:,} offsets behind{oldest}"
+    fresh = sum(one.committed is None and not one.fault for one in found)
+    unknown = f", {fresh} without an entry yet" if fresh else ""
+    yield f"{group}: {len(found)} topic partitions, {lag:,} offsets behind{oldest}{unknown}"
 
 
 def duration(seconds: float) -> str:

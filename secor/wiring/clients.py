@@ -124,6 +124,16 @@ def open_ledger_for_operator(
 
 
 @contextmanager
+def open_group(config: Config) -> Iterator[KafkaOperatorLedger]:
+    """Give what the brokers hold of the group, whatever the ledger is."""
+    group = KafkaOperatorLedger(kafka_options(config), group=config.group.name)
+    try:
+        yield group
+    finally:
+        group.close()
+
+
+@contextmanager
 def open_reader(config: Config) -> Iterator[KafkaReader]:
     """Give a reader of topics, outside of any group."""
     reader = KafkaReader(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Unpack
 from urllib.parse import urlencode
@@ -75,6 +76,16 @@ class S3Store:
                     f"there is no bucket {self._bucket} at {self._client.meta.endpoint_url}:"
                     " make it, or correct bucket, region or endpoint_url of [store.s3]"
                 ) from error
+
+    def server_time(self) -> float | None:
+        """Return the server's clock, in whole seconds since the epoch; None if it does not say.
+
+        Raises ``AccessDenied``, ``Unavailable``.
+        """
+        with translated(f"reach s3://{self._bucket}"):
+            answer = self._client.head_bucket(Bucket=self._bucket)
+        date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+        return None if date is None else parsedate_to_datetime(date).timestamp()
 
     def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
         """Store the file's bytes; see ``ObjectStore``.

@@ -1,0 +1,58 @@
+"""``secor doctor``: what would stand in the way of the service, before it does."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from secor.cli.checks import Finding, disk, examine, of_servers, open_files, versions
+from secor.cli.exits import Exit
+from secor.cli.store_checks import of_store
+from secor.config.load import load
+from secor.config.model import Config
+
+
+@click.command(epilog="Example: secor doctor /etc/secor/backup.toml")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(config: Path, as_json: bool) -> int:
+    """Check all that CONFIG needs: each line is ok, or says what to do.
+
+    Versions, disk, open files, brokers, topics, group, ledger, clock, and the rights in the
+    store, by a put, get, list and delete below PREFIX/_secor-doctor.  Run it as the user of the
+    service, with its environment; a running service is not disturbed.  Exit code 5 when
+    something is to be done.
+    """
+    settings = load(config, os.environ)
+    found = []
+    for finding in findings(settings, time.time):
+        found.append(finding)
+        if not as_json:
+            click.echo(line(finding))
+    for warning in settings.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    well = all(finding.ok for finding in found)
+    if as_json:
+        told = {"ok": well, "checks": [asdict(finding) for finding in found]}
+        click.echo(json.dumps(told, indent=2))
+    return Exit.OK if well else Exit.DIFFERENT
+
+
+def findings(config: Config, now: Callable[[], float]) -> Iterator[Finding]:
+    """Check everything, one after the other; what one fault hides is left out."""
+    yield examine("versions", versions)
+    yield examine("disk", lambda: disk(config))
+    yield examine("open files", lambda: open_files(config))
+    yield from of_servers(config)
+    yield from of_store(config, now)
+
+
+def line(finding: Finding) -> str:
+    """Return a finding as people read it."""
+    return f"{'ok' if finding.ok else 'FAULT':<6} {finding.check:<11} {finding.text}"

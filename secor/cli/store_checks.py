@@ -1,0 +1,141 @@
+"""What ``secor doctor`` tries in the store, and its clock."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from crc32c import crc32c
+
+from secor import __version__
+from secor.cli.checks import CONTENT, SCRATCH, Finding, examine
+from secor.config.model import Config
+from secor.errors import (
+    AccessDenied,
+    AlreadyExists,
+    ConfigurationError,
+    NotFound,
+    StopPartition,
+    Unavailable,
+)
+from secor.naming import topic_root
+from secor.ports import ObjectStore
+
+SKEW = 30.0
+"""Seconds of difference between clocks that are worth a word; S3 refuses requests at 900."""
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A store that knows what time it is at its server."""
+
+    def server_time(self) -> float | None:
+        """Return seconds since the epoch, None where the server does not say."""
+
+
+def of_store(config: Config, now: Callable[[], float]) -> Iterator[Finding]:
+    """Check that objects can be put once, read, listed and deleted, and its server's clock."""
+    from secor.wiring.clients import open_store
+
+    with ExitStack() as opened:
+        stores: list[ObjectStore] = []
+
+        def reach() -> str:
+            stores.append(opened.enter_context(open_store(config)))
+            kind = config.store.kind
+            place = config.store.s3.bucket if kind == "s3" else config.store.local.directory
+            return f"{kind} {place} is there"
+
+        yield examine("store", reach)
+        for store in stores:
+            yield examine("clock", partial(clock, store, now))
+            for root in scratch_roots(config):
+                yield from rights(store, root)
+
+
+def scratch_roots(config: Config) -> list[str]:
+    """Return a scratch directory below each prefix: rights may differ between them."""
+    outputs = [config.output, *(rule.output for rule in config.topics)]
+    roots = [topic_root(one.prefix, SCRATCH, hashed=one.hash_prefix) for one in outputs]
+    return list(dict.fromkeys(roots))
+
+
+def clock(store: ObjectStore, now: Callable[[], float]) -> str:
+    """Compare this machine's clock with the store's."""
+    theirs = store.server_time() if isinstance(store, Timed) else None
+    if theirs is None:
+        return "nothing to compare this machine's clock with"
+    off = now() - theirs
+    if abs(off) > SKEW:
+        ahead = "ahead of" if off > 0 else "behind"
+        raise ConfigurationError(
+            f"this machine's clock is {abs(off):.0f} s {ahead} the store's: run a time service "
+            "(chrony, systemd-timesyncd); S3 refuses requests that are 15 minutes off"
+        )
+    return f"{abs(off):.0f} s from the store's"
+
+
+def rights(store: ObjectStore, root: str) -> Iterator[Finding]:
+    """Put, get, list, put again and delete a small object below ``root``."""
+    key = f"{root}/{uuid.uuid4().hex}"
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "object"
+        file.write_bytes(CONTENT)
+        put = examine("put", lambda: _put(store, key, file))
+        yield put
+        if put.ok:
+            yield examine("get", lambda: _get(store, key))
+            yield examine("list", lambda: _list(store, root, key))
+            yield examine("put once", lambda: _put_again(store, key, file))
+            yield examine("delete", lambda: _delete(store, key))
+
+
+def _put(store: ObjectStore, key: str, file: Path) -> str:
+    try:
+        store.put(key, file, crc32c(CONTENT), {"by": f"secor {__version__}, {os.getpid()}"})
+    except StopPartition as error:
+        raise ConfigurationError(str(error)) from error
+    return key
+
+
+def _get(store: ObjectStore, key: str) -> str:
+    with store.open(key) as file:
+        found = file.read()
+    if found != CONTENT:
+        raise Unavailable(f"{key} came back as {found[:40]!r}: look at proxies and gateways")
+    return "the same bytes"
+
+
+def _list(store: ObjectStore, root: str, key: str) -> str:
+    if key not in {found.key for found in store.list(f"{root}/")}:
+        raise Unavailable(
+            f"{key} was put and is not listed: the store must list what it has, or nothing left "
+            "behind by a crash is found"
+        )
+    return "what was put is there"
+
+
+def _put_again(store: ObjectStore, key: str, file: Path) -> str:
+    try:
+        store.put(key, file, crc32c(CONTENT), {})
+    except AlreadyExists:
+        return "an object that exists is not overwritten"
+    raise ConfigurationError(
+        "the store overwrote an object though it was told not to (If-None-Match): set "
+        "store.s3.conditional_puts = false, or use a store that knows it"
+    )
+
+
+def _delete(store: ObjectStore, key: str) -> str:
+    store.delete(key)
+    try:
+        store.head(key)
+    except NotFound:
+        return "nothing is left"
+    raise AccessDenied(f"{key} is still there: allow s3:DeleteObject, look at object locks")
