@@ -55,7 +55,7 @@ def command(
     raw: bool,
     delimiter: str,
 ) -> None:
-    r"""Print stored messages as JSON lines.
+    """Print stored messages as JSON lines.
 
     \b
     secor cat CONFIG TOPIC   the messages of a topic, partition by partition
@@ -64,7 +64,7 @@ def command(
 
     CONFIG is a name that ends with .toml.  A key or payload that is not UTF-8 is printed
     in base64, and key_encoding or value_encoding says so.
-    """
+    """  # noqa: D301 - click looks for the character, to leave the lines as they are
     if end is not None and end < start:
         raise ConfigurationError(f"--to {end} is below --from {start}")
     separator = delimiter.encode().decode("unicode_escape").encode("latin-1")

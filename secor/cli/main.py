@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from secor import __version__
 from secor.cli.exits import Exit, exit_of
@@ -27,6 +28,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "backfill": ("secor.cli.backfill", "Parse the archive again and replace what was wrong."),
     "offsets": ("secor.cli.offsets", "Show or move committed offsets."),
     "sandbox": ("secor.cli.sandbox", "Start Kafka, ZooKeeper and an S3 server on this machine."),
+    "completion": ("secor.cli.completion", "Print a completion script for a shell."),
 }
 """Where each command is, and its line in the list: a command is imported when it is called."""
 
@@ -46,6 +48,15 @@ class LazyGroup(click.Group):
         command = import_module(module).command
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands without importing any."""
+        found = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing any."""
