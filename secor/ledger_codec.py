@@ -47,8 +47,8 @@ def decode_offset(data: bytes, where: str) -> int:
 def encode_intent(intent: Intent) -> str:
     """Return the intent as compact JSON in ASCII.
 
-    ``{"start", "end", "fingerprint", "owner", "at", "root", "supersedes"}``; the last is
-    left out when empty, and the root of one of its items when it is the intent's.
+    ``{"start", "end", "fingerprint", "owner", "at", "root", "also", "supersedes"}``; the last
+    two are left out when empty, and root and ``also`` of an item when they are the intent's.
     """
     return _dump(_intent_fields(intent))
 
@@ -104,15 +104,20 @@ def _intent_fields(intent: Intent) -> dict[str, object]:
         "at": intent.at,
         "root": intent.root,
     }
+    if intent.also:
+        fields["also"] = list(intent.also)
     if intent.supersedes:
-        fields["supersedes"] = [_superseded(item, intent.root) for item in intent.supersedes]
+        fields["supersedes"] = [_superseded(item, intent) for item in intent.supersedes]
     return fields
 
 
-def _superseded(item: Superseded, root: str) -> dict[str, str]:
-    if item.root == root:
-        return {"fingerprint": item.fingerprint}
-    return {"fingerprint": item.fingerprint, "root": item.root}
+def _superseded(item: Superseded, intent: Intent) -> dict[str, object]:
+    fields: dict[str, object] = {"fingerprint": item.fingerprint}
+    if item.root != intent.root:
+        fields["root"] = item.root
+    if item.also != intent.also:
+        fields["also"] = list(item.also)
+    return fields
 
 
 def _dump(fields: Mapping[str, object]) -> str:
@@ -141,11 +146,11 @@ class _Reader:
     def intent(self, loaded: object) -> Intent:
         fields = self.mapping(loaded, "the intent")
         needed = {"start", "end", "fingerprint", "owner", "at", "root"}
-        self.known(fields, needed | {"supersedes"})
+        self.known(fields, needed | {"also", "supersedes"})
         start, end = self.offset(fields, "start"), self.offset(fields, "end")
         if end <= start:
             raise self.corrupt(f"[{start}, {end}) is no range")
-        root = self.text(fields, "root")
+        root, also = self.text(fields, "root"), self.roots(fields, ())
         return Intent(
             start=start,
             end=end,
@@ -153,19 +158,28 @@ class _Reader:
             owner=self.text(fields, "owner"),
             at=self.seconds(fields, "at"),
             root=root,
-            supersedes=self.supersedes(fields.get("supersedes", []), root),
+            supersedes=self.supersedes(fields.get("supersedes", []), root, also),
+            also=also,
         )
 
-    def supersedes(self, loaded: object, root: str) -> tuple[Superseded, ...]:
+    def supersedes(
+        self, loaded: object, root: str, also: tuple[str, ...]
+    ) -> tuple[Superseded, ...]:
         if not isinstance(loaded, list):
             raise self.corrupt("'supersedes' is not a list")
-        return tuple(self.superseded(item, root) for item in loaded)
+        return tuple(self.superseded(item, root, also) for item in loaded)
 
-    def superseded(self, loaded: object, root: str) -> Superseded:
+    def superseded(self, loaded: object, root: str, also: tuple[str, ...]) -> Superseded:
         fields = self.mapping(loaded, "an item of 'supersedes'")
-        self.known(fields, {"fingerprint", "root"})
+        self.known(fields, {"fingerprint", "root", "also"})
         own_root = self.text(fields, "root") if "root" in fields else root
-        return Superseded(self.text(fields, "fingerprint"), own_root)
+        return Superseded(self.text(fields, "fingerprint"), own_root, self.roots(fields, also))
+
+    def roots(self, fields: Mapping[str, object], missing: tuple[str, ...]) -> tuple[str, ...]:
+        loaded = fields.get("also", list(missing))
+        if not isinstance(loaded, list) or not all(isinstance(root, str) for root in loaded):
+            raise self.corrupt(f"'also' is no list of texts: {loaded!r}")
+        return tuple(loaded)
 
     def mapping(self, loaded: object, name: str) -> Mapping[str, object]:
         if not isinstance(loaded, dict):

@@ -112,11 +112,13 @@ class Part:
 class Superseded:
     """A fingerprint under which objects of an open intent may already exist.
 
-    ``root`` is the topic's directory in the store under that configuration.
+    ``root`` is the topic's directory in the store under that configuration, ``also`` those
+    of its routes.
     """
 
     fingerprint: str
     root: str
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,8 @@ class Intent:
 
     ``owner`` names the process, ``at`` the wall clock in seconds (for people only),
     ``root`` the topic's directory in the store; ``supersedes`` what was tried before
-    under other configurations.
+    under other configurations.  ``also`` are further directories that objects may be in,
+    apart from ``root``'s quarantine: those of routes (``naming.roots_beside``).
     """
 
     start: int
@@ -135,6 +138,7 @@ class Intent:
     at: float
     root: str
     supersedes: tuple[Superseded, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

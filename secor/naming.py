@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from posixpath import commonpath
 
 from secor.errors import CorruptFile
 from secor.model import OffsetRange, TopicPartition
@@ -13,6 +14,8 @@ from secor.model import OffsetRange, TopicPartition
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 LONGEST_VALUE = 200
 """Bytes of an escaped path value before it is cut with a hash (file systems allow 255)."""
+LONGEST_ROOTS = 1000
+"""Characters of directories in an intent: a Kafka ledger has 4,096 for all of it."""
 
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 _NAME = re.compile(
@@ -77,6 +80,18 @@ def quarantine_root(root: str) -> str:
     """Return where messages go that no parser can place: ``<prefix>/_quarantine/<topic>``."""
     prefix, _, topic = root.rpartition("/")
     return "/".join(part for part in (prefix, "_quarantine", topic) if part)
+
+
+def roots_beside(root: str, roots: Iterable[str]) -> tuple[str, ...]:
+    """Return those of ``roots`` that ``root`` does not tell: not it, nor its quarantine.
+
+    Too many to be written down give way to the directory that they share, if there is one.
+    """
+    others = sorted(set(roots) - {root, quarantine_root(root)})
+    if sum(map(len, others)) > LONGEST_ROOTS:
+        shared = commonpath(others)
+        return (shared,) if shared else tuple(others)
+    return tuple(others)
 
 
 def escape_value(value: str | None) -> str:

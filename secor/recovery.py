@@ -101,9 +101,9 @@ def _places(batch: SealedBatch, intent: Intent) -> Iterator[tuple[str, str]]:
     for place in {file.place for file in batch.files}:
         directory = "/".join(part for part in (place.root, place.output_partition) if part)
         yield place.root, f"{directory}/{stem}"
-    roots = {superseded.root for superseded in intent.supersedes}
-    for root in sorted(roots | {quarantine_root(root) for root in roots}):
-        yield root, f"{root}/"
-    if roots:
-        for root in batch.plan.roots:
+    if intent.supersedes:
+        roots = set(batch.plan.roots)
+        for old in intent.supersedes:
+            roots |= {old.root, quarantine_root(old.root), *old.also}
+        for root in sorted(roots):
             yield root, f"{root}/"

@@ -23,7 +23,7 @@ from secor.errors import (
     Unavailable,
 )
 from secor.model import Entry, Intent, Superseded
-from secor.naming import ObjectInfo
+from secor.naming import ObjectInfo, roots_beside
 from secor.observer import Observer
 from secor.ports import Clock, Lease, ObjectStore, OffsetLedger
 from secor.reconcile import Action, reconcile
@@ -187,6 +187,7 @@ class _Ritual:
             at=self._clock.now(),
             root=batch.plan.root,
             supersedes=_supersedes(entry.intent, batch.fingerprint),
+            also=roots_beside(batch.plan.root, batch.plan.roots),
         )
 
     def _recover(self, proof: _Proof, before: Entry) -> frozenset[Place]:
@@ -261,5 +262,5 @@ def _supersedes(intent: Intent | None, fingerprint: str) -> tuple[Superseded, ..
     """All configurations under which objects of the open intent may exist, except ours."""
     if intent is None:
         return ()
-    tried = (*intent.supersedes, Superseded(intent.fingerprint, intent.root))
+    tried = (*intent.supersedes, Superseded(intent.fingerprint, intent.root, intent.also))
     return tuple(dict.fromkeys(old for old in tried if old.fingerprint != fingerprint))

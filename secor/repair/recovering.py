@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from secor.archive import Archive
 from secor.errors import ConfigurationError, Refused
 from secor.model import Entry, Intent, LogRange, OffsetRange, TopicPartition
+from secor.naming import roots_beside
 from secor.ports import OffsetLedger
 from secor.repair.extents import Extent, batches_of, extents_of
 from secor.repair.moving import LEASE_TIMEOUT
@@ -138,4 +139,5 @@ def _intent(
     info = objects[0].found.info
     assert info is not None
     root = archive.root(topic_partition.topic)
-    return Intent(batch.start, batch.end, info.fingerprint, owner, at, root)
+    also = roots_beside(root, [one.found.name.root for one in objects])
+    return Intent(batch.start, batch.end, info.fingerprint, owner, at, root, also=also)

@@ -75,12 +75,11 @@ def test_an_intent_without_an_entry_also_sets_the_offset_to_its_start(ledgers: L
 
 def test_what_an_intent_supersedes_is_kept(ledgers: Ledgers) -> None:
     process, lease = owner(ledgers)
-    old = Superseded("0" * 32, "elsewhere/clicks")
+    old = Superseded("0" * 32, "elsewhere/clicks", ("elsewhere/views/from=clicks",))
     entry = lease.record(lease.read(), INTENT)
-    lease.record(entry, replace(INTENT, supersedes=(old,), fingerprint="e" * 32))
-    assert process.read(ledgers.key).intent == replace(
-        INTENT, supersedes=(old,), fingerprint="e" * 32
-    )
+    changed = replace(INTENT, supersedes=(old,), fingerprint="e" * 32, also=("a/from=clicks",))
+    lease.record(entry, changed)
+    assert process.read(ledgers.key).intent == changed
 
 
 def test_every_write_gives_the_entry_that_the_next_one_needs(ledgers: Ledgers) -> None:

@@ -154,14 +154,14 @@ MUTANTS = (
     Mutant(
         "the fingerprints tried before are forgotten",
         UPLOADER,
-        "    tried = (*intent.supersedes, Superseded(intent.fingerprint, intent.root))\n",
-        "    tried = (Superseded(intent.fingerprint, intent.root),)\n",
+        "    tried = (*intent.supersedes, ",
+        "    tried = (*(), ",
     ),
     Mutant(
         "the fingerprint of the open intent is forgotten",
         UPLOADER,
-        "    tried = (*intent.supersedes, Superseded(intent.fingerprint, intent.root))\n",
-        "    tried = intent.supersedes\n",
+        ", Superseded(intent.fingerprint, intent.root, intent.also))\n",
+        ",)\n",
     ),
     Mutant(
         "recovery does not look before it puts",
@@ -208,8 +208,20 @@ MUTANTS = (
     Mutant(
         "recovery does not look where a superseded configuration put",
         RECOVERY,
-        "    roots = {superseded.root for superseded in intent.supersedes}\n",
-        "    roots: set[str] = set()\n",
+        "            roots |= {old.root, quarantine_root(old.root), *old.also}\n",
+        "            roots |= set()\n",
+    ),
+    Mutant(
+        "recovery does not look where a superseded configuration's routes led",
+        RECOVERY,
+        "            roots |= {old.root, quarantine_root(old.root), *old.also}\n",
+        "            roots |= {old.root, quarantine_root(old.root)}\n",
+    ),
+    Mutant(
+        "recovery does not look into a superseded configuration's quarantine",
+        RECOVERY,
+        "            roots |= {old.root, quarantine_root(old.root), *old.also}\n",
+        "            roots |= {old.root, *old.also}\n",
     ),
     Mutant(
         "recovery takes a stranger's object in our place for nothing",

@@ -27,7 +27,11 @@ _texts = st.text(max_size=20)
 def intents(draw: st.DrawFn) -> Intent:
     start = draw(st.integers(0, 2**62))
     root = draw(_texts)
-    superseded = st.builds(Superseded, _texts, st.one_of(st.just(root), _texts))
+    roots = st.lists(_texts, max_size=2).map(tuple)
+    also = draw(roots)
+    superseded = st.builds(
+        Superseded, _texts, st.one_of(st.just(root), _texts), st.one_of(st.just(also), roots)
+    )
     return Intent(
         start=start,
         end=start + draw(st.integers(1, 2**61)),
@@ -36,6 +40,7 @@ def intents(draw: st.DrawFn) -> Intent:
         at=draw(st.floats(allow_nan=False, allow_infinity=False)),
         root=root,
         supersedes=tuple(draw(st.lists(superseded, max_size=3))),
+        also=also,
     )
 
 
@@ -61,6 +66,16 @@ def test_an_intent_is_compact_json_without_what_need_not_be_said() -> None:
         {"fingerprint": "a"},
         {"fingerprint": "b", "root": "elsewhere"},
     ]
+
+
+def test_further_directories_are_said_where_there_are_some() -> None:
+    routed = Superseded("a", PLAIN.root, ("backup/views/from=clicks",))
+    text = encode_intent(Intent(1, 2, "f", "o", 3.0, PLAIN.root, (routed,)))
+    assert json.loads(text)["supersedes"] == [{"fingerprint": "a", "also": list(routed.also)}]
+    assert "also" not in json.loads(text)
+    same = encode_intent(Intent(1, 2, "f", "o", 3.0, PLAIN.root, (routed,), routed.also))
+    assert json.loads(same)["also"] == list(routed.also)
+    assert json.loads(same)["supersedes"] == [{"fingerprint": "a"}]
 
 
 def test_no_intent_and_no_topic_id_are_the_empty_metadata_that_other_clients_write() -> None:
@@ -102,6 +117,9 @@ def _with(**changes: object) -> str:
         (_with(supersedes=[{}]), "'fingerprint' is no text"),
         (_with(supersedes=[{"fingerprint": "a", "root": 1}]), "'root' is no text"),
         (_with(supersedes=[{"fingerprint": "a", "end": 1}]), "unknown fields 'end'"),
+        (_with(also="backup/views"), "'also' is no list of texts"),
+        (_with(also=[1]), "'also' is no list of texts"),
+        (_with(supersedes=[{"fingerprint": "a", "also": None}]), "'also' is no list of texts"),
     ],
 )
 def test_a_damaged_intent_is_refused_with_the_place_and_the_remedy(text: str, fault: str) -> None:

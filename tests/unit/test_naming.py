@@ -6,7 +6,16 @@ from hypothesis import strategies as st
 
 from secor.errors import CorruptFile
 from secor.model import OffsetRange, TopicPartition
-from secor.naming import HIVE_NULL, ObjectInfo, ObjectName, escape_value, parse_key, topic_root
+from secor.naming import (
+    HIVE_NULL,
+    LONGEST_ROOTS,
+    ObjectInfo,
+    ObjectName,
+    escape_value,
+    parse_key,
+    roots_beside,
+    topic_root,
+)
 
 NAME = ObjectName("raw_logs/backup/clicks", "offset=0", 1, 3, 12345, ".seq")
 INFO = ObjectInfo(TopicPartition("t", 3), OffsetRange(5, 9), 6, 2, 1, "f" * 16, "id", -1, 7)
@@ -88,3 +97,18 @@ def test_foreign_metadata_is_told_with_the_key(damage: dict[str, str]) -> None:
         ObjectInfo.of({**INFO.metadata(), **damage}, "the/key")
     with pytest.raises(CorruptFile, match="the/key"):
         ObjectInfo.of({}, "the/key")
+
+
+def test_of_a_plans_directories_those_are_told_that_the_topics_own_does_not_tell() -> None:
+    own = ["backup/clicks", "backup/_quarantine/clicks"]
+    assert roots_beside("backup/clicks", own) == ()
+    routed = ["backup/views/from=clicks", "backup/alerts/from=clicks"]
+    assert roots_beside("backup/clicks", [*own, *routed]) == tuple(sorted(routed))
+
+
+def test_too_many_directories_give_way_to_the_one_they_share() -> None:
+    routed = [f"a/b/{number}/from=clicks" for number in range(100)]
+    assert sum(map(len, routed)) > LONGEST_ROOTS
+    assert roots_beside("a/b/clicks", routed) == ("a/b",)
+    hashed = [f"{number:04x}/b/{number}/from=clicks" for number in range(100)]
+    assert roots_beside("ffff/b/clicks", hashed) == tuple(sorted(hashed))

@@ -7,11 +7,37 @@ from pathlib import Path
 
 import pytest
 
-from secor.errors import LeaseLost, ObjectConflict
-from secor.model import Intent, Superseded
+from secor.errors import LeaseLost, ObjectConflict, Unavailable
+from secor.model import DATA, QUARANTINE, Chunk, Intent, Part, Superseded
+from secor.plan import Lane, TopicPlan
+from secor.policy import Policy
 from secor.recovery import recover
-from secor.uploader import Committed, Dropped
+from secor.uploader import ATTEMPTS, Committed, Dropped, Later
+from tests.fakes.format import PlainFormat
 from tests.unit.rituals import FIRST, SECOND, Rituals
+
+ROUTED = "topic=views"
+
+
+class ByTurns:
+    """One message into each of the lanes."""
+
+    def __init__(self, *lanes: str) -> None:
+        self.identity = "by turns " + " ".join(lanes)
+        self._lanes = lanes
+
+    def split(self, chunk: Chunk) -> list[Part]:
+        rows = range(chunk.records.num_rows)
+        lanes = [self._lanes[row % len(self._lanes)] for row in rows]
+        return [Part("", chunk.records.slice(row, 1), lanes[row]) for row in rows]
+
+
+def laned(prefix: str, *lanes: str) -> TopicPlan:
+    """Return the plan of a partition group whose parser uses these lanes."""
+    roots = {QUARANTINE: f"{prefix}/_quarantine/clicks", ROUTED: f"{prefix}/views/from=clicks"}
+    places = {name: Lane(root, PlainFormat()) for name, root in roots.items() if name in lanes}
+    plan = TopicPlan("g", f"{prefix}/clicks", 1, ByTurns(*lanes), PlainFormat(), Policy())
+    return replace(plan, lanes=places)
 
 
 @pytest.fixture
@@ -46,6 +72,38 @@ def test_a_superseded_leftover_is_deleted_before_ours_is_put(rituals: Rituals) -
     assert rituals.upload(batch) == Committed()
     assert rituals.calls.index("delete") < rituals.calls.index("put")
     assert rituals.keys == [FIRST]
+
+
+def test_leftovers_of_a_superseded_configuration_are_found_in_all_its_lanes(
+    rituals: Rituals,
+) -> None:
+    """Only the old configuration had the quarantine's prefix and the route."""
+    old, name = laned("old", DATA, QUARANTINE, ROUTED), "1_0_00000000000000000000.plain"
+    rituals.fail("before", "commit", *[Unavailable("gone")] * ATTEMPTS)
+    assert isinstance(rituals.upload(rituals.batch([0, 1, 2], plan=old)), Later)
+    assert [key.rpartition("/")[0] for key in rituals.keys] == [
+        "old/_quarantine/clicks",
+        "old/clicks",
+        "old/views/from=clicks",
+    ]
+    # One more comes between, and puts nothing: what is superseded is handed on.
+    rituals.fail("before", "put", *[Unavailable("gone")] * ATTEMPTS)
+    middle = laned("middle", DATA)
+    assert isinstance(rituals.upload(rituals.batch([0, 1, 2], plan=middle)), Later)
+    assert rituals.upload(rituals.batch([0, 1, 2], plan=laned("new", DATA))) == Committed()
+    assert rituals.keys == [f"new/clicks/{name}"]
+
+
+@pytest.mark.parametrize("lane", [QUARANTINE, ROUTED])
+def test_what_is_in_a_lane_is_adopted(rituals: Rituals, lane: str) -> None:
+    plan = laned("root", DATA, lane)
+    batch = rituals.batch([0, 1], plan=plan)
+    rituals.intend(batch)
+    rituals.place(batch, [file.key for file in batch.files if file.place.root != plan.root])
+    assert rituals.upload(batch) == Committed()
+    assert rituals.observer.told == ["adopted 1"]
+    assert rituals.calls.count("put") == 1
+    assert len(rituals.keys) == 2
 
 
 def test_nothing_is_deleted_once_the_lease_may_be_lost(rituals: Rituals) -> None:

@@ -8,6 +8,7 @@ from secor.archive import Archive
 from secor.errors import ConfigurationError, LeaseLost, Refused
 from secor.formats import make_format
 from secor.model import Entry, Intent, OffsetRange
+from secor.naming import ObjectInfo
 from secor.repair.accepting import plan_acceptance
 from secor.repair.moving import move, plan_move
 from secor.repair.recovering import Recovery, plan_recovery, recover
@@ -141,6 +142,17 @@ def test_a_last_batch_that_lacks_objects_is_left_to_the_service(
     entry = ledger.entries[CLICKS]
     assert entry.committed == 40
     assert entry.intent == Intent(40, 50, "f" * 16, "op", 1.0, "backup/clicks")
+
+
+def test_a_batch_left_to_the_service_tells_where_a_route_led(shelf: Shelf) -> None:
+    info = ObjectInfo(CLICKS, OffsetRange(40, 50), 41, 1, 1, "f" * 16, "id-1")
+    key = "backup/views/from=clicks/dt=2026-11-21/1_0_00000000000000000041.txt"
+    shelf.put_bytes(key, b"payload 41\n", info.metadata())
+    archive = Archive(shelf.store, "backup", targets=("views",))
+    planned = recovery(OperatorLedger(), archive, log_of(60))
+    assert planned is not None
+    assert planned.intent is not None
+    assert planned.intent.also == ("backup/views",)
 
 
 def test_recovery_leaves_a_hole_with_messages_to_a_person(shelf: Shelf, archive: Archive) -> None:
