@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,10 @@ from secor.errors import (
     TopicRecreated,
     Unavailable,
 )
-from secor.model import Entry, Intent, TopicPartition
+from secor.model import QUARANTINE, Entry, Intent, TopicPartition
+from secor.plan import Lane
 from secor.positioning import ATTEMPTS, OnDataLoss, Position, Positioning, Reset
+from tests.fakes.format import PlainFormat
 from tests.fakes.ledger import Kind
 from tests.fakes.source import FakeBroker, FakeLog
 from tests.unit.rituals import FIRST, KEY, Observed, Rituals
@@ -114,6 +117,35 @@ def test_objects_of_other_partitions_do_not_matter(seeker: Seeker) -> None:
         seeker.rituals.store.put(
             f"root/clicks/offset=0/{name}", file.local.path, file.local.crc32c, {}
         )
+    seeker.rituals.server.drop(KEY)
+    assert isinstance(seeker.find(), Position)
+
+
+NAME = "1_0_00000000000000000000.plain"
+LANES = {
+    QUARANTINE: Lane("root/_quarantine/clicks", PlainFormat()),
+    "topic=views": Lane("root/views/from=clicks", PlainFormat()),
+}
+
+
+@pytest.mark.parametrize(
+    "key", [f"root/_quarantine/clicks/{NAME}", f"root/views/from=clicks/dt=2026-11-21/{NAME}"]
+)
+def test_objects_in_any_lane_mean_a_lost_ledger(seeker: Seeker, key: str) -> None:
+    (file,) = seeker.rituals.batch([0, 1]).files
+    seeker.rituals.store.put(key, file.local.path, file.local.crc32c, file.info.metadata())
+    seeker.rituals.server.drop(KEY)
+    plan = replace(seeker.rituals.plan(), lanes=LANES)
+    error = seeker.make().find(KEY, plan, lambda: True)
+    assert isinstance(error, LedgerLost)
+    assert key in str(error)
+
+
+def test_what_another_topics_route_brought_here_does_not_matter(seeker: Seeker) -> None:
+    (file,) = seeker.rituals.batch([0, 1]).files
+    info = replace(file.info, topic_partition=TopicPartition("views", KEY.partition))
+    key = f"root/clicks/from=views/dt=2026-11-21/{NAME}"
+    seeker.rituals.store.put(key, file.local.path, file.local.crc32c, info.metadata())
     seeker.rituals.server.drop(KEY)
     assert isinstance(seeker.find(), Position)
 
