@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from secor.model import TopicPartition
+from secor.model import Intent, TopicPartition
 from secor.naming import ObjectInfo
 from secor.ports import LogFormat
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.store import FakeStore
 from tests.simulation.log import Broker
+
+Place = Callable[[bytes], str | None]
+"""The directory that a message belongs into, None if it is left out."""
 
 
 class Violated(AssertionError):
@@ -40,16 +44,21 @@ class Watch:
         store: FakeStore,
         formats: dict[str, LogFormat],
     ) -> None:
-        """``formats`` are by extension.  Keys in ``foreign`` are not the group's."""
+        """``formats`` are by extension.  Keys in ``foreign`` are not the group's.
+
+        ``places`` tells by fingerprint where messages belong; None if their values do not say.
+        """
         self._broker = broker
         self._ledger = ledger
         self._store = store
         self._formats = formats
         self.foreign: set[str] = set()
+        self.places: dict[str, Place | None] = {}
         self.objects: dict[str, Seen] = {}
         self.holder: dict[tuple[TopicPartition, int], str] = {}
         self.committed: dict[TopicPartition, int] = {}
         self.first: dict[TopicPartition, int] = {}
+        self._intents: dict[TopicPartition, Intent | None] = {}
         self._audited = 0
         self._written = 0
 
@@ -70,6 +79,7 @@ class Watch:
         for topic_partition, entry in history[self._written :]:
             assert entry.committed is not None
             self._moved(topic_partition, entry.committed)
+            self._intents[topic_partition] = entry.intent
         self._written = len(history)
         self._every_object_is_covered()
 
@@ -97,12 +107,15 @@ class Watch:
         if (offsets[0], len(offsets)) != (info.first_offset, info.records):
             raise Violated(f"{key} holds {offsets}, its metadata says {info}")
         self._no_duplicate(key, info.topic_partition, offsets)
+        place = self.places[info.fingerprint]
         log = self._broker.logs[info.topic_partition]
         for offset, value in records:
             if offset not in info.batch:
                 raise Violated(f"{key} holds offset {offset}, outside of {info.batch}")
             if value not in log.ever.get(offset, ()):
                 raise Violated(f"{key} holds {value!r} at {offset}, which was never logged")
+            if place is not None and place(value or b"") != key.rpartition("/")[0]:
+                raise Violated(f"{key} holds {value!r}, which does not belong there")
         self.objects[key] = Seen(info, digest, offsets)
 
     def _no_duplicate(
@@ -145,12 +158,26 @@ class Watch:
         if committed < before:
             raise Violated(f"{key}: committed went back from {before} to {committed}")
         log = self._broker.logs[key]
+        intent = self._intents.get(key)
         for offset in range(before, committed):
-            if offset in log.records and (key, offset) not in self.holder:
+            holder = self.holder.get((key, offset))
+            if holder is not None:
+                self._as_intended(holder, intent)
+            elif offset in log.records and not self._left_out(log.records[offset], intent):
                 raise Violated(f"{key} {offset} is lost: committed went to {committed} without it")
         if committed > max(log.end, log.highest):
             raise Violated(f"{key}: committed went to {committed}, the log ends at {log.end}")
         self.committed[key] = committed
+
+    def _as_intended(self, key: str, intent: Intent | None) -> None:
+        """What is committed was made under the configuration that commits it."""
+        made = self.objects[key].info.fingerprint
+        if intent is None or made != intent.fingerprint:
+            raise Violated(f"{key}, made under {made}, was committed under {intent}")
+
+    def _left_out(self, value: bytes, intent: Intent | None) -> bool:
+        place = None if intent is None else self.places[intent.fingerprint]
+        return place is not None and place(value) is None
 
     def _every_object_is_covered(self) -> None:
         """No object is visible that neither ``committed`` nor an open intent stands for."""

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from secor.errors import CorruptBatch
 from secor.model import Chunk, LogRange, TopicPartition
 from tests.fakes.format import chunk_of
+
+Message = Callable[[TopicPartition, int], bytes]
+"""The value of a log's first, second, … message: no two are the same."""
+
+
+def plain_message(topic_partition: TopicPartition, number: int) -> bytes:
+    """Name the message."""
+    return f"{topic_partition}#{number}".encode()
 
 
 @dataclass
@@ -28,6 +37,7 @@ class Log:
     end: int = 0
     highest: int = 0
     produced: int = 0
+    message: Message = plain_message
 
     def append(self, messages: int) -> None:
         """Committed messages, at once."""
@@ -50,7 +60,7 @@ class Log:
 
     def _value(self) -> bytes:
         self.produced += 1
-        return f"{self.topic_partition}#{self.produced}".encode()
+        return self.message(self.topic_partition, self.produced)
 
     def _show(self, value: bytes) -> None:
         self.records[self.end] = value
@@ -105,17 +115,19 @@ class Broker:
 
     logs: dict[TopicPartition, Log] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
+    message: Message = plain_message
 
     def create(self, topic: str, partitions: int) -> None:
         """Make a topic, or more partitions of it."""
         self.topic_ids.setdefault(topic, f"{topic}-1")
         for number in range(partitions):
             key = TopicPartition(topic, number)
-            self.logs.setdefault(key, Log(key))
+            self.logs.setdefault(key, Log(key, message=self.message))
 
     def recreate(self, topic: str) -> None:
         """Delete a topic and make it again: same name, new id, empty logs."""
         self.topic_ids[topic] += "+"
         for key in self.logs:
             if key.topic == topic:
-                self.logs[key] = Log(key, produced=self.logs[key].produced)
+                produced = self.logs[key].produced
+                self.logs[key] = Log(key, produced=produced, message=self.message)

@@ -20,6 +20,8 @@ from secor.pressure import Limits
 from secor.uploader import Uploader
 from tests.fakes.format import PlainFormat
 from tests.simulation.chaos import Kind
+from tests.simulation.invariants import Place
+from tests.simulation.parsed import Rules
 from tests.simulation.ports import (
     Late,
     PatientLedger,
@@ -54,7 +56,7 @@ class EvenAndOdd:
 
 @dataclass(frozen=True)
 class Setup:
-    """The configuration of one process."""
+    """The configuration of one process; with ``rules`` the partition group's parser."""
 
     prefix: str = "backup"
     generation: int = 1
@@ -63,19 +65,29 @@ class Setup:
     policy: Policy = field(default_factory=lambda: Policy(max_messages=3, max_age=60.0))
     upload_on_shutdown: bool = True
     upload_on_revoke: bool = False
+    rules: Rules | None = None
 
     def plan(self, topic: str) -> TopicPlan:
         """Return how ``topic`` is stored."""
+        rules = self.rules
         return TopicPlan(
             group="backup",
             root=topic_root(self.prefix, topic),
             generation=self.generation,
-            parser=self.parser,
+            parser=self.parser if rules is None else rules.parser(),
+            lanes={} if rules is None else rules.lanes(self.prefix, topic, self.log_format),
             log_format=self.log_format,
             policy=self.policy,
             upload_on_shutdown=self.upload_on_shutdown,
             upload_on_revoke=self.upload_on_revoke,
         )
+
+    def place(self, topic: str) -> Place | None:
+        """Return what says where a message belongs, None where the offset decides."""
+        rules = self.rules
+        if rules is None:
+            return None
+        return lambda value: rules.place(self.prefix, topic, value)
 
 
 class Process(Host):

@@ -7,19 +7,19 @@ another configuration.  ``--exhaustive`` runs every pair of crash points.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import product
 
 import pytest
 
-from secor.errors import SecorError
 from secor.policy import Policy
-from tests.simulation.chaos import Call, Fault, Kind, ScriptedFaults, failures
+from tests.simulation.chaos import Fault, Kind, failures
 from tests.simulation.process import Setup
 from tests.simulation.scheduler import FOREVER
+from tests.simulation.scripted import all_pairs, calls_of
 from tests.simulation.storm import CONFIGURATIONS
-from tests.simulation.world import Scene, World, world
+from tests.simulation.world import Scene, World
 
 WORLDS = [
     pytest.param(Scene(ledger="zookeeper", restart_after=15.0), id="zookeeper cooperative"),
@@ -49,8 +49,6 @@ SETUP = Setup(policy=Policy(max_messages=3, max_age=8.0))
 STALL = 30.0
 PAIRS = 150
 
-Prepare = Callable[[World], None]
-
 
 def two_processes(made: World) -> None:
     made.log(0).append(8)
@@ -64,18 +62,6 @@ def two_processes(made: World) -> None:
 def one_process(made: World) -> None:
     made.log(0).append(8)
     made.start(SETUP)
-
-
-def calls_of(scene: Scene, script: Mapping[int, Fault], prepare: Prepare) -> list[Call]:
-    """Run to rest; return what was called.  A broken promise names the script."""
-    with world(scene, faults=ScriptedFaults(script)) as made:
-        try:
-            prepare(made)
-            made.settle()
-        except (AssertionError, SecorError, OSError) as error:
-            told = "\n".join([f"{scene}", *made.hub.trace, f"{error!r}"])
-            pytest.fail(f"with {dict(script)}:\n{told}", pytrace=False)
-        return made.calls
 
 
 @pytest.mark.parametrize("scene", WORLDS)
@@ -108,11 +94,6 @@ def test_two_crashes_break_no_promise(scene: Scene, pytestconfig: pytest.Config)
     for first, second in pairs:
         crash = Fault(Kind.CRASH)
         calls_of(scene, {first: crash, second: crash}, two_processes)
-
-
-def all_pairs(calls: int) -> list[tuple[int, int]]:
-    """After the first crash the run is longer: what was begun is done again."""
-    return [(first, second) for first in range(calls) for second in range(first + 1, calls + 40)]
 
 
 @pytest.mark.parametrize("scene", WORLDS[::2])

@@ -19,7 +19,8 @@ from tests.fakes.store import FakeStore
 from tests.simulation.chaos import Call, Faults, NoFaults
 from tests.simulation.group import Group
 from tests.simulation.invariants import Violated, Watch
-from tests.simulation.log import Broker, Log
+from tests.simulation.log import Broker, Log, plain_message
+from tests.simulation.parsed import message
 from tests.simulation.process import Process, Setup
 from tests.simulation.scheduler import FOREVER, Choices, FirstComeChoices, Host, Hub
 
@@ -35,7 +36,7 @@ class Scene:
     ``reshaping`` says that the log or the configuration may come to make other objects of
     the same range; puts and deletions are then in flight for less than half a session
     (DESIGN: "What remains").  ``restart_after`` is when a process that crashed is started
-    again, in seconds.
+    again, in seconds.  With ``parsed`` messages have fields, and setups have rules for them.
     """
 
     ledger: LedgerKind = "zookeeper"
@@ -46,6 +47,7 @@ class Scene:
     limits: Limits | None = None
     poll: float = 1.0
     restart_after: float | None = None
+    parsed: bool = False
 
 
 class World:
@@ -68,7 +70,7 @@ class World:
         self.hub = Hub(choices or FirstComeChoices())
         self.faults = faults or NoFaults()
         self.fetch_size = fetch_size
-        self.broker = Broker()
+        self.broker = Broker(message=message if scene.parsed else plain_message)
         self.broker.create(TOPIC, scene.partitions)
         self.group = Group(
             self.hub, lambda: self.broker.logs, cooperative=scene.cooperative, session=SESSION
@@ -91,7 +93,11 @@ class World:
     def start(self, setup: Setup | None = None) -> Process:
         """Start a process."""
         setup = setup or Setup()
-        self._formats[setup.log_format.extension] = setup.log_format
+        plan = setup.plan(TOPIC)
+        self._formats[plan.log_format.extension] = plan.log_format
+        for lane in plan.lanes.values():
+            self._formats[lane.log_format.extension] = lane.log_format
+        self.watch.places[plan.fingerprint] = setup.place(TOPIC)
         process = Process(self, f"p{len(self.processes)}", setup, self.directory / "local")
         self.processes.append(process)
         self.started = self.hub.steps

@@ -1,0 +1,116 @@
+"""The partition group's side of the world: messages with fields, and what must become of each.
+
+``Rules.place`` says it from the message alone, with Python's own JSON: it shares nothing with
+the real pipeline that the processes run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from secor.formats import make_format
+from secor.model import QUARANTINE, TopicPartition
+from secor.naming import quarantine_root, topic_root
+from secor.parsing.decoders.json import JsonDecoder
+from secor.parsing.layout import Layout
+from secor.parsing.pipeline import Pipeline, Step, lane_of
+from secor.parsing.placement import ByLayout
+from secor.parsing.timestamps import TimeReader
+from secor.parsing.transforms import Filter, Route
+from secor.plan import Lane
+from secor.ports import LogFormat
+from tests.fakes.format import PlainFormat
+
+DAY = 86_400
+MIDDAY = 1_795_262_400
+"""2026-11-21, 12:00 UTC."""
+
+CYCLE: Sequence[dict[str, object] | str] = (
+    {"kind": "sale", "at": MIDDAY},
+    "broken",
+    {"kind": "sale", "at": MIDDAY - DAY, "to": "views"},
+    {"kind": "debug", "at": MIDDAY},
+    {"kind": "debug", "at": "late"},
+    {"kind": "debug", "at": MIDDAY - DAY},
+    {"kind": "sale", "at": MIDDAY - DAY},
+    {"kind": "sale", "at": "soon"},
+    {"kind": "trace", "at": MIDDAY},
+    {"kind": "sale", "at": MIDDAY, "to": "alerts"},
+    {"kind": "trace", "at": MIDDAY + DAY, "to": "views"},
+)
+"""Messages 1, 2, …: two days out of order, and three in a row that the filter leaves out."""
+
+
+def message(topic_partition: TopicPartition, number: int) -> bytes:
+    """Return the value of a log's ``number``-th message, counted from 1; each is another."""
+    fields = CYCLE[(number - 1) % len(CYCLE)]
+    own = {"id": f"{topic_partition}#{number}"}
+    if isinstance(fields, str):
+        return json.dumps(own)[:-1].encode()
+    return json.dumps(own | fields).encode()
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What parsing is configured to do; ``day`` is a template of ``strftime``."""
+
+    day: str = "dt=%Y-%m-%d"
+    dropped: str = "debug"
+    targets: tuple[str, ...] = ("alerts", "views")
+
+    def parser(self) -> Pipeline:
+        """Return the real one."""
+        steps: list[Step] = [Filter("kind", (self.dropped,), negated=True)]
+        if self.targets:
+            steps.append(Route(self.targets, "to"))
+        name, _, pattern = self.day.partition("=")
+        layout = Layout(f"{name}={{time:{pattern}}}")
+        return Pipeline(JsonDecoder(), steps, ByLayout(layout, TimeReader("s"), "at"))
+
+    def lanes(self, prefix: str, topic: str, log_format: LogFormat) -> dict[str, Lane]:
+        """Return the lanes of a plan: quarantine and routes."""
+        quarantine = quarantine_root(topic_root(prefix, topic))
+        lanes = {QUARANTINE: Lane(quarantine, make_format("sequencefile"))}
+        for target in self.targets:
+            root = f"{topic_root(prefix, target)}/from={topic}"
+            lanes[lane_of(target)] = Lane(root, log_format)
+        return lanes
+
+    def place(self, prefix: str, topic: str, value: bytes) -> str | None:
+        """Return the directory that a message belongs into; None if the filter leaves it out."""
+        quarantine = f"{prefix}/_quarantine/{topic}"
+        try:
+            fields = json.loads(value)
+        except ValueError:
+            return quarantine
+        if fields["kind"] == self.dropped:
+            return None
+        target = fields.get("to") if self.targets else None
+        if isinstance(fields["at"], str) or target not in {None, *self.targets}:
+            return quarantine
+        root = f"{prefix}/{topic}" if target is None else f"{prefix}/{target}/from={topic}"
+        return f"{root}/{datetime.fromtimestamp(fields['at'], UTC):{self.day}}"
+
+
+def other_extension() -> PlainFormat:
+    """The same lines under another name."""
+    changed = PlainFormat("other")
+    changed.extension = ".other"
+    return changed
+
+
+BASE = Rules()
+PARSED: tuple[Callable[[], dict[str, object]], ...] = (
+    lambda: {"rules": BASE},
+    lambda: {"rules": replace(BASE, day="month=%Y-%m")},
+    lambda: {"rules": replace(BASE, dropped="trace")},
+    lambda: {"rules": replace(BASE, targets=())},
+    lambda: {"rules": replace(BASE, targets=("pages", "views"))},
+    lambda: {"rules": replace(BASE, targets=()), "prefix": "elsewhere"},
+    lambda: {"rules": BASE, "generation": 2},
+    lambda: {"rules": BASE, "log_format": other_extension()},
+)
+"""Configurations that make other objects of the same messages; the first is where one begins."""

@@ -1,0 +1,147 @@
+"""The small world once more, with messages that are parsed.
+
+They go under several output partitions, into quarantine, to another topic's directory, or
+nowhere; each to exactly one of these, whatever crashes, also where the rules change meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from secor.policy import Policy
+from tests.simulation.chaos import Fault, Kind, failures
+from tests.simulation.parsed import CYCLE, PARSED, Rules
+from tests.simulation.process import Setup
+from tests.simulation.scheduler import FOREVER
+from tests.simulation.scripted import calls_of
+from tests.simulation.world import Scene, World, world
+
+SCENE = Scene(partitions=1, restart_after=15.0, parsed=True)
+KAFKA = replace(SCENE, ledger="kafka")
+WORLDS = [pytest.param(SCENE, id="zookeeper"), pytest.param(KAFKA, id="kafka")]
+RESHAPING = [
+    pytest.param(replace(SCENE, reshaping=True), id="zookeeper"),
+    pytest.param(replace(KAFKA, reshaping=True), id="kafka"),
+]
+# In a Kafka ledger only waiting for releases keeps two configurations apart.
+STALLING = [
+    pytest.param(replace(SCENE, reshaping=True), id="zookeeper"),
+    pytest.param(replace(KAFKA, reshaping=True, release_wait=FOREVER), id="kafka"),
+]
+# Each configuration once, the ledgers by turns: the ritual does not tell them apart.
+CHANGES = [
+    pytest.param(RESHAPING[number % 2].values[0], configuration, id=f"{number} {ledger}")
+    for number, (configuration, ledger) in enumerate(
+        zip(PARSED, ("zookeeper", "kafka") * len(PARSED), strict=False)
+    )
+]
+SETUP = Setup(policy=Policy(max_messages=3, max_age=8.0), rules=Rules())
+STALL = 30.0
+
+
+def one_process(made: World) -> None:
+    made.log().append(len(CYCLE))
+    made.start(SETUP)
+
+
+def one_batch(made: World) -> None:
+    """Its files in quarantine, and of one day, have a message that can do without the first."""
+    made.log().append(len(CYCLE))
+    made.start(replace(SETUP, policy=Policy(max_messages=len(CYCLE), max_age=8.0)))
+
+
+def two_processes(made: World) -> None:
+    one_process(made)
+    made.start(SETUP)
+
+
+@pytest.mark.parametrize("scene", WORLDS)
+def test_each_message_goes_where_it_belongs_and_nowhere_else(scene: Scene) -> None:
+    with world(scene) as made:
+        one_process(made)
+        made.settle()
+        directories = {key.rpartition("/")[0] for key in made.watch.objects}
+        assert directories == {
+            "backup/clicks/dt=2026-11-20",
+            "backup/clicks/dt=2026-11-21",
+            "backup/_quarantine/clicks",
+            "backup/views/from=clicks/dt=2026-11-20",
+            "backup/views/from=clicks/dt=2026-11-22",
+            "backup/alerts/from=clicks/dt=2026-11-21",
+        }
+        assert sorted(offset for _, offset in made.watch.holder) == [0, 1, 2, 6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("scene", WORLDS)
+def test_batches_of_which_nothing_is_left_move_the_offset(scene: Scene) -> None:
+    with world(scene) as made:
+        made.log().message = lambda _, number: b'{"kind": "debug", "id": %d}' % number
+        one_process(made)
+        made.settle()
+        assert not made.store.audit
+        assert [call.name for call in made.calls if call.phase == "after"].count("commit") > 2
+
+
+@pytest.mark.parametrize("scene", WORLDS)
+@pytest.mark.parametrize("kind", [Kind.CRASH, Kind.STALL_PROCESS])
+def test_one_fault_at_any_call_breaks_no_promise(scene: Scene, kind: Kind) -> None:
+    fault = Fault(kind, 0.0 if kind is Kind.CRASH else STALL)
+    for number in range(len(calls_of(scene, {}, two_processes))):
+        calls_of(scene, {number: fault}, two_processes)
+
+
+@pytest.mark.parametrize("scene", WORLDS)
+def test_any_error_of_any_call_breaks_no_promise(scene: Scene) -> None:
+    for call in calls_of(scene, {}, one_process):
+        for error in failures(call):
+            calls_of(scene, {call.number: Fault(Kind.FAIL, error=error)}, one_process)
+
+
+@pytest.mark.parametrize(("scene", "configuration"), CHANGES)
+def test_a_successor_with_other_rules_breaks_no_promise(
+    scene: Scene, configuration: Callable[[], dict[str, object]]
+) -> None:
+    def prepare(made: World) -> None:
+        made.successor = lambda setup: replace(
+            setup,
+            policy=Policy(max_messages=2, max_age=8.0),
+            **configuration(),  # type: ignore[arg-type]
+        )
+        one_process(made)
+
+    for number in range(len(calls_of(scene, {}, one_process))):
+        calls_of(scene, {number: Fault(Kind.CRASH)}, prepare)
+
+
+@pytest.mark.parametrize("configuration", [PARSED[2], PARSED[5]], ids=["filter", "routes"])
+@pytest.mark.parametrize("scene", STALLING)
+def test_a_sleeper_beside_a_successor_with_other_rules_breaks_no_promise(
+    scene: Scene, configuration: Callable[[], dict[str, object]]
+) -> None:
+    def prepare(made: World) -> None:
+        made.log().append(4)
+        made.start(SETUP)
+        made.start(replace(SETUP, **configuration()))  # type: ignore[arg-type]
+
+    for number in range(len(calls_of(scene, {}, prepare))):
+        calls_of(scene, {number: Fault(Kind.STALL_PROCESS, STALL)}, prepare)
+
+
+@pytest.mark.parametrize("gone", [{0}, {1}, {0, 1, 2}], ids=str)
+@pytest.mark.parametrize("scene", RESHAPING[:1])
+def test_compaction_between_crash_and_recovery_breaks_no_promise(
+    scene: Scene, gone: set[int]
+) -> None:
+    def prepare(made: World) -> None:
+        def compact() -> None:
+            for offset in gone:
+                made.log().drop(offset)
+
+        made.between = compact
+        one_batch(made)
+
+    for number in range(len(calls_of(scene, {}, one_batch))):
+        calls_of(scene, {number: Fault(Kind.CRASH)}, prepare)
