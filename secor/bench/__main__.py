@@ -13,8 +13,18 @@ import click
 from secor.bench.cases import CASES, Case, settings_of, write_config
 from secor.bench.fill import Filled, create_topic, fill
 from secor.bench.pieces import LOOKED_AT, Piece, measure
-from secor.bench.report import Result, as_json, line_of, piece_line, profile_of, result_of
+from secor.bench.report import (
+    Result,
+    as_json,
+    line_of,
+    piece_line,
+    profile_of,
+    result_of,
+    scan_lines,
+)
 from secor.bench.running import DaemonProcess, Progress, Usage, free_ports
+from secor.bench.spark import CORES, Scan
+from secor.bench.spark import measure as measure_spark
 from secor.errors import SecorError
 from secor.sandbox import Sandbox
 
@@ -98,10 +108,13 @@ def _say(line: str) -> None:
 
 
 @click.command(epilog="Example: scripts/bench --messages 500000 --case text-gzip --profile")
-@click.option("--messages", default=2_000_000, show_default=True, help="Messages in the topic.")
+@click.option(
+    "--messages", type=click.IntRange(1), help="Default: 2,000,000; with --spark 1,000,000."
+)
 @click.option("--partitions", default=4, show_default=True, help="Partitions of the topic.")
 @click.option("--case", "names", multiple=True, type=click.Choice(NAMES), help="Only this case.")
 @click.option("--pieces/--no-pieces", default=True, help="Measure the pieces alone, too.")
+@click.option("--spark", is_flag=True, help="Instead: read and parse local archives in Spark.")
 @click.option("--profile", is_flag=True, help="Show what the functions of the loop took (slower).")
 @click.option("--json", "json_", is_flag=True, help="Print JSON for a script.")
 @click.option(
@@ -110,10 +123,11 @@ def _say(line: str) -> None:
     help="Where servers and local files lie meanwhile.  Default: the system's temporary folder.",
 )
 def main(
-    messages: int,
+    messages: int | None,
     partitions: int,
     names: Sequence[str],
     pieces: bool,
+    spark: bool,
     profile: bool,
     json_: bool,
     directory: Path | None,
@@ -124,14 +138,20 @@ def main(
     start and end over an empty topic (and with it, in parentheses).
     """
     chosen = [case for case in CASES if not names or case.name in names]
+    results: list[Result] = []
+    measured: list[Piece] = []
+    scans: list[Scan] = []
     try:
-        results, measured = _measure(
-            chosen, messages, partitions, pieces, profile, json_, directory
-        )
+        if spark:
+            scans = _measure_spark(messages or 1_000_000, partitions, json_, directory)
+        else:
+            results, measured = _measure(
+                chosen, messages or 2_000_000, partitions, pieces, profile, json_, directory
+            )
     except SecorError as error:
         raise click.ClickException(str(error)) from error
     if json_:
-        click.echo(as_json(results, measured))
+        click.echo(as_json(results, measured, scans))
 
 
 def _measure(
@@ -157,6 +177,18 @@ def _measure(
             measured.append(piece)
             click.echo(piece_line(piece), err=quiet)
     return results, measured
+
+
+def _measure_spark(
+    messages: int, partitions: int, quiet: bool, directory: Path | None
+) -> list[Scan]:
+    """Measure all by turns, and print it."""
+    with tempfile.TemporaryDirectory(prefix="secor-bench-", dir=directory) as temporary:
+        _say(f"writing archives of {messages} messages, and reading them on {CORES} cores")
+        scans = measure_spark(Path(temporary), messages=messages, partitions=partitions)
+    for line in scan_lines(scans):
+        click.echo(line, err=quiet)
+    return scans
 
 
 if __name__ == "__main__":

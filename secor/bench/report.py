@@ -13,6 +13,7 @@ from secor.bench.cases import GOAL_MEMORY, Case
 from secor.bench.fill import Filled
 from secor.bench.pieces import Piece
 from secor.bench.running import Usage
+from secor.bench.spark import GOALS, TEXT, Scan
 
 _FUNCTIONS = 40
 
@@ -71,11 +72,29 @@ def piece_line(piece: Piece) -> str:
     return f"{piece.name:40} {piece.cpu_us:5.2f} µs CPU a message"
 
 
-def as_json(results: Sequence[Result], pieces: Sequence[Piece]) -> str:
+def scan_lines(scans: Sequence[Scan]) -> list[str]:
+    """Return what Spark did in one line each; Secor's beside what it is measured against."""
+    return [_scan_line(scan, scans) for scan in scans]
+
+
+def _scan_line(scan: Scan, scans: Sequence[Scan]) -> str:
+    line = (
+        f"{scan.name:16} {scan.codec:5} {scan.per_core:6.1f} MB/s per core,"
+        f" {scan.per_cpu_second:6.1f} MB a second of CPU"
+    )
+    for other in scans if scan.name == "secor" else ():
+        if other.name in GOALS and (other.codec == scan.codec or other.name == TEXT):
+            clock, cpu = scan.ratio(other)
+            line += f"; {clock:.2f} times {other.name} (CPU {cpu:.2f}, goal {GOALS[other.name]})"
+    return line
+
+
+def as_json(results: Sequence[Result], pieces: Sequence[Piece], scans: Sequence[Scan] = ()) -> str:
     """Return everything as one JSON object."""
     found = {
         "cases": [asdict(result) for result in results],
         "pieces": [asdict(piece) for piece in pieces],
+        "spark": [asdict(scan) for scan in scans],
     }
     return json.dumps(found, indent=2, ensure_ascii=False)
 

@@ -10,19 +10,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import Any
 
 import psutil
 
 from secor.bench.archive import TOPIC, Stored, group, store
 from secor.errors import SecorError
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 CORES = 2
 ROUNDS = 3
 CODECS = ("none", "lz4", "gzip")
+HADOOP, TEXT = "sc.sequenceFile", "spark.read.text"
+GOALS = MappingProxyType({HADOOP: 2, TEXT: 1})
+"""How many times as fast as these reading the same messages should be."""
 PARSER = {"decoder": "json", "time_field": "timestamp", "time_format": "ms"}
 
 
@@ -39,7 +40,6 @@ class Scan:
     codec: str
     per_core: float
     per_cpu_second: float
-    goal: str = ""
 
     def ratio(self, other: Scan) -> tuple[float, float]:
         """Return how many times as fast as ``other`` it is, by clock and by CPU time."""
@@ -98,7 +98,7 @@ def _stored(
 
 
 @contextmanager
-def _spark(directory: Path) -> Iterator[SparkSession]:
+def _spark(directory: Path) -> Iterator[Any]:
     from secor.sandbox.spark import quiet_java_options, spark_java_home
     from secor.spark import register
     from secor.spark.backfill import session
@@ -117,7 +117,7 @@ def _spark(directory: Path) -> Iterator[SparkSession]:
         yield spark
 
 
-def _ways(spark: SparkSession, codec: str, stored: Stored) -> Iterator[_Way]:
+def _ways(spark: Any, codec: str, stored: Stored) -> Iterator[_Way]:
     def ours() -> int:
         read = spark.read.format("secor").option("columns", "offset,value")
         return _bytes_of(read.load(str(stored.directory)))
@@ -126,14 +126,14 @@ def _ways(spark: SparkSession, codec: str, stored: Stored) -> Iterator[_Way]:
         return int(spark.sparkContext.sequenceFile(stored.objects).count())
 
     yield _Way("secor", codec, ours, stored.value_bytes, stored.value_bytes)
-    yield _Way("sc.sequenceFile", codec, hadoop, stored.messages, stored.value_bytes)
+    yield _Way(HADOOP, codec, hadoop, stored.messages, stored.value_bytes)
 
 
-def _text(spark: SparkSession, stored: Stored) -> _Way:
+def _text(spark: Any, stored: Stored) -> _Way:
     def run() -> int:
         return _bytes_of(spark.read.text(stored.objects))
 
-    return _Way("spark.read.text", "none", run, stored.value_bytes, stored.value_bytes)
+    return _Way(TEXT, "none", run, stored.value_bytes, stored.value_bytes)
 
 
 def _bytes_of(frame: Any) -> int:
@@ -179,7 +179,7 @@ def _cpu_seconds() -> float:
     return total
 
 
-def _backfill(spark: SparkSession, backup: Stored, bucket: Path, local: Path) -> Scan:
+def _backfill(spark: Any, backup: Stored, bucket: Path, local: Path) -> Scan:
     """Parse the backup once; every round goes into a prefix of its own."""
     rounds = iter(range(ROUNDS))
 
@@ -193,7 +193,7 @@ def _backfill(spark: SparkSession, backup: Stored, bucket: Path, local: Path) ->
 
 
 def _parse_again(
-    spark: SparkSession,
+    spark: Any,
     backup: Stored,
     name: str,
     output: Mapping[str, object],

@@ -8,11 +8,15 @@ from typing import Any, cast
 
 import pytest
 
+from secor.adapters.local import LocalStore
+from secor.archive import Archive
+from secor.bench.archive import TOPIC, group, store
 from secor.bench.cases import CASES, Case, settings_of, write_config
 from secor.bench.fill import Filled, batches, encode_batch, values
 from secor.bench.pieces import Piece
-from secor.bench.report import as_json, line_of, piece_line, result_of
+from secor.bench.report import as_json, line_of, piece_line, result_of, scan_lines
 from secor.bench.running import Usage
+from secor.bench.spark import Scan
 from secor.config.load import load
 from secor.model import TopicPartition
 from secor.sandbox import S3Access
@@ -78,3 +82,36 @@ def test_a_result_leaves_out_what_an_idle_process_needs() -> None:
     found = json.loads(as_json([result], [piece]))
     assert found["cases"][0]["cpu_us"] == 1.5
     assert found["pieces"] == [{"name": "decode", "cpu_us": 0.25}]
+
+
+@pytest.mark.parametrize("messages", [3, 1201])
+def test_an_archive_is_what_the_daemon_leaves(tmp_path: Path, messages: int) -> None:
+    config = group("backup", tmp_path / "bucket", {"format": "sequencefile", "codec": "lz4"})
+    stored = store(config, tmp_path / "bucket", tmp_path / "local", partitions=2, messages=messages)
+    archive = Archive(LocalStore(tmp_path / "bucket"), "backup")
+    found = list(archive.objects(TOPIC, with_info=True))
+    assert [one.info.batch.end if one.info else 0 for one in found] == [
+        stored.messages_of(0),
+        stored.messages_of(1),
+    ]
+    read = [value for one in found for part in archive.read(one) for value in part["value"]]
+    assert len(read) == messages
+    assert sum(len(value.as_py()) for value in read) == stored.value_bytes
+
+
+def test_reading_in_spark_is_told_beside_what_it_is_measured_against() -> None:
+    scans = [
+        Scan("secor", "lz4", 60.0, 120.0),
+        Scan("sc.sequenceFile", "lz4", 20.0, 30.0),
+        Scan("sc.sequenceFile", "gzip", 1.0, 1.0),
+        Scan("spark.read.text", "none", 120.0, 480.0),
+        Scan("secor backfill", "none", 30.0, 40.0),
+    ]
+    ours, hadoop, _, text, backfill = scan_lines(scans)
+    assert ours.endswith(
+        "60.0 MB/s per core,  120.0 MB a second of CPU;"
+        " 3.00 times sc.sequenceFile (CPU 4.00, goal 2);"
+        " 0.50 times spark.read.text (CPU 0.25, goal 1)"
+    )
+    assert not any("times" in line for line in (hadoop, text, backfill))
+    assert json.loads(as_json([], [], scans))["spark"][4]["per_core"] == 30.0
