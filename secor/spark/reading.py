@@ -15,6 +15,7 @@ from secor.spark.columns import dressed, fault_row
 from secor.spark.options import ReadOptions, Selection, Span
 from secor.spark.places import open_archive
 from secor.spark.planning import Piece, Task, describe, may_hold
+from secor.spark.workers import spare_next_task
 
 ROWS = 16_384
 """Rows of a batch, about."""
@@ -33,12 +34,15 @@ def read_tasks(options: ReadOptions, tasks: Iterable[Task]) -> Iterator[pa.Recor
     Raises ``CorruptFile``, ``NotFound``, ``ConfigurationError`` naming the object,
     ``AccessDenied``, ``Unavailable``.
     """
-    with open_archive(options) as archive:
-        for task in tasks:
-            batches = (
-                batch for piece in task.pieces for batch in _read_piece(archive, piece, options)
-            )
-            yield from gathered(batches)
+    try:
+        with open_archive(options) as archive:
+            for task in tasks:
+                batches = (
+                    batch for piece in task.pieces for batch in _read_piece(archive, piece, options)
+                )
+                yield from gathered(batches)
+    finally:
+        spare_next_task()
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
