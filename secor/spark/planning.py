@@ -87,12 +87,17 @@ def tasks_of(
 
 def listed(archive: Archive, selection: Selection) -> Iterator[ArchivedObject]:
     """Give the objects of the topics asked for, each prefix of the store listed once."""
+    roots: dict[str, str | None] = {}  # by topic; None where it is not asked for
+    at = sum(1 for part in archive.prefix.split("/") if part) + int(archive.hashed)
     for prefix in _prefixes(archive, selection):
         for stored in archive.store.list(prefix):
-            topic = _topic_of(archive, stored.key)
-            if not topic or not _matches(topic, selection.topics):
-                continue
-            name = parse_key(archive.root(topic), stored.key)
+            parts = stored.key.split("/", at + 1)
+            topic = parts[at] if at < len(parts) - 1 else ""
+            if topic not in roots:
+                asked = topic not in NO_TOPICS and _matches(topic, selection.topics)
+                roots[topic] = archive.root(topic) if asked else None
+            root = roots[topic]
+            name = None if root is None else parse_key(root, stored.key)
             if name is not None:
                 yield ArchivedObject(topic, name, stored.size, stored.modified)
 
@@ -199,14 +204,6 @@ def _place(one: ArchivedObject) -> tuple[str, int, int, str]:
 
 def _matches(name: str, globs: Sequence[str]) -> bool:
     return not globs or any(name == glob or fnmatchcase(name, glob) for glob in globs)
-
-
-def _topic_of(archive: Archive, key: str) -> str:
-    """Return the part of a key that would be the topic; empty where there is none."""
-    parts = key.split("/")
-    at = sum(1 for part in archive.prefix.split("/") if part) + int(archive.hashed)
-    topic = parts[at] if at < len(parts) - 1 else ""
-    return "" if topic in NO_TOPICS else topic
 
 
 def _prefixes(archive: Archive, selection: Selection) -> list[str]:

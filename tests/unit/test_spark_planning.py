@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -231,15 +232,35 @@ def test_topics_behind_a_hash_are_found() -> None:
     assert listing(store, Selection(topics=("clicks",)), hashed=True) == [key]
 
 
-def test_planning_many_small_objects_asks_for_none_of_them() -> None:
-    keys = [f"backup/clicks/offset=0/1_{at % 50}_{at:020d}.seq" for at in range(20_000)]
-    store = CountingStore(keys)
-    tasks = plan(Archive(store, "backup"), options(startingOffset="10000"))  # type: ignore[arg-type]
-    planned = [piece.found.key for task in tasks for piece in task.pieces]
-    assert len(planned) == len(set(planned)) == 10_049
-    # The last object below 10000 of each of 49 partitions may hold it.
+class ManyObjects(CountingStore):
+    """Small objects of 50 partitions, listed without being held."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__([])
+        self.count = count
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        self.prefixes.append(prefix)
+        for at in range(self.count):
+            yield StoredObject(f"backup/clicks/offset=0/1_{at % 50}_{at:020d}.seq", 1000, 0.0)
+
+
+@pytest.mark.parametrize(
+    "count", [200_000, pytest.param(1_000_000, marks=pytest.mark.slow)], ids=["many", "million"]
+)
+def test_planning_a_million_small_objects_asks_for_none_of_them(count: int) -> None:
+    store = ManyObjects(count)
+    read = options(startingOffset=str(count // 2))
+    before = time.process_time()
+    tasks = plan(Archive(store, "backup"), read)  # type: ignore[arg-type]
+    # A million takes some 10 s of CPU time, and would take days if each pair were looked at.
+    assert time.process_time() - before < 120
+    planned = {piece.found.name.first_offset for task in tasks for piece in task.pieces}
+    assert sum(len(task.pieces) for task in tasks) == len(planned)
+    # The last object below of each of 49 partitions may hold the first offset.
+    assert planned == set(range(count // 2 - 49, count))
     assert len(store.prefixes) == 1
-    assert 100 < len(tasks) < 1000
+    assert count // 1000 < len(tasks) < count // 20
 
 
 def test_a_wrong_place_or_topic_is_no_empty_answer() -> None:
