@@ -141,7 +141,8 @@ class _Cursor:
     """Walks all keys of a batch at once; a row that is not as expected is no longer ``good``."""
 
     def __init__(self, data: bytes, starts: Longs, ends: Longs) -> None:
-        padded = data + _PADDING  # so that reading ahead of a short key stays inside
+        # Reading ahead of a short key stays inside; where values follow, it does anyway.
+        padded = data if ends[-1] + len(_PADDING) <= len(data) else data + _PADDING
         self._bytes = np.frombuffer(padded, np.uint8)
         self._longs = big_endian(padded, 8)
         self._at = starts.copy()
