@@ -1,4 +1,4 @@
-"""Whether the process is alive and ready, and the HTTP server that says so.
+"""Whether the process is alive and ready, and the HTTP server that says so and more.
 
 ``/healthz`` is 503 when the loop stands still: restart the process.  ``/readyz`` is 503,
 with the reasons, while no messages can be persisted: somebody waits for something.
@@ -7,6 +7,8 @@ with the reasons, while no messages can be persisted: somebody waits for somethi
 from __future__ import annotations
 
 import socket
+import ssl
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +20,15 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from secor.access import Access
 from secor.errors import ConfigurationError
 from secor.ports import Clock
 
 TEXT = "text/plain; charset=utf-8"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+OPEN = frozenset({"/healthz", "/readyz"})
+"""What probes may ask without a password: one word, or reasons without names."""
+
 SLOWEST_CLIENT = 10.0
 """Seconds after which a client that sends nothing is hung up on."""
 
@@ -34,6 +40,7 @@ class Answer:
     status: HTTPStatus
     body: bytes
     content_type: str = TEXT
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Health:
@@ -86,20 +93,37 @@ def reasons_to_wait(*, assigned: int, ledger_up: bool) -> list[str]:
 
 
 class HealthServer:
-    """Serves ``/metrics``, ``/healthz`` and ``/readyz`` from a thread of its own."""
+    """Serves ``/metrics``, ``/healthz``, ``/readyz`` and ``pages``; nothing changes anything.
+
+    Every request has a thread of its own, none of them the loop's.
+    """
 
     def __init__(
-        self, address: str, port: int, *, health: Health, metrics: Callable[[], bytes]
+        self,
+        address: str,
+        port: int,
+        *,
+        health: Health,
+        metrics: Callable[[], bytes],
+        pages: Mapping[str, Callable[[], Answer]] | None = None,
+        access: Access | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Bind at once; port 0 takes any free one.  Raises ``ConfigurationError``."""
+        """Bind at once; port 0 takes any free one.  Raises ``ConfigurationError``.
+
+        With ``access`` all but the probes' paths need a password; with ``tls`` it speaks
+        nothing but TLS.
+        """
         routes: Mapping[str, Callable[[], Answer]] = {
             "/metrics": lambda: Answer(HTTPStatus.OK, metrics(), PROMETHEUS),
             "/healthz": health.alive,
             "/readyz": health.ready,
+            **(pages or {}),
         }
         try:
             kind = _Server6 if ":" in address else _Server
-            self._server = kind((address, port), partial(_Handler, routes))
+            self._server = kind((address, port), partial(_Handler, routes, access))
+            self._server.tls = tls
         except OSError as error:
             raise ConfigurationError(
                 f"metrics: cannot listen on {address}:{port} ({error.strerror}); "
@@ -130,6 +154,22 @@ class HealthServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    tls: ssl.SSLContext | None = None
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        """Accept; the handshake is left to the request's thread, which has a time limit."""
+        accepted, address = super().get_request()
+        if self.tls is not None:
+            accepted = self.tls.wrap_socket(
+                accepted, server_side=True, do_handshake_on_connect=False
+            )
+        return accepted, address
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Stay quiet about clients that break off or do not speak TLS; defects are logged."""
+        level = "debug" if isinstance(sys.exception(), OSError) else "error"
+        log = getattr(structlog.get_logger("secor.health"), level)
+        log("request_failed", client=str(client_address), exc_info=level == "error")
 
     def server_bind(self) -> None:
         """Bind without the base class's look at DNS for our own name: it may take long."""
@@ -145,28 +185,45 @@ class _Server6(_Server):
 class _Handler(BaseHTTPRequestHandler):
     timeout = SLOWEST_CLIENT
     protocol_version = "HTTP/1.1"
+    server_version = "secor"
+    sys_version = ""
 
     def __init__(
-        self, routes: Mapping[str, Callable[[], Answer]], *arguments: object, **named: object
+        self,
+        routes: Mapping[str, Callable[[], Answer]],
+        access: Access | None,
+        *arguments: object,
+        **named: object,
     ) -> None:
         self._routes = routes
+        self._access = access
         super().__init__(*arguments, **named)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
-        route = self._routes.get(urlsplit(self.path).path)
-        if route is None:
-            known = ", ".join(self._routes)
-            answer = Answer(HTTPStatus.NOT_FOUND, f"known here: {known}\n".encode())
-        else:
-            answer = route()
+        answer = self._answer(urlsplit(self.path).path)
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        for name, value in answer.headers:
+            self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(answer.body)
 
     do_HEAD = do_GET  # noqa: N815 - the base class looks for this name
+
+    def _answer(self, path: str) -> Answer:
+        given = self.headers.get("Authorization")
+        if self._access is not None and path not in OPEN and not self._access.admits(given):
+            ask = (("WWW-Authenticate", 'Basic realm="secor", charset="UTF-8"'),)
+            return Answer(HTTPStatus.UNAUTHORIZED, b"a password is needed\n", headers=ask)
+        route = self._routes.get(path)
+        if route is None:
+            known = ", ".join(self._routes)
+            return Answer(HTTPStatus.NOT_FOUND, f"known here: {known}\n".encode())
+        return route()
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Stay quiet: a scrape every few seconds is no event."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from secor.batch import Batch, SealedBatch
 from secor.errors import SecorError
-from secor.model import TopicPartition
+from secor.model import OffsetRange, TopicPartition
 from secor.plan import TopicPlan
 from secor.policy import Reason
 
@@ -33,11 +33,21 @@ TRANSITIONS = {
 """A restart retires the object and makes another: nothing of the old reading can leak."""
 
 
+class Pause(StrEnum):
+    """Why no messages are read for a while, in words."""
+
+    UPLOAD = "the open batch is due, and the one before it is not uploaded yet"
+    LIMITS = "limits.memory or limits.local_bytes is reached"
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """What is to be told of a topic partition; offsets None where not known yet.
 
-    Timestamps of messages in milliseconds, ``since`` in monotonic seconds.
+    Timestamps of messages in milliseconds; ``oldest_batch``, ``committed_at``,
+    ``batch_opened`` and ``again_at`` (when a stopped or waiting one is looked at again) in
+    monotonic seconds.  ``batch_…`` is the open batch, ``sealed`` the first of
+    ``sealed_batches`` that wait for their upload, ``in_work`` whether a thread is at it.
     """
 
     topic_partition: TopicPartition
@@ -53,6 +63,15 @@ class Status:
     committed_at: float | None
     buffered: int
     local: int
+    batch_opened: float | None = None
+    batch_messages: int = 0
+    batch_size: int = 0
+    batch_files: int = 0
+    sealed: OffsetRange | None = None
+    sealed_batches: int = 0
+    in_work: bool = False
+    pause: Pause | None = None
+    again_at: float | None = None
 
 
 class Partition:
@@ -115,6 +134,16 @@ class Partition:
         """Nothing of it is in work or waits."""
         return not self.queue and not self.in_work
 
+    def _pause(self) -> Pause | None:
+        if not (self.reading and self.paused and self.batch is not None):
+            return None
+        return Pause.UPLOAD if self.queue and self.batch.due() is not None else Pause.LIMITS
+
+    def _again_at(self) -> float | None:
+        if self.state is State.STOPPED:
+            return self.retry_at
+        return self.not_before if self.state is State.WAITING else None
+
     def status(self, known_end: int | None) -> Status:
         """Return what is to be told of it."""
         batch = self.batch
@@ -134,4 +163,13 @@ class Partition:
             committed_at=self.committed_at,
             buffered=batch.buffered if batch is not None else 0,
             local=(batch.size if batch is not None else 0) + sum(b.size for b in self.queue),
+            batch_opened=batch.opened if batch is not None else None,
+            batch_messages=batch.messages if batch is not None else 0,
+            batch_size=batch.size if batch is not None else 0,
+            batch_files=batch.files if batch is not None else 0,
+            sealed=waiting.range if waiting is not None else None,
+            sealed_batches=len(self.queue),
+            in_work=waiting is not None and self.in_work,
+            pause=self._pause(),
+            again_at=self._again_at(),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
+from typing import Protocol
 
 import structlog
 
@@ -16,17 +17,30 @@ from secor.partition import State, Status
 from secor.ports import Clock
 
 
+class Witness(Protocol):
+    """Remembers what happened last; called from any thread."""
+
+    def failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Something went wrong."""
+
+    def committed(self, topic_partition: TopicPartition, seconds: float) -> None:
+        """A batch that was ``seconds`` old was committed."""
+
+
 class Telemetry:
     """The ``Observer`` of a process.
 
     Its calls may come from any thread; ``report`` is called by the loop, about once a second.
     """
 
-    def __init__(self, metrics: Metrics, health: Health, clock: Clock) -> None:
+    def __init__(
+        self, metrics: Metrics, health: Health, clock: Clock, witness: Witness | None = None
+    ) -> None:
         """Begin with no partition."""
         self._metrics = metrics
         self._health = health
         self._clock = clock
+        self._witness = witness
         self._log = structlog.get_logger("secor.partition")
         self._lock = threading.Lock()
         self._left: set[TopicPartition] = set()
@@ -61,11 +75,14 @@ class Telemetry:
         self._metrics.of(self._metrics.uploads, topic_partition, outcome).inc()
         if outcome == "committed":
             self._metrics.batch_age.observe(seconds)
+            if self._witness is not None:
+                self._witness.committed(topic_partition, seconds)
         self._touch(topic_partition)
         self._tell("debug", "uploaded", topic_partition, outcome=outcome, age=round(seconds, 3))
 
     def retried(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Count another try."""
+        self._failed(topic_partition, error)
         self._metrics.retries.labels(snake(error)).inc()
         self._tell("info", "retried", topic_partition, error=str(error), kind=snake(error))
 
@@ -89,11 +106,13 @@ class Telemetry:
 
     def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Count a new beginning."""
+        self._failed(topic_partition, error)
         self._metrics.of(self._metrics.restarts, topic_partition, snake(error)).inc()
         self._tell("info", "restarted", topic_partition, error=str(error), kind=snake(error))
 
     def stopped(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Show that a person must look."""
+        self._failed(topic_partition, error)
         reason = error.reason if isinstance(error, StopPartition) else snake(error)
         self._metrics.runs(topic_partition)
         self._metrics.of(self._metrics.partition_stopped, topic_partition, reason).set(1)
@@ -148,6 +167,10 @@ class Telemetry:
             self._waiting_since.pop(status.topic_partition, None)
             return 0.0
         return now - self._waiting_since.setdefault(status.topic_partition, now)
+
+    def _failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        if self._witness is not None:
+            self._witness.failed(topic_partition, error)
 
     def _touch(self, topic_partition: TopicPartition) -> None:
         """Remember that a series may have been made anew after its partition had left."""

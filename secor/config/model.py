@@ -14,7 +14,7 @@ from secor.config.finalize import Finalize
 from secor.config.output import TYPED_FORMATS, Output, without_settings_of
 from secor.config.parser import CHANGES_FIELDS, OF_DECODERS, Parser
 from secor.config.servers import S3, Kafka, Ledger, LocalStore, Store, ZooKeeper
-from secor.config.values import Duration, Expression, Maybe, Section, Size, fault
+from secor.config.values import Duration, Expression, Maybe, Secret, Section, Size, fault
 
 __all__ = [
     "S3",
@@ -79,6 +79,29 @@ class Metrics(Section):
 
     address: str = "127.0.0.1"
     port: Maybe[int] = Field(default=9878, ge=0, le=65535)
+    username: Maybe[str] = None
+    password: Maybe[Secret] = None
+    tls_certfile: Maybe[str] = None
+    tls_keyfile: Maybe[str] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.username is None) != (self.password is None):
+            missing = "password" if self.password is None else "username"
+            raise fault("username and password go together", missing)
+        if self.username is not None and (not self.username or ":" in self.username):
+            raise fault("a name without a colon", "username")
+        if self.tls_keyfile is not None and self.tls_certfile is None:
+            raise fault("the key needs its certificate", "tls_certfile")
+        return self
+
+    @property
+    def losses(self) -> list[str]:
+        """Sentences about a password that others may read."""
+        exposed = self.address not in ("127.0.0.1", "::1", "localhost")
+        if self.port is None or self.password is None or self.tls_certfile or not exposed:
+            return []
+        return ["metrics: the password is sent unencrypted without tls_certfile"]
 
 
 class Logs(Section):
@@ -220,7 +243,7 @@ class Config(Section):
         for where, output in named:
             for sentence in _losses(output, self.group.kind):
                 found.setdefault(sentence, f"{where}: {sentence}")
-        return tuple(found.values())
+        return (*found.values(), *self.metrics.losses)
 
 
 def _kind(data: Mapping[str, Any]) -> object:

@@ -15,7 +15,7 @@ from secor.clock import SystemClock
 from secor.config.model import Config
 from secor.consumer import Consumer
 from secor.daemon import Daemon
-from secor.health import Health, HealthServer
+from secor.health import Health
 from secor.metrics import Metrics
 from secor.model import TopicPartition
 from secor.observer import Observer
@@ -25,6 +25,7 @@ from secor.pool import ThreadPool
 from secor.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.positioning import OnDataLoss, Positioning, Reset
 from secor.pressure import Limits
+from secor.status.board import Board
 from secor.systemd import Notifier
 from secor.telemetry import Telemetry, status_line
 from secor.uploader import Uploader
@@ -32,6 +33,7 @@ from secor.wiring.clients import connect_store, kafka_options
 from secor.wiring.letters import LetterWriter
 from secor.wiring.membership import Membership, join
 from secor.wiring.plans import plan_for
+from secor.wiring.serving import board_of, server_of
 from secor.workspace import Workspace
 
 STUCK = 120.0
@@ -51,18 +53,17 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
     metrics = Metrics()
     health = Health(clock, limit=STUCK)
     instance = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    board = board_of(config, clock, instance)
     with ExitStack() as opened:
         directory = config.local.directory / config.group.name
         workspace = Workspace(directory, instance, config.limits.open_files)
         opened.callback(workspace.close)
         if config.metrics.port is not None:
-            server = HealthServer(
-                config.metrics.address, config.metrics.port, health=health, metrics=metrics.text
-            )
+            server = server_of(config, health, metrics, board)
             opened.callback(server.close)
             server.start()
         store = connect_store(config)
-        telemetry = Telemetry(metrics, health, clock)
+        telemetry = Telemetry(metrics, health, clock, board)
         membership = opened.enter_context(join(config))
         pool = ThreadPool(config.limits.upload_threads)
         opened.callback(pool.close)
@@ -72,7 +73,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
             clock=clock,
             service_manager=Notifier.of(environment),
             beat=health.beat,
-            report=_report(consumer, membership, telemetry, metrics, workspace, environment),
+            report=_report(consumer, membership, telemetry, board, metrics, workspace, environment),
             close=[opened.pop_all().close],
             drain_timeout=DRAIN,
         )
@@ -146,6 +147,7 @@ def _report(
     consumer: Consumer,
     membership: Membership,
     telemetry: Telemetry,
+    board: Board,
     metrics: Metrics,
     workspace: Workspace,
     environment: Mapping[str, str],
@@ -155,10 +157,9 @@ def _report(
 
     def report() -> None:
         statuses = consumer.status()
-        telemetry.report(
-            statuses,
-            ledger_up=membership.ledger.healthy(),
-        )
+        ledger_up = membership.ledger.healthy()
+        telemetry.report(statuses, ledger_up=ledger_up)
+        board.show(statuses, ledger_up=ledger_up)
         manager.status(status_line(statuses))
 
     return report

@@ -1,15 +1,23 @@
 from __future__ import annotations
 
+import base64
 import http.client
+import json
+import socket
+import ssl
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from secor.clock import SystemClock
+from secor.config.load import load
 from secor.errors import ConfigurationError
 from secor.health import Health, HealthServer
 from secor.metrics import Metrics
+from secor.wiring.serving import board_of, server_of
 
 
 @pytest.fixture
@@ -51,7 +59,7 @@ def test_health_and_readiness_have_their_own_answers(server: HealthServer, healt
 
 
 def test_an_unknown_path_is_told_the_known_ones(server: HealthServer) -> None:
-    assert ask(server, "/")[0::2] == (404, "known here: /metrics, /healthz, /readyz\n")
+    assert ask(server, "/x")[0::2] == (404, "known here: /metrics, /healthz, /readyz\n")
 
 
 def test_the_port_that_was_chosen_is_logged(health: Health) -> None:
@@ -72,3 +80,115 @@ def test_a_port_that_is_taken_is_a_fault_of_the_configuration(
 
 def test_a_server_that_never_started_closes(health: Health) -> None:
     HealthServer("127.0.0.1", 0, health=health, metrics=bytes).close()
+
+
+CONFIG = """
+group.name = "g"
+kafka.bootstrap_servers = ["127.0.0.1:1"]
+kafka.topics = ["clicks"]
+store.s3.bucket = "b"
+metrics.port = 0
+"""
+
+
+@pytest.fixture
+def configured(tmp_path: Path, health: Health) -> Iterator[Starter]:
+    starter = Starter(tmp_path, health)
+    yield starter
+    for server in starter.servers:
+        server.close()
+
+
+class Starter:
+    """Starts servers as a configuration with more lines describes them."""
+
+    def __init__(self, directory: Path, health: Health) -> None:
+        self.directory = directory
+        self.health = health
+        self.servers: list[HealthServer] = []
+
+    def start(self, more: str = "") -> HealthServer:
+        path = self.directory / "my.toml"
+        path.write_text(CONFIG + more)
+        config = load(path, {})
+        board = board_of(config, SystemClock(), "host-1")
+        self.servers.append(server_of(config, self.health, Metrics(), board))
+        self.servers[-1].start()
+        return self.servers[-1]
+
+
+def test_the_page_and_its_json_are_served_and_not_stored(configured: Starter) -> None:
+    server = configured.start()
+    status, kind, body = ask(server, "/")
+    assert (status, kind) == (200, "text/html; charset=utf-8")
+    assert body.startswith("<!doctype html>")
+    status, kind, body = ask(server, "/status.json")
+    assert (status, kind) == (200, "application/json")
+    assert json.loads(body)["group"] == "g"
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.request("GET", "/")
+    headers = connection.getresponse().headers
+    connection.close()
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert (headers["Cache-Control"], headers["X-Content-Type-Options"]) == ("no-store", "nosniff")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_nothing_can_be_changed(configured: Starter, method: str) -> None:
+    assert ask(configured.start(), "/status.json", method)[0] == 501
+
+
+def test_a_password_guards_all_but_the_probes(configured: Starter) -> None:
+    server = configured.start('metrics.username = "ada"\nmetrics.password = "geheim"\n')
+    configured.health.waiting([])
+    for path in ("/", "/status.json", "/metrics", "/x"):
+        assert ask(server, path)[0::2] == (401, "a password is needed\n")
+    assert ask(server, "/healthz")[0] == ask(server, "/readyz")[0] == 200
+    given = {"Authorization": "Basic " + base64.b64encode(b"ada:geheim").decode()}
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.request("GET", "/metrics", headers=given)
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("certificate")
+    made = ["-keyout", str(directory / "key.pem"), "-out", str(directory / "cert.pem")]
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *made),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return directory
+
+
+def test_tls_is_spoken_also_beside_a_client_that_says_nothing(
+    configured: Starter, certificate: Path
+) -> None:
+    server = configured.start(
+        f"""
+        metrics.tls_certfile = "{certificate / "cert.pem"}"
+        metrics.tls_keyfile = "{certificate / "key.pem"}"
+        """
+    )
+    context = ssl.create_default_context(cafile=str(certificate / "cert.pem"))
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as silent:
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", server.port, timeout=30, context=context
+        )
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read() == b"alive\n"
+        connection.close()
+        silent.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert b"alive" not in silent.recv(1000)
+
+
+def test_a_certificate_that_is_missing_is_a_fault_of_the_configuration(
+    configured: Starter, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"absent\.pem"):
+        configured.start(f'metrics.tls_certfile = "{tmp_path / "absent.pem"}"\n')

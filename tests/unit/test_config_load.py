@@ -126,6 +126,10 @@ def test_an_empty_file_names_all_that_is_needed(path: Path) -> None:
         ("[policy]\nmax_age = nan", "policy.max_age"),
         ("[policy]\nmax_messages = 0", "policy.max_messages"),
         ("[metrics]\nport = 65536", "metrics.port"),
+        ('[metrics]\nusername = "ada"', "metrics.password"),
+        ('[metrics]\npassword = "p"', "metrics.username"),
+        ('[metrics]\nusername = "a:b"\npassword = "p"', "metrics.username"),
+        ('[metrics]\ntls_keyfile = "key.pem"', "metrics.tls_certfile"),
         ('[store]\nkind = "local"', "store.local.directory"),
         ('[store]\ns3.kms_key = "k"', "store.s3.kms_key"),
         ('[store]\ns3.part_size = "1MiB"', "store.s3.part_size"),
@@ -270,3 +274,21 @@ def test_the_security_settings_are_as_the_client_names_them(path: Path) -> None:
         "sasl_plain_password": "p",
         "sasl_kerberos_service_name": "kafka",
     }
+
+
+@pytest.mark.parametrize(
+    ("more", "warned"),
+    [
+        ("", False),
+        ('address = "0.0.0.0"', True),
+        ('address = "::1"', False),
+        ('address = "0.0.0.0"\nport = "none"', False),
+        ('address = "0.0.0.0"\ntls_certfile = "cert.pem"', False),
+    ],
+)
+def test_a_password_that_others_may_read_on_its_way_is_warned_of(
+    path: Path, more: str, warned: bool
+) -> None:
+    path.write_text(f'{LEAST}\n[metrics]\nusername = "a"\npassword = "p"\n{more}\n')
+    found = [warning for warning in load(path, {}).warnings if warning.startswith("metrics")]
+    assert bool(found) is warned

@@ -14,7 +14,7 @@ from secor.errors import CorruptBatch, OutcomeUnknown
 from secor.model import Entry, Intent, TopicPartition
 from secor.observer import SilentObserver
 from secor.parsing.backup import OffsetBuckets
-from secor.partition import State
+from secor.partition import Pause, State
 from secor.plan import TopicPlan
 from secor.policy import Policy
 from secor.positioning import Positioning
@@ -226,6 +226,12 @@ def test_a_partition_rests_while_its_next_batch_is_full_too(
     assert KEY in process.source.paused
     read = process.source.positions[KEY]
     assert read < 40
+    (status,) = process.consumer.status()
+    assert status.pause is Pause.UPLOAD
+    assert status.sealed is not None
+    assert status.sealed.start == 0
+    assert (status.sealed_batches, status.in_work, status.batch_files) == (1, True, 1)
+    assert status.batch_messages == read - status.sealed.end
     process.executor.held = False
     process.executor.step()
     process.run(60)

@@ -193,6 +193,25 @@ def test_the_process_is_ready_with_partitions_and_a_ledger(setup: Setup) -> None
     assert setup.health.ready().status == 200
 
 
+def test_a_witness_hears_of_errors_and_commits(setup: Setup) -> None:
+    heard: list[tuple[TopicPartition, object]] = []
+
+    class Witness:
+        def failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
+            heard.append((topic_partition, str(error)))
+
+        def committed(self, topic_partition: TopicPartition, seconds: float) -> None:
+            heard.append((topic_partition, seconds))
+
+    telemetry = Telemetry(setup.metrics, setup.health, setup.clock, Witness())
+    telemetry.retried(HERE, Unavailable("a"))
+    telemetry.restarted(HERE, LeaseLost("b"))
+    telemetry.stopped(HERE, LedgerLost("c"))
+    telemetry.uploaded(HERE, "later", 1.0)
+    telemetry.uploaded(HERE, "committed", 12.0)
+    assert heard == [(HERE, "a"), (HERE, "b"), (HERE, "c"), (HERE, 12.0)]
+
+
 @pytest.mark.parametrize(
     ("error", "label"), [(LeaseLost("x"), "lease_lost"), (SecorError("x"), "secor_error")]
 )
