@@ -5,6 +5,7 @@ The numbers in the names are those of the lines in tests/README.md.
 
 from __future__ import annotations
 
+import json
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -14,9 +15,12 @@ from secor.errors import LedgerEdited, LedgerLost, ObjectConflict, OutcomeUnknow
 from secor.model import TopicPartition
 from secor.partition import State
 from secor.policy import Policy
+from secor.pressure import Limits
 from tests.fakes.format import PlainFormat
 from tests.fakes.ledger import Kind as LedgerKind
 from tests.simulation.chaos import Call, Fault, Kind
+from tests.simulation.invariants import Seen
+from tests.simulation.parsed import DAY, MIDDAY, Rules
 from tests.simulation.process import EvenAndOdd, Process, Setup
 from tests.simulation.world import TOPIC, Scene, World, world
 
@@ -372,6 +376,32 @@ def test_24_the_disk_is_full_for_a_while(scene: Scene) -> None:
         process.workspace.full = False
         made.settle()
         assert stored(made) == list(range(10))
+
+
+def test_25_many_partitions_with_many_output_partitions_are_sealed_early(scene: Scene) -> None:
+    """Each message on a day of its own: one file for each, and memory for a few."""
+
+    def on_its_own_day(key: TopicPartition, number: int) -> bytes:
+        at = MIDDAY + (number * 17 % 31) * DAY
+        return json.dumps({"id": f"{key}#{number}", "kind": "sale", "at": at}).encode()
+
+    many = replace(scene, partitions=6, parsed=True, limits=Limits(memory=6000, local=12_000))
+    with alone(many) as made:
+        for partition in range(many.partitions):
+            made.log(partition).message = on_its_own_day
+            made.log(partition).append(31)
+        setup = Setup(rules=Rules(), policy=Policy(max_messages=31, max_age=200.0))
+        first = made.start(setup)
+        made.run(until=lambda: len(made.watch.objects) > 40)
+        first.crash()
+        made.start(setup)
+        made.settle()
+        assert len(made.watch.objects) == 31 * many.partitions
+        assert max(seen.info.batch.end - seen.info.batch.start for seen in _seen(made)) < 31
+
+
+def _seen(made: World) -> list[Seen]:
+    return list(made.watch.objects.values())
 
 
 def test_26_a_trickle_beside_a_flood_is_stored_by_its_age(scene: Scene) -> None:
