@@ -226,3 +226,11 @@ def test_without_isal_the_standard_library_reads_and_writes_the_same(
         codec.expand(after[:-1], 1000)
     monkeypatch.undo()
     assert codec.expand(after, 1000) == b"a" * 1000
+
+
+def test_a_header_whose_name_is_no_text_is_corrupt() -> None:
+    with pytest.raises(CorruptFile, match="no MessagePack"):
+        read(_file_with_key(b"\x82\x01\x05\x04\x91\x92\xa1\xff\xc0"))
+    assert read(_file_with_key(b"\x82\x01\x05\x04\x91\x92\xa1h\xc0"))[0]["headers"] == [
+        header("h", None)
+    ]

@@ -19,6 +19,7 @@ from tests.unit.sequencefile_messages import (
     Row,
     batch,
     expected,
+    header,
     read,
     row,
     varied,
@@ -148,3 +149,14 @@ def test_unknown_settings_are_refused_with_the_known_ones() -> None:
         SequenceFileFormat(codec="lzo")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="use one of messagepack, legacy"):
         SequenceFileFormat(keys="text")  # type: ignore[arg-type]
+
+
+def test_few_and_many_headers_stand_side_by_side() -> None:
+    counts = (0, 1, 15, 16, 0, 40, 2)
+    rows = [
+        row(
+            at, headers=[header("n" * (20 * index), b"v" * index or None) for index in range(count)]
+        )
+        for at, count in enumerate(counts)
+    ]
+    assert read(write(SequenceFileFormat(), batch(rows))) == rows

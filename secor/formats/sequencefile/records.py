@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from secor.formats.sequencefile.codecs import Codec
-from secor.formats.sequencefile.columns import KeyReader, big_endian, slices, writable_slices
+from secor.formats.sequencefile.columns import KeyReader, slices, writable_slices
+from secor.formats.sequencefile.cursor import big_endian
 from secor.formats.sequencefile.fields import Longs
 from secor.formats.sequencefile.header import LARGEST
 from secor.formats.sequencefile.messages import BadRow
