@@ -102,7 +102,7 @@ def replay(config: Path, topic: str | None, dry_run: bool, take_over: bool, as_j
         try:
             for name in _topics(settings, store, topic):
                 archive = archive_of(settings, name, store)
-                plan = plan_for(settings, name, limited=False)
+                plan = plan_for(settings, name, limited=False, spool=workspace.spool)
                 replaying = Replay(archive, plan, ledger, workspace, SystemClock())
                 for found in quarantined(archive, name):
                     done.append(replaying.replay(found, dry_run=dry_run, take_over=take_over))

@@ -95,11 +95,12 @@ def open_job(setting: Setting) -> Iterator[Job]:
         open_store(setting.partition) as target,
         open_workspace(setting.directory) as workspace,
     ):
+        topic_plan = plan_for(setting.partition, plan.topic, spool=workspace.spool)
         yield Job(
             plan=plan,
             backup=archive_of(setting.backup, plan.topic, source),
             archive=archive_of(setting.partition, plan.topic, target),
-            topic_plan=replace(plan_for(setting.partition, plan.topic), generation=plan.generation),
+            topic_plan=replace(topic_plan, generation=plan.generation),
             workspace=workspace,
             clock=SystemClock(),
         )
