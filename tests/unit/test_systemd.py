@@ -24,7 +24,14 @@ def directives(name: str) -> dict[str, list[str]]:
 
 
 SERVICE = directives("secor@.service")
-CHECKED = ("secor@.service", "secor.target", "secor-finalize@.service", "secor-finalize@.timer")
+CHECKED = (
+    "secor@.service",
+    "secor.target",
+    "secor-finalize@.service",
+    "secor-finalize@.timer",
+    "secor-backfill.service",
+    "secor-backfill.timer",
+)
 
 
 def test_a_wrong_configuration_is_not_tried_again() -> None:
