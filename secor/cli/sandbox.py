@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,18 +24,19 @@ def default_directory() -> Path:
     return cache_folder() / "sandbox"
 
 
+_folder = click.option(
+    "--directory",
+    "-d",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of ports, data and logs; several sandboxes may run side by side, "
+    "one in each folder.  Default: sandbox in the cache folder.",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
+
+
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of all three commands."""
-    function = click.option(
-        "--directory",
-        "-d",
-        type=click.Path(file_okay=False, path_type=Path),
-        help="Folder of ports, data and logs; several sandboxes may run side by side, "
-        "one in each folder.  Default: sandbox in the cache folder.",
-    )(function)
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")(
-        function
-    )
+    """Add the options of up, status and down."""
+    return _json(_folder(function))
 
 
 @click.group(epilog="Example: secor sandbox up -d try && secor sandbox down -d try")
@@ -94,6 +96,28 @@ def down(directory: Path | None, as_json: bool, delete: bool) -> None:
         click.echo(f"had to be killed: {', '.join(killed)}", err=True)
     kept = "deleted" if delete else f"its data stays in {sandbox.directory}"
     click.echo(f"The sandbox is down; {kept}.")
+
+
+@command.command(epilog="Example: secor sandbox config > my.toml && secor run my.toml")
+@_folder
+def config(directory: Path | None) -> None:
+    """Print a configuration of a backup group for the sandbox: all of its topics."""
+    from secor.sandbox.trying import configuration
+
+    sandbox = _sandbox_class().of(directory or default_directory())
+    click.echo(configuration(sandbox), nl=False)
+
+
+@command.command(epilog="Example: seq 1000 | secor sandbox produce clicks")
+@_folder
+@click.argument("topic")
+def produce(directory: Path | None, topic: str) -> None:
+    """Send the lines of standard input as messages to TOPIC, which is made if need be."""
+    from secor.sandbox.trying import produce as send
+
+    sandbox = _sandbox_class().of(directory or default_directory())
+    lines = (line.rstrip(b"\n") for line in sys.stdin.buffer)
+    click.echo(f"{send(sandbox, topic, lines):,} messages sent to {topic}")
 
 
 def _sandbox_class() -> type[Sandbox]:
