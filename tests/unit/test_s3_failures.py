@@ -54,6 +54,7 @@ def translate(error: Exception, *, writes: bool) -> SecorError:
         ("NotImplemented", 501, AccessDenied, AccessDenied),
         ("SomethingNew", 400, AccessDenied, AccessDenied),
         ("BadDigest", 400, Unavailable, Unavailable),
+        ("InvalidPart", 400, Unavailable, Unavailable),
         ("RequestTimeout", 400, Unavailable, Unavailable),
         ("TooManyRequests", 429, Unavailable, Unavailable),
         ("SlowDown", 503, Unavailable, Unavailable),

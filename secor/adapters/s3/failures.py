@@ -25,6 +25,7 @@ _FOR_NOW = frozenset(
         "BadDigest",  # the file was right when it was read: spoilt on its way
         "ConditionalRequestConflict",
         "IncompleteBody",
+        "InvalidPart",  # taken by an earlier completion whose answer was lost
         "OperationAborted",
         "RequestTimeout",
         "RequestTimeoutException",
