@@ -1,1 +1,1 @@
-"""The demonstration: real flights through real servers, with a crash in the middle."""
+"""The demonstration: real flights through real servers, a crash in the middle, a backfill."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from secor.config.load import load
 from secor.config.model import Config
@@ -14,6 +15,9 @@ from secor.errors import SecorError, Unavailable
 from secor.model import TopicPartition
 from secor.sandbox import S3Access, Sandbox
 from secor.wiring import open_ledger_for_operator, open_reader
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 SCHEMA = "flights.json"
 FILES = frozenset({"parquet.toml", "parquet.log", "lines.toml", "lines.log", SCHEMA})
@@ -143,22 +147,27 @@ class Parsing:
             process.end()
 
 
-def asked_of_parquet(access: S3Access, config: Config) -> Answer:
-    """Ask the objects in the bucket, as an analyst would."""
-    from pyarrow import dataset, fs
+def bucket_of(access: S3Access) -> fs.S3FileSystem:
+    """Return the S3 server as what reads Parquet takes it."""
+    from pyarrow import fs
 
     scheme, _, server = access.endpoint_url.partition("://")
-    bucket = fs.S3FileSystem(
+    return fs.S3FileSystem(
         access_key=access.access_key,
         secret_key=access.secret_key,
         region=access.region,
         endpoint_override=server,
         scheme=scheme,
     )
+
+
+def asked_of_parquet(access: S3Access, config: Config) -> Answer:
+    """Ask the objects in the bucket, as an analyst would."""
+    from pyarrow import dataset
+
     place = f"{access.bucket}/{config.output.prefix}/{flights.TOPIC}"
-    table = dataset.dataset(place, filesystem=bucket, partitioning="hive").to_table(
-        columns=["carrier", "dep_delay"]
-    )
+    stored = dataset.dataset(place, filesystem=bucket_of(access), partitioning="hive")
+    table = stored.to_table(columns=["carrier", "dep_delay"])
     delays = table.group_by("carrier").aggregate([("dep_delay", "count"), ("dep_delay", "sum")])
     return {
         row["carrier"]: (row["dep_delay_count"], float(row["dep_delay_sum"]))

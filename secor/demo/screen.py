@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -48,7 +48,12 @@ class Screen:
         with Progress(*columns, console=self.console, disable=disable) as progress:
             yield Bars(self, progress, total)
 
-    def command(self, *arguments: str, lines: int | None = None) -> None:
+    def command(
+        self,
+        *arguments: str,
+        lines: int | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """Run ``secor ARGUMENTS`` as a person would; show its output, or ``lines`` of it.
 
         Of a longer output the beginning and the last line are shown.
@@ -58,7 +63,11 @@ class Screen:
         shown = shlex.join(["secor", *arguments])
         self.say(f"$ {shown}", style="cyan")
         answer = subprocess.run(
-            secor(*arguments), capture_output=True, text=True, check=False, env=surroundings()
+            secor(*arguments),
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment or surroundings(),
         )
         output = answer.stdout.splitlines()
         if lines is not None and len(output) > lines:

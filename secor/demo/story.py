@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from secor.config.load import load
-from secor.demo import flights, partition
+from secor.demo import flights, mending, partition
 from secor.demo.backup import SecorProcess, surroundings, write_configuration
 from secor.demo.screen import Bars, Screen
 from secor.errors import ConfigurationError, SecorError, Unavailable
@@ -18,13 +18,13 @@ from secor.ports import OffsetLedger
 from secor.sandbox import Sandbox
 from secor.wiring import open_ledger_for_operator
 
-_STEPS = 7
+_STEPS = 10
 _AT_ONCE = 2000
 _LOOK_EVERY = 0.25
 _ALL_STORED_WITHIN = 180.0
 
 
-_OURS = {"sandbox", "backup.toml", "backup.log", "local", *partition.FILES}
+_OURS = {"sandbox", "backup.toml", "backup.log", "local", *partition.FILES, *mending.FILES}
 
 
 def clear(folder: Path) -> None:
@@ -57,7 +57,8 @@ class Demonstration:
             configuration = write_configuration(self.folder, sandbox)
             self._crash_and_recover(sandbox, configuration)
             self._look(configuration)
-            self._parse(sandbox)
+            parquet = self._parse(sandbox, configuration)
+            self._mend(sandbox, configuration, parquet)
             told = True
         finally:
             if down or not told:
@@ -91,7 +92,7 @@ class Demonstration:
         self.screen.step("Comparing every stored message with the topic")
         self.screen.command("verify", str(configuration))
 
-    def _parse(self, sandbox: Sandbox) -> None:
+    def _parse(self, sandbox: Sandbox, backup: Path) -> Path:
         self.screen.step("Storing them by their content, as Parquet and as JSON lines")
         configurations = partition.write_configurations(self.folder, sandbox)
         parquet = str(configurations["parquet"])
@@ -100,8 +101,8 @@ class Demonstration:
         broken = flights.damaged()
         for _ in flights.produce(sandbox.kafka, broken, len(broken)):
             self.screen.say(f"{len(broken)} damaged messages come in")
-        with closing(partition.Parsing(configurations.values())) as parsing:
-            self.screen.say(f"{parsing.wait():,} messages are committed by each of two groups")
+        with closing(partition.Parsing([*configurations.values(), backup])) as parsing:
+            self.screen.say(f"{parsing.wait():,} messages are committed by each of three groups")
         for configuration in configurations.values():
             self.screen.command("ls", str(configuration), flights.TOPIC, lines=5)
         self.screen.command("quarantine", "cat", parquet, flights.TOPIC)
@@ -115,6 +116,16 @@ class Demonstration:
         if found != partition.asked_of_source():
             raise SecorError("the Parquet files give another answer than the flights themselves")
         self.screen.say(f"all {len(found)} carriers: the same answer from both")
+        return configurations["parquet"]
+
+    def _mend(self, sandbox: Sandbox, backup: Path, parquet: Path) -> None:
+        story = mending.Mending(self.screen, backup, parquet, sandbox.s3)
+        self.screen.step("Finding a bug: flights are in wrong days")
+        story.show_wrong()
+        self.screen.step("Mending the parser, and parsing what the backup has again")
+        story.backfill()
+        self.screen.step("Asking for the months again")
+        story.show_right()
 
     def _what_next(self, configuration: Path, *, down: bool) -> None:
         place = self.folder / "sandbox"
@@ -124,6 +135,7 @@ class Demonstration:
             return
         sandbox = Sandbox.of(place)
         access = sandbox.s3
+        parquet = self.folder / "parquet.toml"
         self.screen.say(f"Kafka {sandbox.kafka}   ZooKeeper {sandbox.zookeeper}")
         self.screen.say(
             f"S3 {access.endpoint_url}, bucket {access.bucket}, access key {access.access_key}, "
@@ -136,7 +148,8 @@ class Demonstration:
             f"secor offsets show {configuration}": "what is committed",
             f"secor cat {configuration} {flights.TOPIC} --limit 10": "messages",
             f"secor verify {configuration}": "prove it again",
-            f"secor run {self.folder / 'parquet.toml'}": "go on writing Parquet",
+            f"secor run {parquet}": "go on writing Parquet",
+            f"secor backfill rollback {parquet} {self.folder / mending.PLAN}": "the old days again",
             f"secor sandbox down --delete --directory {place}": "stop the servers",
         }
         width = max(map(len, commands))

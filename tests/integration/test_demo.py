@@ -23,5 +23,9 @@ def test_the_demonstration_ends_with_every_message_verified(tmp_path: Path) -> N
     assert "5 messages are in quarantine" in shown
     assert "schema: flight" in shown
     assert "all 16 carriers: the same answer from both" in shown
+    assert "2014-01        88         0" in shown
+    assert "messages moved" in shown
+    assert "published generation 2" in shown
+    assert "all 12 months: the same answer from both" in shown
     servers = Sandbox.of(folder / "sandbox").servers.values()
     assert not any(server.running() for server in servers)

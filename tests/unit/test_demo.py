@@ -12,6 +12,7 @@ import pytest
 
 from secor.config.load import load
 from secor.demo.flights import flight_of
+from secor.demo.mending import mend, wrong_months
 from secor.demo.partition import latest, write_configurations
 from secor.demo.story import Demonstration, clear
 from secor.errors import ConfigurationError
@@ -74,3 +75,18 @@ def test_the_groups_that_parse_are_configured_as_their_formats_take_it(tmp_path:
 def test_the_carriers_that_were_late_most_come_first() -> None:
     answer = {"A": (2, 10.0), "B": (1, 9.0), "C": (10, 10.0)}
     assert [carrier for carrier, _ in latest(answer)] == ["B", "A", "C"]
+
+
+def test_months_that_differ_are_wrong_also_when_one_side_has_none() -> None:
+    stored, left = {"2013-01": 3, "2013-02": 4, "2014-01": 1}, {"2013-01": 4, "2013-02": 4}
+    assert wrong_months(stored, left) == ["2013-01", "2014-01"]
+    assert wrong_months(left, left) == []
+
+
+def test_the_mended_parser_has_the_zone_of_the_flights(tmp_path: Path) -> None:
+    access = S3Access("http://127.0.0.1:9000")
+    sandbox = SimpleNamespace(kafka="127.0.0.1:9092", zookeeper="127.0.0.1:2181", s3=access)
+    parquet = write_configurations(tmp_path, cast("Any", sandbox))["parquet"]
+    assert load(parquet, {}).parser.time_zone == "UTC"
+    mend(parquet)
+    assert load(parquet, {}).parser.time_zone == "America/New_York"
