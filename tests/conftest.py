@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How far the simulation goes."""
     group = parser.getgroup("simulation")
-    group.addoption("--schedules", default=1000, type=int, help="random schedules to run")
+    group.addoption("--schedules", default=2000, type=int, help="random schedules to run")
     group.addoption("--exhaustive", action="store_true", help="run every pair of crash points")
 
 
