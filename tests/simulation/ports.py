@@ -10,10 +10,10 @@ from pathlib import Path
 
 from secor.errors import AlreadyExists, DiskFull, LeaseLost, OutcomeUnknown, SecorError
 from secor.model import Entry, TopicPartition
-from secor.observer import SilentObserver
 from secor.ports import Lease
 from secor.workspace import LocalFile, Workspace
 from tests.fakes.ledger import FakeLedger
+from tests.fakes.observer import SilentObserver
 from tests.fakes.store import FakeStore, Hook
 from tests.simulation.scheduler import Host, Hub
 

@@ -10,7 +10,6 @@ from secor.batch import Batch, SealedBatch
 from secor.errors import SecorError
 from secor.model import Chunk, Entry, Intent, Superseded, TopicPartition, next_offset
 from secor.naming import ObjectInfo
-from secor.observer import SilentObserver
 from secor.parsing.backup import OffsetBuckets
 from secor.plan import TopicPlan
 from secor.policy import Policy, Reason
@@ -19,6 +18,7 @@ from secor.workspace import Workspace
 from tests.fakes.clock import FakeClock
 from tests.fakes.format import PlainFormat, chunk_of
 from tests.fakes.ledger import FakeLedger, Kind, LedgerServer
+from tests.fakes.observer import SilentObserver
 from tests.fakes.store import FakeStore
 
 KEY = TopicPartition("clicks", 0)

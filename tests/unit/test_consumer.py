@@ -12,7 +12,6 @@ import pytest
 from secor.consumer import Consumer
 from secor.errors import CorruptBatch, OutcomeUnknown
 from secor.model import Entry, Intent, TopicPartition
-from secor.observer import SilentObserver
 from secor.parsing.backup import OffsetBuckets
 from secor.partition import Pause, State
 from secor.plan import TopicPlan
@@ -25,6 +24,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.executor import InlineExecutor
 from tests.fakes.format import PlainFormat
 from tests.fakes.ledger import FakeLedger, LedgerServer
+from tests.fakes.observer import SilentObserver
 from tests.fakes.source import FakeBroker, FakeSource
 from tests.fakes.store import FakeStore
 

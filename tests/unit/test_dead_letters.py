@@ -17,7 +17,6 @@ from secor.batch import Batch, SealedBatch
 from secor.config.load import validate
 from secor.errors import Unavailable
 from secor.model import Chunk, TopicPartition
-from secor.observer import SilentObserver
 from secor.policy import Reason
 from secor.uploader import Committed
 from secor.wiring.letters import LetterWriter
@@ -25,6 +24,7 @@ from secor.wiring.plans import plan_for
 from secor.workspace import Workspace
 from tests.fakes.archive import OperatorLedger, messages
 from tests.fakes.clock import FakeClock
+from tests.fakes.observer import SilentObserver
 from tests.fakes.store import FakeStore
 from tests.unit.parsed_world import HERE, VALUES, config
 

@@ -1,0 +1,49 @@
+"""An observer that looks away."""
+
+from __future__ import annotations
+
+from secor.errors import SecorError
+from secor.model import TopicPartition
+
+
+class SilentObserver:
+    """Takes everything and tells nobody."""
+
+    def consumed(self, topic_partition: TopicPartition, messages: int, size: int) -> None:
+        """Nothing."""
+
+    def quarantined(self, topic_partition: TopicPartition, stage: str, messages: int) -> None:
+        """Nothing."""
+
+    def filtered(self, topic_partition: TopicPartition, messages: int) -> None:
+        """Nothing."""
+
+    def put(self, topic_partition: TopicPartition, size: int, seconds: float) -> None:
+        """Nothing."""
+
+    def uploaded(self, topic_partition: TopicPartition, outcome: str, seconds: float) -> None:
+        """Nothing."""
+
+    def retried(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Nothing."""
+
+    def adopted(self, topic_partition: TopicPartition, objects: int) -> None:
+        """Nothing."""
+
+    def superseded(self, topic_partition: TopicPartition) -> None:
+        """Nothing."""
+
+    def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
+        """Nothing."""
+
+    def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Nothing."""
+
+    def stopped(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Nothing."""
+
+    def running(self, topic_partition: TopicPartition) -> None:
+        """Nothing."""
+
+    def left(self, topic_partition: TopicPartition) -> None:
+        """Nothing."""
