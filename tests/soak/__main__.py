@@ -23,6 +23,7 @@ _FAILED = 5
 
 @click.command(epilog="Example: scripts/soak --minutes 10 --ledger kafka --plot soak.png")
 @click.option("--minutes", type=float, default=3.0, show_default=True, help="Time of trouble.")
+@click.option("--group", type=click.Choice(["backup", "partition"]), default="backup")
 @click.option("--ledger", type=click.Choice(["zookeeper", "kafka"]), default="zookeeper")
 @click.option(
     "--store", type=click.Choice(S3_SERVERS), default="s3proxy", help="versitygw is built with Go."
@@ -33,6 +34,7 @@ _FAILED = 5
 @click.option("--keep", is_flag=True, help="Keep logs, also when all is well.")
 def main(
     minutes: float,
+    group: str,
     ledger: str,
     store: str,
     daemons: int,
@@ -51,12 +53,19 @@ def main(
     folder = Path(tempfile.mkdtemp(prefix="secor-soak-"))
     story = Story()
     story.say(
-        f"{minutes:g} minutes, {daemons} daemons, ledger in {ledger}, {store},"
+        f"{minutes:g} minutes, {group} group, {daemons} daemons, ledger in {ledger}, {store},"
         f" --seed {seed}, in {folder}"
     )
     try:
         figures = soak(
-            folder, story, minutes=minutes, ledger=ledger, store=store, daemons=daemons, seed=seed
+            folder,
+            story,
+            minutes=minutes,
+            group=group,
+            ledger=ledger,
+            store=store,
+            daemons=daemons,
+            seed=seed,
         )
     except SecorError as error:
         click.echo(f"the servers: {error}", err=True)

@@ -24,6 +24,9 @@ COMPACTED = {
     "delete.retention.ms": "1000",
 }
 
+Value = Callable[[random.Random, str, int], bytes | None]
+"""Makes a topic's message of a number."""
+
 _TICK = 0.25
 _GIVE_UP = 20_000
 _STUCK = 45.0
@@ -61,6 +64,16 @@ def create(kafka: str, topic: Topic) -> None:
     admin.close()
 
 
+def plain_value(rng: random.Random, topic: str, number: int) -> bytes | None:
+    """Return a message of any shape; each names its topic and its number."""
+    shape = rng.random()
+    if shape < 0.001:
+        return rng.randbytes(200_000).replace(b"\n", b" ")
+    if shape < 0.1:
+        return None if shape < 0.05 else b""
+    return b'{"number": %d, "topic": "%s"}' % (number, topic.encode())
+
+
 class Load:
     """One writer a topic, each in a thread of its own.
 
@@ -68,9 +81,10 @@ class Load:
     who makes no step for long is left behind, and another takes over.
     """
 
-    def __init__(self, kafka: str, seed: int) -> None:
+    def __init__(self, kafka: str, seed: int, value: Value) -> None:
         self._kafka = kafka
         self._seed = seed
+        self._value = value
         self.writers: list[Writer] = []
 
     def begin(self, topic: Topic) -> None:
@@ -97,7 +111,7 @@ class Load:
 
     def _start(self, topic: Topic) -> None:
         rng = random.Random(f"{self._seed}-{topic.name}-{len(self.writers)}")
-        self.writers.append(Writer(self._kafka, topic, rng))
+        self.writers.append(Writer(self._kafka, topic, rng, self._value))
 
     @property
     def written(self) -> int:
@@ -108,7 +122,7 @@ class Load:
 class Writer:
     """Writes messages of every shape; a producer that fails is replaced."""
 
-    def __init__(self, kafka: str, topic: Topic, rng: random.Random) -> None:
+    def __init__(self, kafka: str, topic: Topic, rng: random.Random, value: Value) -> None:
         self.topic = topic
         self.written = 0
         self.aborted = 0
@@ -117,6 +131,7 @@ class Writer:
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self._run, name=topic.name, daemon=True)
         self._kafka = kafka
+        self._value = value
         self._rng = rng
         self._number = 0
         self._producer: Any = None
@@ -214,15 +229,10 @@ class Writer:
     def _message(self) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
         rng, number = self._rng, self._number
         key = b"key-%d" % (rng.randrange(self.topic.keys) if self.topic.keys else number)
-        value: bytes | None = b'{"number": %d, "topic": "%s"}' % (number, self.topic.name.encode())
+        value = self._value(rng, self.topic.name, number)
         shape = rng.random()
-        if shape < 0.001:
-            value = rng.randbytes(200_000).replace(b"\n", b" ")
-        elif shape < 0.05:
-            value = None
-        elif shape < 0.1:
-            value = b""
         headers: list[tuple[str, bytes]] = []
         if shape > 0.9:
             headers = [("n", b"%d" % number), ("n", b"")]
-        return (key if self.topic.keys or shape < 0.8 else None), value, headers
+        keyed = self.topic.keys or value is None or shape < 0.8
+        return (key if keyed else None), value, headers

@@ -11,15 +11,16 @@ from pathlib import Path
 from crc32c import crc32c
 
 from secor.config.load import load
-from secor.wiring.clients import open_store
+from secor.wiring.clients import open_reader, open_store
 from tests.integration.daemons import run_secor
 from tests.soak.fleet import events
 from tests.soak.load import LATE, TOPICS
 from tests.soak.mischief import Mischief, Stage
+from tests.soak.parsed import Placement
 from tests.soak.story import Happening, Story
 from tests.soak.summary import Figures
 from tests.soak.watch import Watch, growth, recovery
-from tests.soak.world import World, built
+from tests.soak.world import PREFIX, World, built
 
 _STEP = 0.2
 _TELL_EVERY = 10.0
@@ -33,13 +34,16 @@ def soak(
     story: Story,
     *,
     minutes: float,
+    group: str,
     ledger: str,
     store: str,
     daemons: int,
     seed: int,
 ) -> Figures:
     """Run; what must not be is told to ``story``.  Raises ``SecorError`` for the sandbox."""
-    with built(folder, story, ledger=ledger, store=store, daemons=daemons, seed=seed) as world:
+    with built(
+        folder, story, group=group, ledger=ledger, store=store, daemons=daemons, seed=seed
+    ) as world:
         with closing(Watch(world.config, world.fleet, story)) as watch:
             stage = Stage(world.sandbox.servers, world.proxy, world.fleet, world.disk)
             longest = min(120.0, max(15.0, minutes * 8))
@@ -50,9 +54,11 @@ def soak(
                 story.say(f"the writer of {name} hangs in its client and is left behind")
             recovered = _rest(world, watch, story, ceased)
             verified = _verify(world, story)
+            placed = _placed(world, story) if group == "partition" else None
         world.fleet.end(_ENDS_WITHIN)
         _look_at_what_is_left(world, story)
-        return _figures(world, watch, story, recovered, verified)
+        told = verified if placed is None else f"{verified}\nplaces: {placed}"
+        return _figures(world, watch, story, recovered, told)
 
 
 def _trouble(world: World, watch: Watch, mischief: Mischief, story: Story, seconds: float) -> None:
@@ -137,6 +143,22 @@ def _verify(world: World, story: Story) -> str:
     if shown.returncode:
         story.violated(f"secor offsets show ended with {shown.returncode}: {shown.stderr}")
     return f"{report['summary']} ({unlogged:,} since compacted away)"
+
+
+def _placed(world: World, story: Story) -> str:
+    """See that every offset is where its message says, or nowhere where it says so."""
+    world.proxy.set()
+    placement = Placement(PREFIX, story.violated)
+    settings = load(world.config, {})
+    with open_store(settings) as store, open_reader(settings) as reader:
+        for found in store.list(""):
+            with store.open(found.key) as file:
+                placement.stored(found.key, file.read())
+        for topic in TOPICS:
+            for owner in reader.partitions(topic.name):
+                chunks = reader.read(owner, 0, reader.log_range(owner).end)
+                placement.logged(owner, chunks, whole=topic.keys is None)
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(placement.counts.items()))
 
 
 def _look_at_what_is_left(world: World, story: Story) -> None:

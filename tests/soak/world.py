@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -10,16 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secor.sandbox import Sandbox
+from tests.soak import parsed
 from tests.soak.audit import Audit, AuditingProxy
 from tests.soak.fleet import Fleet
-from tests.soak.load import LATE, PATTERN, TOPICS, Load
+from tests.soak.load import LATE, PATTERN, TOPICS, Load, plain_value
 from tests.soak.mischief import SESSION
 from tests.soak.story import Story
 
+PREFIX = "soak"
 _DISK = "64m"
 _CONFIG = """
 [group]
 name = "soak"
+kind = "{group}"
 [kafka]
 bootstrap_servers = ["{kafka}"]
 topics_pattern = "{pattern}"
@@ -41,7 +45,8 @@ read_timeout = "10s"
 max_attempts = 3
 multipart_threshold = "128KiB"
 [output]
-prefix = "soak"
+prefix = "{prefix}"
+{output}
 [policy]
 max_messages = 1500
 max_age = "4s"
@@ -53,6 +58,10 @@ directory = "{local}"
 port = 0
 [logs]
 format = "json"
+{topics}
+"""
+
+_BACKUP_TOPICS = """
 [[topics]]
 match = "soak-lines"
 output.format = "text"
@@ -85,7 +94,7 @@ class World:
 
 @contextmanager
 def built(
-    folder: Path, story: Story, *, ledger: str, store: str, daemons: int, seed: int
+    folder: Path, story: Story, *, group: str, ledger: str, store: str, daemons: int, seed: int
 ) -> Iterator[World]:
     """Start everything, the daemons last; end everything in the other order."""
     with ExitStack() as opened:
@@ -107,8 +116,8 @@ def built(
         disk = opened.enter_context(_small_disk(folder / "disk", story))
         local = (disk or folder) / "local"
         config = folder / "soak.toml"
-        config.write_text(_configuration(sandbox, ledger, proxy.url, local))
-        load = Load(sandbox.kafka, seed)
+        config.write_text(_configuration(sandbox, folder, group, ledger, proxy.url, local))
+        load = Load(sandbox.kafka, seed, parsed.value if group == "partition" else plain_value)
         opened.callback(load.end)
         for topic in TOPICS:
             if topic.name != LATE:
@@ -120,9 +129,20 @@ def built(
         yield World(sandbox, config, audit, proxy, disk, local, fleet, load)
 
 
-def _configuration(sandbox: Sandbox, ledger: str, url: str, local: Path) -> str:
+def _configuration(
+    sandbox: Sandbox, folder: Path, group: str, ledger: str, url: str, local: Path
+) -> str:
     zookeeper = _ZOOKEEPER.format(hosts=sandbox.zookeeper) if ledger == "zookeeper" else ""
+    output, topics = "", _BACKUP_TOPICS
+    if group == "partition":
+        schema = folder / "event.avsc"
+        schema.write_text(json.dumps(parsed.SCHEMA))
+        output, topics = parsed.OUTPUT.format(schema=schema), parsed.TOPICS
     return _CONFIG.format(
+        group=group,
+        prefix=PREFIX,
+        output=output,
+        topics=topics,
         kafka=sandbox.kafka,
         pattern=PATTERN,
         session=SESSION,

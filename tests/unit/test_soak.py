@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import base64
+import gzip
+import io
+import json
+import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from crc32c import crc32c
 
-from secor.model import TopicPartition
+from secor.formats import make_format
+from secor.model import Chunk, TopicPartition
+from tests.fakes.format import chunk_of
 from tests.soak.audit import Audit, checksum
 from tests.soak.fleet import events
+from tests.soak.parsed import QUARANTINE, Placement, place, value
 from tests.soak.story import Happening
 from tests.soak.watch import Held, Sample, growth, recovery, went_back
 
@@ -134,3 +142,95 @@ def test_logs_are_searched_for_what_must_not_be_in_them(
     assert counts["retried unavailable"] == 1
     assert len(faults) == 1
     assert fault in faults[0]
+
+
+CHUNK = [
+    b'{"number": 1, "topic": "soak-lines", "kind": "sale", "at": 1795262400}',
+    b'{"number": 2, "topic": "soak-lines", "kind": "sale", "at": 1795176000}',
+    b'{"number": 3, "topic": "soak-lines", "kind": "debug", "at": 1795262400}',
+    b'{"number": 4, "topic": "soak-lines", "kind": "sale"',
+    None,
+]
+LINES = TopicPartition("soak-lines", 0)
+TODAY, BEFORE = "dt=2026-11-21/hr=12", "dt=2026-11-20/hr=12"
+
+
+def lines(*offsets: int) -> bytes:
+    found = [json.loads(CHUNK[offset] or b"") | {"_offset": offset} for offset in offsets]
+    return gzip.compress(b"".join(json.dumps(one).encode() + b"\n" for one in found))
+
+
+def quarantined(*offsets: int) -> bytes:
+    body = io.BytesIO()
+    writer = make_format("sequencefile").create(body, b"seed")
+    writer.append(chunk_of(list(offsets), [CHUNK[offset] for offset in offsets]))
+    writer.close()
+    return body.getvalue()
+
+
+RIGHT = {
+    f"soak/soak-lines/{TODAY}/1_0_00000000000000000000.json.gz": lines(0),
+    f"soak/soak-lines/{BEFORE}/1_0_00000000000000000001.json.gz": lines(1),
+    "soak/_quarantine/soak-lines/1_0_00000000000000000003.seq": quarantined(3, 4),
+}
+
+
+def placed(objects: dict[str, bytes], *, whole: bool = True) -> list[str]:
+    """What the audit finds where the log has all of ``CHUNK``."""
+    found: list[str] = []
+    placement = Placement("soak", found.append)
+    for key, content in objects.items():
+        placement.stored(key, content)
+    chunk = Chunk(LINES, chunk_of(list(range(len(CHUNK))), CHUNK), len(CHUNK))
+    placement.logged(LINES, [chunk], whole=whole)
+    return found
+
+
+def test_messages_that_are_where_they_belong_are_well() -> None:
+    assert placed(RIGHT) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "fault"),
+    [
+        (
+            f"soak-lines/{BEFORE}/1_0_00000000000000000001.json.gz",
+            lines(),
+            "soak-lines/0 1 is lost",
+        ),
+        (f"soak-lines/{TODAY}/1_0_00000000000000000000.json.gz", lines(0, 1), "1 is in soak"),
+        (f"soak-lines/{TODAY}/1_0_00000000000000000002.json.gz", lines(2), "should be left out"),
+        (f"soak-lines/{TODAY}/1_0_00000000000000000009.json.gz", lines(0), "0 is in soak"),
+        ("_quarantine/soak-lines/1_0_00000000000000000003.seq", quarantined(3), "4 is lost"),
+        ("_quarantine/soak-lines/1_0_00000000000000000000.seq", quarantined(0), "it belongs into"),
+        (
+            f"soak-lines/{TODAY}/1_1_00000000000000000000.json.gz",
+            lines(0),
+            "soak-lines/0 0 is lost",
+        ),
+    ],
+    ids=["lost", "elsewhere", "not left out", "twice", "not in quarantine", "no reason", "other"],
+)
+def test_messages_elsewhere_twice_or_nowhere_are_seen(key: str, content: bytes, fault: str) -> None:
+    objects = dict(RIGHT)
+    if "1_1_" in key:
+        del objects[f"soak/{key}".replace("1_1_", "1_0_")]
+    assert any(fault in text for text in placed(objects | {f"soak/{key}": content}))
+
+
+def test_a_message_that_changed_is_seen_and_one_that_was_compacted_is_no_fault() -> None:
+    key = f"soak/soak-lines/{TODAY}/1_0_00000000000000000000.json.gz"
+    other = gzip.decompress(lines(0)).replace(b'"number": 1', b'"number": 7')
+    assert "as {'number': 7" in placed(RIGHT | {key: gzip.compress(other)})[0]
+    more = gzip.decompress(lines(0)) + other.replace(b'"_offset": 0', b'"_offset": 8')
+    compacted = RIGHT | {key: gzip.compress(more)}
+    assert placed(compacted, whole=False) == []
+    assert "not in the log" in placed(compacted)[0]
+
+
+def test_what_the_soak_writes_has_every_kind_of_place() -> None:
+    rng = random.Random(1)
+    found = Counter(place(value(rng, "soak-plain", number)) for number in range(2000))
+    assert found[None] > 100
+    assert found[QUARANTINE] > 50
+    assert len(found) == 5
