@@ -25,7 +25,7 @@ OF_DECODERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "framing": ("avro",),
         "message": ("protobuf",),
         "descriptor_set": ("protobuf",),
-        "message_class": ("protobuf",),
+        "message_class": ("protobuf", "thrift"),
         "encoding": ("protobuf",),
         "protocol": ("thrift",),
         "names": ("thrift",),
@@ -190,6 +190,7 @@ class Parser(Section):
             raise fault("regex needs an expression with groups such as (?P<time>...)", "pattern")
         if self.decoder in ("regex", "thrift"):
             key = "pattern" if self.decoder == "regex" else "names"
+            key = "message_class" if self.decoder == "thrift" and self.message_class else key
             _made(key, lambda: make_decoder(self.decoder, **self.decoder_settings()))
 
     def _check_plugin(self) -> None:

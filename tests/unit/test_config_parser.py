@@ -78,6 +78,8 @@ def test_a_partition_group_needs_no_parser_section_and_has_a_prefix_of_its_own(p
         ('decoder = "protobuf"', "parser.message", "descriptor_set"),
         ('decoder = "regex"', "parser.pattern", "groups"),
         ('decoder = "regex"\npattern = "("', "parser.pattern", "expression"),
+        ('decoder = "thrift"\nnames = {a = "b"}', "parser.names", "no path"),
+        ('decoder = "thrift"\nmessage_class = "a.b:C"', "parser.message_class", "No module"),
         ('decoder = "jsn"', "parser.decoder", "json"),
         ("max_bad_ratio = 1.5", "parser.max_bad_ratio", "1"),
         ('plugin = "a:B"\nlayout = "x"', "parser.layout", "plug-in decides"),

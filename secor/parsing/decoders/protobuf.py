@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from secor.errors import ConfigurationError
+from secor.parsing.decoders.classes import imported
 from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     MIXED,
@@ -128,13 +128,7 @@ def _described(path: Path, name: str) -> type[Message]:
 
 
 def _imported(place: str) -> type[Message]:
-    module, _, name = place.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(
-            f"protobuf class {place!r}: {error}; write module:Class"
-        ) from error
+    found = imported("protobuf", place)
     if not (isinstance(found, type) and issubclass(found, Message)):
         raise ConfigurationError(f"protobuf class {place!r} is no generated message")
     return found

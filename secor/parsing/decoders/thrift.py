@@ -1,4 +1,4 @@
-"""Thrift structs by field ids, one a message."""
+"""Thrift structs by field ids or a generated class, one a message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from secor.errors import ConfigurationError
-from secor.parsing.decoders.columns import MAX_DEPTH, Undecodable, decoded, rowwise
+from secor.parsing.decoders.columns import MAX_DEPTH, Undecodable, decoded, rowwise, typed
+from secor.parsing.decoders.thrift_class import GeneratedStruct
 from secor.parsing.decoders.thrift_wire import BinaryReader, CompactReader, Reader
 from secor.parsing.rows import Decoded
 
@@ -17,28 +18,40 @@ READERS: Mapping[str, type[Reader]] = {"binary": BinaryReader, "compact": Compac
 
 
 class ThriftDecoder:
-    """Structs read without their definition: fields are named by id, such as ``1.3``.
+    """Structs; without a definition their fields are named by id, such as ``1.3``.
 
-    ``names`` gives names to id paths (``{"1": "user", "1.3": "country"}``: the path is then
-    ``user.country``); elements of lists and values of maps continue the path of their field.
+    ``message_class`` is a class of the Thrift compiler, which names and types them instead
+    (``thrift_class.GeneratedStruct``); a value of another type is bad then.  ``names`` gives
+    names to id paths (``{"1": "user", "1.3": "country"}``: the path is then ``user.country``);
+    elements of lists and values of maps continue the path of their field.
     Maps are lists of ``key`` and ``value``.  A string field is text where it is UTF-8, else
     binary.  Bad: truncated, bytes after the stop, unknown types, a field twice.
     """
 
-    def __init__(self, protocol: str = "binary", names: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        protocol: str = "binary",
+        names: Mapping[str, str] | None = None,
+        message_class: str | None = None,
+    ) -> None:
         if protocol not in READERS:
             raise ConfigurationError(
                 f"thrift protocol {protocol!r}: must be one of {', '.join(READERS)}"
             )
         self._reader = READERS[protocol]
+        if names and message_class is not None:
+            raise ConfigurationError("thrift: names are those of message_class, give only one")
+        self._class = None if message_class is None else GeneratedStruct(message_class)
         self._names = dict(names or {})
         _check_names(self._names)
-        stated = json.dumps(self._names, sort_keys=True)
+        stated = self._class.identity if self._class else json.dumps(self._names, sort_keys=True)
         self.identity = f"thrift:{protocol}:{stated}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
         objects, bad = rowwise(messages, self._decode)
+        if self._class is not None and paths is None:
+            return Decoded(typed(objects, self._class.type, bad), dict(sorted(bad.items())))
         return decoded(objects, bad, paths)
 
     def _decode(self, raw: bytes) -> dict[str, Any]:
@@ -46,6 +59,8 @@ class ThriftDecoder:
         fields = reader.struct(MAX_DEPTH)
         if reader.position != len(raw):
             raise Undecodable(f"bytes after the struct's end, at byte {reader.position}")
+        if self._class is not None:
+            return self._class.named(fields)
         return self._named(fields, "") if self._names else fields
 
     def _named(self, value: Any, above: str) -> Any:

@@ -1,0 +1,191 @@
+"""Names and types for Thrift's fields, from a class that the Thrift compiler generated.
+
+The class is only asked for its ``thrift_spec``, which the compiler writes for Python: a tuple
+of (id, type, name, the type's own arguments, default), with None where an id is not used.
+Source: https://github.com/apache/thrift/blob/master/compiler/cpp/src/thrift/generate/t_py_generator.cc
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from secor.errors import ConfigurationError
+from secor.parsing.decoders.classes import imported
+from secor.parsing.decoders.columns import MIXED, Undecodable, json_text
+from secor.parsing.decoders.thrift_wire import (
+    BOOL,
+    BYTE,
+    DOUBLE,
+    I16,
+    I32,
+    I64,
+    LIST,
+    MAP,
+    SET,
+    STRING,
+    STRUCT,
+    UUID,
+)
+
+BINARY = "BINARY"
+"""The argument of a string that is bytes; others have ``UTF8``."""
+
+SCALARS: Mapping[int, tuple[pa.DataType, type]] = {
+    BOOL: (pa.bool_(), bool),
+    BYTE: (pa.int8(), int),
+    I16: (pa.int16(), int),
+    I32: (pa.int32(), int),
+    I64: (pa.int64(), int),
+    DOUBLE: (pa.float64(), float),
+    STRING: (pa.string(), str),
+    UUID: (pa.string(), str),
+}
+
+Above = tuple[type, ...] | None
+"""The structs around a value; None within JSON text, where a struct may be in itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field; ``default`` is as the wire would have it, by ids."""
+
+    name: str
+    kind: int
+    args: Any
+    default: Any
+
+
+class GeneratedStruct:
+    """What a generated class says of its fields; ``type`` is the Arrow type of its rows.
+
+    Fields have their names, absent ones their default; ids that the class does not know are
+    left out, as it leaves them out.  Structs within themselves are JSON text (metadata
+    ``MIXED``).  Raises ``ConfigurationError`` for what is no such class.
+    """
+
+    def __init__(self, place: str) -> None:
+        self._class = imported("thrift", place)
+        self._place = place
+        self._fields: dict[type, dict[str, Field]] = {}
+        self.type = self._struct(self._class, (self._class,))
+        stated = "\n".join(f"{kind.__name__} {known}" for kind, known in self._fields.items())
+        self.identity = f"{place}:{hashlib.sha256(stated.encode()).hexdigest()[:16]}"
+
+    def named(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a struct that was read by ids with names.  Raises ``Undecodable``."""
+        return self._named(fields, self._class, (self._class,))
+
+    # ------------------------------------------------------------------ types
+
+    def _known(self, kind: Any) -> dict[str, Field]:
+        """Return a struct's fields by the digits of their ids."""
+        spec = getattr(kind, "thrift_spec", None)
+        if not isinstance(kind, type) or not isinstance(spec, tuple):
+            raise ConfigurationError(
+                f"thrift class {self._place!r}: {kind!r} is no generated struct, it has no"
+                " thrift_spec"
+            )
+        if kind not in self._fields:
+            self._fields[kind] = {
+                str(number): Field(name, code, args, _by_ids(default, code, args))
+                for number, code, name, args, default in filter(None, spec)
+            }
+        return self._fields[kind]
+
+    def _struct(self, kind: Any, above: tuple[type, ...]) -> pa.StructType:
+        return pa.struct(
+            [self._field(one.name, one.kind, one.args, above) for one in self._known(kind).values()]
+        )
+
+    def _field(self, name: str, kind: int, args: Any, above: tuple[type, ...]) -> pa.Field:
+        if kind == STRUCT and args[0] in above:
+            return pa.field(name, pa.string(), metadata=MIXED)
+        return pa.field(name, self._type(kind, args, above))
+
+    def _type(self, kind: int, args: Any, above: tuple[type, ...]) -> pa.DataType:
+        if kind == STRUCT:
+            return self._struct(args[0], (*above, args[0]))
+        if kind in (LIST, SET):
+            return pa.list_(self._field("item", args[0], args[1], above))
+        if kind == MAP:
+            key = self._field("key", args[0], args[1], above).with_nullable(False)
+            return pa.map_(key, self._field("value", args[2], args[3], above))
+        if kind not in SCALARS:
+            raise ConfigurationError(f"thrift class {self._place!r}: unknown type {kind}")
+        return pa.binary() if args == BINARY else SCALARS[kind][0]
+
+    # ----------------------------------------------------------------- values
+
+    def _named(self, fields: Mapping[str, Any], kind: type, above: Above) -> dict[str, Any]:
+        return {
+            one.name: self._value(
+                one.name, fields.get(number, one.default), one.kind, one.args, above
+            )
+            for number, one in self._fields[kind].items()
+        }
+
+    def _value(self, name: str, value: Any, kind: int, args: Any, above: Above) -> Any:
+        if value is None:
+            return None
+        if kind == STRUCT:
+            return self._inner(_checked(name, value, dict), args[0], above)
+        if kind in (LIST, SET):
+            of = _checked(name, value, list)
+            return [self._value(name, item, args[0], args[1], above) for item in of]
+        if kind == MAP:
+            pairs = [_pair(name, item) for item in _checked(name, value, list)]
+            return [
+                {
+                    "key": self._value(name, key, args[0], args[1], above),
+                    "value": self._value(name, item, args[2], args[3], above),
+                }
+                for key, item in pairs
+            ]
+        if args == BINARY and type(value) is str:
+            return value.encode()
+        return _checked(name, value, bytes if args == BINARY else SCALARS[kind][1])
+
+    def _inner(self, fields: dict[str, Any], kind: type, above: Above) -> Any:
+        if above is None:
+            return self._named(fields, kind, None)
+        if kind in above:
+            return json_text(self._named(fields, kind, None))
+        return self._named(fields, kind, (*above, kind))
+
+
+def _checked(name: str, value: Any, wanted: type) -> Any:
+    pair = wanted is dict and type(value) is dict and "key" in value  # of a map
+    if pair or type(value) is not wanted:
+        found = "map" if pair else type(value).__name__
+        raise Undecodable(f"field {name}: {found} where the class has {wanted.__name__}")
+    return value
+
+
+def _pair(name: str, item: Any) -> tuple[Any, Any]:
+    if type(item) is not dict or "key" not in item:
+        raise Undecodable(f"field {name}: a list where the class has a map")
+    return item["key"], item["value"]
+
+
+def _by_ids(default: Any, kind: int, args: Any) -> Any:
+    """Return a default as the wire would have it."""
+    if default is None:
+        return None
+    if kind == STRUCT:
+        spec = filter(None, type(default).thrift_spec)
+        found = {str(one[0]): _by_ids(getattr(default, one[2]), one[1], one[3]) for one in spec}
+        return {number: value for number, value in found.items() if value is not None}
+    if kind in (LIST, SET):
+        items = sorted(default) if kind == SET else default  # a set has no order of its own
+        return [_by_ids(item, args[0], args[1]) for item in items]
+    if kind == MAP:
+        return [
+            {"key": _by_ids(key, args[0], args[1]), "value": _by_ids(value, args[2], args[3])}
+            for key, value in default.items()
+        ]
+    return default
