@@ -102,10 +102,10 @@ def down(directory: Path | None, as_json: bool, delete: bool) -> None:
 @_folder
 def config(directory: Path | None) -> None:
     """Print a configuration of a backup group for the sandbox: all of its topics."""
-    from secor.sandbox.trying import configuration
+    from secor.sandbox.trying import try_out
 
     sandbox = _sandbox_class().of(directory or default_directory())
-    click.echo(configuration(sandbox), nl=False)
+    click.echo(try_out(sandbox), nl=False)
 
 
 @command.command(epilog="Example: seq 1000 | secor sandbox produce clicks")

@@ -12,65 +12,23 @@ from pathlib import Path
 from secor.demo.flights import TOPIC
 from secor.errors import Unavailable
 from secor.sandbox import Sandbox
+from secor.sandbox.configuration import Settings, configuration
 
 _STOP_WITHIN = 120.0
-_CONFIGURATION = """\
-# Written by the demonstration; config/backup.toml explains every setting.
-
-[group]
-name = "demo_backup"
-
-[kafka]
-bootstrap_servers = ["{kafka}"]
-topics = ["{topic}"]
-session_timeout = "6s"
-heartbeat_interval = "2s"
-
-[ledger.zookeeper]
-hosts = ["{zookeeper}"]
-session_timeout = "5s"
-
-[store.s3]
-bucket = "{bucket}"
-endpoint_url = "{endpoint_url}"
-region = "{region}"
-path_style = true
-access_key = "{access_key}"
-secret_key = "{secret_key}"
-
-[policy]
-# Small and quick, to see something happen.
-max_messages = 12000
-max_age = "3s"
-
-[local]
-directory = "{local}"
-
-[metrics]
-port = 0
-
-[logs]
-format = "json"
-"""
 
 
 def write_configuration(folder: Path, sandbox: Sandbox) -> Path:
     """Write ``backup.toml`` for the servers of ``sandbox``; return its path."""
-    access = sandbox.s3
     path = folder / "backup.toml"
-    path.write_text(
-        _CONFIGURATION.format(
-            kafka=sandbox.kafka,
-            topic=TOPIC,
-            zookeeper=sandbox.zookeeper,
-            bucket=access.bucket,
-            endpoint_url=access.endpoint_url,
-            region=access.region,
-            access_key=access.access_key,
-            secret_key=access.secret_key,
-            local=(folder / "local").resolve(),
-        )
-    )
+    settings: Settings = {
+        "group": {"name": "demo_backup"},
+        "kafka": {"topics": [TOPIC], "session_timeout": "6s", "heartbeat_interval": "2s"},
+        "ledger.zookeeper": {"session_timeout": "5s"},
+        "policy": {"max_messages": 12000, "max_age": "3s"},
+        "logs": {"format": "json"},
+    }
+    about = "Written by the demonstration; config/backup.toml explains every setting."
+    path.write_text(configuration(sandbox, folder / "local", settings, about=about))
     return path
 
 

@@ -56,9 +56,9 @@ def wrong_months(stored: Months, left: Months) -> list[str]:
 
 
 def mend(configuration: Path) -> None:
-    """Set the time zone in a configuration whose last section is the parser's."""
-    with configuration.open("a") as file:
-        file.write(ZONE)
+    """Set the time zone in a configuration of ours."""
+    text = configuration.read_text()
+    configuration.write_text(text.replace("[parser]\n", f"[parser]\n{ZONE}"))
 
 
 class Mending:

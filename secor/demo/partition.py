@@ -14,6 +14,7 @@ from secor.demo.backup import SecorProcess, surroundings
 from secor.errors import SecorError, Unavailable
 from secor.model import TopicPartition
 from secor.sandbox import S3Access, Sandbox
+from secor.sandbox.configuration import Settings, configuration
 from secor.wiring import open_ledger_for_operator, open_reader
 
 if TYPE_CHECKING:
@@ -28,84 +29,36 @@ _ALL_STORED_WITHIN = 600.0
 Answer = Mapping[str, tuple[int, float]]
 """By carrier: flights that left, and the sum of their delays in minutes."""
 
-_OUTPUTS = {
-    "parquet": """
-format = "parquet"
-metadata_columns = ["_offset"]
-# Written by secor schema infer.
-schema_file = "{schema}"
-
-[parser]
-layout = "dt={{time:%Y-%m}}"
-""",
-    "lines": """
-format = "jsonlines"
-codec = "gzip"
-
-[parser]
-layout = "{{origin}}/dt={{time:%Y-%m}}"
-""",
-}
-_CONFIGURATION = """\
-# Written by the demonstration; config/partition.toml explains every setting.
-
-[group]
-name = "demo_{name}"
-kind = "partition"
-
-[kafka]
-bootstrap_servers = ["{kafka}"]
-topics = ["{topic}"]
-
-[ledger.zookeeper]
-hosts = ["{zookeeper}"]
-
-[store.s3]
-bucket = "{bucket}"
-endpoint_url = "{endpoint_url}"
-region = "{region}"
-path_style = true
-access_key = "{access_key}"
-secret_key = "{secret_key}"
-
-[policy]
-max_age = "3s"
-
-[local]
-directory = "{local}"
-
-[metrics]
-port = 0
-
-[logs]
-format = "json"
-
-[output]
-prefix = "{name}"{output}time_field = "time_hour"
-time_format = "iso8601"
-"""
+_NAMES = ("parquet", "lines")
 
 
 def write_configurations(folder: Path, sandbox: Sandbox) -> Mapping[str, Path]:
     """Write ``parquet.toml`` and ``lines.toml`` for the servers; return their paths."""
-    access = sandbox.s3
-    paths = {name: folder / f"{name}.toml" for name in _OUTPUTS}
+    outputs: Mapping[str, Mapping[str, object]] = {
+        "parquet": {
+            "format": "parquet",
+            "metadata_columns": ["_offset"],
+            "schema_file": str((folder / SCHEMA).resolve()),
+        },
+        "lines": {"format": "jsonlines", "codec": "gzip"},
+    }
+    layouts = {"parquet": "dt={time:%Y-%m}", "lines": "{origin}/dt={time:%Y-%m}"}
+    about = "Written by the demonstration; config/partition.toml explains every setting."
+    paths = {name: folder / f"{name}.toml" for name in _NAMES}
     for name, path in paths.items():
-        path.write_text(
-            _CONFIGURATION.format(
-                name=name,
-                output=_OUTPUTS[name].format(schema=(folder / SCHEMA).resolve()),
-                kafka=sandbox.kafka,
-                topic=flights.TOPIC,
-                zookeeper=sandbox.zookeeper,
-                bucket=access.bucket,
-                endpoint_url=access.endpoint_url,
-                region=access.region,
-                access_key=access.access_key,
-                secret_key=access.secret_key,
-                local=(folder / "local").resolve(),
-            )
-        )
+        settings: Settings = {
+            "group": {"name": f"demo_{name}", "kind": "partition"},
+            "kafka": {"topics": [flights.TOPIC]},
+            "policy": {"max_age": "3s"},
+            "output": {"prefix": name, **outputs[name]},
+            "parser": {
+                "layout": layouts[name],
+                "time_field": "time_hour",
+                "time_format": "iso8601",
+            },
+            "logs": {"format": "json"},
+        }
+        path.write_text(configuration(sandbox, folder / "local", settings, about=about))
     return paths
 
 

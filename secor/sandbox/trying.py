@@ -10,60 +10,28 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from secor.errors import Unavailable
+from secor.sandbox.configuration import configuration
 from secor.sandbox.sandbox import Sandbox
 
 PARTITIONS = 4
 
-_CONFIGURATION = """\
-# The backup group over the sandbox in {directory}; config/backup.toml explains every key.
 
-[group]
-name = "try"
-
-[kafka]
-bootstrap_servers = ["{kafka}"]
-topics_pattern = ".*"
-topics_exclude = "_.*"
-session_timeout = "6s"
-heartbeat_interval = "2s"
-
-[ledger.zookeeper]
-hosts = ["{zookeeper}"]
-
-[store.s3]
-bucket = "{bucket}"
-endpoint_url = "{endpoint_url}"
-region = "{region}"
-path_style = true
-access_key = "{access_key}"
-secret_key = "{secret_key}"
-
-[policy]
-# Small and quick, to see something happen.
-max_age = "5s"
-
-[local]
-directory = "{local}"
-
-[metrics]
-port = 0
-"""
-
-
-def configuration(sandbox: Sandbox) -> str:
-    """Return a complete configuration of a backup group, as TOML."""
-    access = sandbox.s3
-    directory = Path(sandbox.directory).resolve()
-    return _CONFIGURATION.format(
-        directory=directory,
-        kafka=sandbox.kafka,
-        zookeeper=sandbox.zookeeper,
-        bucket=access.bucket,
-        endpoint_url=access.endpoint_url,
-        region=access.region,
-        access_key=access.access_key,
-        secret_key=access.secret_key,
-        local=directory / "local",
+def try_out(sandbox: Sandbox) -> str:
+    """Return the configuration of a backup group to begin with, as TOML."""
+    return configuration(
+        sandbox,
+        Path(sandbox.directory) / "local",
+        {
+            "group": {"name": "try"},
+            "kafka": {
+                "topics_pattern": ".*",
+                "topics_exclude": "_.*",
+                "session_timeout": "6s",
+                "heartbeat_interval": "2s",
+            },
+            "policy": {"max_age": "5s"},
+        },
+        about="A backup group that uploads soon; config/backup.toml explains every key.",
     )
 
 

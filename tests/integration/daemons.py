@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from urllib.request import urlopen
 
 from kafka import KafkaProducer
@@ -19,45 +20,11 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from secor.config.load import load
 from secor.model import TopicPartition
 from secor.sandbox import Sandbox
+from secor.sandbox.configuration import Settings, configuration
 from secor.wiring import open_ledger_for_operator
 
 PATIENCE = 120.0
 """Seconds that a test waits for what must come, on a machine that does other things too."""
-
-_TEMPLATE = """
-[group]
-name = "{group}"
-[kafka]
-bootstrap_servers = ["{kafka}"]
-topics = ["{topic}"]
-session_timeout = "6s"
-heartbeat_interval = "1s"
-metadata_max_age = "5s"
-[ledger]
-kind = "{ledger}"
-[ledger.zookeeper]
-hosts = ["{zookeeper}"]
-session_timeout = "4s"
-[store.s3]
-bucket = "{bucket}"
-endpoint_url = "{endpoint_url}"
-region = "us-east-1"
-path_style = true
-access_key = "{access_key}"
-secret_key = "{secret_key}"
-[output]
-prefix = "{group}"
-[policy]
-max_messages = {max_messages}
-max_age = "2s"
-[local]
-directory = "{local}"
-[metrics]
-port = 0
-[logs]
-format = "json"
-{more}
-"""
 
 
 def write_config(
@@ -68,27 +35,34 @@ def write_config(
     topic: str,
     ledger: str,
     endpoint_url: str | None = None,
-    max_messages: int = 500,
+    settings: Settings = MappingProxyType({}),
     more: str = "",
 ) -> Path:
-    """Write a configuration with small batches; ``endpoint_url`` goes through a proxy."""
+    """Write a configuration with small batches, ``settings`` over it and ``more`` behind it.
+
+    ``endpoint_url`` goes through a proxy.
+    """
     path = folder / f"{group}.toml"
-    path.write_text(
-        _TEMPLATE.format(
-            group=group,
-            topic=topic,
-            ledger=ledger,
-            kafka=sandbox.kafka,
-            zookeeper=sandbox.zookeeper,
-            bucket=sandbox.s3.bucket,
-            endpoint_url=endpoint_url or sandbox.s3.endpoint_url,
-            access_key=sandbox.s3.access_key,
-            secret_key=sandbox.s3.secret_key,
-            local=folder / "local",
-            max_messages=max_messages,
-            more=more,
-        )
-    )
+    usual: dict[str, dict[str, object]] = {
+        "group": {"name": group},
+        "kafka": {
+            "topics": [topic],
+            "session_timeout": "6s",
+            "heartbeat_interval": "1s",
+            "metadata_max_age": "5s",
+        },
+        "ledger": {"kind": ledger},
+        "ledger.zookeeper": {"session_timeout": "4s"},
+        "output": {"prefix": group},
+        "policy": {"max_messages": 500, "max_age": "2s"},
+        "logs": {"format": "json"},
+    }
+    if endpoint_url is not None:
+        usual["store.s3"] = {"endpoint_url": endpoint_url}
+    for section, keys in settings.items():
+        usual[section] = {**usual.get(section, {}), **keys}
+    text = configuration(sandbox, folder / "local", usual, about="Small batches.")
+    path.write_text(f"{text}\n{more}\n")
     return path
 
 

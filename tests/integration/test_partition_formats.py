@@ -82,13 +82,19 @@ def produce(sandbox: Sandbox, topic: str, values: list[bytes]) -> None:
 
 
 def configured(folder: Path, sandbox: Sandbox) -> Path:
-    path = write_config(
-        folder, sandbox, group=GROUP, topic=TOPICS[0], ledger="zookeeper", max_messages=250
+    return write_config(
+        folder,
+        sandbox,
+        group=GROUP,
+        topic=TOPICS[0],
+        ledger="zookeeper",
+        settings={
+            "group": {"kind": "partition"},
+            "kafka": {"topics": TOPICS},
+            "policy": {"max_messages": 250},
+        },
+        more=SETTINGS,
     )
-    text = path.read_text().replace(f'name = "{GROUP}"', f'name = "{GROUP}"\nkind = "partition"')
-    listed = ", ".join(f'"{topic}"' for topic in TOPICS)
-    path.write_text(text.replace(f'["{TOPICS[0]}"]', f"[{listed}]") + SETTINGS)
-    return path
 
 
 def objects(config: Path, topic: str, extension: str) -> dict[str, bytes]:

@@ -99,12 +99,14 @@ def test_bad_messages_are_quarantined_replayed_and_their_days_marked(
 ) -> None:
     topic = "partitioned"
     config = write_config(
-        tmp_path, sandbox, group=topic, topic=topic, ledger="zookeeper", more=PARSER
+        tmp_path,
+        sandbox,
+        group=topic,
+        topic=topic,
+        ledger="zookeeper",
+        settings={"group": {"kind": "partition"}, "output": {"format": "text"}},
+        more=PARSER,
     )
-    text = config.read_text()
-    text = text.replace(f'name = "{topic}"', f'name = "{topic}"\nkind = "partition"')
-    text = text.replace("[output]", '[output]\nformat = "text"')
-    config.write_text(text)
     create_topic(sandbox, topic, PARTITIONS)
     create_topic(sandbox, f"{topic}-bad", 1)
     produce(sandbox, topic)
@@ -125,7 +127,8 @@ def test_bad_messages_are_quarantined_replayed_and_their_days_marked(
     assert names == ["secor-reason", "secor-source"]
 
     # The daemon goes on with the old configuration while the quarantine is replayed.
-    config.write_text(text.replace('time_field = "time"', 'time_field = "meta.at"'))
+    later = config.read_text().replace('time_field = "time"', 'time_field = "meta.at"')
+    config.write_text(later)
     replayed = told("quarantine", "replay", str(config), topic, code=5)
     assert (replayed["placed"], replayed["bad"]) == (LATER, BROKEN)
     expected = {"quarantined": BROKEN, "filtered": BOTS, "values_only": GOOD + LATER}

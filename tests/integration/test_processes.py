@@ -43,7 +43,12 @@ def test_sigterm_uploads_what_is_open_and_ends_with_zero(
 ) -> None:
     topic = f"term-{ledger}"
     config = write_config(
-        tmp_path, sandbox, group=topic, topic=topic, ledger=ledger, max_messages=10_000_000
+        tmp_path,
+        sandbox,
+        group=topic,
+        topic=topic,
+        ledger=ledger,
+        settings={"policy": {"max_messages": 10_000_000}},
     )
     config.write_text(config.read_text().replace('max_age = "2s"', 'max_age = "1h"'))
     create_topic(sandbox, topic, PARTITIONS)
