@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from io import BytesIO
+from itertools import islice, pairwise
+from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
 
 from secor.errors import CorruptFile
 from secor.formats import EXTENSIONS, format_of_key
-from secor.model import OffsetRange, TopicPartition
-from secor.naming import ObjectInfo, ObjectName, parse_key, topic_root
+from secor.model import OffsetRange, StoredObject, TopicPartition
+from secor.naming import (
+    QUARANTINE_DIRECTORY,
+    ObjectInfo,
+    ObjectName,
+    parse_key,
+    topic_of,
+    topic_root,
+)
 from secor.ports import LogFormat, ObjectStore
-
-QUARANTINE = "_quarantine"
-"""The directory, beside the topics, of messages that a parser could not place."""
-
-NO_TOPICS = frozenset({"", QUARANTINE, "_backfill", "_replaced"})
-"""Directories beside the topics that are none: the last two are a backfill's."""
 
 HEADS_AT_ONCE = 8
 HEADS_AHEAD = 64
+
+FETCHED_AHEAD = 8
+MOST_FETCHED = 1 << 20
+"""Bytes of an object that is fetched as a whole before it is opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +92,8 @@ class Archive:
         found: set[str] = set()
         for stored in self.store.list(listed):
             components = stored.key.split("/")
-            topic = components[at] if at < len(components) - 1 else ""
-            if topic in found or topic in NO_TOPICS:
+            topic = topic_of(components[at]) if at < len(components) - 1 else None
+            if topic is None or topic in found:
                 continue
             if parse_key(self.root(topic), stored.key):
                 found.add(topic)
@@ -122,7 +130,8 @@ class Archive:
     @property
     def quarantine(self) -> Archive:
         """The archive, beside this one, of messages that a parser could not place."""
-        return replace(self, prefix=f"{self.prefix}/{QUARANTINE}" if self.prefix else QUARANTINE)
+        inside = [part for part in (self.prefix, QUARANTINE_DIRECTORY) if part]
+        return replace(self, prefix="/".join(inside))
 
     def quarantined(
         self,
@@ -181,3 +190,57 @@ class Archive:
         with ThreadPoolExecutor(HEADS_AT_ONCE, thread_name_prefix="head") as pool:
             while some := list(islice(waiting, HEADS_AHEAD)):
                 yield from pool.map(self.describe, some)
+
+
+@contextmanager
+def reading_ahead(archive: Archive, sizes: Mapping[str, int]) -> Iterator[Archive]:
+    """Give the archive with a store that fetches small objects before they are opened.
+
+    ``sizes``, in bytes, by key in the order in which the objects will be opened, more or less.
+    A server's answer takes its time, so one small object after the other is mostly waiting.
+    """
+    small = [key for key, size in sizes.items() if size <= MOST_FETCHED]
+    pool = ThreadPoolExecutor(FETCHED_AHEAD, thread_name_prefix="ahead")
+    try:
+        yield replace(archive, store=_ReadAhead(archive.store, small, pool))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class _ReadAhead:
+    """A store whose ``open`` fetches the objects that come next; for one thread."""
+
+    def __init__(self, store: ObjectStore, keys: Iterable[str], pool: ThreadPoolExecutor) -> None:
+        self._store = store
+        self._following = dict(pairwise(keys))
+        self._pool = pool
+        self._fetched: dict[str, Future[bytes]] = {}
+
+    def open(self, key: str) -> BinaryIO:
+        fetched = self._fetched.pop(key, None)
+        following = self._following.get(key)
+        for _ in range(FETCHED_AHEAD):
+            if following is None:
+                break
+            if following not in self._fetched:
+                self._fetched[following] = self._pool.submit(self._whole, following)
+            following = self._following.get(following)
+        while len(self._fetched) > 2 * FETCHED_AHEAD:  # those that were passed over
+            self._fetched.pop(next(iter(self._fetched))).cancel()
+        return self._store.open(key) if fetched is None else BytesIO(fetched.result())
+
+    def _whole(self, key: str) -> bytes:
+        with self._store.open(key) as file:
+            return file.read()
+
+    def head(self, key: str) -> StoredObject:
+        return self._store.head(key)
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        return self._store.list(prefix)
+
+    def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
+        self._store.put(key, path, crc32c, metadata)
+
+    def delete(self, key: str) -> None:
+        self._store.delete(key)

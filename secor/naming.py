@@ -11,6 +11,11 @@ from posixpath import commonpath
 from secor.errors import CorruptFile
 from secor.model import OffsetRange, TopicPartition
 
+QUARANTINE_DIRECTORY = "_quarantine"
+"""The directory, beside the topics', of messages that a parser could not place."""
+RESERVED = frozenset({QUARANTINE_DIRECTORY, "_backfill", "_replaced"})
+"""Directories beside the topics' that are none: the last two are a backfill's."""
+
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 LONGEST_VALUE = 200
 """Bytes of an escaped path value before it is cut with a hash (file systems allow 255)."""
@@ -63,8 +68,24 @@ def parse_key(root: str, key: str) -> ObjectName | None:
     )
 
 
+def topic_directory(topic: str) -> str:
+    """Return what a topic's directory is called: as the topic, unless that means another.
+
+    Kafka has no topic with a ``%`` in its name, so ``%5Fquarantine`` is nobody else's.
+    """
+    return topic.replace("_", "%5F", 1) if topic in RESERVED else topic
+
+
+def topic_of(directory: str) -> str | None:
+    """Return the topic of a directory; None where it is no topic's."""
+    if not directory or directory in RESERVED:
+        return None
+    plain = directory.replace("%5F", "_", 1)
+    return plain if plain in RESERVED else directory
+
+
 def topic_root(prefix: str, topic: str, *, hashed: bool = False) -> str:
-    """Return a topic's directory: ``[<hash>/]<prefix>/<topic>``.
+    """Return a topic's directory: ``[<hash>/]<prefix>/<topic>``; see ``topic_directory``.
 
     The hash is 4 hex digits of the topic's MD5, in front of everything, where buckets
     spread their keys.
@@ -73,13 +94,13 @@ def topic_root(prefix: str, topic: str, *, hashed: bool = False) -> str:
     if hashed:
         digest = hashlib.md5(topic.encode(), usedforsecurity=False).hexdigest()
         parts.insert(0, digest[:4])
-    return "/".join([*parts, topic])
+    return "/".join([*parts, topic_directory(topic)])
 
 
 def quarantine_root(root: str) -> str:
     """Return where messages go that no parser can place: ``<prefix>/_quarantine/<topic>``."""
     prefix, _, topic = root.rpartition("/")
-    return "/".join(part for part in (prefix, "_quarantine", topic) if part)
+    return "/".join(part for part in (prefix, QUARANTINE_DIRECTORY, topic) if part)
 
 
 def roots_beside(root: str, roots: Iterable[str]) -> tuple[str, ...]:

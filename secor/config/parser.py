@@ -107,7 +107,7 @@ class Transform(Section):
         if (self.field is None) == bool(self.topics):
             raise fault("name the topics that the field may say, and only with a field", "topics")
         for topic in self.targets:
-            if not _TOPIC.fullmatch(topic) or topic in (".", "..", "_quarantine"):
+            if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
                 raise fault(f"{topic!r} is no name of a topic", "topics" if self.topics else "to")
 
     def _check_plugin(self) -> None:

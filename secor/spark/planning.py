@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from secor.archive import NO_TOPICS, Archive, ArchivedObject
+from secor.archive import Archive, ArchivedObject
 from secor.errors import ConfigurationError, NotFound
-from secor.naming import ObjectInfo, parse_key
+from secor.naming import ObjectInfo, parse_key, topic_of
 from secor.spark.options import ReadOptions, Selection, Span
 
 OPEN_COST = 1 << 20
@@ -92,9 +92,11 @@ def listed(archive: Archive, selection: Selection) -> Iterator[ArchivedObject]:
     for prefix in _prefixes(archive, selection):
         for stored in archive.store.list(prefix):
             parts = stored.key.split("/", at + 1)
-            topic = parts[at] if at < len(parts) - 1 else ""
+            topic = topic_of(parts[at]) if at < len(parts) - 1 else None
+            if topic is None:
+                continue
             if topic not in roots:
-                asked = topic not in NO_TOPICS and _matches(topic, selection.topics)
+                asked = _matches(topic, selection.topics)
                 roots[topic] = archive.root(topic) if asked else None
             root = roots[topic]
             name = None if root is None else parse_key(root, stored.key)

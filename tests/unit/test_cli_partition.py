@@ -64,6 +64,18 @@ class World:
             standalone_mode=False,
         )
 
+    def consume(self, owner: TopicPartition) -> None:
+        """Put six messages into a log, and do what the daemon does with them."""
+        self.reader.put(owner, messages(range(6), VALUES.get), 6)
+        self.ledger.entries[owner] = Entry(6)
+        workspace = Workspace(self.config.parent / "local", f"daemon of {owner.topic}")
+        plan = plan_for(load(self.config, {}), owner.topic)
+        batch = Batch(owner, 0, plan=plan, workspace=workspace, clock=FakeClock())
+        batch.append(Chunk(owner, messages(range(6), VALUES.get), 6))
+        store = LocalStore(self.config.parent / "bucket")
+        for file in batch.seal(Reason.AGE).files:
+            store.put(file.key, file.local.path, file.local.crc32c, file.info.metadata())
+
     def change(self, old: str, new: str) -> None:
         text = self.config.read_text()
         assert old in text
@@ -77,15 +89,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     bucket.mkdir()
     config.write_text(TEXT.format(bucket=bucket))
     made = World(config)
-    made.reader.put(HERE, messages(range(6), VALUES.get), 6)
-    made.ledger.entries = {HERE: Entry(6)}
-    workspace = Workspace(tmp_path / "local", "daemon")
-    plan = plan_for(load(config, {}), "clicks")
-    batch = Batch(HERE, 0, plan=plan, workspace=workspace, clock=FakeClock())
-    batch.append(Chunk(HERE, messages(range(6), VALUES.get), 6))
-    for file in batch.seal(Reason.AGE).files:
-        metadata = file.info.metadata()
-        LocalStore(bucket).put(file.key, file.local.path, file.local.crc32c, metadata)
+    made.consume(HERE)
 
     @contextmanager
     def ledger(_config: object) -> Iterator[OperatorLedger]:
@@ -182,3 +186,23 @@ def test_a_command_that_fails_leaves_the_day_unmarked(world: World) -> None:
     done = world.run(finalize.command, world.config)
     assert "not marked: false dt=2023-11-14: ended with 1" in done.stderr
     assert done.return_value == Exit.DIFFERENT
+
+
+def test_line_21_a_topic_that_is_called_quarantine_does_not_meet_the_quarantine(
+    world: World,
+) -> None:
+    world.change('["clicks"]', '["clicks", "_quarantine"]')
+    world.consume(TopicPartition("_quarantine", 0))
+    for archived in ([], ["--archive-only"]):
+        verified = world.run(verify.command, world.config, *archived)
+        assert verified.return_value == 0, verified.stdout
+    found = json.loads(world.run(quarantine.command, "ls", world.config, "--json").stdout)
+    assert [one["topic"] for one in found["objects"]] == ["_quarantine", "clicks"]
+    world.change('time_field = "time"', 'time_field = "when"')
+    world.run(quarantine.command, "replay", world.config, "_quarantine")
+    found = json.loads(world.run(quarantine.command, "ls", world.config, "--json").stdout)
+    assert {one["topic"]: one["messages"] for one in found["objects"]} == {
+        "_quarantine": 1,
+        "clicks": 4,
+    }
+    assert world.run(verify.command, world.config).return_value == 0

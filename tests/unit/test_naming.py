@@ -13,7 +13,10 @@ from secor.naming import (
     ObjectName,
     escape_value,
     parse_key,
+    quarantine_root,
     roots_beside,
+    topic_directory,
+    topic_of,
     topic_root,
 )
 
@@ -54,6 +57,22 @@ def test_other_files_are_no_objects_of_ours(key: str) -> None:
 def test_the_hash_stands_in_front_of_everything() -> None:
     assert topic_root("a/b", "t", hashed=True) == "e358/a/b/t"
     assert topic_root("a/b/", "t") == "a/b/t"
+
+
+@pytest.mark.parametrize("topic", ["_quarantine", "_backfill", "_replaced"])
+def test_a_topic_that_is_called_as_another_directory_has_a_name_that_is_nobodys(topic: str) -> None:
+    assert topic_root("a", topic) == "a/%5F" + topic[1:]
+    assert topic_of(topic_directory(topic)) == topic
+    assert topic_of(topic) is None
+    assert quarantine_root(topic_root("a", topic)) == "a/_quarantine/%5F" + topic[1:]
+
+
+@given(st.text("%5F_quarntie", min_size=1), st.text("_quarntie", min_size=1))
+@settings(deadline=None, derandomize=True)
+def test_directories_tell_their_topics(topic: str, other: str) -> None:
+    for one in ("_quarantine", "_schemas", "__consumer_offsets", topic.replace("%", "x"), other):
+        assert topic_of(topic_directory(one)) == one
+    assert topic_of("") is None
 
 
 @pytest.mark.parametrize(
