@@ -9,11 +9,17 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
+
+REPEATED = 300.0
+"""Seconds for which a library's warning is not told again."""
+
+_REMEMBERED = 1000
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -46,15 +52,37 @@ def configure(level: str, form: Literal["json", "console", "auto"], stream: Text
 
 
 class LibraryHandler(logging.Handler):
-    """Turns what libraries log into events: their name, level and message as fields."""
+    """Turns what libraries log into events: their name, level and message as fields.
+
+    The same message comes once in ``REPEATED`` seconds: kazoo tells of every attempt to
+    reach a server that is out, about every second.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._monotonic = monotonic
+        self._told: dict[tuple[str, str], float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass one record on."""
+        """Pass one record on, unless it was told lately."""
+        if record.levelno < logging.ERROR and self._lately(record.name, record.getMessage()):
+            return
         # Kafka's client logs exceptions of every lost connection: the message says enough.
         failed = record.exc_info[1] if record.exc_info else None
         fields = {"error": repr(failed)} if failed is not None else {}
         log = structlog.get_logger(record.name)
         log.log(record.levelno, "library", message=record.getMessage(), **fields)
+
+    def _lately(self, name: str, message: str) -> bool:
+        """Tell whether it was told lately, and remember it.  A handler's lock is held."""
+        now = self._monotonic()
+        told = self._told.get((name, message))
+        if told is not None and now - told < REPEATED:
+            return True
+        if len(self._told) >= _REMEMBERED:
+            self._told.clear()
+        self._told[name, message] = now
+        return False
 
 
 class Line:

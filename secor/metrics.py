@@ -139,14 +139,31 @@ class Metrics:
         )
 
     def _make_process(self) -> None:
+        self.starting = self._gauge(
+            "secor_starting", (), "1 until store, ledger and brokers have answered, then 0."
+        )
         self.ledger_up = self._gauge("secor_ledger_up", (), "1 while the ledger answers, else 0.")
         self.assigned_partitions = self._gauge(
             "secor_assigned_partitions", (), "Partitions that this process reads."
         )
         self.open_files = self._gauge("secor_open_files", (), "Local files open for writing.")
         self.local_bytes = self._gauge("secor_local_bytes", (), "Bytes of local files.")
+        self.local_bytes_limit = self._gauge(
+            "secor_local_bytes_limit", (), "limits.local_bytes: beyond it reading waits."
+        )
+        self.local_free_bytes = self._gauge(
+            "secor_local_free_bytes", (), "Bytes free on the file system of local.directory."
+        )
         self.memory_bytes = self._gauge(
             "secor_memory_bytes", (), "Bytes of open batches that are held in memory."
+        )
+        self.memory_bytes_limit = self._gauge(
+            "secor_memory_bytes_limit", (), "limits.memory: beyond it reading waits."
+        )
+        self.reported = self._gauge(
+            "secor_reported_timestamp_seconds",
+            (),
+            "When the loop last renewed these metrics, in seconds since 1970.",
         )
 
     def of(self, metric: M, topic_partition: TopicPartition, *others: str) -> M:

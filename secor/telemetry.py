@@ -140,6 +140,7 @@ class Telemetry:
             self._assigned = assigned
         self._forget_latecomers(assigned)
         self._metrics.assigned_partitions.set(len(assigned))
+        self._metrics.starting.set(0)
         self._metrics.ledger_up.set(ledger_up)
         self._metrics.memory_bytes.set(sum(status.buffered for status in statuses))
         self._metrics.local_bytes.set(sum(status.local for status in statuses))

@@ -82,7 +82,7 @@ class Bench:
 
         _, path = self.config(CASES[0], TOPIC, None)
         config = load(path, {"SECOR_GROUP__NAME": "pieces"})
-        with join(config) as membership:
+        with join(config, lambda _: None) as membership:
             yield from measure(
                 membership.source,
                 connect_store(config),

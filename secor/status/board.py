@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from secor.connecting import Hindrance
 from secor.errors import SecorError, StopPartition
 from secor.model import TopicPartition
 from secor.partition import Status
@@ -61,6 +62,7 @@ class Board:
         """Begin with nothing assigned."""
         self._clock = clock
         self._snapshot = Snapshot(clock.monotonic(), (), ledger_up=True)
+        self._hindrance: Hindrance | None = None
         self._mishaps: dict[TopicPartition, Mishap] = {}
         self._uploads: dict[TopicPartition, Upload] = {}
         self.about = about
@@ -70,12 +72,18 @@ class Board:
 
     def show(self, statuses: Sequence[Status], *, ledger_up: bool) -> None:
         """Take a new snapshot; forget what went away."""
+        self._hindrance = None
         self._snapshot = Snapshot(self._clock.monotonic(), tuple(statuses), ledger_up)
         assigned = {status.topic_partition for status in statuses}
         for gone in [one for one in list(self._mishaps) if one not in assigned]:
             self._mishaps.pop(gone, None)
         for gone in [one for one in list(self._uploads) if one not in assigned]:
             self._uploads.pop(gone, None)
+
+    def hinder(self, hindrance: Hindrance) -> None:
+        """Remember what the start waits for, until there is a snapshot."""
+        self._snapshot = Snapshot(self._clock.monotonic(), (), ledger_up=True)
+        self._hindrance = hindrance
 
     # -------------------------------------------------------------- any thread
 
@@ -92,6 +100,11 @@ class Board:
     def snapshot(self) -> Snapshot:
         """The last one."""
         return self._snapshot
+
+    @property
+    def hindrance(self) -> Hindrance | None:
+        """What the start waits for; None once it has what it needs."""
+        return self._hindrance
 
     def mishap(self, topic_partition: TopicPartition) -> Mishap | None:
         """Return the last error."""

@@ -77,6 +77,12 @@ def _head(picture: Mapping[str, Any]) -> Iterable[str]:
         yield '<p class="well">Ready.</p>'
     for reason in picture["waiting"]:
         yield f'<p class="bad">{escape(reason)}</p>'
+    hindrance = picture["hindrance"]
+    if hindrance is not None and hindrance["message"] is not None:
+        yield (
+            f"<p>For {_ago(hindrance['age'])}: {escape(hindrance['message'])}. "
+            f"{escape(hindrance['remedy'])}</p>"
+        )
     yield (
         f"<p>{len(picture['assigned'])} topic partitions, {picture['lag']:,} offsets behind; "
         f"{_size(picture['buffered_bytes'])} in memory, {_size(picture['local_bytes'])} in local "

@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
+from secor.connecting import Hindrance
 from secor.health import Health
 from secor.partition import Status
 from secor.status.board import Board
+from secor.status.remedies import remedy
 from secor.telemetry import lag_seconds
 
 
@@ -33,6 +35,7 @@ def picture(board: Board, health: Health) -> dict[str, Any]:
         "alive": health.alive().status is HTTPStatus.OK,
         "ready": well,
         "waiting": [] if well else ready.body.decode().splitlines(),
+        "hindrance": _hindrance(board.hindrance, monotonic),
         "ledger_up": snapshot.ledger_up,
         "assigned": [str(status.topic_partition) for status in statuses],
         "lag": sum(one["lag"] or 0 for one in partitions),
@@ -42,6 +45,18 @@ def picture(board: Board, health: Health) -> dict[str, Any]:
         "configuration": [
             {"key": key, "value": value, "source": source} for key, value, source in about.settings
         ],
+    }
+
+
+def _hindrance(hindrance: Hindrance | None, monotonic: float) -> dict[str, Any] | None:
+    if hindrance is None:
+        return None
+    error = hindrance.error
+    return {
+        "server": hindrance.server,
+        "age": _age(monotonic, hindrance.since),
+        "message": None if error is None else str(error),
+        "remedy": None if error is None else remedy(error),
     }
 
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 from secor.adapters.kafka import KafkaLedger, KafkaSource
 from secor.config.model import Config
+from secor.connecting import Doing
 from secor.ports import OffsetLedger
 from secor.wiring.clients import kafka_options, zookeeper_ledger
+
+BROKERS = "the Kafka brokers"
 
 RELEASE_WAIT = 30.0
 """Most seconds that a revocation waits for uploads in work."""
@@ -24,20 +27,23 @@ class Membership:
 
 
 @contextmanager
-def join(config: Config) -> Iterator[Membership]:
-    """Connect ledger and broker and join the group.
+def join(config: Config, ask: Doing) -> Iterator[Membership]:
+    """Connect ledger and broker and join the group; ``ask`` is told whom, before it is done.
 
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
     """
     if config.ledger.kind == "kafka":
+        ask(BROKERS)
         source = _source(config)
         try:
             yield Membership(source, KafkaLedger(source, group=config.group.name))
         finally:
             source.close()
         return
+    ask("ZooKeeper")
     ledger = zookeeper_ledger(config.group.name, config.ledger.zookeeper)
     try:
+        ask(BROKERS)
         source = _source(config)
         try:
             yield Membership(source, ledger)

@@ -13,8 +13,9 @@ from functools import cache, partial
 from secor.adapters.kafka.deadletter import DeadLetters
 from secor.clock import SystemClock
 from secor.config.model import Config
+from secor.connecting import Connecting, Doing
 from secor.consumer import Consumer
-from secor.daemon import Daemon
+from secor.daemon import Daemon, Working
 from secor.health import Health
 from secor.metrics import Metrics
 from secor.model import TopicPartition
@@ -34,6 +35,7 @@ from secor.wiring.letters import LetterWriter
 from secor.wiring.membership import Membership, join
 from secor.wiring.plans import plan_for
 from secor.wiring.serving import board_of, server_of
+from secor.wiring.waiting import Waiting
 from secor.workspace import Workspace
 
 STUCK = 120.0
@@ -44,39 +46,62 @@ DRAIN = 240.0
 
 
 def build(config: Config, environment: Mapping[str, str]) -> Daemon:
-    """Connect everything, in the order in which faults are found cheaply.
+    """Prepare everything that is of this machine; the daemon connects the rest itself.
 
-    Local directory and HTTP port first, then store, ledger and broker.  Whatever was
-    opened is closed again when a later step fails.  Raises ``SecorError``.
+    Local directory and HTTP port first, then store, ledger and broker: the order in which
+    faults are found cheaply.  Whatever was opened is closed again when a later step fails.
+    Raises ``SecorError``.
     """
     clock = SystemClock()
     metrics = Metrics()
     health = Health(clock, limit=STUCK)
     instance = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     board = board_of(config, clock, instance)
+    manager = Notifier.of(environment)
+    telemetry = Telemetry(metrics, health, clock, board)
+    metrics.starting.set(1)
     with ExitStack() as opened:
         directory = config.local.directory / config.group.name
         workspace = Workspace(directory, instance, config.limits.open_files)
         opened.callback(workspace.close)
+        metrics.open_files.set_function(lambda: workspace.open_files)
         if config.metrics.port is not None:
             server = server_of(config, health, metrics, board)
             opened.callback(server.close)
             server.start()
+
+        def connect(ask: Doing) -> Working:
+            consumer, ledger, close = _connect(config, instance, workspace, telemetry, clock, ask)
+            return Working(consumer, _report(consumer, ledger, telemetry, board, manager), close)
+
+        return Daemon(
+            Connecting(connect, clock=clock, rng=random.Random()),
+            clock=clock,
+            service_manager=manager,
+            beat=health.beat,
+            waiting=Waiting(health, board, manager, clock).tell,
+            close=opened.pop_all().close,
+            drain_timeout=DRAIN,
+        )
+
+
+def _connect(
+    config: Config,
+    instance: str,
+    workspace: Workspace,
+    telemetry: Telemetry,
+    clock: Clock,
+    ask: Doing,
+) -> tuple[Consumer, OffsetLedger, Callable[[], None]]:
+    """Connect store, ledger and broker; also return what closes all of it."""
+    with ExitStack() as opened:
+        ask("the object store")
         store = connect_store(config)
-        telemetry = Telemetry(metrics, health, clock, board)
-        membership = opened.enter_context(join(config))
+        membership = opened.enter_context(join(config, ask))
         pool = ThreadPool(config.limits.upload_threads)
         opened.callback(pool.close)
         consumer = _consumer(config, instance, membership, store, workspace, pool, telemetry, clock)
-        return Daemon(
-            consumer,
-            clock=clock,
-            service_manager=Notifier.of(environment),
-            beat=health.beat,
-            report=_report(consumer, membership, telemetry, board, metrics, workspace, environment),
-            close=[opened.pop_all().close],
-            drain_timeout=DRAIN,
-        )
+        return consumer, membership.ledger, opened.pop_all().close
 
 
 def _consumer(
@@ -145,19 +170,14 @@ def _plans(config: Config, observer: Observer, workspace: Workspace) -> Callable
 
 def _report(
     consumer: Consumer,
-    membership: Membership,
+    ledger: OffsetLedger,
     telemetry: Telemetry,
     board: Board,
-    metrics: Metrics,
-    workspace: Workspace,
-    environment: Mapping[str, str],
+    manager: Notifier,
 ) -> Callable[[], None]:
-    manager = Notifier.of(environment)
-    metrics.open_files.set_function(lambda: workspace.open_files)
-
     def report() -> None:
         statuses = consumer.status()
-        ledger_up = membership.ledger.healthy()
+        ledger_up = ledger.healthy()
         telemetry.report(statuses, ledger_up=ledger_up)
         board.show(statuses, ledger_up=ledger_up)
         manager.status(status_line(statuses))

@@ -177,9 +177,9 @@ def mistakes(sandbox: Sandbox) -> dict[str, tuple[int, str, str, str]]:
         ),
         "a missing bucket": (3, "no-such-bucket", 'bucket = "secor"', 'bucket = "no-such-bucket"'),
         "a wrong secret": (3, "access_key", sandbox.s3.secret_key, "wrong"),
-        "no store": (4, "s3://secor", sandbox.s3.endpoint_url, f"http://{nobody}"),
-        "no ZooKeeper": (4, nobody, sandbox.zookeeper, nobody),
-        "no broker": (4, "kafka.bootstrap_servers", sandbox.kafka, nobody),
+        "no store": (0, "s3://secor", sandbox.s3.endpoint_url, f"http://{nobody}"),
+        "no ZooKeeper": (0, nobody, sandbox.zookeeper, nobody),
+        "no broker": (0, "kafka.bootstrap_servers", sandbox.kafka, nobody),
     }
 
 
@@ -342,11 +342,8 @@ def test_an_operator_moves_and_recovers_offsets(
 
 # ------------------------------------------------------ mistakes, once more
 
-NAMES = ["an unknown setting", "a missing bucket", "a wrong secret"]
-NAMES += ["no store", "no ZooKeeper", "no broker"]
 
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["an unknown setting", "a missing bucket", "a wrong secret"])
 def test_a_mistake_gets_one_clear_line_and_its_exit_code(
     name: str, sandbox: Sandbox, mistaken: dict[str, subprocess.Popen[str]]
 ) -> None:
@@ -358,3 +355,24 @@ def test_a_mistake_gets_one_clear_line_and_its_exit_code(
     said = [line for line in err.splitlines() if not line.startswith("{")]
     assert [line[:7] for line in said if not line.startswith("  ")] == ["secor: "], err
     assert re.sub(r":\d+", ":", word) in re.sub(r":\d+", ":", "\n".join(said))
+
+
+@pytest.mark.parametrize("name", ["no store", "no ZooKeeper", "no broker"])
+def test_a_server_that_does_not_answer_is_waited_for_until_the_end(
+    name: str, sandbox: Sandbox, mistaken: dict[str, subprocess.Popen[str]]
+) -> None:
+    code, word, _, _ = mistakes(sandbox)[name]
+    process = mistaken[name]
+    assert process.stderr is not None
+    for line in process.stderr:
+        if '"event": "waiting"' in line:
+            break
+    else:
+        raise AssertionError(f"it ended without a warning, code {process.wait(PATIENCE)}")
+    assert re.sub(r":\d+", ":", word) in re.sub(r":\d+", ":", line)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    _, rest = process.communicate(timeout=PATIENCE)
+    assert process.returncode == code, rest
+    assert "Traceback" not in rest
+    assert '"event": "ended"' in rest

@@ -99,6 +99,25 @@ def test_libraries_are_heard_from_warning_on() -> None:
     }
 
 
+def test_a_library_repeats_a_warning_only_after_a_while() -> None:
+    stream = io.StringIO()
+    configure("info", "json", stream)
+    now = [0.0]
+    handler = LibraryHandler(lambda: now[0])
+
+    def warn(message: str, level: int = logging.WARNING) -> None:
+        handler.handle(logging.LogRecord("kazoo", level, "", 0, message, None, None))
+
+    for seconds in (0.0, 1.0, 299.0, 301.0):
+        now[0] = seconds
+        warn("Connection dropped")
+    warn("something else")
+    warn("an error", logging.ERROR)
+    warn("an error", logging.ERROR)
+    told = [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
+    assert told == ["Connection dropped"] * 2 + ["something else"] + ["an error"] * 2
+
+
 def test_configuring_again_says_nothing_twice() -> None:
     first, second = io.StringIO(), io.StringIO()
     configure("info", "json", first)

@@ -12,7 +12,7 @@ from secor.adapters.s3.client import Connection, connect
 from secor.adapters.s3.failures import translated
 from secor.adapters.s3.multipart import MultipartUpload, encoded
 from secor.adapters.s3.reader import ObjectReader
-from secor.errors import AccessDenied, AlreadyExists, NotFound, RestartPartition
+from secor.errors import AccessDenied, AlreadyExists, NotFound, RestartPartition, Unavailable
 from secor.model import StoredObject
 
 _MIB = 1 << 20
@@ -66,16 +66,13 @@ class S3Store:
 
         Raises ``AccessDenied`` saying what to correct, ``Unavailable``.
         """
-        with translated(f"reach s3://{self._bucket}"):
-            try:
-                self._client.head_bucket(Bucket=self._bucket)
-            except self._client.exceptions.ClientError as error:
-                if error.response["ResponseMetadata"]["HTTPStatusCode"] != 404:
-                    raise
-                raise AccessDenied(
-                    f"there is no bucket {self._bucket} at {self._client.meta.endpoint_url}:"
-                    " make it, or correct bucket, region or endpoint_url of [store.s3]"
-                ) from error
+        try:
+            self._look()
+        except Unavailable as error:
+            raise Unavailable(
+                f"{error}; look at the S3 server at {self._client.meta.endpoint_url} and the"
+                " network to it, or correct endpoint_url of [store.s3]"
+            ) from error
 
     def server_time(self) -> float | None:
         """Return the server's clock, in whole seconds since the epoch; None if it does not say.
@@ -141,6 +138,18 @@ class S3Store:
 
     def _name(self, key: str) -> str:
         return f"s3://{self._bucket}/{key}"
+
+    def _look(self) -> None:
+        with translated(f"reach s3://{self._bucket}"):
+            try:
+                self._client.head_bucket(Bucket=self._bucket)
+            except self._client.exceptions.ClientError as error:
+                if error.response["ResponseMetadata"]["HTTPStatusCode"] != 404:
+                    raise
+                raise AccessDenied(
+                    f"there is no bucket {self._bucket} at {self._client.meta.endpoint_url}:"
+                    " make it, or correct bucket, region or endpoint_url of [store.s3]"
+                ) from error
 
     def _put_whole(
         self, key: str, path: Path, size: int, crc32c: int, parameters: Mapping[str, Any]
