@@ -11,10 +11,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Literal, TextIO
+from functools import partial
+from typing import Any, Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
+
+from secor.journal import Journal, entry
 
 REPEATED = 300.0
 """Seconds for which a library's warning is not told again."""
@@ -29,16 +32,27 @@ LEVELS = {
 }
 
 
-def configure(level: str, form: Literal["json", "console", "auto"], stream: TextIO) -> None:
-    """Send all logs from ``level`` on to ``stream``, a line each.
+def configure(
+    level: str,
+    form: Literal["json", "console", "auto"],
+    stream: TextIO,
+    journal: Journal | None = None,
+) -> None:
+    """Send all logs from ``level`` on to ``stream``, a line each; or to ``journal`` if given.
 
     Called once, before any other thread logs; a later call replaces the earlier one.
     """
     console = form == "console" or (form == "auto" and stream.isatty())
+    if journal is None:
+        processors = _processors(console, colors=console and stream.isatty())
+        factory: Callable[..., object] = _factory(stream)
+    else:
+        processors = [*_shared(), structlog.processors.format_exc_info, _whole]
+        factory = partial(Entries, journal, stream)
     structlog.configure(
-        processors=_processors(console, colors=console and stream.isatty()),
+        processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=_factory(stream),
+        logger_factory=factory,
         cache_logger_on_first_use=False,
     )
     root = logging.getLogger()
@@ -103,6 +117,32 @@ class Line:
     log = debug = info = warning = error = critical = exception = fatal = msg
 
 
+class Entries:
+    """Sends the events of one named logger to the journal."""
+
+    def __init__(self, journal: Journal, stream: TextIO, name: str = "secor") -> None:
+        """``stream`` takes, as JSON, what the journal does not."""
+        self.name = name
+        self._journal = journal
+        self._stream = stream
+
+    def msg(self, event: EventDict) -> None:
+        """Send one event."""
+        try:
+            self._journal.send(entry(event))
+        except OSError:
+            # It restarts, or is gone: what is its stream is still read, then or by others.
+            self._stream.write(_dumps(event) + "\n")
+            self._stream.flush()
+
+    log = debug = info = warning = error = critical = exception = fatal = msg
+
+
+def _whole(_: WrappedLogger, __: str, event: EventDict) -> tuple[tuple[EventDict], dict[str, Any]]:
+    """Hand the event over as it is."""
+    return (event,), {}
+
+
 def _factory(stream: TextIO) -> Callable[..., Line]:
     lock = threading.Lock()
 
@@ -112,13 +152,17 @@ def _factory(stream: TextIO) -> Callable[..., Line]:
     return create
 
 
-def _processors(console: bool, colors: bool) -> list[Processor]:
-    shared: list[Processor] = [
+def _shared() -> list[Processor]:
+    return [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         _add_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+
+
+def _processors(console: bool, colors: bool) -> list[Processor]:
+    shared = _shared()
     if console:
         # Plain tracebacks: the rich ones print local variables, and those may hold secrets.
         plain = structlog.dev.plain_traceback

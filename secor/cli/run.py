@@ -11,6 +11,7 @@ import structlog
 
 from secor import __version__, logs
 from secor.config.load import load
+from secor.journal import Journal, is_journal
 from secor.wiring.service import build
 
 
@@ -23,7 +24,10 @@ def command(config: Path) -> None:
     second one leaves at once: nothing is lost, the next process reads it again.
     """
     settings = load(config, os.environ)
-    logs.configure(settings.logs.level, settings.logs.format, sys.stderr)
+    journal = None
+    if settings.logs.format == "auto" and is_journal(sys.stderr, os.environ):
+        journal = Journal()
+    logs.configure(settings.logs.level, settings.logs.format, sys.stderr, journal)
     log = structlog.get_logger("secor.run")
     for warning in settings.warnings:
         log.warning("configuration", what=warning)

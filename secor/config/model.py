@@ -105,7 +105,7 @@ class Metrics(Section):
 
 
 class Logs(Section):
-    """``[logs]``: ``auto`` is console on a terminal and JSON elsewhere."""
+    """``[logs]``: ``auto`` is console on a terminal, the journal under systemd, else JSON."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["json", "console", "auto"] = "auto"

@@ -65,7 +65,8 @@ ALLOWED: dict[str, set[str]] = {
     "secor.telemetry": PORTS | {"secor.metrics", "secor.health", "secor.partition"},
     "secor.status": PORTS
     | {"secor.partition", "secor.health", "secor.telemetry", "secor.connecting"},
-    "secor.logs": set(),
+    "secor.logs": {"secor.journal"},
+    "secor.journal": set(),
     "secor.systemd": set(),
     "secor.config": WORDS | {"secor.parsing", "secor.finalize"},
 }
