@@ -142,6 +142,7 @@ class Telemetry:
         self._metrics.assigned_partitions.set(len(assigned))
         self._metrics.starting.set(0)
         self._metrics.ledger_up.set(ledger_up)
+        self._metrics.reported.set(self._clock.now())
         self._metrics.memory_bytes.set(sum(status.buffered for status in statuses))
         self._metrics.local_bytes.set(sum(status.local for status in statuses))
         for status in statuses:
@@ -150,7 +151,8 @@ class Telemetry:
 
     def _report_partition(self, status: Status) -> None:
         metrics, where = self._metrics, status.topic_partition
-        metrics.of(metrics.messages_lost, where)  # a zero, for alerts to see the increase
+        metrics.of(metrics.messages_lost, where)  # zeros, for alerts to see the increase
+        metrics.of(metrics.uploads, where, "committed")
         now = self._clock.monotonic()
         if status.known_end is not None and status.committed is not None:
             behind = max(0, status.known_end - status.committed)

@@ -54,6 +54,8 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
     """
     clock = SystemClock()
     metrics = Metrics()
+    metrics.local_bytes_limit.set(config.limits.local_bytes)
+    metrics.memory_bytes_limit.set(config.limits.memory)
     health = Health(clock, limit=STUCK)
     instance = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     board = board_of(config, clock, instance)
@@ -65,6 +67,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
         workspace = Workspace(directory, instance, config.limits.open_files)
         opened.callback(workspace.close)
         metrics.open_files.set_function(lambda: workspace.open_files)
+        metrics.local_free_bytes.set_function(lambda: workspace.free_bytes)
         if config.metrics.port is not None:
             server = server_of(config, health, metrics, board)
             opened.callback(server.close)

@@ -76,6 +76,13 @@ def test_the_report_measures_every_partition(setup: Setup) -> None:
     assert setup.plain("secor_memory_bytes") == 1000
     assert setup.plain("secor_local_bytes") == 3000
     assert setup.plain("secor_ledger_up") == 1
+    assert setup.plain("secor_reported_timestamp_seconds") == 1000
+
+
+def test_what_alerts_count_begins_at_nothing_before_it_happens(setup: Setup) -> None:
+    setup.telemetry.report([STATUS], ledger_up=True)
+    assert setup.value("secor_messages_lost_total") == 0
+    assert setup.value("secor_uploads_total", outcome="committed") == 0
 
 
 def test_the_age_of_an_open_intent_counts_from_when_it_was_first_seen(setup: Setup) -> None:

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,11 @@ def test_no_more_descriptors_are_open_than_allowed(tmp_path: Path) -> None:
     assert [file.path.read_bytes() for file in files] == [b"%d" % n * 3 for n in range(5)]
 
 
+def test_it_says_how_much_room_there_is(tmp_path: Path) -> None:
+    room = Workspace(tmp_path, "me").free_bytes
+    assert room == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.1)
+
+
 def test_a_deleted_file_is_gone_and_closed(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, "me")
     file = workspace.create()
@@ -60,20 +66,6 @@ def test_a_full_disk_is_told_from_other_errors(
         with pytest.raises(DiskFull, match="No space left"):
             file.write(b"x")
     file.delete()
-
-
-def test_a_spool_is_read_back_and_gone_when_it_is_closed(tmp_path: Path) -> None:
-    workspace = Workspace(tmp_path, "me", open_files=1)
-    spool, other = workspace.spool(), workspace.create()
-    for part in (b"hello ", b"world"):
-        spool.write(part)
-        other.write(part)
-    spool.flush()
-    assert spool.tell() == len(b"hello world")
-    spool.seek(6)
-    assert (spool.read(3), spool.tell(), spool.read()) == (b"wor", 9, b"ld")
-    spool.close()
-    assert [path for path in workspace.directory.iterdir() if path.name != ".lock"] == [other.path]
 
 
 def test_files_of_a_dead_process_are_deleted_and_those_of_a_living_one_kept(
