@@ -85,7 +85,11 @@ class MessageSource(Protocol):
         """Tell that nothing of these revoked partitions is in work any more."""
 
     def known_end(self, topic_partition: TopicPartition) -> int | None:
-        """Return the last stable offset as last heard from the broker, without asking."""
+        """Return the last stable offset as last heard from the broker, without waiting.
+
+        It is kept up to date, to some seconds, for every assigned partition: also for one
+        that is paused, or not started.
+        """
 
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
         """Ask the broker (blocks).  Raises ``Unavailable``."""
@@ -196,9 +200,6 @@ class FileWriter(Protocol):
     def buffered(self) -> int:
         """Return the bytes held in memory, not yet given to the sink."""
 
-    def spooled(self) -> int:
-        """Return the bytes held on disk, not yet given to the sink."""
-
     def close(self) -> None:
         """Write the rest; the sink itself stays open."""
 
@@ -232,7 +233,10 @@ class Parser(Protocol):
         """All settings that change the result, for the fingerprint."""
 
     def split(self, chunk: Chunk) -> Sequence[Part]:
-        """Split a chunk's rows by output partition; order within a part is kept."""
+        """Split a chunk's rows by output partition; order within a part is kept.
+
+        Raises ``SchemaGrew`` for the first row that a wider schema is needed for.
+        """
 
 
 # ---------------------------------------------------------------- the machine

@@ -170,6 +170,56 @@ def test_a_paused_partition_rests_and_goes_on_where_it_stopped(
     assert got.offsets[tp] == list(range(10))
 
 
+def test_the_end_of_a_partition_that_is_not_fetched_is_known(
+    broker: Broker, opened: ExitStack
+) -> None:
+    topic = broker.topic(partitions=3)
+    paused, failed, waiting = (TopicPartition(topic, number) for number in range(3))
+    broker.produce(topic, numbered(5))
+    got = receiver(opened, broker, [topic], begin=None, end_max_age=0.4)
+    got.until(lambda: len(got.owned) == 3)
+    got.start(paused, 0)
+    got.start(failed, 500)
+    got.until(lambda: got.reached.get(paused) == 5 and bool(got.failures))
+    got.source.pause(paused)
+    for partition in range(3):
+        broker.produce(topic, numbered(4 + partition), partition=partition)
+    wanted = {paused: 9, failed: 5, waiting: 6}
+    got.until(lambda: {tp: got.source.known_end(tp) for tp in wanted} == wanted)
+    got.for_a_while(0.4)
+    assert got.reached == {paused: 5}
+
+
+def test_the_end_of_a_paused_partition_is_that_of_what_is_committed(
+    broker: Broker, opened: ExitStack
+) -> None:
+    topic = broker.topic()
+    tp = TopicPartition(topic, 0)
+    got = receiver(opened, broker, [topic], begin=None, end_max_age=0.4)
+    with broker.producer(transactional_id=broker.name("open")) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"in it", partition=0)
+        producer.flush()
+        got.until(lambda: got.source.known_end(tp) == 0)
+        got.for_a_while(1.0)
+        assert got.source.known_end(tp) == 0
+        producer.commit_transaction()
+    got.until(lambda: got.source.known_end(tp) == 2)
+
+
+def test_the_end_of_a_partition_that_left_is_forgotten(broker: Broker, opened: ExitStack) -> None:
+    topic = broker.topic(partitions=2)
+    keys = {TopicPartition(topic, 0), TopicPartition(topic, 1)}
+    group = broker.name("group")
+    first = receiver(opened, broker, [topic], group=group, end_max_age=0.4)
+    first.until(lambda: all(first.source.known_end(tp) == 0 for tp in keys))
+    second = receiver(opened, broker, [topic], group=group)
+    together([first, second], lambda: len(first.owned) == 1 == len(second.owned))
+    first.for_a_while(1.0)
+    assert {tp for tp in keys if first.source.known_end(tp) is not None} == first.owned
+
+
 def test_starting_again_and_again_never_brings_anything_of_an_earlier_start(
     broker: Broker, opened: ExitStack
 ) -> None:

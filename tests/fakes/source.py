@@ -167,8 +167,8 @@ class FakeSource:
         self.given_back += partitions
 
     def known_end(self, topic_partition: TopicPartition) -> int | None:
-        """Return the log's end once it is read."""
-        if topic_partition not in self.positions:
+        """Return the log's end, whether it is read or not."""
+        if topic_partition not in self.assigned:
             return None
         return self.broker.logs[topic_partition].end
 

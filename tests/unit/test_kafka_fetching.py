@@ -12,8 +12,10 @@ from kafka.consumer.fetcher import CompletedFetch, Fetcher
 from kafka.consumer.subscription_state import SubscriptionState
 
 from secor.adapters.kafka.batches import install
+from secor.adapters.kafka.ends import LogEnds
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.fetching import Fetching
+from secor.adapters.kafka.questions import Questions
 from secor.errors import CorruptBatch, RestartPartition, TopicRecreated
 from secor.model import TopicPartition
 from secor.ports import Event, Failed, Fetched
@@ -43,7 +45,9 @@ class World:
         client: Any = SimpleNamespace(
             fetcher=self.fetcher, subscription=self.subscription, cluster=cluster
         )
-        self.fetching = Fetching(client, self.queue)
+        self.ends = LogEnds(client, Questions(client, 1.0), 15.0)
+        self.ends.assigned({A, B})
+        self.fetching = Fetching(client, self.queue, self.ends)
         self.fetching.assigned(frozenset({A, B}))
         for tp in (A, B):
             self.start(tp, 0)
@@ -176,12 +180,12 @@ def test_a_paused_partition_gives_nothing_and_keeps_its_position(world: World) -
 
 
 def test_the_end_of_the_log_is_the_last_stable_offset(world: World) -> None:
-    assert world.fetching.known_ends == {}
+    assert world.ends.get(A) is None
     world.answer(A, b"")
     assert world.events() == []
-    assert world.fetching.known_ends == {A: 90}
-    world.fetching.revoked(frozenset({A}))
-    assert world.fetching.known_ends == {}
+    assert (world.ends.get(A), world.ends.get(B)) == (90, None)
+    world.ends.revoked({A})
+    assert world.ends.get(A) is None
 
 
 def test_a_topic_that_may_not_be_read_ends_the_source(world: World) -> None:

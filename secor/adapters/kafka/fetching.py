@@ -13,6 +13,7 @@ from kafka.structs import OffsetAndMetadata
 
 from secor.adapters.kafka.batches import BatchRecords, Fetch, decode
 from secor.adapters.kafka.client import Client, is_fatal, ours, theirs
+from secor.adapters.kafka.ends import LogEnds
 from secor.adapters.kafka.events import EventQueue
 from secor.errors import CorruptBatch, RestartPartition, SecorError, TopicRecreated
 from secor.model import TopicPartition
@@ -41,10 +42,10 @@ class _Reading:
 class Fetching:
     """Turns the client's fetch responses into events of the queue."""
 
-    def __init__(self, client: Client, queue: EventQueue) -> None:
-        self.known_ends: dict[TopicPartition, int] = {}
+    def __init__(self, client: Client, queue: EventQueue, ends: LogEnds) -> None:
         self._client = client
         self._queue = queue
+        self._ends = ends
         self._readings: dict[TopicPartition, _Reading] = {}
 
     def assigned(self, partitions: frozenset[TopicPartition]) -> None:
@@ -59,7 +60,6 @@ class Fetching:
         """Forget these."""
         for topic_partition in partitions:
             self._readings.pop(topic_partition, None)
-            self.known_ends.pop(topic_partition, None)
 
     def start(self, topic_partition: TopicPartition, offset: int, epoch: int) -> None:
         """Read from ``offset`` on, unless something newer happened to the partition."""
@@ -135,7 +135,7 @@ class Fetching:
             self._apply(topic_partition)
             self._client.cluster.request_update()
         elif answer.last_stable_offset >= 0:
-            self.known_ends[topic_partition] = answer.last_stable_offset
+            self._ends.heard(topic_partition, answer.last_stable_offset)
         if records is not None:
             self._give(topic_partition, reading.epoch, records.read())
 

@@ -6,6 +6,7 @@ import base64
 import itertools
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,29 +72,44 @@ class Questions:
         leader = self._client.cluster.leader_for_partition(tp)
         if leader in (None, -1):
             raise kafka_errors.UnknownTopicOrPartitionError(f"{tp.topic}/{tp.partition}")
+        (found,) = (await self._list_offsets(leader, [tp], spec, timeout)).values()
+        if found.error_code:
+            raise kafka_errors.for_code(found.error_code)(f"{tp.topic}/{tp.partition}")
+        return int(found.offset)
+
+    async def ends(
+        self, leader: int, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Ask a leader for last stable offsets, on the IO thread; refused ones are left out."""
+        keys = [theirs(topic_partition) for topic_partition in partitions]
+        answers = await self._list_offsets(leader, keys, OffsetSpec.LATEST, self._timeout)
+        return {key: int(it.offset) for key, it in answers.items() if not it.error_code}
+
+    async def _list_offsets(
+        self, leader: int, keys: Sequence[Any], spec: Any, timeout: float
+    ) -> dict[TopicPartition, Any]:
         topic = ListOffsetsRequest.ListOffsetsTopic
+        wanted: dict[str, list[Any]] = {}
+        for tp in keys:
+            wanted.setdefault(tp.topic, []).append(
+                topic.ListOffsetsPartition(
+                    partition_index=tp.partition, current_leader_epoch=-1, timestamp=spec
+                )
+            )
         request = ListOffsetsRequest(
             isolation_level=IsolationLevel.READ_COMMITTED,
-            topics=[
-                topic(
-                    name=tp.topic,
-                    partitions=[
-                        topic.ListOffsetsPartition(
-                            partition_index=tp.partition, current_leader_epoch=-1, timestamp=spec
-                        )
-                    ],
-                )
-            ],
+            topics=[topic(name=name, partitions=asked) for name, asked in wanted.items()],
             # The first that knows isolation levels; the last whose answers need no more care.
             min_version=2,
             max_version=6,
         )
         sent = self._client.manager.send(request, node_id=self._client.aside(leader, "questions"))
         answer = await self._client.manager.wait_for(sent, timeout * 1000)
-        found = answer.topics[0].partitions[0]
-        if found.error_code:
-            raise kafka_errors.for_code(found.error_code)(f"{tp.topic}/{tp.partition}")
-        return int(found.offset)
+        return {
+            TopicPartition(found.name, it.partition_index): it
+            for found in answer.topics
+            for it in found.partitions
+        }
 
     def topics(self, names: list[str] | None) -> dict[str, Topic]:
         """Ask for the topics' ids and partitions; all topics for None, absent ones left out."""

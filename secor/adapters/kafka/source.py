@@ -12,6 +12,7 @@ from kafka import errors as kafka_errors
 from kafka.net.wakeup_notifier import WakeupNotifier
 
 from secor.adapters.kafka.client import Client, is_fatal, translated
+from secor.adapters.kafka.ends import LogEnds
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.fetching import Fetching
 from secor.adapters.kafka.membership import Membership
@@ -34,7 +35,7 @@ class KafkaSource:
     ``options`` are kafka-python's own: ``bootstrap_servers``, ``client_id``, the security.
     Give ``topics`` by name or a ``pattern`` for whole names; ``exclude`` is a pattern too.
     ``release_wait`` is how long a revocation waits for ``released``; ``timeout`` bounds every
-    question to the brokers, the first contact included.
+    question to the brokers, the first contact included; ``end_max_age`` how old ``known_end`` is.
     ``rebalances`` counts how often the group has settled with us in it.
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
     """
@@ -56,6 +57,7 @@ class KafkaSource:
         fetch_max_wait: float = 0.25,
         queue_bytes: int = 16 * MIB,
         metadata_max_age: float = 20.0,
+        end_max_age: float = 15.0,
         receive_buffer_bytes: int = MIB,
         release_wait: float = 0.0,
         timeout: float = 30.0,
@@ -88,13 +90,15 @@ class KafkaSource:
         self.membership.attach(self.client)
         self._questions = Questions(self.client, timeout)
         self._queue = EventQueue(queue_bytes, self._notify)
-        self._fetching = Fetching(self.client, self._queue)
+        self._ends = LogEnds(self.client, self._questions, end_max_age)
+        self._fetching = Fetching(self.client, self._queue, self._ends)
         self._watch = TopicWatch(self.client.cluster, named)
         self._wakeup = WakeupNotifier(self.client.net)
         self._tick = WakeupNotifier(self.client.net)
         self.client.consumer.subscribe(topics=named, pattern=wanted, listener=self.membership)
         self.client.spawn(self._stay_member, self._ended)
         self.client.spawn(self._keep_fetching, self._ended)
+        self.client.spawn(self._ends.keep, self._ended)
 
     # ---------------------------------------------------------- the loop's side
 
@@ -129,8 +133,8 @@ class KafkaSource:
         self._post(partial(self.membership.released, frozenset(partitions)))
 
     def known_end(self, topic_partition: TopicPartition) -> int | None:
-        """Return the last stable offset that a fetch has told of."""
-        return self._fetching.known_ends.get(topic_partition)
+        """Return the last stable offset as last heard of, whether it is fetched or not."""
+        return self._ends.get(topic_partition)
 
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
         """Ask the broker for the log's start and its last stable offset."""
@@ -165,11 +169,13 @@ class KafkaSource:
 
     def _assigned(self, partitions: frozenset[TopicPartition]) -> None:
         self._fetching.assigned(partitions)
+        self._ends.assigned(partitions)
         self._watch.assigned({topic_partition.topic for topic_partition in partitions})
         self._queue.rebalanced(Assigned(partitions))
 
     def _revoked(self, partitions: frozenset[TopicPartition]) -> None:
         self._fetching.revoked(partitions)
+        self._ends.revoked(partitions)
         self._queue.rebalanced(Revoked(partitions))
 
     async def _stay_member(self) -> None:
