@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from secor.archive import Archive
+from secor.archive import Archive, reading_ahead
 from secor.backfill.model import (
     NewFile,
     PlanHead,
@@ -122,8 +122,9 @@ def chunks(
 
     Raises ``CorruptFile``, ``NotFound`` naming the object.
     """
-    for segment in batch.inputs:
-        yield from _segment(backup, topic_partition, segment)
+    with reading_ahead(backup, {part.key: part.size for part in batch.inputs}) as ahead:
+        for segment in batch.inputs:
+            yield from _segment(ahead, topic_partition, segment)
 
 
 def _segment(backup: Archive, topic_partition: TopicPartition, segment: Segment) -> Iterator[Chunk]:

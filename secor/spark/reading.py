@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.archive import Archive, ArchivedObject
+from secor.archive import Archive, ArchivedObject, reading_ahead
 from secor.errors import ConfigurationError, CorruptFile, NotFound
 from secor.formats.sequencefile import SequenceFileFormat
 from secor.spark.columns import dressed, fault_row
@@ -37,10 +37,13 @@ def read_tasks(options: ReadOptions, tasks: Iterable[Task]) -> Iterator[pa.Recor
     try:
         with open_archive(options) as archive:
             for task in tasks:
-                batches = (
-                    batch for piece in task.pieces for batch in _read_piece(archive, piece, options)
-                )
-                yield from gathered(batches)
+                sizes = {piece.found.key: piece.found.size for piece in task.pieces}
+                with reading_ahead(archive, sizes) as ahead:
+                    yield from gathered(
+                        batch
+                        for piece in task.pieces
+                        for batch in _read_piece(ahead, piece, options)
+                    )
     finally:
         spare_next_task()
 

@@ -47,6 +47,10 @@ class ObjectSource:
         self._held: pa.RecordBatch | None = None
         self._ended = False
 
+    def order(self) -> tuple[int, int]:
+        """Return where it comes among the objects that are read."""
+        return self.start, self.found.name.first_offset
+
     def upto(self, end: int) -> list[Rows]:
         """Return the records below ``end`` that were not yet given."""
         rows: list[Rows] = []
@@ -130,7 +134,7 @@ class Merge:
     """Objects of one topic partition, opened when their offsets come, merged by offset."""
 
     def __init__(self, sources: Sequence[ObjectSource]) -> None:
-        self._waiting = sorted(sources, key=lambda source: source.start, reverse=True)
+        self._waiting = sorted(sources, key=ObjectSource.order, reverse=True)
         self._open: list[ObjectSource] = []
 
     def upto(self, end: int) -> list[Rows]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from secor.archive import Archive, ArchivedObject
+from secor.archive import Archive, ArchivedObject, reading_ahead
 from secor.model import Entry, TopicPartition
 from secor.ports import OffsetLedger
 from secor.quarantine.listing import marker_key, markers
@@ -55,7 +55,9 @@ class Verifier:
             topic_partition = TopicPartition(topic, number)
             after = self.ledger.read(topic_partition)
             entry = before.get(number, after)
-            report = self._verify(topic_partition, entry, after, objects.get(number, []))
+            held = objects.get(number, [])
+            with reading_ahead(self.archive, _sizes(held)) as archive:
+                report = replace(self, archive=archive)._verify(topic_partition, entry, after, held)
             if topic_id and after.topic_id and topic_id != after.topic_id:
                 report.notes.append(
                     f"the topic was deleted and created again (id {after.topic_id}, now {topic_id})"
@@ -126,6 +128,12 @@ class Verifier:
         return 0
 
 
+def _sizes(objects: Iterable[ArchivedObject]) -> dict[str, int]:
+    """Return the objects' sizes by key, in the order in which they are read."""
+    ordered = sorted(objects, key=lambda one: (one.batch_start, one.name.first_offset))
+    return {one.key: one.size for one in ordered}
+
+
 def _of_earlier_topic(found: ArchivedObject, entry: Entry) -> bool:
     known = found.info.topic_id if found.info else None
     return known is not None and entry.topic_id is not None and known != entry.topic_id
@@ -143,4 +151,6 @@ def verify_archive_only(
     for one in archive.everything(topic, generations=generations):
         found.setdefault(one.name.partition, []).append(one)
     for number, objects in sorted(found.items()):
-        yield check_alone(TopicPartition(topic, number), objects, archive, parsed=parsed)
+        with reading_ahead(archive, _sizes(objects)) as ahead:
+            report = check_alone(TopicPartition(topic, number), objects, ahead, parsed=parsed)
+        yield report

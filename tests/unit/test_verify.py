@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import threading
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
+from secor.adapters.local import LocalStore
 from secor.archive import Archive
 from secor.formats import format_of_key, make_format
 from secor.model import Entry, Intent, OffsetRange, TopicPartition
@@ -324,3 +327,29 @@ def test_the_archive_knows_its_topics(tmp_path: Path) -> None:
     assert found.info.batch == OffsetRange(0, 2)
     assert list(archive.objects("a.b", partitions=[0])) == []
     assert list(archive.objects("a.b", offsets=OffsetRange(2, 9), with_info=True)) == []
+
+
+@pytest.mark.parametrize("log_format", [LOSSLESS[0], TEXTS[0]], ids=lambda one: one.extension)
+def test_many_small_objects_are_fetched_ahead_and_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_format: LogFormat
+) -> None:
+    shelf = shelf_of(tmp_path, log_format)
+    for first in range(0, 400, 5):
+        shelf.put(
+            messages(range(first, first + 5)),
+            OffsetRange(first // 100 * 100, first // 100 * 100 + 100),
+            output_partition=f"offset={first}",
+        )
+    opened: list[tuple[str, str]] = []
+    real = LocalStore.open
+
+    def noted(store: LocalStore, key: str) -> BinaryIO:
+        opened.append((key, threading.current_thread().name))
+        return real(store, key)
+
+    monkeypatch.setattr(LocalStore, "open", noted)
+    found = report(shelf, log_of(*range(400), end=400), 400)
+    assert counts(found) == {}
+    assert found.compared == 400
+    assert len({key for key, _ in opened}) == len(opened) == 80
+    assert len([thread for _, thread in opened if thread.startswith("ahead")]) == 79

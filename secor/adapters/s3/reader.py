@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import io
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import HTTPClientError, IncompleteReadError
+from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
 
-from secor.adapters.s3.failures import translated
+from secor.adapters.s3.failures import status_of, translated
 from secor.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -22,20 +23,22 @@ class ObjectReader(io.RawIOBase):
 
     It asks for windows: the first after a seek has 256 KiB, each next one twice as much,
     to 16 MiB, so that reading on costs few requests and a look at a footer few bytes.
-    A broken answer is asked for again from where it broke, ``attempts`` times in a row.
+    The first is asked for at once: its answer tells the size.  A broken answer is asked for
+    again from where it broke, ``attempts`` times in a row.
     """
 
-    def __init__(self, client: S3Client, bucket: str, key: str, size: int, attempts: int) -> None:
+    def __init__(self, client: S3Client, bucket: str, key: str, attempts: int) -> None:
+        """Ask for the object.  Raises ``NotFound``, ``Unavailable``, ``AccessDenied``."""
         super().__init__()
         self._client = client
         self._at: dict[str, Any] = {"Bucket": bucket, "Key": key}
         self._name = f"s3://{bucket}/{key}"
-        self._size = size
         self._attempts = attempts
         self._position = 0
         self._window = FIRST_WINDOW
         self._left = 0
         self._body: StreamingBody | None = None
+        self.size = self._begin()
 
     def readable(self) -> bool:
         """It is."""
@@ -51,7 +54,7 @@ class ObjectReader(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go elsewhere; nothing is asked for until the next read."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}[whence]
         target = base + offset
         if target < 0:
             raise ValueError(f"cannot seek to {target} in {self._name}")
@@ -67,7 +70,7 @@ class ObjectReader(io.RawIOBase):
         Raises ``Unavailable``, ``AccessDenied``, ``NotFound``.
         """
         view = memoryview(buffer).cast("B")
-        if not len(view) or self._position >= self._size:
+        if not len(view) or self._position >= self.size:
             return 0
         failures = 0
         while True:
@@ -84,6 +87,19 @@ class ObjectReader(io.RawIOBase):
         self._drop()
         super().close()
 
+    def _begin(self) -> int:
+        """Ask for the first window; return the size of the whole object in bytes."""
+        with translated(f"read {self._name}"):
+            try:
+                answer = self._client.get_object(**self._at, Range=f"bytes=0-{FIRST_WINDOW - 1}")
+            except ClientError as error:
+                if status_of(error) != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                    raise
+                return 0  # an empty object has no first byte
+        self._body, self._left = answer["Body"], answer["ContentLength"]
+        told = answer.get("ContentRange", "").rpartition("/")[2]
+        return int(told) if told.isdecimal() else self._left
+
     def _receive(self, view: memoryview) -> int:
         if self._body is None:
             self._body = self._ask()
@@ -98,7 +114,7 @@ class ObjectReader(io.RawIOBase):
         return read
 
     def _ask(self) -> StreamingBody:
-        self._left = min(self._window, self._size - self._position)
+        self._left = min(self._window, self.size - self._position)
         last = self._position + self._left - 1
         with translated(f"read {self._name}"):
             answer = self._client.get_object(**self._at, Range=f"bytes={self._position}-{last}")

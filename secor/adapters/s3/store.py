@@ -11,7 +11,7 @@ from secor.adapters.s3.body import Slice, damaged
 from secor.adapters.s3.client import Connection, connect
 from secor.adapters.s3.failures import translated
 from secor.adapters.s3.multipart import MultipartUpload, encoded
-from secor.adapters.s3.reader import ObjectReader
+from secor.adapters.s3.reader import FIRST_WINDOW, ObjectReader
 from secor.errors import AccessDenied, AlreadyExists, NotFound, RestartPartition, Unavailable
 from secor.model import StoredObject
 
@@ -122,10 +122,16 @@ class S3Store:
                     yield StoredObject(item["Key"], item["Size"], modified)
 
     def open(self, key: str) -> BinaryIO:
-        """Open for reading, seekable, reading ahead; see ``ObjectStore``."""
-        size = self.head(key).size
-        raw = ObjectReader(self._client, self._bucket, key, size, self._attempts)
-        return io.BufferedReader(raw, buffer_size=128 << 10)
+        """Open for reading, seekable, reading ahead; a small object costs one request in all.
+
+        See ``ObjectStore``.
+        """
+        raw = ObjectReader(self._client, self._bucket, key, self._attempts)
+        file = io.BufferedReader(raw, buffer_size=128 << 10)
+        if raw.size > FIRST_WINDOW:
+            return file
+        with file:
+            return io.BytesIO(file.read(raw.size))
 
     def delete(self, key: str) -> None:
         """Delete; see ``ObjectStore``."""
