@@ -213,9 +213,8 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Bytes in memory and on disk, also those that writers keep beside their files."""
-        on_disk = sum(file.local.size + file.writer.spooled() for file in self._files.values())
-        return self.buffered + on_disk
+        """Bytes in memory and on disk."""
+        return self.buffered + sum(file.local.size for file in self._files.values())
 
     @property
     def files(self) -> int:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from secor.batch import Batch, SealedBatch
 from secor.errors import (
     DiskFull,
     RestartPartition,
+    SchemaGrew,
     SecorError,
     StopPartition,
 )
 from secor.model import Chunk, TopicPartition
 from secor.observer import Observer
 from secor.partition import Partition, State, Status
-from secor.plan import TopicPlan
 from secor.policy import Reason
 from secor.ports import (
     Assigned,
@@ -66,19 +65,17 @@ class Consumer:
         uploader: Uploader,
         executor: Executor,
         workspace: Workspace,
-        plans: Callable[[str], TopicPlan],
         limits: Limits,
         clock: Clock,
         observer: Observer,
         pauses: Pauses | None = None,
     ) -> None:
-        """Read nothing yet.  ``plans`` gives the plan of a topic."""
+        """Read nothing yet."""
         self._source = source
         self._positioning = positioning
         self._uploader = uploader
         self._executor = executor
         self._workspace = workspace
-        self._plans = plans
         self._limits = limits
         self._clock = clock
         self._observer = observer
@@ -108,7 +105,7 @@ class Consumer:
         """Read no more; seal what the plans upload on shutdown, drop the rest."""
         self._draining = True
         for partition in list(self._partitions.values()):
-            self._retire(partition, Reason.SHUTDOWN if partition.plan.upload_on_shutdown else None)
+            self._retire(partition, Reason.SHUTDOWN if partition.upload_on_shutdown else None)
 
     @property
     def drained(self) -> bool:
@@ -147,13 +144,12 @@ class Consumer:
         self._begin(topic_partition, self._clock.monotonic())
 
     def _begin(self, topic_partition: TopicPartition, not_before: float) -> None:
-        plan = self._plans(topic_partition.topic)
-        self._partitions[topic_partition] = Partition(topic_partition, plan, not_before)
+        self._partitions[topic_partition] = Partition(topic_partition, not_before)
 
     def _revoke(self, topic_partition: TopicPartition) -> None:
         partition = self._partitions.get(topic_partition)
         if partition is not None:
-            self._retire(partition, Reason.REVOKE if partition.plan.upload_on_revoke else None)
+            self._retire(partition, Reason.REVOKE if partition.upload_on_revoke else None)
         self._leaving.add(topic_partition)
         self._observer.left(topic_partition)
 
@@ -172,12 +168,20 @@ class Consumer:
             self._fail(partition, error, keep=True)
 
     def _append(self, partition: Partition, chunk: Chunk) -> None:
-        """Append; whatever fails in the middle of an append leaves the batch of no use."""
+        """Append; what fails in the middle of an append leaves the batch of no use.
+
+        A schema that has to grow is noticed before: what comes earlier is stored by it yet.
+        """
         batch = partition.batch
         assert batch is not None
         messages = batch.messages
         try:
             rest = batch.append(chunk)
+        except SchemaGrew as grew:
+            self._append(partition, chunk.until(grew.offset))
+            if partition.reading:
+                self._fail(partition, grew, keep=True)
+            return
         except SecorError as error:
             self._fail(partition, error, keep=False)
             return
@@ -208,6 +212,7 @@ class Consumer:
         if isinstance(found, SecorError):
             self._fail(partition, found, keep=False)
             return
+        partition.plan = found.plan
         partition.committed = found.committed
         partition.committed_at = self._clock.monotonic()
         partition.read_from = found.read_from
@@ -219,6 +224,7 @@ class Consumer:
     def _open(
         self, partition: Partition, start: int, topic_id: str | None, end: int | None = None
     ) -> Batch:
+        assert partition.plan is not None
         batch = Batch(
             partition.topic_partition,
             start,
@@ -282,9 +288,7 @@ class Consumer:
         partition.in_work = True
 
         def find() -> _Positioned:
-            found = self._positioning.find(
-                partition.topic_partition, partition.plan, lambda: partition.wanted
-            )
+            found = self._positioning.find(partition.topic_partition, lambda: partition.wanted)
             return _Positioned(partition, found)
 
         self._executor.submit(find)
@@ -329,7 +333,8 @@ class Consumer:
 
     def _fail(self, partition: Partition, error: SecorError, *, keep: bool) -> None:
         """Stop or restart; ``keep`` uploads what was read before the failure."""
-        reason = Reason.RETIRED if keep else None
+        kept = Reason.SCHEMA if isinstance(error, SchemaGrew) else Reason.RETIRED
+        reason = kept if keep else None
         if isinstance(error, StopPartition):
             self._observer.stopped(partition.topic_partition, error)
             self._finish_reading(partition, reason)
@@ -339,12 +344,18 @@ class Consumer:
             self._submit(partition)
             return
         self._observer.restarted(partition.topic_partition, error)
-        pause = self._pauses.restart
-        if isinstance(error, DiskFull):
-            pause = self._pauses.disk_full
-        elif not isinstance(error, RestartPartition):
-            pause = self._pauses.later
-        self._restart(partition, pause, reason)
+        self._restart(partition, self._pause_after(partition, error), reason)
+
+    def _pause_after(self, partition: Partition, error: SecorError) -> float:
+        match error:
+            case DiskFull():
+                return self._pauses.disk_full
+            case SchemaGrew() if partition.batch is not None and partition.batch.end is None:
+                return 0.0
+            case RestartPartition():
+                return self._pauses.restart
+            case _:
+                return self._pauses.later
 
     def _restart(self, partition: Partition, pause: float, reason: Reason | None = None) -> None:
         self._retire(partition, reason)

@@ -39,6 +39,17 @@ class LeaseLost(RestartPartition):
     """The right to write this ledger entry is gone or cannot be had."""
 
 
+class SchemaGrew(RestartPartition):
+    """The message at ``offset`` needs a wider schema: what comes before it is kept."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(
+            f"the message at offset {offset} has fields or values for which the kept schema is"
+            " widened; reading goes on there"
+        )
+        self.offset = offset
+
+
 class StopPartition(SecorError):
     """Go no further with this topic partition until a person has looked."""
 
@@ -115,6 +126,12 @@ class TooManyBad(StopPartition):
     """More messages go into quarantine than the configuration allows."""
 
     reason = "too_many_bad"
+
+
+class SchemaLost(StopPartition):
+    """A kept schema cannot be read as one."""
+
+    reason = "schema_lost"
 
 
 class ActionFailed(SecorError):

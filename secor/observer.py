@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from secor.errors import SecorError
@@ -37,6 +38,9 @@ class Observer(Protocol):
 
     def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
         """Retention deleted ``[start, end)`` before it was stored."""
+
+    def schema_grew(self, topic: str, version: int, fields: Sequence[str]) -> None:
+        """A new version of a topic's kept schema is in the store; ``fields`` are new or wider."""
 
     def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Local files were dropped; reading begins again at the ledger's entry."""

@@ -77,10 +77,10 @@ class Status:
 class Partition:
     """State of one topic partition from its assignment, or restart, to its retirement."""
 
-    def __init__(self, topic_partition: TopicPartition, plan: TopicPlan, not_before: float) -> None:
+    def __init__(self, topic_partition: TopicPartition, not_before: float) -> None:
         """Wait until ``not_before`` (monotonic seconds), then look for the position."""
         self.topic_partition = topic_partition
-        self.plan = plan
+        self.plan: TopicPlan | None = None
         self.not_before = not_before
         self.retry_at = 0.0
         self.state = State.WAITING
@@ -116,6 +116,16 @@ class Partition:
         assert self.batch is not None
         self.queue.append(self.batch.seal(reason))
         self.batch = None
+
+    @property
+    def upload_on_shutdown(self) -> bool:
+        """The open batch is to be uploaded when the process ends."""
+        return self.plan is not None and self.plan.upload_on_shutdown
+
+    @property
+    def upload_on_revoke(self) -> bool:
+        """The open batch is to be uploaded when the topic partition goes."""
+        return self.plan is not None and self.plan.upload_on_revoke
 
     def drop_batch(self) -> None:
         """Delete the open batch's local files."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from secor.model import DATA
@@ -62,3 +62,11 @@ class TopicPlan:
             ),
         )
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+Plans = Callable[[str, str | None], TopicPlan]
+"""Gives the plan of a topic: the one of this fingerprint if there is one, else the present one.
+
+It may block on the store.  Raises ``Unavailable``, ``OutcomeUnknown``, ``AccessDenied``,
+``SchemaLost``, ``ConfigurationError``.
+"""

@@ -30,6 +30,7 @@ class Reason(StrEnum):
     SHUTDOWN = "shutdown"
     REVOKE = "revoke"
     RETIRED = "retired"
+    SCHEMA = "schema"
 
 
 @dataclass(frozen=True, slots=True)

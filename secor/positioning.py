@@ -23,7 +23,7 @@ from secor.errors import (
 from secor.model import Entry, LogRange, TopicPartition
 from secor.naming import parse_key
 from secor.observer import Observer
-from secor.plan import TopicPlan
+from secor.plan import Plans, TopicPlan
 from secor.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.retry import delay
 
@@ -49,8 +49,10 @@ class OnDataLoss(StrEnum):
 class Position:
     """The batch begins at ``committed``, reading at ``read_from`` (``[committed, read_from)``
     is no longer in the log); with an open intent the batch seals exactly at ``end``.
+    ``plan`` says how its messages are stored: as the intent was made, if that plan is known.
     """
 
+    plan: TopicPlan
     committed: int
     read_from: int
     end: int | None
@@ -66,6 +68,7 @@ class Positioning:
         ledger: OffsetLedger,
         source: MessageSource,
         store: ObjectStore,
+        plans: Plans,
         clock: Clock,
         observer: Observer,
         rng: random.Random,
@@ -77,6 +80,7 @@ class Positioning:
         self._ledger = ledger
         self._source = source
         self._store = store
+        self._plans = plans
         self._clock = clock
         self._observer = observer
         self._rng = rng
@@ -86,12 +90,12 @@ class Positioning:
         self._lost: dict[TopicPartition, int] = {}
 
     def find(
-        self, topic_partition: TopicPartition, plan: TopicPlan, wanted: Callable[[], bool]
+        self, topic_partition: TopicPartition, wanted: Callable[[], bool]
     ) -> Position | SecorError:
         """Return the position, or the error that ended the search."""
         for attempt in range(ATTEMPTS):
             try:
-                return self._find(topic_partition, plan)
+                return self._find(topic_partition)
             except (RestartPartition, StopPartition) as error:
                 return error
             except (Unavailable, OutcomeUnknown, AccessDenied) as error:
@@ -103,8 +107,10 @@ class Positioning:
                     break
         return failure
 
-    def _find(self, topic_partition: TopicPartition, plan: TopicPlan) -> Position:
+    def _find(self, topic_partition: TopicPartition) -> Position:
         entry = self._ledger.read(topic_partition)
+        tried = entry.intent.fingerprint if entry.intent is not None else None
+        plan = self._plans(topic_partition.topic, tried)
         topic_id = self._source.topic_id(topic_partition.topic)
         log = self._source.log_range(topic_partition)
         if entry.committed is None:
@@ -113,6 +119,7 @@ class Positioning:
         if committed < log.start:
             self._lose(topic_partition, committed, log)
         return Position(
+            plan=plan,
             committed=committed,
             read_from=max(committed, log.start),
             end=entry.intent.end if entry.intent is not None else None,

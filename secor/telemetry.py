@@ -16,6 +16,9 @@ from secor.model import TopicPartition
 from secor.partition import State, Status
 from secor.ports import Clock
 
+MOST_TOLD = 20
+"""Fields that a log line names."""
+
 
 class Witness(Protocol):
     """Remembers what happened last; called from any thread."""
@@ -103,6 +106,11 @@ class Telemetry:
         self._metrics.of(self._metrics.messages_lost, topic_partition).inc(end - start)
         self._touch(topic_partition)
         self._tell("error", "messages_lost", topic_partition, start=start, end=end)
+
+    def schema_grew(self, topic: str, version: int, fields: Sequence[str]) -> None:
+        """Tell which fields a topic has now."""
+        shown = [*fields[:MOST_TOLD], *(["..."] if len(fields) > MOST_TOLD else [])]
+        self._log.info("schema_grew", topic=topic, version=version, fields=shown)
 
     def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Count a new beginning."""

@@ -10,7 +10,6 @@ import shutil
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import pyarrow as pa
 from crc32c import crc32c
@@ -56,45 +55,6 @@ class LocalFile:
         self.path.unlink(missing_ok=True)
 
 
-class SpoolFile:
-    """A local file that is read back before it is deleted, by ``close``.
-
-    It takes a descriptor of the workspace's only while it is written, one more to read.
-    """
-
-    def __init__(self, local: LocalFile) -> None:
-        self._local = local
-        self._reader: BinaryIO | None = None
-
-    def write(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
-        """Append.  Raises ``DiskFull``."""
-        self._local.write(data)
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-    def seek(self, place: int, /) -> None:
-        """Go to a place to read from."""
-        if self._reader is None:
-            self._reader = self._local.path.open("rb")
-        self._reader.seek(place)
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Read on from the place sought."""
-        assert self._reader is not None, "seek first"
-        return self._reader.read(size)
-
-    def tell(self) -> int:
-        """Return the bytes written, or the place in reading."""
-        return self._local.size if self._reader is None else self._reader.tell()
-
-    def close(self) -> None:
-        """Delete it."""
-        if self._reader is not None:
-            self._reader.close()
-        self._local.delete()
-
-
 class Workspace:
     """A directory of its own for this process, below one that all processes share.
 
@@ -127,10 +87,6 @@ class Workspace:
         """Begin a file."""
         self._count += 1
         return LocalFile(self, self.directory / f"{self._count:09d}")
-
-    def spool(self) -> SpoolFile:
-        """Begin a file that is to be read back."""
-        return SpoolFile(self.create())
 
     @property
     def open_files(self) -> int:

@@ -72,6 +72,7 @@ class PlanHead:
     fingerprint: str
     prefix: str
     hashed: bool
+    schema: str | None = None
 
     def topic_partition(self, batch: PlannedBatch) -> TopicPartition:
         """Return a batch's topic partition."""
@@ -83,6 +84,7 @@ class BackfillPlan:
     """What is read, what is made of it, and what that replaces.
 
     ``fingerprint`` is that of the new objects: a run under other settings is refused.
+    ``schema`` is what the schema kept with the topic's objects was, where one is kept.
     """
 
     topic: str
@@ -92,6 +94,7 @@ class BackfillPlan:
     hashed: bool
     batches: tuple[PlannedBatch, ...]
     notes: tuple[str, ...] = ()
+    schema: str | None = None
     version: int = VERSION
 
     @property
@@ -103,7 +106,13 @@ class BackfillPlan:
     def head(self) -> PlanHead:
         """Return what every task must know."""
         return PlanHead(
-            self.id, self.topic, self.generation, self.fingerprint, self.prefix, self.hashed
+            self.id,
+            self.topic,
+            self.generation,
+            self.fingerprint,
+            self.prefix,
+            self.hashed,
+            self.schema,
         )
 
     @property

@@ -45,7 +45,7 @@ class Planner:
     ``backup`` has the raw records, ``archive`` the objects of the partition group,
     ``topic_plan`` is the group's present one.  ``committed`` tells what the group has
     committed of a partition; None where that is not known: then nothing is touched beyond
-    the batches of its objects.
+    the batches of its objects.  ``schema`` is the one kept with them, as it is now.
     """
 
     topic: str
@@ -54,6 +54,7 @@ class Planner:
     topic_plan: TopicPlan
     committed: Callable[[int], int | None]
     allow_gaps: bool = False
+    schema: str | None = None
 
     def plan(self, wanted: Wanted, generation: int | None = None) -> BackfillPlan:
         """Return the plan.  Raises ``ConfigurationError`` where there is none."""
@@ -85,6 +86,7 @@ class Planner:
             hashed=self.archive.hashed,
             batches=tuple(drafts),
             notes=tuple(notes),
+            schema=self.schema,
         )
 
     # ------------------------------------------------------------- what is asked

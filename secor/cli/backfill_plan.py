@@ -16,9 +16,12 @@ from secor.backfill.model import BackfillPlan, encode
 from secor.backfill.places import Places
 from secor.backfill.planning import Planner, Wanted
 from secor.cli.archives import archive_of, human_size
+from secor.cli.metrics_file import backfilled, metrics_file_option
+from secor.clock import SystemClock
 from secor.config.load import load
 from secor.config.model import Config
 from secor.errors import ConfigurationError
+from secor.lastrun import LastRun
 from secor.model import OffsetRange, TopicPartition
 
 _OFFSETS = re.compile(r"(\d+):(\d+)-(\d+)")
@@ -42,6 +45,7 @@ CONFIG = click.Path(path_type=Path)
 @click.option("--no-ledger", is_flag=True, help="Go by objects, not by what is committed.")
 @click.option("-o", "--output", type=CONFIG, required=True, help="The plan's file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@metrics_file_option
 def plan_command(
     backup: Path,
     partition: Path,
@@ -55,6 +59,7 @@ def plan_command(
     no_ledger: bool,
     output: Path,
     as_json: bool,
+    metrics_file: Path | None,
 ) -> None:
     """Find the backup objects that hold the raw messages, and what will be replaced.
 
@@ -63,8 +68,9 @@ def plan_command(
     and nothing else.
     """
     from secor.wiring.clients import open_store
-    from secor.wiring.plans import plan_for
+    from secor.wiring.plans import kept_schema, plan_for
 
+    last_run = LastRun(metrics_file, SystemClock())
     wanted = _wanted(from_time, to_time, offsets, keys)
     source, target = load(backup, os.environ), load(partition, os.environ)
     check_kinds(source, target, backup, partition)
@@ -73,16 +79,19 @@ def plan_command(
         open_store(target) as store,
         _committed(target, topic, no_ledger=no_ledger) as committed,
     ):
+        kept = kept_schema(target, topic, store)
         planner = Planner(
             topic,
             archive_of(source, topic, raw),
             archive_of(target, topic, store),
-            plan_for(target, topic),
+            plan_for(target, topic, kept=kept),
             committed,
             allow_gaps=allow_gaps,
+            schema=kept.text if kept is not None else None,
         )
         plan = planner.plan(wanted, generation)
     output.write_bytes(encode(plan))
+    backfilled(last_run, partition, plan, "plan")
     _print_plan(plan, output, as_json=as_json)
 
 

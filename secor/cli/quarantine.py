@@ -88,7 +88,7 @@ def replay(config: Path, topic: str | None, dry_run: bool, take_over: bool, as_j
     meanwhile.  Exit code 5 when messages are left there.
     """
     from secor.wiring.clients import open_ledger_for_operator
-    from secor.wiring.plans import plan_for
+    from secor.wiring.plans import kept_schema, plan_for
 
     settings, done = load(config, os.environ), list[Replayed]()
     if settings.group.kind != "partition":
@@ -102,7 +102,8 @@ def replay(config: Path, topic: str | None, dry_run: bool, take_over: bool, as_j
         try:
             for name in _topics(settings, store, topic):
                 archive = archive_of(settings, name, store)
-                plan = plan_for(settings, name, limited=False, spool=workspace.spool)
+                kept = kept_schema(settings, name, store)
+                plan = plan_for(settings, name, limited=False, kept=kept)
                 replaying = Replay(archive, plan, ledger, workspace, SystemClock())
                 for found in quarantined(archive, name):
                     done.append(replaying.replay(found, dry_run=dry_run, take_over=take_over))

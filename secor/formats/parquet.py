@@ -128,10 +128,6 @@ class ParquetWriter:
         """Return the bytes of the row group that is not full yet."""
         return self._held_bytes
 
-    def spooled(self) -> int:
-        """Return 0: nothing waits on disk."""
-        return 0
-
     def close(self) -> None:
         """Write the last row group and the footer."""
         if self._held:

@@ -127,10 +127,6 @@ class TextWriter:
         """Return the bytes of the block that is not yet compressed."""
         return self._stream.buffered()
 
-    def spooled(self) -> int:
-        """Return 0: nothing waits on disk."""
-        return 0
-
     def close(self) -> None:
         """Write the rest."""
         self._stream.close()

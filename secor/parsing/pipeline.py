@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from secor.errors import SchemaGrew
 from secor.model import DATA, SCHEMA, Chunk, Part, TopicPartition
 from secor.parsing.limits import BadLimits
 from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantined
 from secor.parsing.placement import Placement, Work
 from secor.parsing.plugins import DeterminismCheck
-from secor.parsing.rows import Decoder, Schema, Transform
+from secor.parsing.rows import Decoder, Growth, Schema, Transform
 from secor.parsing.transforms import Router, Selector
 
 Step = Transform | Selector | Router
@@ -48,6 +49,7 @@ class Pipeline:
         *,
         typed: bool = False,
         schema: Schema | None = None,
+        growth: Growth | None = None,
         origin: bool = False,
         limits: BadLimits | None = None,
         check: DeterminismCheck | None = None,
@@ -55,7 +57,7 @@ class Pipeline:
     ) -> None:
         """With ``typed``, parts have the decoded fields in a further column ``row``, brought
         to ``schema`` if there is one; with ``origin``, the columns ``topic`` and ``partition``
-        before it.
+        before it.  ``growth`` tells which messages need a wider schema: they are not parsed.
 
         ``check`` is for users' plug-ins.  ``count`` is told how many messages were filtered
         and quarantined, by counter.
@@ -65,6 +67,7 @@ class Pipeline:
         self._placement = placement
         self._typed = typed
         self._schema = schema
+        self._growth = growth
         self._origin = origin
         self._limits = limits or BadLimits()
         self._check = check
@@ -78,12 +81,12 @@ class Pipeline:
         steps = ";".join(step.identity for step in self._steps)
         kind = "typed" if self._typed else "raw"
         schema = f"|{self._schema.identity}" if self._schema is not None else ""
-        return (
-            f"pipeline-1|{kind}|{self._decoder.identity}|{steps}|{self._placement.identity}{schema}"
-        )
+        growth = f"|{self._growth.identity}" if self._growth is not None else ""
+        place = self._placement.identity
+        return f"pipeline-1|{kind}|{self._decoder.identity}|{steps}|{place}{schema}{growth}"
 
     def split(self, chunk: Chunk) -> Sequence[Part]:
-        """Split a chunk.  Raises ``TooManyBad``, ``NotDeterministic``."""
+        """Split a chunk.  Raises ``SchemaGrew``, ``TooManyBad``, ``NotDeterministic``."""
         if not chunk.records.num_rows:
             return []
         work, parts = self._split(chunk)
@@ -115,7 +118,8 @@ class Pipeline:
         """Return the messages with their fields; those that do not fit the schema are bad."""
         rows, records = work.decoded.rows, work.chunk.records
         if self._schema is not None:
-            rows, bad = self._schema.fit(rows)
+            rows, bad = self._schema.fit(work.decoded.rows)
+            self._stop_where_it_grows(work, rows, bad)
             work.fail("schema", bad)
         columns = records.select(SCHEMA.names).columns
         fields = list(SCHEMA)
@@ -125,6 +129,15 @@ class Pipeline:
             fields += [pa.field(TOPIC, pa.string()), pa.field(PARTITION, pa.int64())]
         schema = pa.schema([*fields, pa.field(ROW, rows.type)])
         return pa.RecordBatch.from_arrays([*columns, rows], schema=schema)
+
+    def _stop_where_it_grows(
+        self, work: Work, fitted: pa.StructArray, bad: Mapping[int, str]
+    ) -> None:
+        if self._growth is None:
+            return
+        row = self._growth.first(work.decoded.rows, fitted, bad, work.live)
+        if row is not None:
+            raise SchemaGrew(work.chunk.records.column("offset")[row].as_py())
 
     def _report(self, work: Work) -> None:
         if self._count is None:

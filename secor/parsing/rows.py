@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 
@@ -47,6 +49,26 @@ class Schema(Protocol):
 
     def fit(self, rows: pa.StructArray) -> tuple[pa.StructArray, Mapping[int, str]]:
         """Return the rows in the declared type, and by row number why one does not fit."""
+
+
+class Growth(Protocol):
+    """Finds the messages for which the present schema does not suffice."""
+
+    @property
+    def identity(self) -> str:
+        """All that changes the result, for the fingerprint."""
+
+    def first(
+        self,
+        rows: pa.StructArray,
+        fitted: pa.StructArray,
+        bad: Mapping[int, str],
+        live: npt.NDArray[np.bool_],
+    ) -> int | None:
+        """Return the first of the ``live`` rows that needs a wider schema, None if none does.
+
+        ``fitted`` and ``bad`` are what the schema's ``fit`` made of ``rows``.
+        """
 
 
 class Transform(Protocol):

@@ -24,6 +24,7 @@ from secor.errors import (
     PluginFailed,
     RecordRefused,
     RestartPartition,
+    SchemaLost,
     SecorError,
     StopPartition,
     TooManyBad,
@@ -58,6 +59,8 @@ REMEDIES: Mapping[type[SecorError], str] = {
     NotDeterministic: "Mend the plug-in, which must give one result for one message, and restart.",
     PluginFailed: "Mend the plug-in and restart.",
     TooManyBad: "Look at secor quarantine ls, mend [parser] and restart.",
+    SchemaLost: "Put the object back as it was (the bucket may have its versions), or raise "
+    "output.generation.",
     ActionFailed: _LOOK,
     CorruptFile: "Run secor verify: it names what is not as it was.",
     NotFound: _LOOK,

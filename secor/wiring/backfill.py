@@ -22,6 +22,7 @@ from secor.clock import SystemClock
 from secor.config.model import Config
 from secor.errors import OutcomeUnknown, Unavailable
 from secor.retry import delay
+from secor.schemas import KeptSchema
 from secor.wiring.archives import archive_of
 from secor.wiring.clients import open_store
 from secor.wiring.plans import plan_for
@@ -95,7 +96,8 @@ def open_job(setting: Setting) -> Iterator[Job]:
         open_store(setting.partition) as target,
         open_workspace(setting.directory) as workspace,
     ):
-        topic_plan = plan_for(setting.partition, plan.topic, spool=workspace.spool)
+        kept = KeptSchema.parse(plan.schema, f"the schema in backfill {plan.id}")
+        topic_plan = plan_for(setting.partition, plan.topic, kept=kept)
         yield Job(
             plan=plan,
             backup=archive_of(setting.backup, plan.topic, source),

@@ -18,7 +18,7 @@ from secor.parsing.plugins import (
     identity_of,
     load_plugin,
 )
-from secor.parsing.rows import Decoder, Schema
+from secor.parsing.rows import Decoder, Growth, Schema
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.transforms import Drop, Filter, Mask, Rename, Route
 from secor.parsing.undecoded import Undecoded
@@ -30,6 +30,7 @@ def pipeline_for(
     *,
     typed: bool,
     schema: Schema | None = None,
+    growth: Growth | None = None,
     origin: bool = False,
     count: Count | None = None,
 ) -> Pipeline:
@@ -42,6 +43,7 @@ def pipeline_for(
         _placement(parser),
         typed=typed,
         schema=schema,
+        growth=growth,
         origin=origin,
         limits=BadLimits(parser.max_bad_ratio, parser.max_bad_messages, parser.bad_window),
         check=DeterminismCheck(f"plug-in {', '.join(plugins)}") if plugins else None,

@@ -1,27 +1,28 @@
-"""From the settings of a topic to its plan."""
+"""From the settings of a topic, and the schema kept with its objects, to its plan."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from functools import cache
 from pathlib import Path
 
 from secor.config.model import Config, Output, Policy, TopicSettings
 from secor.config.output import TYPED_FORMATS
 from secor.errors import ConfigurationError
 from secor.formats import make_format
-from secor.formats.typed.groups import Scratch
+from secor.formats.typed.growth import Growth
 from secor.formats.typed.schema import RowSchema
 from secor.model import QUARANTINE
 from secor.naming import quarantine_root, topic_root
+from secor.observer import Observer
 from secor.parsing.backup import OffsetBuckets
 from secor.parsing.pipeline import Count
-from secor.plan import Lane, TopicPlan
+from secor.plan import Lane, Plans, TopicPlan
 from secor.policy import Age
 from secor.policy import Policy as SealingPolicy
-from secor.ports import LogFormat, Parser
+from secor.ports import LogFormat, ObjectStore, Parser
+from secor.schemas import GrowingPlans, KeptSchema, KeptSchemas, Propose
 from secor.wiring.parsers import pipeline_for, routed_lanes
-
-SpoolMaker = Callable[[], Scratch]
 
 GROUP_ROWS = {"parquet": "row_group_rows", "orc": "stripe_rows", "avro": "block_rows"}
 """The setting of each format that holds rows back: how many."""
@@ -33,22 +34,25 @@ def plan_for(
     count: Count | None = None,
     *,
     limited: bool = True,
-    spool: SpoolMaker | None = None,
+    kept: KeptSchema | None = None,
+    propose: Propose | None = None,
 ) -> TopicPlan:
     """Return how the messages of ``topic`` are stored.
 
     ``count`` is told what parsing leaves out and puts into quarantine; unless ``limited``,
-    any number of messages may go there.  ``spool`` makes the temporary files of formats
-    that need some; without it, the system's.  Raises ``ConfigurationError``.
+    any number of messages may go there.  Where the schema is kept with the objects, ``kept``
+    is its version, and ``propose`` is told what it has to become; without it, nothing grows.
+    Raises ``ConfigurationError``.
     """
     settings = config.for_topic(topic)
     output = settings.output
     root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
     parser: Parser
     if config.group.kind == "partition":
-        schema = row_schema(output)
-        parser = _parser(settings, schema, count, limited=limited)
-        log_format = _fields_format(output, schema, spool) or _message_format(output)
+        schema = row_schema(output, kept)
+        growth = Growth(schema, propose) if propose is not None else None
+        parser = _parser(settings, schema, growth, count, limited=limited)
+        log_format = _fields_format(output, schema) or _message_format(output)
         lanes = _lanes(settings, topic, root, log_format)
     else:
         parser = OffsetBuckets(output.offsets_per_partition)
@@ -66,10 +70,57 @@ def plan_for(
     )
 
 
-def row_schema(output: Output) -> RowSchema:
-    """Return which fields are stored: those of the file, or those that turn up."""
+def schemas_of(config: Config, topic: str, store: ObjectStore) -> KeptSchemas:
+    """Return the schemas kept with a topic's objects, of the present generation."""
+    output = config.for_topic(topic).output
+    root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
+    return KeptSchemas(store, root, output.generation)
+
+
+def kept_schema(config: Config, topic: str, store: ObjectStore) -> KeptSchema | None:
+    """Return the present schema that is kept with a topic's objects; None if none is to be."""
+    if not keeps_schema(config, topic):
+        return None
+    return schemas_of(config, topic, store).newest()
+
+
+def growing_plans(
+    config: Config, store: ObjectStore, observer: Observer, count: Count | None = None
+) -> Plans:
+    """Return the plans of a process that consumes: kept schemas grow with the messages."""
+
+    @cache
+    def growing(topic: str) -> GrowingPlans:
+        return GrowingPlans(
+            schemas_of(config, topic, store),
+            lambda kept, propose: plan_for(config, topic, count, kept=kept, propose=propose),
+            lambda version, fields: observer.schema_grew(topic, version, fields),
+        )
+
+    fixed = cache(lambda topic: plan_for(config, topic, count))
+    lock = threading.Lock()
+
+    def plan(topic: str, fingerprint: str | None) -> TopicPlan:
+        if not keeps_schema(config, topic):
+            return fixed(topic)
+        with lock:  # two of one topic would not know each other's proposals
+            plans = growing(topic)
+        return plans.plan(fingerprint)
+
+    return plan
+
+
+def keeps_schema(config: Config, topic: str) -> bool:
+    """Tell whether the schema of a topic is inferred and kept with its objects."""
+    output = config.for_topic(topic).output
+    typed = config.group.kind == "partition" and output.format in GROUP_ROWS
+    return typed and output.schema_file is None
+
+
+def row_schema(output: Output, kept: KeptSchema | None = None) -> RowSchema:
+    """Return which fields are stored: those of the file, or those that were found."""
     if output.schema_file is None:
-        return RowSchema()
+        return RowSchema() if output.format == "jsonlines" else (kept or KeptSchema()).rows
     try:
         text = Path(output.schema_file).read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -81,15 +132,22 @@ def row_schema(output: Output) -> RowSchema:
 
 
 def _parser(
-    settings: TopicSettings, schema: RowSchema, count: Count | None, *, limited: bool
+    settings: TopicSettings,
+    schema: RowSchema,
+    growth: Growth | None,
+    count: Count | None,
+    *,
+    limited: bool,
 ) -> Parser:
     parser, columns = settings.parser, settings.output.metadata_columns
     if not limited:
         parser = parser.model_copy(update={"max_bad_ratio": None, "max_bad_messages": None})
+    typed = settings.output.format in TYPED_FORMATS
     return pipeline_for(
         parser,
-        typed=settings.output.format in TYPED_FORMATS,
-        schema=schema if schema.declared else None,
+        typed=typed,
+        schema=schema if typed and schema.declared else None,
+        growth=growth,
         origin="_topic" in columns or "_partition" in columns,
         count=count,
     )
@@ -137,7 +195,7 @@ def _message_format(output: Output) -> LogFormat:
             raise ConfigurationError(f"output.format {other} does not store messages as they came")
 
 
-def _fields_format(output: Output, schema: RowSchema, spool: SpoolMaker | None) -> LogFormat | None:
+def _fields_format(output: Output, schema: RowSchema) -> LogFormat | None:
     """Return a format of decoded fields; None where the configured one is none."""
     if output.format not in TYPED_FORMATS:
         return None
@@ -149,7 +207,5 @@ def _fields_format(output: Output, schema: RowSchema, spool: SpoolMaker | None) 
     rows = GROUP_ROWS.get(output.format)
     if rows is not None:
         settings[rows] = getattr(output, rows)
-        if spool is not None:
-            settings["spool"] = spool
     name = "typed-parquet" if output.format == "parquet" else output.format
     return make_format(name, **settings)

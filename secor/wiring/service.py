@@ -8,7 +8,7 @@ import socket
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import partial
 
 from secor.adapters.kafka.deadletter import DeadLetters
 from secor.clock import SystemClock
@@ -20,8 +20,7 @@ from secor.health import Health
 from secor.metrics import Metrics
 from secor.model import TopicPartition
 from secor.observer import Observer
-from secor.parsing.pipeline import FILTERED, QUARANTINED
-from secor.plan import TopicPlan
+from secor.parsing.pipeline import FILTERED, QUARANTINED, Count
 from secor.pool import ThreadPool
 from secor.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.positioning import OnDataLoss, Positioning, Reset
@@ -33,7 +32,7 @@ from secor.uploader import Uploader
 from secor.wiring.clients import connect_store, kafka_options
 from secor.wiring.letters import LetterWriter
 from secor.wiring.membership import Membership, join
-from secor.wiring.plans import plan_for
+from secor.wiring.plans import growing_plans
 from secor.wiring.serving import board_of, server_of
 from secor.wiring.waiting import Waiting
 from secor.workspace import Workspace
@@ -127,6 +126,7 @@ def _consumer(
             ledger=ledger,
             source=source,
             store=store,
+            plans=growing_plans(config, store, telemetry, _counting(telemetry)),
             clock=clock,
             observer=telemetry,
             rng=rng,
@@ -144,7 +144,6 @@ def _consumer(
         ),
         executor=pool,
         workspace=workspace,
-        plans=_plans(config, telemetry, workspace),
         limits=Limits(memory=config.limits.memory, local=config.limits.local_bytes),
         clock=clock,
         observer=telemetry,
@@ -161,14 +160,14 @@ def _uploading(config: Config) -> Callable[..., Uploader]:
     return partial(LetterWriter, DeadLetters(kafka_options(config)), topic_of)
 
 
-def _plans(config: Config, observer: Observer, workspace: Workspace) -> Callable[[str], TopicPlan]:
+def _counting(observer: Observer) -> Count:
     def count(topic_partition: TopicPartition, name: str, messages: int) -> None:
         if name == FILTERED:
             observer.filtered(topic_partition, messages)
         else:
             observer.quarantined(topic_partition, name.removeprefix(QUARANTINED), messages)
 
-    return cache(lambda topic: plan_for(config, topic, count, spool=workspace.spool))
+    return count
 
 
 def _report(

@@ -51,10 +51,6 @@ class PlainWriter:
         """Bytes of the lines."""
         return sum(map(len, self._lines))
 
-    def spooled(self) -> int:
-        """Return 0: nothing waits on disk."""
-        return 0
-
     def close(self) -> None:
         """Write all of it."""
         self._sink.write(b"".join(self._lines))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from secor.errors import SecorError
 from secor.model import TopicPartition
 
@@ -34,6 +36,9 @@ class SilentObserver:
         """Nothing."""
 
     def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
+        """Nothing."""
+
+    def schema_grew(self, topic: str, version: int, fields: Sequence[str]) -> None:
         """Nothing."""
 
     def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:

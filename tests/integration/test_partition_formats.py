@@ -103,6 +103,8 @@ def objects(config: Path, topic: str, extension: str) -> dict[str, bytes]:
     before = f"{GROUP}/{topic}/"
     with open_store(load(config, {})) as store:
         for stored in store.list(before):
+            if stored.key.startswith(f"{before}_schema/"):
+                continue
             assert stored.key.endswith(extension), stored.key
             with store.open(stored.key) as file:
                 found[stored.key.removeprefix(before)] = file.read()

@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "secor.wire": WORDS,
     "secor.formats": PORTS,
     "secor.plan": PORTS | {"secor.policy"},
+    "secor.schemas": PORTS | {"secor.plan", "secor.formats"},
     "secor.workspace": WORDS,
     "secor.batch": CORE,
     "secor.pool": CORE | {"secor.batch"},
@@ -60,6 +61,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"secor.batch", "secor.parsing", "secor.formats", "secor.archive", "secor.verify"},
     "secor.repair": PORTS | {"secor.archive", "secor.verify", "secor.quarantine"},
     "secor.metrics": WORDS,
+    "secor.lastrun": PORTS | {"secor.metrics"},
     "secor.access": WORDS,
     "secor.health": PORTS | {"secor.access"},
     "secor.telemetry": PORTS | {"secor.metrics", "secor.health", "secor.partition"},
@@ -69,6 +71,7 @@ ALLOWED: dict[str, set[str]] = {
     "secor.journal": set(),
     "secor.systemd": set(),
     "secor.config": WORDS | {"secor.parsing", "secor.finalize"},
+    "secor.takeover": WORDS | {"secor.config"},
 }
 """What a module or package may import besides itself; those not listed may import anything."""
 
@@ -117,7 +120,7 @@ THIRD_PARTY = {
     "kazoo": {"secor.adapters.zookeeper", "secor.sandbox", "secor.bench"},
     "boto3": {"secor.adapters.s3", "secor.adapters.glue", "secor.sandbox"},
     "botocore": {"secor.adapters.s3", "secor.adapters.glue", "secor.sandbox"},
-    "prometheus_client": {"secor.metrics"},
+    "prometheus_client": {"secor.metrics", "secor.lastrun"},
     "pyspark": {"secor.sandbox", "secor.spark"},
 }
 

@@ -10,6 +10,7 @@ import pytest
 from secor.batch import TRANSITIONS, Batch, BatchState, SealedBatch
 from secor.config.parser import Parser
 from secor.formats import make_format
+from secor.formats.typed.schema import RowSchema
 from secor.model import Chunk, OffsetRange, TopicPartition
 from secor.parsing.backup import OffsetBuckets
 from secor.plan import TopicPlan
@@ -194,20 +195,21 @@ def rows(first: int, count: int) -> Chunk:
 
 def typed(name: str, workspace: Workspace, clock: Clock) -> Batch:
     rows_setting = {"orc": "stripe_rows", "avro": "block_rows"}.get(name, "row_group_rows")
-    log_format = make_format(name, spool=workspace.spool, **{rows_setting: 10})
+    schema = RowSchema.parse('{"fields": [{"name": "n", "type": "int64"}]}', "schema")
+    log_format = make_format(name, schema=schema, **{rows_setting: 10})
     parser = pipeline_for(PARSED, typed=True)
     stored = TopicPlan("g", "p/t", 1, parser, log_format, Policy())
     return Batch(TP, 0, plan=stored, workspace=workspace, clock=clock)
 
 
 @pytest.mark.parametrize("name", ["typed-parquet", "orc", "avro"])
-def test_what_writers_keep_on_disk_counts_and_goes_with_the_batch(
+def test_what_is_on_disk_counts_and_goes_with_the_batch(
     name: str, workspace: Workspace, clock: Clock
 ) -> None:
     batch = typed(name, workspace, clock)
     batch.append(rows(0, 25))
-    spools = [path for path in workspace.directory.iterdir() if path.name != ".lock"]
-    assert batch.size == batch.buffered + sum(path.stat().st_size for path in spools)
+    files = [path for path in workspace.directory.iterdir() if path.name != ".lock"]
+    assert batch.size == batch.buffered + sum(path.stat().st_size for path in files)
     assert batch.size > batch.buffered > 0
     batch.drop()
     del batch

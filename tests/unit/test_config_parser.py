@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -18,6 +19,7 @@ from secor.config.parser import Parser
 from secor.errors import ConfigurationError
 from secor.model import QUARANTINE
 from secor.naming import topic_root
+from secor.schemas import KeptSchema
 from secor.wiring.plans import plan_for
 from tests.unit.parsing_cases import TP, json_chunk, places
 
@@ -216,11 +218,12 @@ def test_a_plan_of_the_partition_group_parses_and_has_lanes(path: Path) -> None:
 
 def test_parquet_of_a_partition_group_holds_the_decoded_fields(path: Path) -> None:
     config = loaded(path, '[parser]\ntime_field = "at"\n[output]\nformat = "parquet"\n')
-    plan = plan_for(config, TP.topic)
+    kept = KeptSchema(1, pa.array([{"at": 1, "u": {"c": "x"}}]).type)
+    plan = plan_for(config, TP.topic, kept=kept)
     [part] = plan.parser.split(json_chunk([{"at": 1_772_366_706, "u": {"c": "NL"}}] * 3))
     sink = io.BytesIO()
     writer = plan.log_format.create(sink, b"seed")
     writer.append(part.records)
     writer.close()
     rows = pq.read_table(io.BytesIO(sink.getvalue())).to_pylist()
-    assert rows == [{"at": 1_772_366_706, "u": {"c": "NL"}}] * 3
+    assert rows == [{"at": 1_772_366_706, "u": {"c": "NL"}, "_extra": None}] * 3

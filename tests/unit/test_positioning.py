@@ -21,7 +21,7 @@ from secor.errors import (
     Unavailable,
 )
 from secor.model import QUARANTINE, Entry, Intent, TopicPartition
-from secor.plan import Lane
+from secor.plan import Lane, TopicPlan
 from secor.positioning import ATTEMPTS, OnDataLoss, Position, Positioning, Reset
 from tests.fakes.format import PlainFormat
 from tests.fakes.ledger import Kind
@@ -42,11 +42,14 @@ class Seeker:
         self.log.produce(20)
         self.log.retain(3)
         self.lost: list[tuple[int, int]] = []
+        self.plan = self.rituals.plan()
+        self.tried: list[str | None] = []
         observer = _Losses(self.lost)
         self.make: Callable[..., Positioning] = lambda **settings: Positioning(
             ledger=self.rituals.ledger,
             source=self.broker.source(),
             store=self.rituals.store,
+            plans=self._plans,
             clock=self.rituals.clock,
             observer=observer,
             rng=random.Random(1),
@@ -57,8 +60,13 @@ class Seeker:
     def log(self) -> FakeLog:
         return self.broker.logs[KEY]
 
+    def _plans(self, topic: str, tried: str | None) -> TopicPlan:
+        assert topic == KEY.topic
+        self.tried.append(tried)
+        return self.plan
+
     def find(self, **settings: object) -> Position | SecorError:
-        return self.make(**settings).find(KEY, self.rituals.plan(), lambda: True)
+        return self.make(**settings).find(KEY, lambda: True)
 
 
 class _Losses(Observed):
@@ -76,12 +84,13 @@ def seeker(tmp_path: Path) -> Seeker:
 
 
 def test_an_entry_says_where_to_begin(seeker: Seeker) -> None:
-    assert seeker.find() == Position(committed=5, read_from=5, end=None, topic_id=ID)
+    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
 
 
 def test_an_open_intent_says_where_to_seal(seeker: Seeker) -> None:
     seeker.rituals.server.put(KEY, b"5", Intent(5, 9, "f", "other", 0.0, "root"), ID)
-    assert seeker.find() == Position(committed=5, read_from=5, end=9, topic_id=ID)
+    assert seeker.find() == Position(seeker.plan, 5, 5, 9, ID)
+    assert seeker.tried == ["f"]
 
 
 @pytest.mark.parametrize("kind", ["zookeeper", "kafka"])
@@ -91,7 +100,7 @@ def test_the_first_entry_is_written_before_anything_is_read(
 ) -> None:
     seeker = Seeker(tmp_path, kind)
     seeker.rituals.server.drop(KEY)
-    assert seeker.find(reset=reset) == Position(offset, offset, None, ID)
+    assert seeker.find(reset=reset) == Position(seeker.plan, offset, offset, None, ID)
     assert seeker.rituals.entry == Entry(offset, None, ID)
     assert not any(right.busy for right in seeker.rituals.server.rights.values())
 
@@ -135,8 +144,8 @@ def test_objects_in_any_lane_mean_a_lost_ledger(seeker: Seeker, key: str) -> Non
     (file,) = seeker.rituals.batch([0, 1]).files
     seeker.rituals.store.put(key, file.local.path, file.local.crc32c, file.info.metadata())
     seeker.rituals.server.drop(KEY)
-    plan = replace(seeker.rituals.plan(), lanes=LANES)
-    error = seeker.make().find(KEY, plan, lambda: True)
+    seeker.plan = replace(seeker.plan, lanes=LANES)
+    error = seeker.find()
     assert isinstance(error, LedgerLost)
     assert key in str(error)
 
@@ -154,10 +163,10 @@ def test_retention_that_passed_committed_is_told_once(seeker: Seeker) -> None:
     seeker.log.retain(8)
     positioning = seeker.make()
     for _ in range(2):
-        found = positioning.find(KEY, seeker.rituals.plan(), lambda: True)
-        assert found == Position(committed=5, read_from=8, end=None, topic_id=ID)
+        found = positioning.find(KEY, lambda: True)
+        assert found == Position(seeker.plan, 5, 8, None, ID)
     seeker.log.retain(10)
-    positioning.find(KEY, seeker.rituals.plan(), lambda: True)
+    positioning.find(KEY, lambda: True)
     assert seeker.lost == [(5, 8), (8, 10)]
 
 
@@ -198,7 +207,7 @@ def test_an_entry_that_was_edited_under_an_open_intent_stops(
 def test_a_first_entry_whose_answer_is_lost_is_read_back(seeker: Seeker) -> None:
     seeker.rituals.server.drop(KEY)
     seeker.rituals.fail("after", "commit", OutcomeUnknown("lost"))
-    assert seeker.find() == Position(3, 3, None, ID)
+    assert seeker.find() == Position(seeker.plan, 3, 3, None, ID)
     assert seeker.rituals.calls.count("commit") == 1
 
 
@@ -214,6 +223,6 @@ def test_what_does_not_answer_is_asked_again_and_then_later(
 
 def test_a_partition_that_is_not_wanted_is_not_looked_for_again(seeker: Seeker) -> None:
     seeker.rituals.fail("before", "read", Unavailable("gone"))
-    found = seeker.make().find(KEY, seeker.rituals.plan(), lambda: False)
+    found = seeker.make().find(KEY, lambda: False)
     assert isinstance(found, Unavailable)
     assert seeker.rituals.calls.count("read") == 1

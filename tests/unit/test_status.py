@@ -18,9 +18,10 @@ from secor.health import Health
 from secor.model import OffsetRange, TopicPartition
 from secor.partition import Pause, State
 from secor.status.board import About, Board
-from secor.status.page import HEADERS, STYLE, page
+from secor.status.page import page
 from secor.status.picture import picture
 from secor.status.remedies import REMEDIES, remedy
+from secor.status.style import HEADERS, STYLE
 from secor.wiring.serving import board_of
 from tests.unit.test_telemetry import HERE, STATUS, StandingClock
 
@@ -86,7 +87,7 @@ def test_reasons_to_wait_and_the_snapshots_age_are_told(setup: Setup) -> None:
     assert (told["ledger_up"], told["snapshot_age"], told["alive"]) == (False, 4.0, True)
     setup.clock.sleep(40)
     assert setup.picture()["alive"] is False
-    assert "The loop stands still." in setup.page()
+    assert "stands still" in setup.page()
 
 
 def test_the_last_error_comes_with_its_time_and_its_remedy(setup: Setup) -> None:
@@ -137,8 +138,11 @@ def test_uploads_intents_and_pauses_are_told(setup: Setup) -> None:
         "batch_age": 12.0,
     }
     shown = setup.page()
-    assert "Follows an open intent up to offset 200." in shown
-    assert "The batch [100, 140) is being uploaded." in shown
+    assert "the batch ends exactly at 200." in shown
+    assert (
+        "The batch [100, 140) is being uploaded under an intent of this process. It is 15 s old."
+        in shown
+    )
     assert "Paused: limits.memory" in shown
 
 
@@ -196,10 +200,10 @@ def leaves(kind: type[SecorError]) -> Iterator[type[SecorError]]:
 
 
 def test_every_error_has_a_remedy_of_its_own_or_of_its_kind() -> None:
-    general = {errors.Refused, errors.LeaseLost}
+    general = {errors.Refused, errors.LeaseLost, errors.SchemaGrew}
     assert set(leaves(SecorError)) - general == set(REMEDIES)
-    for kind in general:
-        assert remedy(kind("x")) == REMEDIES[errors.RestartPartition]
+    for error in (errors.Refused("x"), errors.LeaseLost("x"), errors.SchemaGrew(5)):
+        assert remedy(error) == REMEDIES[errors.RestartPartition]
 
 
 def test_commands_named_by_remedies_exist() -> None:

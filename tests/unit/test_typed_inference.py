@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from secor.errors import ConfigurationError
-from secor.formats.typed.inference import MAX_FIELDS, final, observed, promoted, typed, widened
+from secor.formats.typed.fitting import fitted
+from secor.formats.typed.inference import MAX_FIELDS, final, observed, typed, widened
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.trees import JSON
 
@@ -17,12 +18,12 @@ MARK = {b"secor.encoding": b"json"}
 
 
 def merged(*columns: pa.Array) -> pa.Array:
-    """One column of several, as a file of inferred schema makes it."""
-    seen = [observed(column) for column in columns]
+    """One column of several, in the type that is inferred from all of them."""
     kind: pa.DataType = pa.null()
-    for column in seen:
-        kind = widened(kind, column.type)
-    return pa.concat_arrays([promoted(column, final(kind)) for column in seen])
+    for column in columns:
+        kind = widened(kind, observed(column).type)
+    target = pa.field("column", final(kind))
+    return pa.concat_arrays([fitted(column, target, "column") for column in columns])
 
 
 def test_integers_and_doubles_are_doubles() -> None:

@@ -20,10 +20,24 @@ from secor.errors import ConfigurationError
 from secor.formats.typed.metadata import COLUMNS
 from secor.model import QUARANTINE, Chunk, Part
 from secor.plan import TopicPlan
+from secor.schemas import KeptSchema
 from secor.wiring.plans import plan_for
 from tests.unit.parsing_cases import json_chunk, places, reasons
 
 AT = 1_772_366_706
+KEPT = KeptSchema.parse(
+    json.dumps(
+        {
+            "fields": [
+                {"name": "at", "type": "int64"},
+                {"name": "n", "type": "double"},
+                {"name": "s", "type": {"list": "string"}},
+            ]
+        }
+    ),
+    "kept",
+    1,
+)
 DECLARED = {"fields": [{"name": "at", "type": "int64"}, {"name": "n", "type": "int32"}]}
 
 
@@ -41,9 +55,10 @@ def validated(output: dict[str, Any], **tables: Any) -> tuple[Config | None, dic
 
 
 def plan(count: Any = None, **output: Any) -> TopicPlan:
+    """Return a plan whose kept schema, where one is kept, has the fields of these tests."""
     made, faults = validated(output)
     assert made is not None, faults
-    return plan_for(made, "clicks", count)
+    return plan_for(made, "clicks", count, kept=KEPT)
 
 
 @pytest.fixture

@@ -121,6 +121,13 @@ def test_rows_that_were_null_stay_null_and_are_no_misfits() -> None:
     assert not bad
 
 
+def test_a_row_without_the_field_fits_also_among_rows_of_another_kind() -> None:
+    schema = declared([{"name": "a", "type": "string"}])
+    rows, bad = schema.fit(pa.array([{"a": 1}, {"a": None}, {"a": 2}]))
+    assert list(bad) == [0, 2]
+    assert rows.to_pylist() == [None, {"a": None}, None]
+
+
 def test_fields_are_missing_or_have_a_default() -> None:
     fields = [
         {"name": "id", "type": "int64", "nullable": False},

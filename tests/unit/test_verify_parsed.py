@@ -10,6 +10,7 @@ import pytest
 
 from secor.formats.typed.parquet import TypedParquetFormat
 from secor.plan import TopicPlan
+from secor.schemas import KeptSchema
 from secor.verify.parsed import Parsing
 from secor.verify.report import Kind, PartitionReport
 from secor.verify.verifier import Verifier, verify_archive_only
@@ -18,8 +19,8 @@ from tests.fakes.archive import MemoryLog, messages
 from tests.unit.parsed_world import HERE, NO_BOTS, VALUES, WHEN, World, config
 
 TIME = {"time_field": "time"}
-BARE = TypedParquetFormat()
-WITH_OFFSETS = TypedParquetFormat(metadata_columns=("_offset",))
+BARE = TypedParquetFormat(schema=KeptSchema().rows)
+WITH_OFFSETS = TypedParquetFormat(schema=KeptSchema().rows, metadata_columns=("_offset",))
 
 
 def plan_of(how: str) -> TopicPlan:

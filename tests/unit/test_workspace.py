@@ -68,20 +68,6 @@ def test_a_full_disk_is_told_from_other_errors(
     file.delete()
 
 
-def test_a_spool_is_read_back_and_gone_when_it_is_closed(tmp_path: Path) -> None:
-    workspace = Workspace(tmp_path, "me", open_files=1)
-    spool, other = workspace.spool(), workspace.create()
-    for part in (b"hello ", b"world"):
-        spool.write(part)
-        other.write(part)
-    spool.flush()
-    assert spool.tell() == len(b"hello world")
-    spool.seek(6)
-    assert (spool.read(3), spool.tell(), spool.read()) == (b"wor", 9, b"ld")
-    spool.close()
-    assert [path for path in workspace.directory.iterdir() if path.name != ".lock"] == [other.path]
-
-
 def test_files_of_a_dead_process_are_deleted_and_those_of_a_living_one_kept(
     tmp_path: Path,
 ) -> None:

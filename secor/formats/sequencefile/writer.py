@@ -250,10 +250,6 @@ class SequenceFileWriter:
         """Return the bytes held in memory, not yet given to the sink."""
         return self._pending_size + self._body.buffered() + self._output.buffered()
 
-    def spooled(self) -> int:
-        """Return 0: nothing waits on disk."""
-        return 0
-
     def close(self) -> None:
         """Write the rest; the sink itself stays open."""
         self._frame_pending()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, BinaryIO, cast
@@ -17,7 +16,6 @@ from secor.errors import CorruptFile
 from secor.formats.outputs import Output
 from secor.formats.typed import metadata
 from secor.formats.typed.avro_schema import avro_schema, renamed
-from secor.formats.typed.groups import Scratch
 from secor.formats.typed.plain import json_text, plain
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
@@ -43,15 +41,13 @@ class AvroFormat:
     """Blocks of exactly ``block_rows`` rows; one of them is held in memory.
 
     Every field is a union with null.  Names are changed to what Avro allows: letters,
-    digits and underscores.  ``spool`` makes the temporary file in which a file of inferred
-    schema waits.
+    digits and underscores.
     """
 
     codec: str = "deflate"
     block_rows: int = 5_000
     schema: RowSchema = field(default_factory=RowSchema)
     metadata_columns: tuple[str, ...] = ()
-    spool: Callable[[], Scratch] = field(default=tempfile.TemporaryFile, compare=False)
 
     def __post_init__(self) -> None:
         check("Avro", self.codec, CODECS, self.block_rows, "block_rows")
@@ -70,7 +66,7 @@ class AvroFormat:
 
     @property
     def _shape(self) -> Shape:
-        return Shape(self.schema, self.metadata_columns, self.block_rows, self.spool, _leaf)
+        return Shape(self.schema, self.metadata_columns, self.block_rows, _leaf)
 
     def create(self, sink: Sink, seed: bytes) -> TypedWriter:
         """Begin a file; its sync marker comes from ``seed``."""

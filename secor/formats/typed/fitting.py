@@ -11,6 +11,8 @@
 | struct, list | the same; a struct's fields by name |
 | map | maps, structs |
 | json | anything |
+
+``exact`` takes no text as a number or a time: where nobody declared the types, "007" is no 7.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from secor.formats.typed.trees import (
     map_of,
     struct_of,
     text_of,
+    unmarked,
 )
 
 Test = Callable[[pa.DataType], bool]
@@ -50,7 +53,9 @@ class MisfitError(Exception):
     """Some value of a column does not fit; the text is ``path: reason``."""
 
 
-def fitted(array: pa.Array, target: pa.Field, path: str, *, marked: bool = False) -> pa.Array:
+def fitted(
+    array: pa.Array, target: pa.Field, path: str, *, marked: bool = False, exact: bool = False
+) -> pa.Array:
     """Return ``array`` as ``target`` says.  Raises ``MisfitError`` if one value does not fit.
 
     ``marked`` says that it is JSON text.  Null becomes the default of a field that has
@@ -63,26 +68,28 @@ def fitted(array: pa.Array, target: pa.Field, path: str, *, marked: bool = False
             array = observed(array)
     if array.type == kind and not is_json(kind):
         return array
-    if pa.types.is_null(array.type):
-        return pa.nulls(len(array), kind)
+    if array.null_count == len(array):
+        return pa.nulls(len(array), kind)  # whatever type other rows have given it
     if is_json(kind):  # parsed text is made canonical
-        return as_json(json_texts(array))
+        return as_json(json_texts(unmarked(array, pa.field(path, array.type))))
     if pa.types.is_struct(kind):
-        return fitted_struct(array, kind, path)
+        return fitted_struct(array, kind, path, exact=exact)
     if is_list(kind):
-        return _list(array, kind, path)
+        return _list(array, kind, path, exact=exact)
     if pa.types.is_map(kind):
-        return _map(array, kind, path)
-    return _scalar(array, kind, path)
+        return _map(array, kind, path, exact=exact)
+    return _scalar(array, kind, path, exact=exact)
 
 
-def fitted_struct(array: pa.Array, kind: pa.StructType, path: str) -> pa.StructArray:
+def fitted_struct(
+    array: pa.Array, kind: pa.StructType, path: str, *, exact: bool = False
+) -> pa.StructArray:
     """Return a struct column with exactly the fields of ``kind``."""
     if not pa.types.is_struct(array.type):
         raise _misfit(path, array, kind)
     found = {field.name: (field, column) for field, column in children(array)}
     made = [
-        fitted_field(*found.get(target.name, (None, None)), target, array, path)
+        fitted_field(*found.get(target.name, (None, None)), target, array, path, exact=exact)
         for target in kind.fields
     ]
     return struct_of(made, list(kind.fields), array)
@@ -94,13 +101,15 @@ def fitted_field(
     target: pa.Field,
     parent: pa.Array,
     path: str = "",
+    *,
+    exact: bool = False,
 ) -> pa.Array:
     """Return the column ``target`` of struct ``parent``, made of ``column`` if it is there."""
     inner = f"{path}.{target.name}" if path else target.name
     if field is None:
         column = pa.nulls(len(parent), target.type)
     else:
-        column = fitted(column, target, inner, marked=is_marked(field))
+        column = fitted(column, target, inner, marked=is_marked(field), exact=exact)
     return filled(column, target, parent, inner)
 
 
@@ -124,31 +133,33 @@ def default_of(target: pa.Field, path: str) -> pa.Array:
     return fitted(constant, target, path)
 
 
-def _list(array: pa.Array, kind: pa.ListType, path: str) -> pa.Array:
+def _list(array: pa.Array, kind: pa.ListType, path: str, *, exact: bool) -> pa.Array:
     if not is_list(array.type):
         raise _misfit(path, array, kind)
     marked = is_marked(array.type.value_field)
-    values = fitted(pc.list_flatten(array), kind.value_field, f"{path}[]", marked=marked)
+    flat = pc.list_flatten(array)
+    values = fitted(flat, kind.value_field, f"{path}[]", marked=marked, exact=exact)
     return list_of(values, kind.value_field, array)
 
 
-def _map(array: pa.Array, kind: pa.MapType, path: str) -> pa.Array:
+def _map(array: pa.Array, kind: pa.MapType, path: str, *, exact: bool) -> pa.Array:
     if pa.types.is_struct(array.type):
-        return _map_of_struct(array, kind, path)
+        return _map_of_struct(array, kind, path, exact=exact)
     if not pa.types.is_map(array.type):
         raise _misfit(path, array, kind)
     lists, flat = entries(array)
     marked = is_marked(array.type.item_field)
-    items = fitted(flat.field(1), kind.item_field, f"{path}{{}}", marked=marked)
+    inner = f"{path}{{}}"
+    items = fitted(flat.field(1), kind.item_field, inner, marked=marked, exact=exact)
     return map_of(flat.field(0).cast(pa.string()), items, lists)
 
 
-def _map_of_struct(array: pa.StructArray, kind: pa.MapType, path: str) -> pa.Array:
+def _map_of_struct(array: pa.StructArray, kind: pa.MapType, path: str, *, exact: bool) -> pa.Array:
     """A struct's fields are the keys, those without a value left out."""
     parts = [
-        (field.name, fitted(column, kind.item_field, f"{path}.{field.name}", marked=mark))
+        (field.name, fitted(column, kind.item_field, inner, marked=is_marked(field), exact=exact))
         for field, column in children(array)
-        for mark in (is_marked(field),)
+        for inner in (f"{path}.{field.name}",)
         if column.null_count < len(column)
     ]
     valid = array.is_valid().to_pylist()
@@ -191,25 +202,26 @@ def _same_time(kind: pa.DataType, source: pa.DataType) -> bool:
     return bool(pa.types.is_date(source) if pa.types.is_date(kind) else pa.types.is_time(source))
 
 
-def _takes(kind: pa.DataType, source: pa.DataType) -> bool:
+def _takes(kind: pa.DataType, source: pa.DataType, *, exact: bool) -> bool:
     if _is_text(kind) or _is_bytes(kind):
         return _is_text(source) or _is_bytes(source)
     if _is_number(kind):
-        return _is_number(source) or _is_text(source)
+        return _is_number(source) or (_is_text(source) and not exact)
     if pa.types.is_boolean(kind):
         return bool(pa.types.is_boolean(source))
     if pa.types.is_temporal(kind):
-        return _same_time(kind, source) or _is_text(source) or pa.types.is_integer(source)
+        written = _is_text(source) or pa.types.is_integer(source)
+        return _same_time(kind, source) or (bool(written) and not exact)
     return False
 
 
-def _scalar(array: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
+def _scalar(array: pa.Array, kind: pa.DataType, path: str, *, exact: bool) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     source = array.type
     if source == kind:
         return array
-    if not _takes(kind, source):
+    if not _takes(kind, source, exact=exact):
         raise _misfit(path, array, kind)
     try:
         return _cast(array, source, kind)
@@ -248,17 +260,29 @@ def _misfit(path: str, array: pa.Array, kind: pa.DataType) -> MisfitError:
     return MisfitError(f"{path or 'message'}: {shown[:60]} is no {kind}")
 
 
-def undeclared(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
+def undeclared(array: pa.Array, kind: pa.DataType, *, marked: bool = False) -> pa.Array | None:
     """Return what ``kind`` has no place for, in the same structure, null where nothing is.
 
-    Of a list with something undeclared in an element it is the whole list.
+    ``array`` is a column that ``fitted`` takes as ``kind``.  Of a list or a map with something
+    undeclared in an element it is the whole of it.
     """
-    if array.null_count == len(array):
+    if array.null_count == len(array) or is_json(kind):
         return None
+    if marked or is_json(array.type):
+        array = observed(as_json(text_of(array)))
     if pa.types.is_struct(array.type) and pa.types.is_struct(kind):
         return _undeclared_fields(array, kind)
+    if pa.types.is_struct(array.type) and pa.types.is_map(kind):
+        fields = pa.struct([pa.field(field.name, kind.item_type) for field in array.type.fields])
+        return _undeclared_fields(array, fields)
     if is_list(array.type) and is_list(kind):
-        return _undeclared_items(array, kind)
+        mark = is_marked(array.type.value_field)
+        return _undeclared_items(array, pc.list_flatten(array), kind.value_type, marked=mark)
+    if pa.types.is_map(array.type) and pa.types.is_map(kind):
+        items = entries(array)[1].field(1)
+        return _undeclared_items(
+            array, items, kind.item_type, marked=is_marked(array.type.item_field)
+        )
     return None
 
 
@@ -267,10 +291,12 @@ def _undeclared_fields(array: pa.StructArray, kind: pa.StructType) -> pa.Array |
     names: list[pa.Field] = []
     columns: list[pa.Array] = []
     for field, column in children(array):
-        more = undeclared(column, targets[field.name]) if field.name in targets else column
+        more, mark = column, is_marked(field)
+        if field.name in targets:
+            more = undeclared(column, targets[field.name], marked=mark)
+        else:
+            more = unmarked(column, field)
         if more is not None and more.null_count < len(more):
-            if is_marked(field) and not is_json(more.type):
-                more = as_json(more)
             names.append(pa.field(field.name, more.type))
             columns.append(more)
     if not columns:
@@ -281,10 +307,14 @@ def _undeclared_fields(array: pa.StructArray, kind: pa.StructType) -> pa.Array |
     return pa.StructArray.from_arrays(columns, fields=names, mask=pc.invert(valid))
 
 
-def _undeclared_items(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    more = undeclared(pc.list_flatten(array), kind.value_type)
+def _undeclared_items(
+    array: pa.Array, items: pa.Array, kind: pa.DataType, *, marked: bool
+) -> pa.Array | None:
+    more = undeclared(items, kind, marked=marked)
     if more is None:
         return None
-    lists = list_of(more.is_valid(), pa.field("item", pa.bool_()), array)
-    held: list[Any] = [bool(some) and any(some) for some in lists.to_pylist()]
-    return pc.if_else(pa.array(held), array, pa.nulls(len(array), array.type))
+    lists = entries(array)[0] if pa.types.is_map(array.type) else array
+    flags = list_of(more.is_valid(), pa.field("item", pa.bool_()), lists)
+    held: list[Any] = [bool(some) and any(some) for some in flags.to_pylist()]
+    rows = np.where(np.array(held, dtype=bool), np.arange(len(array)), -1)
+    return array.take(pa.array(rows, pa.int64(), mask=rows < 0))

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.formats.typed.plain import EXACT, is_integral, json_text, json_texts
+from secor.formats.typed.plain import EXACT, is_integral, json_text
 from secor.formats.typed.trees import (
     JSON,
     as_json,
@@ -204,7 +204,7 @@ def _decimal(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 
 def final(kind: pa.DataType) -> pa.DataType:
-    """Return the type that a file's column gets, ``null`` if it gets none.
+    """Return the type that a column gets, ``null`` if it gets none.
 
     Objects and lists that were always empty are JSON text.
     """
@@ -219,26 +219,3 @@ def final(kind: pa.DataType) -> pa.DataType:
         item = final(kind.item_type)
         return JSON if item == pa.null() else pa.map_(pa.string(), item)
     return kind
-
-
-def promoted(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the column as ``kind``, which was widened from its type."""
-    if array.type == kind:
-        return array
-    if pa.types.is_null(array.type):
-        return pa.nulls(len(array), kind)
-    if is_json(kind):
-        return as_json(json_texts(array))
-    if pa.types.is_struct(kind):
-        columns = {field.name: column for field, column in children(array)}
-        nothing = pa.nulls(len(array))
-        fields = list(kind.fields)
-        made = [promoted(columns.get(field.name, nothing), field.type) for field in fields]
-        return struct_of(made, fields, array)
-    if is_list(kind):
-        values = promoted(pc.list_flatten(array), kind.value_type)
-        return list_of(values, kind.value_field, array)
-    if pa.types.is_map(kind):
-        lists, flat = entries(array)
-        return map_of(flat.field(0), promoted(flat.field(1), kind.item_type), lists)
-    return array.cast(kind, safe=False)

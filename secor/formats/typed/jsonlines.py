@@ -103,10 +103,6 @@ class JsonLinesWriter:
         """Return the bytes of the block that is not yet compressed."""
         return self._stream.buffered()
 
-    def spooled(self) -> int:
-        """Return 0: nothing waits on disk."""
-        return 0
-
     def close(self) -> None:
         """Write the rest; nothing at all if there were no rows."""
         if not self._empty:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import BinaryIO
@@ -14,7 +13,6 @@ from pyarrow import orc
 from secor.errors import CorruptFile
 from secor.formats.outputs import Output
 from secor.formats.typed import metadata
-from secor.formats.typed.groups import Scratch
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
 from secor.formats.typed.trees import text_of
@@ -39,14 +37,13 @@ class OrcFormat:
     ORC gives no way to end a stripe as long as no column has filled a block of 64 KiB: a
     stripe that small goes on through the next rows.
     What ORC lacks is stored otherwise: times as text, unsigned integers as wider signed
-    ones.  ``spool`` makes the temporary file in which a file of inferred schema waits.
+    ones.
     """
 
     codec: str = "zstd"
     stripe_rows: int = 50_000
     schema: RowSchema = field(default_factory=RowSchema)
     metadata_columns: tuple[str, ...] = ()
-    spool: Callable[[], Scratch] = field(default=tempfile.TemporaryFile, compare=False)
 
     def __post_init__(self) -> None:
         check("ORC", self.codec, CODECS, self.stripe_rows, "stripe_rows")
@@ -64,7 +61,7 @@ class OrcFormat:
 
     @property
     def _shape(self) -> Shape:
-        return Shape(self.schema, self.metadata_columns, self.stripe_rows, self.spool, _leaf)
+        return Shape(self.schema, self.metadata_columns, self.stripe_rows, _leaf)
 
     def create(self, sink: Sink, seed: bytes) -> TypedWriter:
         """Begin a file; ORC has no markers that a seed could decide."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -15,7 +14,6 @@ from secor.errors import CorruptFile
 from secor.formats.outputs import Output
 from secor.formats.parquet import CODECS, MESSAGES_READ, ParquetFormat
 from secor.formats.typed import metadata
-from secor.formats.typed.groups import Scratch
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
 from secor.formats.typed.trees import text_of
@@ -31,16 +29,12 @@ MARK = b"secor.typed"
 
 @dataclass(frozen=True, slots=True)
 class TypedParquetFormat:
-    """Row groups of exactly ``row_group_rows`` rows; one of them is held in memory.
-
-    ``spool`` makes the temporary file in which a file of inferred schema waits.
-    """
+    """Row groups of exactly ``row_group_rows`` rows; one of them is held in memory."""
 
     codec: str = "zstd"
     row_group_rows: int = 50_000
     schema: RowSchema = field(default_factory=RowSchema)
     metadata_columns: tuple[str, ...] = ()
-    spool: Callable[[], Scratch] = field(default=tempfile.TemporaryFile, compare=False)
 
     def __post_init__(self) -> None:
         check("typed Parquet", self.codec, CODECS, self.row_group_rows, "row_group_rows")
@@ -59,7 +53,7 @@ class TypedParquetFormat:
 
     @property
     def _shape(self) -> Shape:
-        return Shape(self.schema, self.metadata_columns, self.row_group_rows, self.spool, _leaf)
+        return Shape(self.schema, self.metadata_columns, self.row_group_rows, _leaf)
 
     def create(self, sink: Sink, seed: bytes) -> TypedWriter:
         """Begin a file; Parquet has no markers that a seed could decide."""

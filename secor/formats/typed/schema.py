@@ -1,11 +1,11 @@
-"""Which fields a typed file has: declared, or inferred from its rows."""
+"""Which fields a typed file has."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +14,8 @@ from secor.errors import ConfigurationError
 from secor.formats.typed.descriptions import DEFAULT, describe, parse
 from secor.formats.typed.fitting import MisfitError, default_of, fitted_field, undeclared
 from secor.formats.typed.inference import final, observed, widened
-from secor.formats.typed.plain import json_texts, plain
-from secor.formats.typed.trees import JSON, as_json, children, struct_of
+from secor.formats.typed.plain import json_text, plain, written_out
+from secor.formats.typed.trees import JSON, as_json, children, is_marked, struct_of, unmarked
 
 ExtraFields = Literal["drop", "quarantine", "json"]
 
@@ -25,19 +25,16 @@ EXTRA = "_extra"
 
 @dataclass(frozen=True, slots=True)
 class RowSchema:
-    """The fields of rows: ``fields`` as declared, None to infer them file by file.
+    """The fields of rows; ``fields`` None for whatever each row has, which JSON lines can store.
 
-    Declared: rows are brought to the types by ``fit``, what does not fit is told.  A field
-    that is not declared is left out (``drop``), makes its row a misfit (``quarantine``), or
-    is kept in the column ``_extra`` as JSON text (``json``).
-
-    Inferred: a file's columns are those that its own rows have, with the types that hold
-    all their values, see ``inference``.  Other files of the topic may get other types, so
-    for more than a look declare what ``infer`` proposes.
+    Rows are brought to the types by ``fit``, what does not fit is told.  A field that is not
+    declared is left out (``drop``), makes its row a misfit (``quarantine``), or is kept in the
+    column ``_extra`` as JSON text (``json``).  ``exact`` takes no text for a number or a time.
     """
 
     fields: pa.StructType | None = None
     extra_fields: ExtraFields = "drop"
+    exact: bool = False
 
     def __post_init__(self) -> None:
         if self.extra_fields not in ("drop", "quarantine", "json"):
@@ -76,7 +73,7 @@ class RowSchema:
 
     @property
     def declared(self) -> bool:
-        """Whether files can be written row group by row group, without a second pass."""
+        """Whether it says which fields there are: columns need that."""
         return self.fields is not None
 
     @property
@@ -93,62 +90,113 @@ class RowSchema:
         if self.fields is None:
             return "inferred"
         digest = hashlib.sha256(self.describe().encode()).hexdigest()[:16]
-        return f"declared:{digest}:{self.extra_fields}"
+        return f"declared:{digest}:{self.extra_fields}{':exact' if self.exact else ''}"
 
     def fit(self, rows: pa.StructArray) -> tuple[pa.StructArray, Mapping[int, str]]:
         """Return the rows in the declared type, and by row number why one does not fit.
 
-        Rows that do not fit, and those that were null, are null.  Inferred rows all fit.
+        Rows that do not fit, and those that were null, are null.  Undeclared rows all fit.
         """
         if self.fields is None or rows.type.equals(self.type, check_metadata=True):
             return rows, {}
-        bad: dict[int, str] = {}
-        extra = undeclared(rows, self.fields) if self.extra_fields != "drop" else None
-        if extra is not None and self.extra_fields == "quarantine":
-            for row, found in enumerate(plain(extra)):
-                if found is not None:
-                    bad[row] = f"{_path(found)}: is not declared"
+        extra = self.extra_fields != "drop"
+        fitting = _Fitting(len(rows), rows.is_valid(), extra=extra, exact=self.exact)
         found = {field.name: (field, column) for field, column in children(rows)}
-        columns = []
-        for target in self.fields.fields:
-            field, column = found.get(target.name, (None, None))
-            columns.append(_fitted(field, column, target, rows.is_valid(), 0, bad))
-        good = pa.array([row not in bad for row in range(len(rows))]) if bad else rows.is_valid()
-        if bad:
-            good = pc.and_(good, rows.is_valid())
+        columns = [
+            fitting.column(*found.pop(target.name, (None, None)), target)
+            for target in self.fields.fields
+        ]
+        for field, column in found.values():
+            fitting.keep(field, column)
+        if self.extra_fields == "quarantine":
+            fitting.refuse_extra()
         fields = list(self.fields.fields)
         if self.extra_fields == "json":
-            texts = pa.nulls(len(rows), pa.string()) if extra is None else json_texts(extra)
-            fields, columns = [*fields, pa.field(EXTRA, JSON)], [*columns, as_json(texts)]
-        like = pc.if_else(good, True, pa.scalar(None, pa.bool_())) if bad else rows
-        return struct_of(columns, fields, like), dict(sorted(bad.items()))
+            fields, columns = [*fields, pa.field(EXTRA, JSON)], [*columns, fitting.texts()]
+        return struct_of(columns, fields, fitting.good()), dict(sorted(fitting.bad.items()))
 
 
-def _fitted(
-    field: pa.Field | None,
-    column: pa.Array | None,
-    target: pa.Field,
-    valid: pa.Array,
-    first: int,
-    bad: dict[int, str],
-) -> pa.Array:
-    """Fit a field of all rows at once, or halve them until the culprits stand alone.
+class _Fitting:
+    """One call of ``fit``: rows that are ``valid``, what is wrong with some, what is left over."""
 
-    ``first`` is the number of the first row, for ``bad``; a row's first reason stays.
-    """
-    rows = len(valid)
-    try:
-        return fitted_field(field, column, target, pc.if_else(valid, True, None))
-    except MisfitError as misfit:
-        if rows == 1:
-            bad.setdefault(first, str(misfit))
-            return pa.nulls(1, target.type)
-    half = rows // 2
-    parts = []
-    for start, end in ((0, half), (half, rows)):
-        piece = None if column is None else column[start:end]
-        parts.append(_fitted(field, piece, target, valid[start:end], first + start, bad))
-    return pa.concat_arrays(parts)
+    def __init__(self, rows: int, valid: pa.Array, *, extra: bool, exact: bool) -> None:
+        self._rows = rows
+        self._exact = exact
+        self._valid = valid
+        self._extra = extra
+        self._left: dict[int, dict[str, Any]] = {}
+        self.bad: dict[int, str] = {}
+
+    def column(self, field: pa.Field | None, column: pa.Array | None, target: pa.Field) -> pa.Array:
+        """Return a field of all rows."""
+        return self._fitted(field, column, target, self._valid, 0)
+
+    def _fitted(
+        self,
+        field: pa.Field | None,
+        column: pa.Array | None,
+        target: pa.Field,
+        valid: pa.Array,
+        first: int,
+    ) -> pa.Array:
+        """Fit all rows at once, or halve them until the culprits stand alone.
+
+        ``first`` is the number of the first row; a row's first reason stays.
+        """
+        rows = len(valid)
+        try:
+            like = pc.if_else(valid, True, None)
+            fitted = fitted_field(field, column, target, like, exact=self._exact)
+        except MisfitError as misfit:
+            if rows == 1:
+                self.bad.setdefault(first, str(misfit))
+                return pa.nulls(1, target.type)
+        else:
+            if self._extra and field is not None:
+                more = undeclared(column, target.type, marked=is_marked(field))
+                self._take(target.name, more, first)
+            return fitted
+        half = rows // 2
+        parts = []
+        for start, end in ((0, half), (half, rows)):
+            piece = None if column is None else column[start:end]
+            parts.append(self._fitted(field, piece, target, valid[start:end], first + start))
+        return pa.concat_arrays(parts)
+
+    def keep(self, field: pa.Field, column: pa.Array) -> None:
+        """Take a field that is not declared."""
+        if self._extra:
+            self._take(field.name, unmarked(column, field), 0)
+
+    def _take(self, name: str, more: pa.Array | None, first: int) -> None:
+        if more is None or more.null_count == len(more):
+            return
+        for row, value in enumerate(plain(written_out(more)), first):
+            if value is not None:
+                self._left.setdefault(row, {})[name] = value
+
+    def refuse_extra(self) -> None:
+        """Make misfits of the rows with something that is not declared."""
+        for row, left in self._left.items():
+            self.bad[row] = f"{_path(left)}: is not declared"
+
+    def texts(self) -> pa.Array:
+        """Return what is left over of each row."""
+        if not self._left:
+            return as_json(pa.nulls(self._rows, pa.string()))
+        texts = [json_text(left) if (left := self._left.get(row)) else None for row in self._all]
+        return as_json(pa.array(texts, pa.string()))
+
+    @property
+    def _all(self) -> range:
+        return range(self._rows)
+
+    def good(self) -> pa.Array:
+        """Return true for the rows that fit, null for the others."""
+        good = self._valid
+        if self.bad:
+            good = pc.and_(good, pa.array([row not in self.bad for row in self._all]))
+        return pc.if_else(good, True, pa.scalar(None, pa.bool_()))
 
 
 def _check_defaults(fields: pa.StructType, path: str) -> None:
@@ -164,9 +212,9 @@ def _check_defaults(fields: pa.StructType, path: str) -> None:
 
 
 def _path(found: object) -> str:
-    """Name the first field of what is undeclared."""
+    """Name the first field, by name, of what is undeclared."""
     names = []
     while isinstance(found, dict) and found:
-        name, found = next(iter(found.items()))
+        name, found = min(found.items(), key=lambda item: item[0])
         names.append(str(name))
     return ".".join(names)

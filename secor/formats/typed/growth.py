@@ -1,0 +1,215 @@
+"""Schemas that grow: which rows ask for more than the present one, and what it then becomes.
+
+Everything is a function of the schema and the row: what other rows are in the chunk changes
+nothing.  A row
+
+- **fits**: every value has a column that takes it exactly.  What shows no type yet (an empty
+  list, an empty object) and what no column may be made of is kept in ``_extra``;
+- **grows** the schema: it has a field that the schema lacks, or a value that a wider type of
+  its column takes, see ``inference.widened``, and fits what the schema becomes;
+- is a **conflict**: anything else.
+
+A column never gets a type that would not hold what it held.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from secor.formats.typed.descriptions import NAMES
+from secor.formats.typed.inference import observed, widened
+from secor.formats.typed.schema import EXTRA, RowSchema
+from secor.formats.typed.trees import JSON, is_json, is_list
+
+MOST_FIELDS = 1000
+"""Fields at all levels; what comes beyond is kept in ``_extra``."""
+
+LONGEST_NAME = 255
+"""Characters; fields with longer names are kept in ``_extra``."""
+
+DEEPEST = 20
+"""Levels; what is nested deeper is JSON text."""
+
+NOTHING: pa.StructType = pa.struct([])
+
+
+def field_count(kind: pa.DataType) -> int:
+    """Return the number of fields at all levels."""
+    if pa.types.is_struct(kind):
+        return sum(1 + field_count(field.type) for field in kind.fields)
+    if is_list(kind):
+        return field_count(kind.value_type)
+    return field_count(kind.item_type) if pa.types.is_map(kind) else 0
+
+
+def grown(kept: pa.StructType, seen: pa.StructType) -> pa.StructType:
+    """Return ``kept`` with what it can take over from ``seen``: new fields last, wider types.
+
+    Doing it again changes nothing.  Where the two are in conflict, ``kept`` stays.
+    """
+    return _Growing(kept, widens=True).struct(kept, seen, 0)
+
+
+def with_new_fields(kept: pa.StructType, seen: pa.StructType) -> pa.StructType:
+    """Return ``kept`` with the new fields of ``seen``; types stay."""
+    return _Growing(kept, widens=False).struct(kept, seen, 0)
+
+
+class _Growing:
+    """One step; it knows how many fields there is still room for."""
+
+    def __init__(self, kept: pa.StructType, *, widens: bool) -> None:
+        self._room = MOST_FIELDS - field_count(kept)
+        self._widens = widens
+
+    def struct(self, kept: pa.StructType, seen: pa.StructType, depth: int) -> pa.StructType:
+        found = {field.name: field.type for field in seen.fields}
+        fields = [
+            field.with_type(self._both(field.type, found.pop(field.name, pa.null()), depth + 1))
+            for field in kept.fields
+        ]
+        if depth == 0:
+            found.pop(EXTRA, None)
+        return pa.struct([*fields, *self._new(found, depth)])
+
+    def _new(self, found: Mapping[str, pa.DataType], depth: int) -> list[pa.Field]:
+        made = []
+        for name, kind in found.items():
+            if len(name) > LONGEST_NAME or self._room <= 0:
+                continue
+            self._room -= 1
+            new = self._column(kind, depth + 1)
+            if new is None:
+                self._room += 1
+            else:
+                made.append(pa.field(name, new))
+        return made
+
+    def _both(self, kept: pa.DataType, seen: pa.DataType, depth: int) -> pa.DataType:
+        if pa.types.is_struct(kept) and pa.types.is_struct(seen):
+            return self.struct(kept, seen, depth)
+        if is_list(kept) and is_list(seen):
+            return pa.list_(self._both(kept.value_type, seen.value_type, depth + 1))
+        if pa.types.is_map(kept) and pa.types.is_map(seen):
+            return pa.map_(pa.string(), self._both(kept.item_type, seen.item_type, depth + 1))
+        if pa.types.is_map(kept) and pa.types.is_struct(seen):
+            item = kept.item_type
+            for field in seen.fields:
+                item = self._both(item, field.type, depth + 1)
+            return pa.map_(pa.string(), item)
+        wide = widened(kept, _leaf(seen)) if self._widens else kept
+        return kept if is_json(wide) else wide
+
+    def _column(self, kind: pa.DataType, depth: int) -> pa.DataType | None:
+        """Return the type of a new column; None while its values show none."""
+        inner = self._inner(kind, depth)
+        if inner is None or depth < DEEPEST or not pa.types.is_nested(kind):
+            return inner
+        return JSON
+
+    def _inner(self, kind: pa.DataType, depth: int) -> pa.DataType | None:
+        if pa.types.is_null(kind):
+            return None
+        if pa.types.is_struct(kind):
+            fields = self._new({field.name: field.type for field in kind.fields}, depth)
+            return pa.struct(fields) if fields else None
+        if is_list(kind):
+            item = self._column(kind.value_type, depth + 1)
+            return None if item is None else pa.list_(item)
+        if pa.types.is_map(kind):
+            item = self._column(kind.item_type, depth + 1)
+            return None if item is None else pa.map_(pa.string(), item)
+        return _leaf(kind)
+
+
+def _leaf(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which a schema writes down what is not nested."""
+    if kind == pa.uint64():
+        return pa.decimal128(20, 0)
+    known = kind in NAMES or pa.types.is_timestamp(kind) or pa.types.is_time(kind)
+    if known or pa.types.is_null(kind) or pa.types.is_decimal128(kind) or pa.types.is_nested(kind):
+        return kind
+    return JSON
+
+
+class Growth:
+    """Finds the rows by which one version of a schema grows."""
+
+    def __init__(self, schema: RowSchema, propose: Callable[[pa.StructType], None]) -> None:
+        """``schema`` keeps what has no column as JSON.  ``propose`` is told what it becomes."""
+        assert schema.fields is not None
+        assert schema.extra_fields == "json"
+        self._fields = schema.fields
+        self._propose = propose
+
+    identity = "growth-1"
+    """Of the rule: another one gives other objects of the same messages."""
+
+    def first(
+        self,
+        rows: pa.StructArray,
+        fitted: pa.StructArray,
+        bad: Mapping[int, str],
+        live: npt.NDArray[np.bool_],
+    ) -> int | None:
+        """Return the first row that grows the schema, None if there is none.
+
+        ``fitted`` and ``bad`` are what ``RowSchema.fit`` made of ``rows``; those that are not
+        ``live`` do not count.  If there is one, what the schema becomes by this row and all
+        after it is proposed: so one step is enough for all of them, as far as they agree.
+        """
+        extra = live & fitted.field(EXTRA).is_valid().to_numpy(zero_copy_only=False)
+        wrong = [row for row in bad if live[row]]
+        if not wrong and not extra.any():
+            return None
+        extra[wrong] = False
+        added = self._first_with_new(rows, np.flatnonzero(extra).tolist())
+        grows = next((row for row in wrong if self._grows(rows, row)), None)
+        first = min((row for row in (added, grows) if row is not None), default=None)
+        if first is not None:
+            rest = first + np.flatnonzero(live[first:])
+            alone, together = self._seen(rows, [first]), self._seen(rows, rest.tolist())
+            # By itself, too: among others that are in conflict with it, it widens nothing.
+            self._propose(grown(grown(self._fields, together), alone))
+        return first
+
+    def _first_with_new(self, rows: pa.StructArray, extra: Sequence[int]) -> int | None:
+        """Of rows that fit: more of them show the fields of fewer, so the first can be halved."""
+
+        def adds(count: int) -> bool:
+            seen = self._seen(rows, extra[:count])
+            return bool(with_new_fields(self._fields, seen) != self._fields)
+
+        if not extra or not adds(len(extra)):
+            return None
+        return extra[bisect_left(range(1, len(extra) + 1), True, key=adds)]
+
+    def _grows(self, rows: pa.StructArray, row: int) -> bool:
+        """Tell whether a row that does not fit would fit what the schema becomes by it."""
+        fields = grown(self._fields, self._seen(rows, [row]))
+        if fields == self._fields:
+            return False
+        _, bad = RowSchema(fields, "json", exact=True).fit(rows.slice(row, 1))
+        return not bad
+
+    def _seen(self, rows: pa.StructArray, chosen: Sequence[int]) -> pa.StructType:
+        """Return the type that the rows show, whatever others are decoded with them."""
+        return observed(rows.take(pa.array(chosen, pa.int64()))).type
+
+
+def changes(before: pa.StructType, after: pa.StructType) -> list[str]:
+    """Return the paths of fields that are new or have another type, lists and maps as one."""
+    known = {field.name: field.type for field in before.fields}
+    found = []
+    for field in after.fields:
+        old = known.get(field.name)
+        if old is not None and pa.types.is_struct(old) and pa.types.is_struct(field.type):
+            found += [f"{field.name}.{path}" for path in changes(old, field.type)]
+        elif old != field.type:
+            found.append(field.name)
+    return found
