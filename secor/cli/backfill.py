@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +15,12 @@ from secor.backfill.model import BackfillPlan, read_plan
 from secor.backfill.verifying import Summary, summary_of
 from secor.cli.archives import human_size, table
 from secor.cli.backfill_plan import CONFIG, check_kinds, plan_command
+from secor.cli.backfill_publish import progress, publish_command, rollback_command
 from secor.cli.exits import Exit
+from secor.cli.metrics_file import backfilled, metrics_file_option
+from secor.clock import SystemClock
 from secor.config.load import load
+from secor.lastrun import LastRun
 from secor.verify.report import Report
 
 LINES = 20
@@ -33,7 +35,8 @@ def command() -> None:
     """
 
 
-command.add_command(plan_command)
+for _other in (plan_command, publish_command, rollback_command):
+    command.add_command(_other)
 
 
 def _on_spark(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,6 +44,7 @@ def _on_spark(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--master", help="Spark's master; default: spark-submit's, or local[*]."),
         click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="Spark's setting."),
         click.option("--local-directory", type=CONFIG, help="For files that are being written."),
+        metrics_file_option,
     ):
         function = option(function)
     return function
@@ -64,6 +68,7 @@ def run_command(
     master: str | None,
     conf: tuple[str, ...],
     local_directory: Path | None,
+    metrics_file: Path | None,
 ) -> None:
     """Parse the plan's messages on Spark, into objects beside the old ones, hidden.
 
@@ -71,10 +76,11 @@ def run_command(
     """
     from secor.wiring.backfill import stage
 
-    plan = read_plan(plan_file)
+    plan, last_run = read_plan(plan_file), LastRun(metrics_file, SystemClock())
     if _published(partition, plan, local_directory):
         return
     receipts = _do(stage, backup, partition, plan, master, conf, local_directory)
+    backfilled(last_run, partition, plan, "run")
     files = [file for receipt in receipts for file in receipt.files]
     click.echo(
         f"read {sum(one.read for one in receipts):,} messages: {len(files):,} objects"
@@ -99,6 +105,7 @@ def verify_command(
     master: str | None,
     conf: tuple[str, ...],
     local_directory: Path | None,
+    metrics_file: Path | None,
     as_json: bool,
 ) -> int:
     """Prove that each message of the plan is staged, in quarantine, or filtered, once.
@@ -108,13 +115,14 @@ def verify_command(
     """
     from secor.wiring.backfill import check, open_publisher
 
-    plan = read_plan(plan_file)
+    plan, last_run = read_plan(plan_file), LastRun(metrics_file, SystemClock())
     if _published(partition, plan, local_directory):
         return Exit.OK
     summary = summary_of(_do(check, backup, partition, plan, master, conf, local_directory))
     if summary.right:
         with open_publisher(load(partition, os.environ), plan, local_directory, 1) as publisher:
             publisher.record_verified()
+        backfilled(last_run, partition, plan, "verify")
     _print_summary(summary, as_json=as_json)
     return Exit.OK if summary.right else Exit.DIFFERENT
 
@@ -155,9 +163,9 @@ def _do(
         pass  # the settings are the plan's, and the stores answer: known before Spark starts
     with (
         backfill.session(f"secor backfill {plan.topic} {plan.id}", master, settings) as spark,
-        _progress() as progress,
+        progress() as show,
     ):
-        return backfill.run(spark, partial(step, setting), plan.batches, progress)
+        return backfill.run(spark, partial(step, setting), plan.batches, show)
 
 
 def _print_summary(summary: Summary, *, as_json: bool) -> None:
@@ -199,93 +207,3 @@ def _print_summary(summary: Summary, *, as_json: bool) -> None:
             click.echo(f"{partition.topic_partition}: {finding}")
     click.echo(f"{summary.filtered:,} filtered, {summary.quarantined:,} in quarantine")
     click.echo(report.summary)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar on standard error, when a person watches."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("backfill", total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
-
-
-# ------------------------------------------------------- publish and roll back
-
-
-@command.command("publish", epilog="Example: secor backfill publish partition.toml plan.json")
-@click.argument("partition", type=CONFIG)
-@click.argument("plan_file", metavar="PLAN", type=CONFIG)
-@click.option(
-    "--old",
-    type=click.Choice(["keep", "delete"]),
-    default="keep",
-    show_default=True,
-    help="What becomes of the old objects; delete may be said later, too.",
-)
-@click.option("--workers", type=click.IntRange(1), default=4, show_default=True)
-@click.option("--local-directory", type=CONFIG, help="For copies on their way.")
-def publish_command(
-    partition: Path, plan_file: Path, old: str, workers: int, local_directory: Path | None
-) -> None:
-    """Put the new objects in place of the old ones, batch by batch.
-
-    _SUCCESS marks of the output partitions are taken away first and put back last.  After
-    a crash, say it again.  With --old keep the old objects are below _replaced.
-    """
-    from secor.wiring.backfill import open_publisher
-
-    plan = read_plan(plan_file)
-    config = load(partition, os.environ)
-    with (
-        _progress() as progress,
-        open_publisher(config, plan, local_directory, workers) as publisher,
-    ):
-        publisher.progress = _counted(progress, len(plan.batches))
-        publisher.publish()
-        if old == "delete":
-            publisher.clean()
-    kept = "deleted" if old == "delete" else "kept; secor backfill rollback puts them back"
-    click.echo(f"published generation {plan.generation}; {len(plan.replaced):,} old objects {kept}")
-
-
-@command.command("rollback", epilog="Example: secor backfill rollback partition.toml plan.json")
-@click.argument("partition", type=CONFIG)
-@click.argument("plan_file", metavar="PLAN", type=CONFIG)
-@click.option("--workers", type=click.IntRange(1), default=4, show_default=True)
-@click.option("--local-directory", type=CONFIG, help="For copies on their way.")
-def rollback_command(
-    partition: Path, plan_file: Path, workers: int, local_directory: Path | None
-) -> None:
-    """Put the old objects back, and delete all that the backfill has made.
-
-    Possible until the old objects are deleted.  After a crash, say it again.
-    """
-    from secor.wiring.backfill import open_publisher
-
-    plan = read_plan(plan_file)
-    config = load(partition, os.environ)
-    with (
-        _progress() as progress,
-        open_publisher(config, plan, local_directory, workers) as publisher,
-    ):
-        publisher.progress = _counted(progress, len(plan.batches))
-        publisher.rollback()
-    click.echo(f"rolled back: the {len(plan.replaced):,} old objects are in their places")
-
-
-def _counted(progress: Callable[[int, int], None] | None, total: int) -> Callable[[int], None]:
-    done = 0
-
-    def count(more: int) -> None:
-        nonlocal done
-        done += more
-        if progress is not None:
-            progress(done, total)
-
-    return count

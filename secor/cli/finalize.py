@@ -15,12 +15,14 @@ from secor import __version__
 from secor.adapters.kafka import KafkaReader
 from secor.cli.archives import of_topic
 from secor.cli.exits import Exit
+from secor.cli.metrics_file import metrics_file_option
 from secor.clock import SystemClock
 from secor.config.load import load
 from secor.config.model import Config
 from secor.errors import ConfigurationError
 from secor.finalize.finalizer import Finalizer, Outcome, Standing
 from secor.finalize.progress import Progress, progress_of
+from secor.lastrun import LastRun
 from secor.model import QUARANTINE
 from secor.ports import ObjectStore, OffsetLedger
 
@@ -33,7 +35,10 @@ LISTED = 10
 @click.argument("topic", required=False)
 @click.option("--dry-run", is_flag=True, help="Only say what would be marked.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(config: Path, topic: str | None, dry_run: bool, as_json: bool) -> int:
+@metrics_file_option
+def command(
+    config: Path, topic: str | None, dry_run: bool, as_json: bool, metrics_file: Path | None
+) -> int:
     """Mark the hours or days of TOPIC that are complete with an object _SUCCESS.
 
     One is complete when every kafka partition has passed its end by finalize.delay; a
@@ -46,6 +51,7 @@ def command(config: Path, topic: str | None, dry_run: bool, as_json: bool) -> in
     settings = load(config, os.environ)
     if settings.group.kind != "partition":
         raise ConfigurationError(f'{config}: group.kind is "backup", which knows no times')
+    last_run = LastRun(metrics_file, SystemClock())
     with ExitStack() as opened:
         store = opened.enter_context(open_store(settings))
         ledger = opened.enter_context(open_ledger_for_operator(settings))
@@ -59,7 +65,19 @@ def command(config: Path, topic: str | None, dry_run: bool, as_json: bool) -> in
     if as_json:
         shown = {"dry_run": dry_run, "topics": [_as_json(one) for one in outcomes]}
         click.echo(json.dumps(shown, indent=2))
-    return Exit.DIFFERENT if any(one.failed for one in outcomes) else Exit.OK
+    if any(one.failed for one in outcomes):
+        return Exit.DIFFERENT
+    if not dry_run:
+        last_run.finalized(settings.group.name, _counts(outcomes))
+    return Exit.OK
+
+
+def _counts(outcomes: list[Outcome]) -> dict[str, int]:
+    return {
+        "marked": sum(len(one.marked) for one in outcomes),
+        "waiting": sum(len(one.waiting) for one in outcomes),
+        "late": sum(len(one.late) for one in outcomes),
+    }
 
 
 def _topics(config: Config, reader: KafkaReader, topic: str | None) -> list[str]:

@@ -170,11 +170,15 @@ def test_the_commands_from_plan_to_rollback(
     assert read_plan(plan) == scene.world.plan()
     with pytest.raises(ConfigurationError, match="not verified"):
         secor("publish", scene.partition, plan)
-    assert "Next: secor backfill verify" in secor("run", *both, plan)
+    left = scene.directory / "secor.prom"
+    steps = ("--metrics-file", left)
+    assert "Next: secor backfill verify" in secor("run", *both, plan, *steps)
+    assert 'step="run",topic="clicks"} 5.0' in left.read_text()
     found = json.loads(secor("verify", *both, plan, "--json"))
     assert found["right"]
     assert found["differences"]["moved"] > 0
-    assert "published generation 2" in secor("publish", scene.partition, plan)
+    assert "published generation 2" in secor("publish", scene.partition, plan, *steps)
+    assert 'step="publish",topic="clicks"} 5.0' in left.read_text()
     assert objects() == sorted(scene.wanted())
     assert "rolled back" in secor("rollback", scene.partition, plan)
     assert objects() == before

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-import yaml
-
+from secor.lastrun import BACKFILL, FINALIZE
 from secor.metrics import Metrics
 from secor.model import TopicPartition
 
@@ -15,7 +13,7 @@ HERE, THERE = TopicPartition("clicks", 1), TopicPartition("clicks", 11)
 def test_the_table_for_people_is_the_list_of_the_module() -> None:
     rows = [
         f"| `{it.name}` | {it.kind} | {', '.join(it.labels)} | {it.help} |"
-        for it in Metrics().definitions
+        for it in (*Metrics().definitions, *FINALIZE, *BACKFILL)
     ]
     table = [line for line in (CONFIG / "METRICS.md").read_text().splitlines() if "`" in line]
     assert [line for line in table if line.startswith("|")] == rows
@@ -29,20 +27,6 @@ def test_the_definitions_are_what_prometheus_is_given() -> None:
         if family.name.startswith("secor_")
     }
     assert given == {(it.name, it.kind) for it in metrics.definitions}
-
-
-def test_the_alert_rules_name_metrics_that_exist() -> None:
-    rules = yaml.safe_load((CONFIG / "alerts.yml").read_text())["groups"][0]["rules"]
-    known = {it.name: it.labels for it in Metrics().definitions}
-    for rule in rules:
-        named = set(re.findall(r"secor_\w+", rule["expr"]))
-        assert named
-        assert named <= set(known)
-        labels = re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])
-        assert all(set(labels) <= {*known[name], "instance"} for name in named)
-        assert rule["labels"]["severity"] in ("critical", "warning")
-        assert rule["annotations"]["action"]
-    assert len({rule["alert"] for rule in rules}) == len(rules) > 5
 
 
 def test_a_partition_that_leaves_takes_all_its_series_and_no_others() -> None:

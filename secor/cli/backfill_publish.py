@@ -1,0 +1,118 @@
+"""``secor backfill publish`` and ``rollback``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from secor.backfill.model import read_plan
+from secor.cli.backfill_plan import CONFIG
+from secor.cli.metrics_file import backfilled, metrics_file_option
+from secor.clock import SystemClock
+from secor.config.load import load
+from secor.lastrun import LastRun
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar on standard error, when a person watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("backfill", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+@click.command("publish", epilog="Example: secor backfill publish partition.toml plan.json")
+@click.argument("partition", type=CONFIG)
+@click.argument("plan_file", metavar="PLAN", type=CONFIG)
+@click.option(
+    "--old",
+    type=click.Choice(["keep", "delete"]),
+    default="keep",
+    show_default=True,
+    help="What becomes of the old objects; delete may be said later, too.",
+)
+@click.option("--workers", type=click.IntRange(1), default=4, show_default=True)
+@click.option("--local-directory", type=CONFIG, help="For copies on their way.")
+@metrics_file_option
+def publish_command(
+    partition: Path,
+    plan_file: Path,
+    old: str,
+    workers: int,
+    local_directory: Path | None,
+    metrics_file: Path | None,
+) -> None:
+    """Put the new objects in place of the old ones, batch by batch.
+
+    _SUCCESS marks of the output partitions are taken away first and put back last.  After
+    a crash, say it again.  With --old keep the old objects are below _replaced.
+    """
+    from secor.wiring.backfill import open_publisher
+
+    plan, last_run = read_plan(plan_file), LastRun(metrics_file, SystemClock())
+    config = load(partition, os.environ)
+    with (
+        progress() as show,
+        open_publisher(config, plan, local_directory, workers) as publisher,
+    ):
+        publisher.progress = _counted(show, len(plan.batches))
+        publisher.publish()
+        if old == "delete":
+            publisher.clean()
+    backfilled(last_run, partition, plan, "publish")
+    kept = "deleted" if old == "delete" else "kept; secor backfill rollback puts them back"
+    click.echo(f"published generation {plan.generation}; {len(plan.replaced):,} old objects {kept}")
+
+
+@click.command("rollback", epilog="Example: secor backfill rollback partition.toml plan.json")
+@click.argument("partition", type=CONFIG)
+@click.argument("plan_file", metavar="PLAN", type=CONFIG)
+@click.option("--workers", type=click.IntRange(1), default=4, show_default=True)
+@click.option("--local-directory", type=CONFIG, help="For copies on their way.")
+@metrics_file_option
+def rollback_command(
+    partition: Path,
+    plan_file: Path,
+    workers: int,
+    local_directory: Path | None,
+    metrics_file: Path | None,
+) -> None:
+    """Put the old objects back, and delete all that the backfill has made.
+
+    Possible until the old objects are deleted.  After a crash, say it again.
+    """
+    from secor.wiring.backfill import open_publisher
+
+    plan, last_run = read_plan(plan_file), LastRun(metrics_file, SystemClock())
+    config = load(partition, os.environ)
+    with (
+        progress() as show,
+        open_publisher(config, plan, local_directory, workers) as publisher,
+    ):
+        publisher.progress = _counted(show, len(plan.batches))
+        publisher.rollback()
+    backfilled(last_run, partition, plan, "rollback")
+    click.echo(f"rolled back: the {len(plan.replaced):,} old objects are in their places")
+
+
+def _counted(show: Callable[[int, int], None] | None, total: int) -> Callable[[int], None]:
+    done = 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        if show is not None:
+            show(done, total)
+
+    return count
