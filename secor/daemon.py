@@ -89,8 +89,8 @@ class Daemon:
         self._reported = float("-inf")
         self._log = structlog.get_logger("secor.daemon")
 
-    def run(self) -> None:
-        """Block until a signal has been obeyed.
+    def run(self) -> bool:
+        """Block until a signal has been obeyed; tell whether nothing is in work any more.
 
         Raises what connecting finds that waiting cannot mend; whatever the loop raises ends
         the process.
@@ -99,8 +99,7 @@ class Daemon:
             signal.signal(number, self._on_signal)
         try:
             working = self._connected()
-            if working is not None:
-                self._work(working)
+            return True if working is None else self._work(working)
         finally:
             self._close()
 
@@ -132,12 +131,12 @@ class Daemon:
         if self._clock.monotonic() - began >= READY_AFTER:
             self._manager.ready()
 
-    def _work(self, working: Working) -> None:
+    def _work(self, working: Working) -> bool:
         try:
             self._manager.ready()
             while not self._stopping:
                 self._turn(working)
-            self._drain(working)
+            return self._drain(working)
         finally:
             working.close()
 
@@ -154,7 +153,7 @@ class Daemon:
             self._manager.watchdog()
             report()
 
-    def _drain(self, working: Working) -> None:
+    def _drain(self, working: Working) -> bool:
         self._manager.stopping()
         self._log.info("draining", timeout=self._drain_timeout)
         deadline = self._clock.monotonic() + self._drain_timeout
@@ -163,5 +162,6 @@ class Daemon:
             self._turn(working)
         if working.consumer.drained:
             self._log.info("drained")
-        else:
-            self._log.warning("not_drained", next="the next process reads the rest again")
+            return True
+        self._log.warning("not_drained", next="the next process reads the rest again")
+        return False

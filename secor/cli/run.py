@@ -10,6 +10,7 @@ import click
 import structlog
 
 from secor import __version__, logs
+from secor.cli.exits import Exit
 from secor.config.load import load
 from secor.journal import Journal, is_journal
 from secor.wiring.service import build
@@ -32,5 +33,9 @@ def command(config: Path) -> None:
     for warning in settings.warnings:
         log.warning("configuration", what=warning)
     log.info("starting", version=__version__, group=settings.group.name, config=str(config))
-    build(settings, os.environ).run()
+    idle = build(settings, os.environ).run()
     log.info("ended")
+    if not idle:
+        # An upload that hangs must not hold the process beyond its drain: the interpreter
+        # would wait for the threads.
+        os._exit(Exit.OK)

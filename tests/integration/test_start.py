@@ -80,10 +80,13 @@ def test_a_store_that_is_out_at_the_start_is_waited_for(
     produce(sandbox, topic, PARTITIONS, range(1000))
     with FaultProxy(sandbox.s3.endpoint_url, Rule(Fault.SLOW_DOWN)) as proxy:
         config = write_config(
-            tmp_path, sandbox, group=topic, topic=topic, ledger="zookeeper", endpoint_url=proxy.url
+            tmp_path,
+            sandbox,
+            group=topic,
+            topic=topic,
+            ledger="zookeeper",
+            settings={"store.s3": {"endpoint_url": proxy.url, "max_attempts": 1}},
         )
-        text = config.read_text()
-        config.write_text(text.replace("[store.s3]", "[store.s3]\nmax_attempts = 1"))
         daemon = start(config, tmp_path / "log")
         wait_until(lambda: len(events(daemon, "waiting")) > 0, "a warning")
         (warning,) = events(daemon, "waiting")

@@ -114,7 +114,7 @@ def world() -> World:
 def test_it_connects_works_drains_and_closes_in_this_order(world: World) -> None:
     world.connected_after = 0.0
     world.stop_after(5)
-    world.daemon.run()
+    assert world.daemon.run()
     assert world.told == [
         "READY",
         "WATCHDOG",
@@ -128,7 +128,7 @@ def test_it_connects_works_drains_and_closes_in_this_order(world: World) -> None
 
 def test_a_signal_while_it_waits_for_servers_ends_it(world: World) -> None:
     world.stop_after(5)
-    world.daemon.run()
+    assert world.daemon.run()
     assert world.told == ["WATCHDOG", "waiting", "STOPPING", "abandoned", "closed"]
 
 
@@ -154,6 +154,6 @@ def test_a_drain_that_gets_nowhere_has_an_end(world: World) -> None:
     world.drains_in = 1e9
     world.stop_after(5)
     began = world.clock.monotonic()
-    world.daemon.run()
+    assert not world.daemon.run()
     assert 240 <= world.clock.monotonic() - began <= 250
     assert world.told[-2:] == ["disconnected", "closed"]
