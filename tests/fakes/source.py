@@ -24,6 +24,7 @@ class FakeLog:
 
     ``end`` is the last stable offset; whatever is missing below it was compacted, deleted
     or a transaction marker.  ``poisoned`` offsets begin a batch that cannot be decoded.
+    ``said`` are values that are not ``value_of``.
     """
 
     topic_partition: TopicPartition
@@ -32,11 +33,17 @@ class FakeLog:
     offsets: list[int] = field(default_factory=list)
     poisoned: set[int] = field(default_factory=set)
     seed: str = ""
+    said: dict[int, bytes] = field(default_factory=dict)
 
     def produce(self, messages: int) -> None:
         """Append messages."""
         self.offsets += range(self.end, self.end + messages)
         self.end += messages
+
+    def say(self, *values: bytes) -> None:
+        """Append messages of these values."""
+        self.said |= dict(enumerate(values, self.end))
+        self.produce(len(values))
 
     def mark(self) -> None:
         """Append a transaction marker: an offset without a message."""
@@ -65,7 +72,8 @@ class FakeLog:
         limit = min([position + most, self.end, *ahead])
         offsets = [offset for offset in self.offsets if position <= offset < limit]
         values: list[bytes | None] = [
-            value_of(self.topic_partition, offset, self.seed) for offset in offsets
+            self.said.get(offset, value_of(self.topic_partition, offset, self.seed))
+            for offset in offsets
         ]
         return Chunk(self.topic_partition, chunk_of(offsets, values), limit)
 

@@ -14,7 +14,7 @@ from secor.errors import CorruptBatch, OutcomeUnknown
 from secor.model import Entry, Intent, TopicPartition
 from secor.parsing.backup import OffsetBuckets
 from secor.partition import Pause, State
-from secor.plan import TopicPlan
+from secor.plan import Plans, TopicPlan
 from secor.policy import Policy
 from secor.positioning import Positioning
 from secor.pressure import Limits
@@ -45,6 +45,7 @@ class Process:
         self.plan = TopicPlan(
             "backup", "root/clicks", 1, OffsetBuckets(1000), PlainFormat(), Policy(max_messages=10)
         )
+        self.plans: Plans = lambda *_: self.plan
         self.consumer = self._consumer()
 
     def _consumer(self) -> Consumer:
@@ -55,7 +56,7 @@ class Process:
                 ledger=self.ledger,
                 source=self.source,
                 store=self.store,
-                plans=lambda *_: self.plan,
+                plans=self._plan,
                 clock=self.clock,
                 observer=observer,
                 rng=rng,
@@ -75,16 +76,19 @@ class Process:
             observer=observer,
         )
 
+    def _plan(self, topic: str, tried: str | None) -> TopicPlan:
+        return self.plans(topic, tried)
+
     def run(self, rounds: int = 40, seconds: float = 0.0) -> None:
         for _ in range(rounds):
             self.consumer.run_once(0.0)
             self.clock.advance(seconds)
 
-    def offsets(self) -> list[int]:
+    def offsets(self, below: str = "root/clicks/") -> list[int]:
         """All offsets in the store, in the order of the keys."""
         lines = (
             line
-            for stored in self.store.list("root/clicks/")
+            for stored in self.store.list(below)
             for line in self.store.content(stored.key).splitlines()
         )
         return [json.loads(line)[0] for line in lines]
