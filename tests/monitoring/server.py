@@ -16,7 +16,7 @@ import yaml
 from secor.sandbox.ports import free_port
 from secor.sandbox.process import Server
 from secor.sandbox.sandbox import quiet
-from tests.monitoring.programs import program
+from tests.programs import program
 
 PATIENCE = 30.0
 """Seconds for one answer."""

@@ -1,4 +1,4 @@
-"""Getting Prometheus: what is said where it cannot be had."""
+"""Getting programs for tests: what is said where it cannot be had."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from secor.errors import ConfigurationError, Unavailable
-from tests.monitoring.programs import NEEDED, program
+from tests.programs import NEEDED, program
 
 
 @pytest.fixture
@@ -32,13 +32,13 @@ def test_the_machine_s_own_is_taken(bare: Path) -> None:
 
 
 def test_without_apt_it_says_what_to_install(bare: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"no apt-get and no dpkg-deb .*: install Prom"):
+    with pytest.raises(ConfigurationError, match=r"no apt-get and no dpkg-deb .*: install prom"):
         program("prometheus", print)
 
 
 def test_where_apt_fails_it_says_how_and_leaves_nothing(bare: Path, tmp_path: Path) -> None:
     for name in NEEDED:
         place(bare, name, "echo no route to host; exit 100")
-    with pytest.raises(Unavailable, match=r"code 100; install Prom(.|\n)*no route to host"):
+    with pytest.raises(Unavailable, match=r"code 100; install prom(.|\n)*no route to host"):
         program("prometheus", print)
     assert [path.name for path in (tmp_path / "cache" / "secor").iterdir()] == ["lock"]
