@@ -200,7 +200,18 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*arguments, **named)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
-        answer = self._answer(urlsplit(self.path).path)
+        self._send(self._answer(urlsplit(self.path).path))
+
+    def do_POST(self) -> None:
+        """Refuse: nothing here can be changed."""
+        only = (("Allow", "GET, HEAD"),)
+        self._send(Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n", headers=only))
+
+    # The base class looks for these names.
+    do_HEAD = do_GET  # noqa: N815
+    do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = do_POST  # noqa: N815
+
+    def _send(self, answer: Answer) -> None:
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
@@ -208,11 +219,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("X-Content-Type-Options", "nosniff")
         for name, value in answer.headers:
             self.send_header(name, value)
+        if "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
+            # Nobody reads the request's body: it must not be taken for the next request.
+            self.send_header("Connection", "close")
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(answer.body)
-
-    do_HEAD = do_GET  # noqa: N815 - the base class looks for this name
 
     def _answer(self, path: str) -> Answer:
         given = self.headers.get("Authorization")

@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from secor.status.style import STYLE
+
 REFRESH = 5
 """Seconds after which the browser asks again."""
-
-STYLE = """
-:root{color-scheme:light dark;--line:#8884;--soft:#888;--bad:#c22;--well:#283}
-body{font:15px/1.4 system-ui,sans-serif;margin:1rem auto;max-width:75rem;padding:0 1rem}
-h1{font-size:1.3rem;margin:.2rem 0}h2{font-size:1.1rem;margin:1.6rem 0 .4rem}
-p{margin:.3rem 0}.soft{color:var(--soft)}.bad{color:var(--bad)}.well{color:var(--well)}
-table{border-collapse:collapse;width:100%}
-th,td{padding:.3rem .5rem;text-align:right;vertical-align:top}
-th:first-child,td:first-child,.text{text-align:left}
-th{font-weight:600;color:var(--soft);border-bottom:1px solid var(--line)}
-td{font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
-tbody{border-bottom:1px solid var(--line)}
-code{font:13px/1.4 ui-monospace,monospace;overflow-wrap:anywhere}
-@media(max-width:46rem){
-thead{display:none}tbody,tr,td{display:block}
-tbody{padding:.5rem 0}td{text-align:left;padding:.1rem 0}
-td[data-name]::before{content:attr(data-name) " ";display:inline-block;min-width:8.5rem;
-color:var(--soft)}
-tr:first-child td:first-child{font-weight:600}}
-"""
-
-_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-_POLICY = (
-    f"default-src 'none'; style-src 'sha256-{_HASH}'; img-src data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'"
-)
-HEADERS = (("Content-Security-Policy", _POLICY), ("Referrer-Policy", "no-referrer"))
-"""Should anything slip through ``escape``, the browser still runs and fetches nothing."""
 
 COLUMNS = (
     "topic partition",
@@ -46,12 +19,14 @@ COLUMNS = (
     "position",
     "log's end",
     "lag",
-    "batch",
+    "open batch",
     "last upload",
 )
 
+Picture = Mapping[str, Any]
 
-def page(picture: Mapping[str, Any]) -> str:
+
+def page(picture: Picture) -> str:
     """Return the page of what ``secor.status.picture`` gives."""
     title = escape(f"{picture['group']}: secor")
     return "".join(
@@ -69,78 +44,104 @@ def page(picture: Mapping[str, Any]) -> str:
     )
 
 
-def _head(picture: Mapping[str, Any]) -> Iterable[str]:
+def _head(picture: Picture) -> Iterable[str]:
     yield f"<h1>{escape(picture['group'])}</h1>"
-    if not picture["alive"]:
-        yield '<p class="bad">The loop stands still.</p>'
-    elif picture["ready"]:
-        yield '<p class="well">Ready.</p>'
-    for reason in picture["waiting"]:
-        yield f'<p class="bad">{escape(reason)}</p>'
-    hindrance = picture["hindrance"]
-    if hindrance is not None and hindrance["message"] is not None:
-        yield (
-            f"<p>For {_ago(hindrance['age'])}: {escape(hindrance['message'])}. "
-            f"{escape(hindrance['remedy'])}</p>"
-        )
-    yield (
-        f"<p>{len(picture['assigned'])} topic partitions, {picture['lag']:,} offsets behind; "
-        f"{_size(picture['buffered_bytes'])} in memory, {_size(picture['local_bytes'])} in local "
-        f"files; the ledger {'answers' if picture['ledger_up'] else 'does not answer'}.</p>"
-    )
     yield (
         f'<p class="soft">{escape(picture["instance"])}, secor {escape(picture["version"])}, '
-        f"since {escape(picture['started'])}. As of {escape(picture['at'])}, the loop's part "
+        f"since {_time(picture['started'])}. As of {_time(picture['at'])}, the loop's part "
         f'{_ago(picture["snapshot_age"])} old. <a href="/status.json">JSON</a> '
         '<a href="/metrics">metrics</a></p>'
     )
+    for reason in picture["waiting"]:
+        yield f'<p class="bad">{escape(reason)}</p>'
+    stopped = [one for one in picture["partitions"] if one["stopped"]]
+    if stopped:
+        links = (f'<a href="#{_name(one)}">{_name(one)}</a>' for one in stopped)
+        yield f'<p class="bad">Stopped: {", ".join(links)}</p>'
+    yield '<dl class="tiles">'
+    for name, value in _tiles(picture):
+        yield f"<div><dt>{name}</dt><dd>{value}</dd></div>"
+    yield "</dl>"
 
 
-def _partitions(partitions: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+def _tiles(picture: Picture) -> Iterable[tuple[str, str]]:
+    partitions = picture["partitions"]
+    ready = _word("ready", "well") if picture["ready"] else _word("not ready", "bad")
+    yield "this process", ready if picture["alive"] else _word("stands still", "bad")
+    yield "ledger", "answers" if picture["ledger_up"] else _word("does not answer", "bad")
+    states = Counter(one["state"] for one in partitions)
+    yield "topic partitions", f"{len(partitions):,}"
+    for state, count in states.items():
+        if state != "reading":
+            yield f"of them {escape(state)}", f"{count:,}"
+    yield "offsets behind", _number(picture["lag"])
+    waits = [one["oldest_uncommitted"] for one in partitions]
+    yield "oldest not stored", _ago(max((it for it in waits if it is not None), default=0))
+    yield "in memory", _size(picture["buffered_bytes"])
+    yield "in local files", _size(picture["local_bytes"])
+
+
+def _partitions(partitions: Sequence[Picture]) -> Iterable[str]:
     heads = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
     yield f"<h2>Topic partitions</h2><table><thead><tr>{heads}</tr></thead>"
     for one in partitions:
-        cells = _cells(one)
-        yield f"<tbody><tr><td>{cells[0]}</td>"
-        for name, cell in zip(COLUMNS[1:], cells[1:], strict=True):
-            yield f'<td data-name="{escape(name)}">{cell}</td>'
+        yield f'<tbody id="{_name(one)}"><tr><td>{_name(one)}</td>'
+        for name, cell in zip(COLUMNS[1:], _cells(one), strict=True):
+            # One element, for it is one cell of a grid on a telephone.
+            yield f'<td data-name="{escape(name)}"><span>{cell}</span></td>'
         yield "</tr>"
         for note in _notes(one):
-            yield f'<tr><td class="text" colspan="{len(COLUMNS)}">{note}</td></tr>'
+            yield f'<tr><td class="note" colspan="{len(COLUMNS)}">{note}</td></tr>'
         yield "</tbody>"
-    yield "</table>"
+    yield "</table>" if partitions else "</table><p>None are assigned.</p>"
 
 
-def _cells(one: Mapping[str, Any]) -> list[str]:
-    state = escape(one["state"])
-    if one["state"] == "stopped":
-        state = f'<span class="bad">{state}</span>'
-    lag = _number(one["lag"])
-    if one["lag_seconds"]:
-        lag += f", {_ago(one['lag_seconds'])}"
+def _name(one: Picture) -> str:
+    return escape(f"{one['topic']}/{one['partition']}")
+
+
+def _cells(one: Picture) -> list[str]:
     upload = one["last_upload"]
+    behind = [_number(one["lag"])]
+    if one["lag_seconds"]:
+        behind.append(_ago(one["lag_seconds"]))
     return [
-        f"{escape(one['topic'])}/{one['partition']}",
-        state,
+        _state(one),
         _number(one["committed"]),
         _number(one["position"]),
         _number(one["end"]),
-        lag,
+        _parts(behind),
         _batch(one["batch"]),
         f"{_ago(upload['age'])} ago" if upload else "–",
     ]
 
 
-def _batch(batch: Mapping[str, Any]) -> str:
+def _state(one: Picture) -> str:
+    if one["state"] == "stopped":
+        return _word("stopped", "bad")
+    said = [one["state"]]
+    if one["paused"]:
+        said.append("paused")
+    if one["uploading"]:
+        said.append("uploading")
+    return _parts(said)
+
+
+def _batch(batch: Picture) -> str:
     if batch["age"] is None:
         return "–"
-    return (
-        f"{batch['messages']:,} messages, {_size(batch['bytes'])}, {batch['files']} files, "
-        f"{_ago(batch['age'])} old"
+    return _parts(
+        [
+            _counted(batch["messages"], "message"),
+            _size(batch["bytes"]),
+            _counted(batch["files"], "file"),
+            f"{_ago(batch['age'])} old",
+        ]
     )
 
 
-def _notes(one: Mapping[str, Any]) -> Iterable[str]:
+def _notes(one: Picture) -> Iterable[str]:
+    error = one["last_error"]
     if one["stopped"]:
         yield f'<span class="bad">Stopped: {escape(one["stopped"])}</span>'
     if one["again_in"] is not None:
@@ -148,25 +149,59 @@ def _notes(one: Mapping[str, Any]) -> Iterable[str]:
     if one["paused"]:
         yield f"Paused: {escape(one['paused'])}."
     if one["follows_intent_to"] is not None:
-        yield f"Follows an open intent up to offset {one['follows_intent_to']}."
-    if one["sealed"]:
-        start, end = one["sealed"]
-        doing = "is being uploaded" if one["uploading"] else "waits for its upload"
-        yield f"The batch [{start}, {end}) {doing}."
-    error = one["last_error"]
-    if error:
         yield (
-            f"Last error, {_ago(error['age'])} ago ({escape(error['kind'])}): "
-            f"{escape(error['message'])} <em>{escape(error['remedy'])}</em>"
+            "Open intent of an earlier process: the batch ends exactly at "
+            f"{_number(one['follows_intent_to'])}."
+        )
+    if one["sealed"]:
+        yield _sealed(one)
+    if error:
+        again = error["message"] == one["stopped"]
+        message = "as above." if again else escape(error["message"])
+        yield (
+            f"Last error at {_time(error['at'])}, {_ago(error['age'])} ago "
+            f"({escape(error['kind'])}): {message} <em>{escape(error['remedy'])}</em>"
         )
 
 
-def _configuration(settings: Iterable[Mapping[str, str]]) -> Iterable[str]:
-    yield "<h2>Configuration</h2>"
+def _sealed(one: Picture) -> str:
+    start, end = map(_number, one["sealed"])
+    age = one["oldest_uncommitted"]
+    old = "" if age is None else f" It is {_ago(age)} old."
+    if one["uploading"]:
+        return f"The batch [{start}, {end}) is being uploaded under an intent of this process.{old}"
+    return f"The batch [{start}, {end}) waits for its upload.{old}"
+
+
+def _configuration(settings: Sequence[Mapping[str, str]]) -> Iterable[str]:
+    given = [one for one in settings if one["source"] != "default"]
+    yield '<h2>Configuration</h2><div class="set">'
+    for one in given:
+        line = f"{one['key']} = {one['value']}"
+        source = escape(f"# {one['source']}")
+        yield f'<p><code>{escape(line)} <span class="soft">{source}</span></code></p>'
+    yield '</div><h2>Defaults</h2><div class="unset">'
     for one in settings:
-        given = "" if one["source"] != "default" else ' class="soft"'
-        source = "" if one["source"] == "default" else f" # {one['source']}"
-        yield f"<p{given}><code>{escape(one['key'])} = {escape(one['value'] + source)}</code></p>"
+        if one["source"] == "default":
+            yield f"<p><code>{escape(one['key'])} = {escape(one['value'])}</code></p>"
+    yield "</div>"
+
+
+def _word(text: str, kind: str) -> str:
+    return f'<span class="{kind}">{escape(text)}</span>'
+
+
+def _parts(texts: Iterable[str]) -> str:
+    """Join what may be broken between, but not within."""
+    return ", ".join(f'<span class="part">{escape(text)}</span>' for text in texts)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def _time(iso: str) -> str:
+    return escape(iso).replace("T", " ").replace("+00:00", " UTC")
 
 
 def _number(value: int | None) -> str:

@@ -14,8 +14,9 @@ from secor.health import Answer, Health, HealthServer
 from secor.metrics import Metrics
 from secor.ports import Clock
 from secor.status.board import About, Board
-from secor.status.page import HEADERS, page
+from secor.status.page import page
 from secor.status.picture import picture
+from secor.status.style import HEADERS
 from secor.wiring.clients import clear
 
 

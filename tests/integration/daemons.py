@@ -93,12 +93,17 @@ class Daemon:
         """Return the log."""
         return self.log.read_text()
 
+    def port(self) -> int | None:
+        """Return the port of metrics and status page; None before it is bound."""
+        ports = re.findall(r'"port": (\d+)', self.text())
+        return int(ports[-1]) if ports else None
+
     def total(self, metric: str) -> float:
         """Return the sum of a metric's series; 0 before the metrics are served."""
-        ports = re.findall(r'"port": (\d+)', self.text())
-        if not ports:
+        port = self.port()
+        if port is None:
             return 0.0
-        with urlopen(f"http://127.0.0.1:{ports[-1]}/metrics", timeout=PATIENCE) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
             lines = answer.read().decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(metric + "{"))
 

@@ -173,11 +173,11 @@ def test_the_page_escapes_whatever_others_have_written(setup: Setup) -> None:
     topic = TopicPartition(HOSTILE, 0)
     stopped = replace(STATUS, topic_partition=topic, error=Unavailable(HOSTILE))
     setup.board.show([stopped], ledger_up=True)
-    setup.board.failed(topic, Unavailable(HOSTILE))
+    setup.board.failed(topic, Unavailable(f"another {HOSTILE}"))
     setup.health.waiting([HOSTILE])
     shown = setup.page()
     assert "script" not in Elements(shown).tags
-    assert shown.count("&lt;script&gt;") == 8
+    assert shown.count("&lt;script&gt;") == 11
 
 
 def test_the_page_fetches_nothing_but_itself_and_refreshes(setup: Setup) -> None:
