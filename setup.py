@@ -67,6 +67,8 @@ setup(
             "psutil>=7",
             "moto>=5.2",  # the options that no other S3 server here knows
             "pyyaml>=6",
+            "kubernetes-validate>=1.29",
+            "dockerfile-parse>=2",
             "setuptools>=65.5",
             *PARSERS,
             "types-protobuf>=6",

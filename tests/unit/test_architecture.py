@@ -164,6 +164,8 @@ DISTRIBUTIONS = {
     "kafka": "kafka-python",
     "prometheus_client": "prometheus-client",
     "yaml": "pyyaml",
+    "kubernetes_validate": "kubernetes-validate",
+    "dockerfile_parse": "dockerfile-parse",
     "pydantic_core": "pydantic",
     "typing_extensions": "pydantic",
     "_pytest": "pytest",
