@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from functools import cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import numpy as np
@@ -44,7 +45,7 @@ class Zone:
         self._info = None if name in ("UTC", "Etc/UTC") else _zone(name)
         self._local_days: dict[int, int | None] = {}
         self._utc_days: dict[int, int | None] = {}
-        self.identity = name if self._info is None else f"{name}:{self._digest()}"
+        self.identity = name if self._info is None else f"{name}:{_digest(self._info)}"
 
     def to_utc(self, local: Micros) -> Micros:
         """Turn readings of local clocks into instants."""
@@ -66,19 +67,7 @@ class Zone:
 
     def _offset_of_instant(self, second: int) -> int:
         assert self._info is not None
-        there = self._info.fromutc(_clock(second).replace(tzinfo=self._info))
-        offset = there.utcoffset()
-        assert offset is not None
-        return offset // timedelta(microseconds=1)
-
-    def _digest(self) -> str:
-        """Hash the offsets of all days of 1970 to 2050.
-
-        Rules change by laws and reach machines by updates: then parsing is another one.
-        """
-        days = range(0, 80 * 365 * SECONDS_A_DAY, SECONDS_A_DAY)
-        offsets = ",".join(str(self._offset_of_instant(second) // SECOND) for second in days)
-        return hashlib.sha256(offsets.encode()).hexdigest()[:8]
+        return _offset_at(self._info, second)
 
 
 def _zone(name: str) -> ZoneInfo:
@@ -88,6 +77,24 @@ def _zone(name: str) -> ZoneInfo:
         near = get_close_matches(name, available_timezones(), n=1)
         hint = f"; did you mean {near[0]}?" if near else ', such as "Europe/Amsterdam"'
         raise ConfigurationError(f"{name!r} is no time zone of the tz database{hint}") from error
+
+
+def _offset_at(zone: ZoneInfo, second: int) -> int:
+    offset = zone.fromutc(_clock(second).replace(tzinfo=zone)).utcoffset()
+    assert offset is not None
+    return offset // timedelta(microseconds=1)
+
+
+@cache
+def _digest(zone: ZoneInfo) -> str:
+    """Hash the offsets of all days of 1970 to 2050.
+
+    Rules change by laws and reach machines by updates: then parsing is another one.  It takes
+    a while, and every topic has a zone.
+    """
+    days = range(0, 80 * 365 * SECONDS_A_DAY, SECONDS_A_DAY)
+    offsets = ",".join(str(_offset_at(zone, second) // SECOND) for second in days)
+    return hashlib.sha256(offsets.encode()).hexdigest()[:8]
 
 
 def _clock(second: int) -> datetime:

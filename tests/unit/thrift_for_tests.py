@@ -74,3 +74,20 @@ class Unknown:
 
 class NoStruct:
     """Written by hand."""
+
+
+class Every:
+    """``tests.unit.encodings``' fields."""
+
+    thrift_spec = (
+        None,
+        (1, I64, "number", None, None),
+        (2, STRING, "country", "UTF8", None),
+        (3, I64, "s", None, None),
+        (4, I64, "ms", None, None),
+        (5, I64, "us", None, None),
+        (6, I64, "ns", None, None),
+        (7, STRING, "iso", "UTF8", None),
+        (8, STRING, "log", "UTF8", None),
+        (9, STRING, "java", "UTF8", None),
+    )
