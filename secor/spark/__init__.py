@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from secor.spark.versions import require_spark
+from secor.spark.versions import pushes_filters, require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,12 +20,17 @@ __all__ = ["read_archive", "register"]
 def register(spark: SparkSession) -> None:
     """Make the format ``secor`` known to this session, for batch and streaming reads.
 
-    Raises ``ConfigurationError`` before Spark 4.0.
+    From Spark 4.1 on filters of queries are pushed down to it; the session's setting for
+    that, which is off by default, is turned on.  Raises ``ConfigurationError`` before Spark 4.0.
     """
     require_spark(spark, (4, 0), "the format 'secor'")
-    from secor.spark.source import SecorDataSource
+    from secor.spark.source import FilteringDataSource, SecorDataSource
 
-    spark.dataSource.register(SecorDataSource)
+    if not pushes_filters():
+        spark.dataSource.register(SecorDataSource)
+        return
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.dataSource.register(FilteringDataSource)
 
 
 def read_archive(spark: SparkSession, path: str, **options: Any) -> DataFrame:

@@ -12,6 +12,7 @@ from secor.archive import Archive, ArchivedObject
 from secor.errors import ConfigurationError, NotFound
 from secor.naming import ObjectInfo, parse_key, topic_of
 from secor.spark.options import ReadOptions, Selection, Span
+from secor.spark.pushing import NO_BOUNDS, Bounds
 
 OPEN_COST = 1 << 20
 """What opening an object costs, in bytes that could have been read meanwhile."""
@@ -52,16 +53,18 @@ class Task:
     pieces: tuple[Piece, ...]
 
 
-def plan(archive: Archive, options: ReadOptions) -> list[Task]:
-    """Return the tasks of a batch read.
+def plan(archive: Archive, options: ReadOptions, bounds: Bounds = NO_BOUNDS) -> list[Task]:
+    """Return the tasks of a batch read; ``bounds`` are those of the query's filters.
 
     Raises ``ConfigurationError`` where there is nothing at all, or nothing of a topic that
     was named: that is a wrong path far more often than it is an answer.
     """
-    selection = options.selection
+    selection = bounds.narrowed(options.selection)
     objects = list(listed(archive, selection))
-    _refuse_nothing(objects, options)
-    chosen = by_offset(filter_names(objects, selection), selection.offsets)
+    if selection.topics == options.selection.topics:
+        _refuse_nothing(objects, options)
+    allowed = [one for one in filter_names(objects, selection) if bounds.allow(one)]
+    chosen = by_offset(allowed, selection.offsets)
     asked = selection.timestamps.bounded and len(chosen) <= MOST_ASKED
     if asked:
         chosen = [

@@ -15,6 +15,7 @@ from secor.spark.columns import dressed, fault_row
 from secor.spark.options import ReadOptions, Selection, Span
 from secor.spark.places import open_archive
 from secor.spark.planning import Piece, Task, describe, may_hold
+from secor.spark.pushing import NO_BOUNDS, Bounds
 from secor.spark.workers import spare_next_task
 
 ROWS = 16_384
@@ -28,8 +29,10 @@ MOST_HELD = 256 << 20
 object is read twice."""
 
 
-def read_tasks(options: ReadOptions, tasks: Iterable[Task]) -> Iterator[pa.RecordBatch]:
-    """Give the messages of some tasks.
+def read_tasks(
+    options: ReadOptions, tasks: Iterable[Task], bounds: Bounds = NO_BOUNDS
+) -> Iterator[pa.RecordBatch]:
+    """Give the messages of some tasks; what is out of ``bounds`` may be left out.
 
     Raises ``CorruptFile``, ``NotFound``, ``ConfigurationError`` naming the object,
     ``AccessDenied``, ``Unavailable``.
@@ -42,7 +45,7 @@ def read_tasks(options: ReadOptions, tasks: Iterable[Task]) -> Iterator[pa.Recor
                     yield from gathered(
                         batch
                         for piece in task.pieces
-                        for batch in _read_piece(ahead, piece, options)
+                        for batch in _read_piece(ahead, piece, options, bounds)
                     )
     finally:
         spare_next_task()
@@ -65,8 +68,10 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(held) if len(held) > 1 else held[0]
 
 
-def _read_piece(archive: Archive, piece: Piece, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    selection, found = options.selection, piece.found
+def _read_piece(
+    archive: Archive, piece: Piece, options: ReadOptions, bounds: Bounds
+) -> Iterator[pa.RecordBatch]:
+    selection, found = bounds.narrowed(options.selection), piece.found
     if selection.timestamps.bounded and not piece.asked:
         found = describe(archive, found) or found
         if found.info is not None and not may_hold(found.info, selection):
@@ -74,7 +79,7 @@ def _read_piece(archive: Archive, piece: Piece, options: ReadOptions) -> Iterato
 
     def read() -> Iterator[pa.RecordBatch]:
         for records in _records(archive, piece):
-            chosen = _chosen(archive, found, records, selection)
+            chosen = _allowed(_chosen(archive, found, records, options.selection), bounds)
             if chosen.num_rows:
                 yield dressed(chosen, found, options.columns)
 
@@ -134,6 +139,14 @@ def _chosen(
             records = _within(records, "timestamp", selection.timestamps)
         elif not _inside(archive, found, selection, "timestamp"):
             raise _unknown(found, "timestamp", "Timestamp")
+    return records
+
+
+def _allowed(records: pa.RecordBatch, bounds: Bounds) -> pa.RecordBatch:
+    """Return the rows that may pass the query's filters, which no null does."""
+    for name, span in (("offset", bounds.offsets), ("timestamp", bounds.timestamps)):
+        if span.bounded:
+            records = _within(records, name, span)
     return records
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -18,6 +19,7 @@ from secor.spark.cursor import Cursor
 from secor.spark.options import ReadOptions, parse_options, with_columns
 from secor.spark.places import open_archive
 from secor.spark.planning import Task, plan, tasks_of
+from secor.spark.pushing import NO_BOUNDS, Bounds, bounds_of
 from secor.spark.reading import read_tasks
 from secor.spark.stream import ObjectStream
 
@@ -60,15 +62,33 @@ class ArchiveReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
+        self._bounds = NO_BOUNDS
 
     def partitions(self) -> Sequence[InputPartition]:
         """List the archive.  Raises ``ConfigurationError``, ``AccessDenied``, ``Unavailable``."""
         with open_archive(self._options) as archive:
-            return [TaskPartition(task) for task in plan(archive, self._options)]
+            return [TaskPartition(task) for task in plan(archive, self._options, self._bounds)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Give a task's messages; Spark asks with None when there is no task."""
-        return _read(self._options, partition)
+        return _read(self._options, partition, self._bounds)
+
+
+class FilteringReader(ArchiveReader):
+    """Leaves out what the query's filters do not need."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802  # Spark's
+        """Take the filters as bounds; all of them are left to Spark as well."""
+        self._bounds = bounds_of(filters)
+        return filters
+
+
+class FilteringDataSource(SecorDataSource):
+    """The format on a Spark that pushes filters down; others refuse such a reader."""
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of a batch."""
+        return FilteringReader(self._asked(schema))
 
 
 class ArchiveStreamReader(DataSourceStreamReader):
@@ -96,6 +116,8 @@ class ArchiveStreamReader(DataSourceStreamReader):
         return _read(self._options, partition)
 
 
-def _read(options: ReadOptions, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+def _read(
+    options: ReadOptions, partition: InputPartition | None, bounds: Bounds = NO_BOUNDS
+) -> Iterator[pa.RecordBatch]:
     tasks = [partition.task] if isinstance(partition, TaskPartition) else []
-    return read_tasks(options, tasks)
+    return read_tasks(options, tasks, bounds)

@@ -34,3 +34,10 @@ def require_pyspark(what: str) -> None:
         raise ConfigurationError(
             f"{what} needs PySpark, which is not installed: run pip install 'secor[spark]'"
         ) from error
+
+
+def pushes_filters() -> bool:
+    """Tell whether this PySpark pushes filters down to Python data sources."""
+    from pyspark.sql.datasource import DataSourceReader
+
+    return hasattr(DataSourceReader, "pushFilters")

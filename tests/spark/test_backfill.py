@@ -1,10 +1,8 @@
-"""Backfills on Spark: in this process, by the command, and on a cluster whose tasks die."""
+"""Backfills on Spark in this process, and by the command."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +17,6 @@ from secor.backfill.model import PlannedBatch, encode, read_plan
 from secor.backfill.verifying import summary_of
 from secor.cli.backfill import command
 from secor.errors import ConfigurationError, CorruptFile, Unavailable
-from secor.sandbox.spark import quiet_java_options
 from secor.spark import backfill, read_archive
 from secor.wiring.backfill import Setting, check, stage
 from tests.unit.backfill_world import TOPIC, World, sealed_batches
@@ -182,21 +179,3 @@ def test_the_commands_from_plan_to_rollback(
     assert objects() == sorted(scene.wanted())
     assert "rolled back" in secor("rollback", scene.partition, plan)
     assert objects() == before
-
-
-def test_on_a_cluster_a_task_that_dies_half_way_leaves_nothing_twice(
-    spark_home: Path, scene: Scene
-) -> None:
-    script = Path(__file__).with_name("backfill_on_a_cluster.py")
-    marker = scene.directory / "died"
-    quiet_java_options(spark_home)  # writes the file that the script names
-    done = subprocess.run(
-        [
-            sys.executable, script, scene.backup, scene.partition, scene.plan_file, marker,
-            scene.directory / "tasks", spark_home,
-        ],
-        capture_output=True, text=True, timeout=120, check=False, cwd=scene.directory,
-    )  # fmt: skip
-    assert done.stdout == "5 batches, progress ended at (5, 5)\n", done.stderr
-    assert marker.exists()
-    assert scene.staged() == scene.wanted()
