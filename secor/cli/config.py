@@ -1,4 +1,4 @@
-"""``secor config``: check and show a configuration."""
+"""``secor config``: check and show a configuration, or make one of Java Secor's."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from pathlib import Path
 
 import click
 
+from secor.cli.exits import Exit
 from secor.config.load import load
 from secor.config.show import Setting, settings, topic_settings
+from secor.errors import ConfigurationError
 
 
 @click.group()
 def command() -> None:
-    """Check or show a configuration, with the environment's SECOR_… variables over it."""
+    """Check or show a configuration, with the environment's SECOR_… variables over it; or make
+    one from Java Secor's.
+    """
 
 
 @command.command(epilog="Example: secor config check /etc/secor/backup.toml")
@@ -44,6 +48,61 @@ def show(config: Path, topic: str | None, as_json: bool) -> None:
         return
     for line in _table(rows):
         click.echo(line)
+
+
+@command.command(
+    name="import",
+    epilog="Example: secor config import secor.prod.backup.properties -o backup.toml",
+)
+@click.argument("properties", metavar="FILE.properties", type=click.Path(path_type=Path))
+@click.option(
+    "-D", "overrides", multiple=True, metavar="NAME=VALUE", help="As given to Java Secor."
+)
+@click.option(
+    "-o", "output", type=click.Path(path_type=Path), help="Write here, instead of printing."
+)
+def import_(properties: Path, overrides: tuple[str, ...], output: Path | None) -> int:
+    """Make a configuration from Java Secor's, its included files and -D options as well.
+
+    What became of every property is told on standard error, and what is left to do.  Secrets
+    are not copied: the environment has to give them.  docs/from-java-secor.md is the guide.
+
+    Exit code 0 when everything has its counterpart or needs none, 5 when something is not
+    supported or unknown (the configuration is written all the same), 2 when no valid one can
+    be made.
+    """
+    from secor.takeover.convert import convert
+    from secor.takeover.properties import read
+    from secor.takeover.report import needs_a_person, report
+
+    given = read(properties, dict(map(_override, overrides)), os.environ)
+    text, draft = convert(given, properties.name)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        _write_new(output, text)
+    for line in report(draft):
+        click.echo(line, err=True)
+    if output is not None:
+        click.echo(f"{output}: written; go on with secor config check, secor doctor", err=True)
+    return Exit.DIFFERENT if needs_a_person(draft) else Exit.OK
+
+
+def _override(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigurationError(f"-D {text}: write it as -D name=value")
+    return name, value
+
+
+def _write_new(path: Path, text: str) -> None:
+    try:
+        with path.open("x") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise ConfigurationError(f"{path} exists: name another file, or delete it") from error
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def _table(rows: list[Setting]) -> list[str]:

@@ -16,7 +16,7 @@ from secor.errors import SecorError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("secor.cli.run", "Persist the topics of a configuration, until told to stop."),
-    "config": ("secor.cli.config", "Check or show a configuration."),
+    "config": ("secor.cli.config", "Check or show a configuration, or import Java Secor's."),
     "schema": ("secor.cli.schema", "Write down which fields a topic has."),
     "doctor": ("secor.cli.doctor", "Check servers, rights, disk and limits before you begin."),
     "progress": ("secor.cli.progress", "Show how far behind the group is."),

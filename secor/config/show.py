@@ -28,17 +28,19 @@ class Setting:
 
     def text(self) -> str:
         """Return the value as TOML writes it; ``none`` where there is none."""
-        return _toml(self.value)
+        return toml_value(self.value)
 
 
-def _toml(value: object) -> str:
+def toml_value(value: object) -> str:
+    """Return a value as TOML writes it; ``none`` where there is none."""
     if isinstance(value, dict):
-        return (
-            "{" + ", ".join(f"{json.dumps(key)} = {_toml(it)}" for key, it in value.items()) + "}"
-        )
+        pairs = (f"{json.dumps(key)} = {toml_value(it)}" for key, it in value.items())
+        return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return "none" if value is None else json.dumps(value, ensure_ascii=False)
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    if value is None:
+        return "none"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def settings(config: Config) -> list[Setting]:

@@ -1,0 +1,1 @@
+"""From Java Secor to this one: its configuration read and translated."""
