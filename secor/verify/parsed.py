@@ -35,9 +35,10 @@ def recorded(archive: Archive, found: ArchivedObject, *, parsed: bool) -> Record
 
     Decoded fields are not what came from Kafka, so they are not compared with it.
     """
-    if isinstance(archive.format_of(found), TextFormat):
+    log_format = archive.format_of(found)
+    if isinstance(log_format, TextFormat):
         return Recorded.PAYLOADS
-    if not parsed or found.name.extension == LOSSLESS:
+    if not parsed or log_format.extension == LOSSLESS:
         return Recorded.MESSAGES
     try:
         first = next(archive.read(found), None)

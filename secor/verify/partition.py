@@ -16,7 +16,7 @@ from secor.verify.log import Log
 from secor.verify.parsed import CountedSource, Parsing, Recorded, recorded, without
 from secor.verify.report import Kind, PartitionReport
 from secor.verify.sources import Merge, ObjectSource
-from secor.verify.texts import Place, SharedSource, TextSource, places
+from secor.verify.texts import Place, SharedSource, TextSource, places, reach_of, written_as
 
 Text = TextSource | SharedSource | CountedSource
 
@@ -115,7 +115,9 @@ class PartitionCheck:
             what = recorded(self._archive, found, parsed=self._parsing is not None)
             if what in (Recorded.PAYLOADS, Recorded.NUMBER):
                 log_format = self._archive.format_of(found)
-                key = log_format if isinstance(log_format, TextFormat) else None
+                key = None
+                if isinstance(log_format, TextFormat):
+                    key = written_as(found, log_format)
                 texts.setdefault(key, []).append(found)
                 continue
             source = ObjectSource(
@@ -126,10 +128,11 @@ class PartitionCheck:
                 replaying=found.key in self._replaying,
             )
             with_offsets.append(source)
+        reach = reach_of(objects, self._bounds.committed)
         pending = [
             _Pending(place, log_format)
             for log_format, found_there in texts.items()
-            for place in places(found_there, self._bounds.committed, buckets=self._parsing is None)
+            for place in places(found_there, reach, buckets=self._parsing is None)
         ]
         return Merge(with_offsets), sorted(pending, key=lambda one: one.range.start, reverse=True)
 

@@ -4,7 +4,9 @@ their metadata and the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -22,32 +24,56 @@ Place = tuple[OffsetRange, Sequence[ArchivedObject]]
 """Offsets, and the objects that hold their messages among them."""
 
 
-def places(objects: Iterable[ArchivedObject], end: int, *, buckets: bool = True) -> list[Place]:
+Reach = Callable[[ArchivedObject], int]
+"""Where an object that does not tell ends, at most."""
+
+
+def reach_of(objects: Iterable[ArchivedObject], end: int) -> Reach:
+    """Tell by all ``objects`` of a topic partition: each reaches to the next batch of its
+    generation, or to where another generation goes on; the last one to ``end``.
+    """
+    starts: dict[int, list[int]] = {}
+    for found in sorted(objects, key=lambda one: one.batch_start):
+        starts.setdefault(found.name.generation, []).append(found.batch_start)
+
+    def reach(found: ArchivedObject) -> int:
+        start, own = found.batch_start, starts[found.name.generation]
+        at = bisect_right(own, start)
+        following = [*own[at : at + 1], *(one[0] for one in starts.values() if one[0] > start)]
+        return max(min(following, default=end), start)
+
+    return reach
+
+
+def written_as(found: ArchivedObject, log_format: TextFormat) -> TextFormat:
+    """Return the format with what only its writer knows: Java Secor's text, which has no
+    metadata, has an empty payload for a tombstone.
+    """
+    return log_format if found.info else replace(log_format, null_values="empty")
+
+
+def places(objects: Iterable[ArchivedObject], reach: Reach, *, buckets: bool = True) -> list[Place]:
     """Tell which objects without offsets of one topic partition hold which offsets.
 
     Objects of one batch whose output partitions are ``buckets`` of offsets follow one
-    another; others share the batch.  Without metadata an object reaches to the next.
+    another; others share the batch.  Without metadata an object ends where ``reach`` says.
     """
-    batches = [
-        list(batch)
-        for _, batch in groupby(
-            sorted(objects, key=_order), key=lambda found: (found.batch_start, found.info is None)
-        )
-    ]
+    batches = groupby(
+        sorted(objects, key=_order), key=lambda found: (found.batch_start, found.info is None)
+    )
     found: list[Place] = []
-    for at, batch in enumerate(batches):
-        following = batches[at + 1][0].batch_start if at + 1 < len(batches) else end
+    for batch in (list(group) for _, group in batches):
         info = batch[0].info
-        reach = info.batch.end if info else max(following, batch[0].batch_start)
+        end = info.batch.end if info else reach(batch[0])
         in_buckets = all(one.name.output_partition.startswith("offset=") for one in batch)
         if buckets and in_buckets and info:
-            edges = [*(one.name.first_offset for one in batch), reach]
+            edges = [*(one.name.first_offset for one in batch), end]
             found += [
                 (OffsetRange(start, max(start, stop)), [one])
                 for one, (start, stop) in zip(batch, pairwise(edges), strict=True)
             ]
         else:
-            found.append((OffsetRange(batch[0].batch_start, reach), batch))
+            found.append((OffsetRange(batch[0].batch_start, end), batch))
     return found
 
 

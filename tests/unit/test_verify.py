@@ -273,6 +273,56 @@ def test_text_with_delimiters_inside_and_tombstones_is_complete(tmp_path: Path) 
     assert counts(report(shelf, log, 30)) == {}
 
 
+JAVA = "backup/clicks/offset=0/1_0_{:020d}"
+
+
+def java_text(shelf: Shelf, start: int, values: list[bytes | None]) -> str:
+    """Put an object as Java Secor does: no metadata, an empty line for no value."""
+    key = JAVA.format(start)
+    shelf.put_bytes(key, b"".join((value or b"") + b"\n" for value in values), {})
+    return key
+
+
+def after_java_secor(tmp_path: Path, log_format: LogFormat, **ours: object) -> Shelf:
+    """Two batches of Java Secor's text, then two of ours."""
+    shelf = shelf_of(tmp_path, log_format)
+    for start in (0, 10):
+        java_text(shelf, start, [tombstone(offset) for offset in range(start, start + 10)])
+    for start in (20, 30):
+        rows = messages(range(start, start + 10), tombstone)
+        shelf.put(rows, OffsetRange(start, start + 10), **ours)  # type: ignore[arg-type]
+    return shelf
+
+
+def tombstone(offset: int) -> bytes | None:
+    return None if offset % 4 == 1 else b"payload %d" % offset
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+@pytest.mark.parametrize("log_format", [*LOSSLESS, *TEXTS], ids=lambda one: one.extension)
+def test_java_secors_text_is_compared_up_to_where_ours_goes_on(
+    tmp_path: Path, log_format: LogFormat, generation: int
+) -> None:
+    shelf = after_java_secor(tmp_path, log_format, generation=generation)
+    log = MemoryLog()
+    log.put(CLICKS, messages(range(40), tombstone), 40)
+    found = report(shelf, log, 40)
+    assert counts(found) == {}
+    assert found.compared == 40
+    shelf.store.delete(JAVA.format(10))
+    java_text(shelf, 10, [tombstone(offset) for offset in range(10, 18)])
+    assert counts(report(shelf, log, 40)) == {"missing": 2}
+
+
+def test_java_secors_uncommitted_objects_are_found_beside_ours(tmp_path: Path) -> None:
+    """It was killed after an upload, before its commit: the same messages are there twice."""
+    shelf = after_java_secor(tmp_path, make_format("text"))
+    java_text(shelf, 20, [tombstone(offset) for offset in range(20, 25)])
+    log = MemoryLog()
+    log.put(CLICKS, messages(range(40), tombstone), 40)
+    assert report(shelf, log, 40).counts.total()
+
+
 def test_a_partition_without_an_entry_is_told(tmp_path: Path) -> None:
     shelf = shelf_of(tmp_path)
     three_batches(shelf)
