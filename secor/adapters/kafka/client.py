@@ -57,6 +57,11 @@ def translated(error: BaseException, what: str) -> SecorError:
     said = f"{what}: {error or type(error).__name__}"
     if isinstance(error, _DENIED):
         return AccessDenied(f"{said}; check the credentials and the ACLs of topics and group")
+    if isinstance(error, kafka_errors.InconsistentGroupProtocolError):
+        return ConfigurationError(
+            f"{said}; the group's members share partitions out by another kafka.assignment:"
+            " use theirs, or stop all of them before it is changed"
+        )
     if isinstance(error, _MISCONFIGURED):
         return ConfigurationError(f"{said}; check the [kafka] section")
     return Unavailable(said)
