@@ -146,6 +146,29 @@ def test_a_process_that_slept_cannot_place_the_messages_once_more(world: World) 
     world.once()
 
 
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("number", range(5))
+def test_two_replays_at_once_place_each_message_once(
+    world: World, number: int, before: bool
+) -> None:
+    """Around the ``number``th change that one makes, the other does all of its work."""
+    calls = iter(range(1000))
+
+    def other(call: str, key: str) -> None:
+        del key
+        if call in ("put", "delete") and next(calls) == number:
+            world.store.before = world.store.after = lambda _call, _key: None
+            world.replay(WHEN)
+            world.once()
+
+    setattr(world.store, "before" if before else "after", other)
+    world.replay(WHEN)
+    world.once()
+    assert world.bad == {"replay=1": [2]}
+    world.replay(WHEN)
+    world.once()
+
+
 def test_an_operator_who_stores_again_deletes_quarantine_results_and_markers(
     world: World,
 ) -> None:
