@@ -1,0 +1,20 @@
+"""The model of the ritual, in worlds that are searched within seconds; scripts/model for more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.model.checker import BREAKS, HOLDS, check
+
+SMALL = {"puts that land at any later time": 2, "a log that is compacted": 2}
+LARGE = {"late puts in a log that is compacted"}  # minutes
+
+
+@pytest.mark.parametrize("name", HOLDS)
+def test_each_message_is_stored_once_whatever_happens(name: str) -> None:
+    assert check(HOLDS[name], SMALL.get(name, 3)).broken is None
+
+
+@pytest.mark.parametrize("name", sorted(BREAKS.keys() - LARGE))
+def test_a_step_left_out_is_noticed_and_so_is_what_remains(name: str) -> None:
+    assert check(BREAKS[name], 3).broken is not None
