@@ -1,0 +1,124 @@
+"""The dashboard's queries in a real Prometheus that scrapes real daemons."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+
+from secor.lastrun import BACKFILL, FINALIZE
+from secor.sandbox import Sandbox
+from tests.integration.daemons import Daemon, create_topic, daemons, wait_until, write_config
+from tests.monitoring.dashboard import Query, queries
+from tests.monitoring.server import Prometheus
+
+BACKUP, PARTITION = "shown-backup", "shown-partition"
+PARSER = """
+[parser]
+time_field = "time"
+max_bad_ratio = "none"
+[[parser.transforms]]
+kind = "filter"
+field = "bot"
+exists = true
+negated = true
+"""
+VALUES = (b'{"time": 1700000000}', b'{"time": 1700000000, "bot": 1}', b"{")
+ABSENT_WHILE_WELL = {
+    "secor_adopted_objects_total",
+    "secor_superseded_total",
+    "secor_restarts_total",
+    "secor_retries_total",
+    "secor_partition_stopped",
+    *(it.name for it in (*FINALIZE, *BACKFILL)),
+}
+QUERIES = queries()
+
+
+@pytest.fixture(scope="module")
+def prometheus(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """One that has scraped a backup group and a partition group at work for a while."""
+    folder = tmp_path_factory.mktemp("dashboard")
+    with ExitStack() as opened:
+        start = opened.enter_context(daemons())
+        targets = []
+        for group in (BACKUP, PARTITION):
+            create_topic(sandbox, group, 2)
+            more = PARSER if group == PARTITION else ""
+            kind: dict[str, dict[str, object]] = {
+                "group": {"name": group, "kind": group.removeprefix("shown-")},
+                "output": {"prefix": group, "format": "jsonlines" if more else "text"},
+            }
+            config = write_config(
+                folder, sandbox, group=group, topic=group, ledger="kafka", settings=kind, more=more
+            )
+            targets.append((group, start(config, folder / f"{group}.log")))
+        for group, daemon in targets:
+            wait_until(partial(serves, daemon), f"{group} to serve metrics")
+        running = opened.enter_context(Prometheus(folder / "prometheus"))
+        running.scrape(
+            *((f"127.0.0.1:{daemon.port()}", {"group": group}) for group, daemon in targets)
+        )
+        keep_busy(sandbox, running)
+        yield running
+
+
+def serves(daemon: Daemon) -> bool:
+    return daemon.port() is not None
+
+
+def keep_busy(sandbox: Sandbox, running: Prometheus) -> None:
+    """Send messages until Prometheus has seen uploads of both groups, and then some more."""
+    rates = [
+        f"count(sum by (group) (rate({name}[1m])) > 0)"
+        for name in ("secor_batch_age_seconds_count", "secor_uploaded_objects_total")
+    ]
+    producer = KafkaProducer(bootstrap_servers=sandbox.kafka)
+    numbers = itertools.count()
+
+    def busy() -> bool:
+        for group in (BACKUP, PARTITION):
+            for number in itertools.islice(numbers, 30):
+                producer.send(group, VALUES[number % len(VALUES)], partition=number % 2)
+        producer.flush()
+        time.sleep(0.2)
+        return all(values(running.query(rate)) == [2] for rate in rates)
+
+    wait_until(busy, "rates of uploads of both groups")
+    producer.close()
+
+
+def values(result: list[dict[str, Any]]) -> list[float]:
+    return [float(one["value"][1]) for one in result]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: f"{query.panel}: {query.legend}")
+def test_prometheus_answers_every_query(prometheus: Prometheus, query: Query) -> None:
+    found = prometheus.query(query.filled({}))
+    if not ABSENT_WHILE_WELL & {name for name, _ in query.selected()}:
+        assert found, query.expression
+        assert all(math.isfinite(value) for value in values(found)), query.expression
+    told = {label for one in found for label in one["metric"]}
+    assert not found or query.told() <= told
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: f"{query.panel}: {query.legend}")
+def test_variables_choose(prometheus: Prometheus, query: Query) -> None:
+    one = prometheus.query(query.filled({"group": BACKUP}))
+    assert {found["metric"].get("group", BACKUP) for found in one} <= {BACKUP}
+    for variable in query.variables() & {"group", "topic", "instance"}:
+        none = prometheus.query(query.filled({variable: "no-such-thing"}))
+        assert values(none) in ([], [0.0]), f"{variable} does not choose in {query.expression}"
+
+
+def test_groups_and_topics_can_be_chosen_among(prometheus: Prometheus) -> None:
+    for label, metric in (("group", "secor_assigned_partitions"), ("topic", "secor_lag_offsets")):
+        found = prometheus.query(f"count by ({label}) ({metric})")
+        assert {one["metric"][label] for one in found} == {BACKUP, PARTITION}
