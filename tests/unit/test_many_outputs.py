@@ -22,7 +22,7 @@ from tests.fakes.clock import FakeClock
 from tests.unit.test_every_combination import rows
 
 HERE = TopicPartition("clicks", 0)
-USERS = 1000
+USERS = 2000
 ROUNDS = 3
 OPEN = 20
 DAY = 86_400
