@@ -68,7 +68,7 @@ def test_fields_before_the_time_belong_to_the_directory_and_those_behind_it_do_n
     assert found.path == "NL/dt=2026-11-21"
 
 
-def test_a_day_where_clocks_change_has_as_many_hours_as_it_has() -> None:
+def test_line_19_a_day_where_clocks_change_has_as_many_hours_as_it_has() -> None:
     days = periods("dt={time:%Y-%m-%d}", "Europe/Amsterdam")
     lengths = [
         period.end - period.start
@@ -115,13 +115,13 @@ def log_of(times: list[int]) -> MemoryLog:
     return log
 
 
-def test_a_partition_that_never_committed_holds_everything_back() -> None:
+def test_line_22_a_partition_that_never_committed_holds_everything_back() -> None:
     """Scenario 22."""
     found = progress(OperatorLedger(), log_of([FIRST]))
     assert (found.through, found.why) == (None, "has never committed")
 
 
-def test_an_idle_partition_holds_nothing_back() -> None:
+def test_line_22_an_idle_partition_holds_nothing_back() -> None:
     """Scenario 22."""
     found = progress(OperatorLedger({HERE: Entry(1)}), log_of([FIRST]))
     assert found.through == at("2026-11-21")
@@ -241,7 +241,7 @@ def test_a_dry_run_marks_nothing(directory: Directory) -> None:
     assert MARKER not in directory.store.objects
 
 
-def test_objects_that_come_after_the_mark_are_reported(directory: Directory) -> None:
+def test_line_22_objects_that_come_after_the_mark_are_reported(directory: Directory) -> None:
     """Scenario 22: late data for a closed hour is in its own file, and is told of."""
     directory.run(at("2026-11-21T05:00"))
     directory.clock += 60
@@ -252,7 +252,7 @@ def test_objects_that_come_after_the_mark_are_reported(directory: Directory) -> 
     assert set(found.keys) == {late, earlier_offset}
 
 
-def test_an_object_beyond_the_marks_offsets_is_late_even_within_the_same_second(
+def test_line_22_an_object_beyond_the_marks_offsets_is_late_even_within_the_same_second(
     directory: Directory,
 ) -> None:
     directory.run(at("2026-11-21T05:00"))

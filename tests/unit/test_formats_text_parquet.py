@@ -113,7 +113,7 @@ def test_compressed_bytes_depend_on_the_content_alone(
     assert results[0] == results[1]
 
 
-def test_payloads_that_hold_the_delimiter_are_counted() -> None:
+def test_line_23_payloads_that_hold_the_delimiter_are_counted() -> None:
     sink = io.BytesIO()
     writer = TextFormat().create(sink, b"")
     writer.append(batch([b"a\nb", None, b"c", b"\n\n"]))
@@ -130,7 +130,7 @@ def test_a_refused_payload_is_named_by_its_offset_and_nothing_is_written() -> No
     assert sink.getvalue() == b""
 
 
-def test_a_delimiter_of_two_bytes_is_found_across_the_end_of_a_payload() -> None:
+def test_line_23_a_delimiter_of_two_bytes_is_found_across_the_end_of_a_payload() -> None:
     log_format = TextFormat(delimiter=b"aa", on_delimiter="refuse")
     with pytest.raises(RecordRefused, match="offset 1"):
         written(log_format, [batch([b"xb", b"xa"])])

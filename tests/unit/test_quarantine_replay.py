@@ -33,7 +33,7 @@ def world(tmp_path: Path) -> World:
     return made
 
 
-def test_a_message_without_a_time_is_quarantined_and_is_never_of_1970(world: World) -> None:
+def test_line_18_a_message_without_a_time_is_quarantined_and_is_never_of_1970(world: World) -> None:
     """Scenario 18: no silent 1970, nothing dropped without trace."""
     assert world.data == {"dt=2023-11-14": [0, 3]}
     assert world.bad == {"": [1, 2, 4, 5]}
@@ -212,7 +212,7 @@ class FullDisk:
         raise AssertionError(name)
 
 
-def test_a_write_error_is_never_taken_for_a_bad_message(tmp_path: Path) -> None:
+def test_line_20_a_write_error_is_never_taken_for_a_bad_message(tmp_path: Path) -> None:
     """Scenario 20: the messages stay where they are, and nothing says that they are bad."""
     world = World(tmp_path / "local")
     plan = replace(plan_for(config({"time_field": "time"}), "clicks"), log_format=FullDisk())
