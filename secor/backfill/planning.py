@@ -107,8 +107,9 @@ class Planner:
         if wanted.times is not None:
             return self._at_times(wanted.times, raw)
         found: dict[int, list[OffsetRange]] = {}
+        roots = roots_of(self.archive, self.topic)
         for key in wanted.keys:
-            partition, batch = self._batch_of(key)
+            partition, batch = self._batch_of(key, roots)
             found.setdefault(partition, []).append(batch)
         return {number: merged(ranges) for number, ranges in found.items()}
 
@@ -128,8 +129,7 @@ class Planner:
                 found[partition] = merged(hit)
         return found
 
-    def _batch_of(self, key: str) -> tuple[int, OffsetRange]:
-        roots = roots_of(self.archive, self.topic)
+    def _batch_of(self, key: str, roots: Sequence[str]) -> tuple[int, OffsetRange]:
         if not any(parse_key(root, key) for root in roots):
             raise ConfigurationError(
                 f"{key}: is no object of topic {self.topic} of this group (below {roots[0]}/)"

@@ -38,8 +38,11 @@ class Standing:
         self._known: dict[str, ArchivedObject] = {}
         self.quarantine = archive.quarantine.root(topic)
         self._listed: dict[int, list[ArchivedObject]] = {}
+        own = (archive.root(topic), self.quarantine)
         for root in roots_of(archive, topic):
-            for stored in archive.store.list(f"{root}/"):
+            # What a route sent elsewhere is in a directory of its own there.
+            below = f"{root}/" if root in own else f"{root}/from={topic}/"
+            for stored in archive.store.list(below):
                 name = parse_key(root, stored.key)
                 if name is not None and name.partition in partitions:
                     found = ArchivedObject(topic, name, stored.size, stored.modified)
@@ -100,9 +103,13 @@ class Standing:
 
 
 def roots_of(archive: Archive, topic: str) -> list[str]:
-    """Return the directories that may have messages of a topic."""
+    """Return the directories that may have messages of a topic: its own come first.
+
+    All topics are among them, since an earlier configuration may have had other routes.
+    """
     own = [archive.root(topic), archive.quarantine.root(topic)]
-    return list(dict.fromkeys([*own, *map(archive.root, archive.targets)]))
+    others = sorted({*archive.targets, *archive.topics()})
+    return list(dict.fromkeys([*own, *map(archive.root, others)]))
 
 
 def _place(one: ArchivedObject) -> Place:

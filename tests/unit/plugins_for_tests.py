@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pyarrow as pa
@@ -100,3 +101,13 @@ class Failing(Upper):
 
     def apply(self, decoded: Decoded) -> Decoded:
         raise KeyError("oops")
+
+
+class ByKind:
+    """Places JSON by its field ``kind``; what is no JSON is bad."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def place(self, message: Message) -> str:
+        return f"{self._prefix}{json.loads(message.value or b'')['kind']}"
