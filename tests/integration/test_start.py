@@ -1,10 +1,12 @@
-"""The start of a daemon while servers are out, as a service manager and probes see it."""
+"""The start and the end of a daemon while servers are out, as a service manager sees them."""
 
 from __future__ import annotations
 
 import json
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.error import HTTPError
@@ -21,6 +23,7 @@ from tests.integration.daemons import (
     create_topic,
     daemons,
     produce,
+    run_secor,
     wait_until,
     write_config,
 )
@@ -130,3 +133,36 @@ def test_zookeeper_may_come_after_the_daemon(
     daemon.send(signal.SIGTERM)
     assert daemon.wait() == 0, daemon.text()
     assert "Traceback" not in daemon.text()
+
+
+def test_an_upload_that_hangs_does_not_hold_the_end_of_the_process(
+    sandbox: Sandbox, tmp_path: Path, start: Start
+) -> None:
+    topic = "start-hanging"
+    create_topic(sandbox, topic, PARTITIONS)
+    produce(sandbox, topic, PARTITIONS, range(1000))
+    with FaultProxy(sandbox.s3.endpoint_url) as proxy:
+        config = write_config(
+            tmp_path, sandbox, group=topic, topic=topic, ledger="zookeeper", endpoint_url=proxy.url
+        )
+        proxy.set(Rule(Fault.DELAY, method="PUT", seconds=10 * PATIENCE))
+        quick = "import secor.wiring.service as s; s.DRAIN = 3.0; "
+        quick += "from secor.cli.main import main; main()"
+        with (tmp_path / "log").open("wb") as log:
+            process = subprocess.Popen([sys.executable, "-c", quick, "run", config], stderr=log)
+        try:
+            wait_until(lambda: proxy.injected[Fault.DELAY] > 0, "an upload that hangs")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+            process.wait(PATIENCE)
+        assert '"event": "not_drained"' in (tmp_path / "log").read_text()
+        proxy.set()
+        daemon = start(config, tmp_path / "log-2")
+        wait_until(lambda: committed(config, topic, PARTITIONS) == 1000, "everything committed")
+        daemon.send(signal.SIGTERM)
+        assert daemon.wait() == 0, daemon.text()
+        checked = run_secor("verify", str(config))
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+        assert "1,000 messages" in checked.stdout
