@@ -74,8 +74,11 @@ class KeptSchema:
 class KeptSchemas:
     """The versions of one topic and generation in the store."""
 
-    def __init__(self, store: ObjectStore, root: str, generation: int) -> None:
-        """``root`` is the topic's directory."""
+    def __init__(
+        self, store: ObjectStore, root: str, generation: int, directory: Path | None = None
+    ) -> None:
+        """``root`` is the topic's directory; ``directory`` is for files on their way there."""
+        self._directory = directory
         self._store = store
         self._root = root
         self._generation = generation
@@ -116,7 +119,7 @@ class KeptSchemas:
         """Put a version.  Raises ``AlreadyExists``, ``OutcomeUnknown``, ``Unavailable``."""
         body = schema.rows.describe().encode() + b"\n"
         metadata = {"generation": str(self._generation), "schema-version": str(schema.version)}
-        with tempfile.TemporaryDirectory(prefix="secor-schema-") as folder:
+        with tempfile.TemporaryDirectory(prefix="schema-", dir=self._directory) as folder:
             path = Path(folder) / "schema.json"
             path.write_bytes(body)
             self._store.put(self.key(schema.version), path, crc32c(body), metadata)

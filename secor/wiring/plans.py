@@ -70,11 +70,16 @@ def plan_for(
     )
 
 
-def schemas_of(config: Config, topic: str, store: ObjectStore) -> KeptSchemas:
-    """Return the schemas kept with a topic's objects, of the present generation."""
+def schemas_of(
+    config: Config, topic: str, store: ObjectStore, directory: Path | None = None
+) -> KeptSchemas:
+    """Return the schemas kept with a topic's objects, of the present generation.
+
+    ``directory`` is for files on their way to the store; without one, it is the system's.
+    """
     output = config.for_topic(topic).output
     root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
-    return KeptSchemas(store, root, output.generation)
+    return KeptSchemas(store, root, output.generation, directory)
 
 
 def kept_schema(config: Config, topic: str, store: ObjectStore) -> KeptSchema | None:
@@ -85,14 +90,14 @@ def kept_schema(config: Config, topic: str, store: ObjectStore) -> KeptSchema | 
 
 
 def growing_plans(
-    config: Config, store: ObjectStore, observer: Observer, count: Count | None = None
+    config: Config, store: ObjectStore, observer: Observer, count: Count, directory: Path
 ) -> Plans:
     """Return the plans of a process that consumes: kept schemas grow with the messages."""
 
     @cache
     def growing(topic: str) -> GrowingPlans:
         return GrowingPlans(
-            schemas_of(config, topic, store),
+            schemas_of(config, topic, store, directory),
             lambda kept, propose: plan_for(config, topic, count, kept=kept, propose=propose),
             lambda version, fields: observer.schema_grew(topic, version, fields),
         )

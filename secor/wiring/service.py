@@ -126,7 +126,9 @@ def _consumer(
             ledger=ledger,
             source=source,
             store=store,
-            plans=growing_plans(config, store, telemetry, _counting(telemetry)),
+            plans=growing_plans(
+                config, store, telemetry, _counting(telemetry), workspace.directory
+            ),
             clock=clock,
             observer=telemetry,
             rng=rng,

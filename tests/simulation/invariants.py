@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -95,6 +96,9 @@ class Watch:
     def _appeared(self, key: str, digest: str) -> None:
         if key in self.foreign:
             return
+        if "/_schema/" in key:
+            self._kept(key)
+            return
         if key in self.objects:
             raise Violated(f"{key} was put over an object that was visible")
         if key not in self._store.objects:
@@ -117,6 +121,20 @@ class Watch:
             if place is not None and place(value or b"") != key.rpartition("/")[0]:
                 raise Violated(f"{key} holds {value!r}, which does not belong there")
         self.objects[key] = Seen(info, digest, offsets)
+
+    def _kept(self, key: str) -> None:
+        """A version of a schema: the next one, and it has all that the last one had."""
+        self.foreign.add(key)
+        directory, _, name = key.rpartition("/")
+        generation, _, version = name.removesuffix(".json").partition("_")
+        fields = _fields(self._store.content(key))
+        if int(version) > 1:
+            before = f"{directory}/{generation}_{int(version) - 1:04d}.json"
+            if before not in self._store.objects:
+                raise Violated(f"{key} was put before {before}")
+            lost = _fields(self._store.content(before)).keys() - fields.keys()
+            if lost:
+                raise Violated(f"{key} has lost the fields {sorted(lost)}")
 
     def _no_duplicate(
         self, key: str, topic_partition: TopicPartition, offsets: tuple[int, ...]
@@ -205,3 +223,7 @@ class Watch:
         if self._ledger.kind == "zookeeper":
             faults += [f"{key} is locked" for key in self._ledger.rights]
         return faults
+
+
+def _fields(content: bytes) -> dict[str, object]:
+    return {field["name"]: field["type"] for field in json.loads(content)["fields"]}

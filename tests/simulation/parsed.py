@@ -7,11 +7,12 @@ the real pipeline that the processes run.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from secor.formats import make_format
+from secor.formats.typed.growth import Growth
 from secor.model import QUARANTINE, TopicPartition
 from secor.naming import quarantine_root, topic_root
 from secor.parsing.decoders.json import JsonDecoder
@@ -22,6 +23,7 @@ from secor.parsing.timestamps import TimeReader
 from secor.parsing.transforms import Filter, Route
 from secor.plan import Lane
 from secor.ports import LogFormat
+from secor.schemas import KeptSchema, Propose
 from tests.fakes.format import PlainFormat
 
 DAY = 86_400
@@ -44,9 +46,53 @@ CYCLE: Sequence[dict[str, object] | str] = (
 """Messages 1, 2, …: two days out of order, and three in a row that the filter leaves out."""
 
 
+GROWING: Sequence[dict[str, object] | str] = (
+    {"kind": "sale", "at": MIDDAY, "n": 1},
+    {"kind": "sale", "at": MIDDAY - DAY, "n": 2},
+    {"kind": "debug", "at": MIDDAY, "filtered": 1},
+    {"kind": "sale", "at": MIDDAY, "n": 2.5},
+    {"kind": "sale", "at": MIDDAY, "n": "many"},
+    "broken",
+    {"kind": "sale", "at": "soon", "placeless": 1},
+    {"kind": "sale", "at": MIDDAY, "tags": []},
+    {"kind": "sale", "at": MIDDAY, "to": "views", "tags": ["x"]},
+    {"kind": "sale", "at": MIDDAY, "user": "me", "n": 7},
+)
+"""Messages by which a schema grows: new fields, wider types, conflicts, and what grows nothing."""
+
+BY_NAME: Mapping[str, tuple[type, ...]] = {
+    "int64": (int,),
+    "double": (int, float),
+    "string": (str,),
+    "list<item: string>": (list,),
+    "extension<arrow.json>": (object,),
+}
+
+
+def fits(fields: Mapping[str, str], found: Mapping[str, object]) -> bool:
+    """Tell whether a message fits fields of these types.  Raises if it needs more."""
+    for name, value in found.items():
+        if name not in fields and value != []:
+            raise AssertionError(f"{name} has no column among {sorted(fields)}")
+    return all(
+        isinstance(value, BY_NAME[fields[name]]) for name, value in found.items() if name in fields
+    )
+
+
 def message(topic_partition: TopicPartition, number: int) -> bytes:
     """Return the value of a log's ``number``-th message, counted from 1; each is another."""
-    fields = CYCLE[(number - 1) % len(CYCLE)]
+    return _message(CYCLE, topic_partition, number)
+
+
+def growing_message(topic_partition: TopicPartition, number: int) -> bytes:
+    """Return the value of a log's ``number``-th message in a world of growing schemas."""
+    return _message(GROWING, topic_partition, number)
+
+
+def _message(
+    cycle: Sequence[dict[str, object] | str], topic_partition: TopicPartition, number: int
+) -> bytes:
+    fields = cycle[(number - 1) % len(cycle)]
     own = {"id": f"{topic_partition}#{number}"}
     if isinstance(fields, str):
         return json.dumps(own)[:-1].encode()
@@ -55,20 +101,29 @@ def message(topic_partition: TopicPartition, number: int) -> bytes:
 
 @dataclass(frozen=True)
 class Rules:
-    """What parsing is configured to do; ``day`` is a template of ``strftime``."""
+    """What parsing is configured to do; ``day`` is a template of ``strftime``.
+
+    With ``growing`` the schema of the fields is kept with the objects.
+    """
 
     day: str = "dt=%Y-%m-%d"
     dropped: str = "debug"
     targets: tuple[str, ...] = ("alerts", "views")
+    growing: bool = False
 
-    def parser(self) -> Pipeline:
-        """Return the real one."""
+    def parser(self, schema: KeptSchema | None = None, propose: Propose | None = None) -> Pipeline:
+        """Return the real one; ``schema`` is the version that rows must fit."""
         steps: list[Step] = [Filter("kind", (self.dropped,), negated=True)]
         if self.targets:
             steps.append(Route(self.targets, "to"))
         name, _, pattern = self.day.partition("=")
         layout = Layout(f"{name}={{time:{pattern}}}")
-        return Pipeline(JsonDecoder(), steps, ByLayout(layout, TimeReader("s"), "at"))
+        placement = ByLayout(layout, TimeReader("s"), "at")
+        if schema is None:
+            return Pipeline(JsonDecoder(), steps, placement)
+        rows = schema.rows
+        growth = Growth(rows, propose) if propose is not None else None
+        return Pipeline(JsonDecoder(), steps, placement, typed=True, schema=rows, growth=growth)
 
     def lanes(self, prefix: str, topic: str, log_format: LogFormat) -> dict[str, Lane]:
         """Return the lanes of a plan: quarantine and routes."""
@@ -79,7 +134,9 @@ class Rules:
             lanes[lane_of(target)] = Lane(root, log_format)
         return lanes
 
-    def place(self, prefix: str, topic: str, value: bytes) -> str | None:
+    def place(
+        self, prefix: str, topic: str, value: bytes, schema: KeptSchema | None = None
+    ) -> str | None:
         """Return the directory that a message belongs into; None if the filter leaves it out."""
         quarantine = f"{prefix}/_quarantine/{topic}"
         try:
@@ -90,6 +147,9 @@ class Rules:
             return None
         target = fields.get("to") if self.targets else None
         if isinstance(fields["at"], str) or target not in {None, *self.targets}:
+            return quarantine
+        kept = {} if schema is None else {field.name: str(field.type) for field in schema.fields}
+        if schema is not None and not fits(kept, fields):
             return quarantine
         root = f"{prefix}/{topic}" if target is None else f"{prefix}/{target}/from={topic}"
         return f"{root}/{datetime.fromtimestamp(fields['at'], UTC):{self.day}}"
@@ -112,5 +172,7 @@ PARSED: tuple[Callable[[], dict[str, object]], ...] = (
     lambda: {"rules": replace(BASE, targets=()), "prefix": "elsewhere"},
     lambda: {"rules": BASE, "generation": 2},
     lambda: {"rules": BASE, "log_format": other_extension()},
+    lambda: {"rules": replace(BASE, growing=True)},
+    lambda: {"rules": replace(BASE, growing=True, dropped="trace")},
 )
 """Configurations that make other objects of the same messages; the first is where one begins."""

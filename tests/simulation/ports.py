@@ -184,6 +184,11 @@ class TracingObserver(SilentObserver):
         self._count("adopted")
         self._tell(f"adopted {objects} of {topic_partition}")
 
+    def schema_grew(self, topic: str, version: int, fields: Sequence[str]) -> None:
+        """Into the trace."""
+        self._count("schema_grew")
+        self._tell(f"schema of {topic}, version {version}: {', '.join(fields)}")
+
     def superseded(self, topic_partition: TopicPartition) -> None:
         """Into the trace."""
         self._count("superseded")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,12 @@ from secor.consumer import Consumer
 from secor.model import Chunk, Part, TopicPartition
 from secor.naming import topic_root
 from secor.parsing.backup import OffsetBuckets
-from secor.plan import TopicPlan
+from secor.plan import Plans, TopicPlan
 from secor.policy import Policy
 from secor.ports import LogFormat, Parser
 from secor.positioning import Positioning
 from secor.pressure import Limits
+from secor.schemas import GrowingPlans, KeptSchema, KeptSchemas, Propose
 from secor.uploader import Uploader
 from tests.fakes.format import PlainFormat
 from tests.simulation.chaos import Kind
@@ -67,14 +69,16 @@ class Setup:
     upload_on_revoke: bool = False
     rules: Rules | None = None
 
-    def plan(self, topic: str) -> TopicPlan:
-        """Return how ``topic`` is stored."""
+    def plan(
+        self, topic: str, schema: KeptSchema | None = None, propose: Propose | None = None
+    ) -> TopicPlan:
+        """Return how ``topic`` is stored; ``schema`` is the version of a kept one."""
         rules = self.rules
         return TopicPlan(
             group="backup",
             root=topic_root(self.prefix, topic),
             generation=self.generation,
-            parser=self.parser if rules is None else rules.parser(),
+            parser=self.parser if rules is None else rules.parser(schema, propose),
             lanes={} if rules is None else rules.lanes(self.prefix, topic, self.log_format),
             log_format=self.log_format,
             policy=self.policy,
@@ -82,12 +86,12 @@ class Setup:
             upload_on_revoke=self.upload_on_revoke,
         )
 
-    def place(self, topic: str) -> Place | None:
+    def place(self, topic: str, schema: KeptSchema | None = None) -> Place | None:
         """Return what says where a message belongs, None where the offset decides."""
         rules = self.rules
         if rules is None:
             return None
-        return lambda value: rules.place(self.prefix, topic, value)
+        return lambda value: rules.place(self.prefix, topic, value, schema)
 
 
 class Process(Host):
@@ -130,6 +134,28 @@ class Process(Host):
     def _ledger_hook(self, phase: str) -> Callable[[str, TopicPartition], None]:
         return lambda call, key: self.point("ledger", call, phase, str(key))
 
+    def _plans(self) -> Plans:
+        setup = self.setup
+        if setup.rules is None or not setup.rules.growing:
+            return lambda topic, _: setup.plan(topic)
+
+        @cache
+        def growing(topic: str) -> GrowingPlans:
+            def make(schema: KeptSchema, propose: Propose | None) -> TopicPlan:
+                plan = setup.plan(topic, schema, propose)
+                self._world.watch.places[plan.fingerprint] = setup.place(topic, schema)
+                return plan
+
+            root = topic_root(setup.prefix, topic)
+            place = self.workspace.directory
+            kept = KeptSchemas(self.store, root, setup.generation, place)
+            return GrowingPlans(kept, make, self._told(topic))
+
+        return lambda topic, tried: growing(topic).plan(tried)
+
+    def _told(self, topic: str) -> Callable[[int, list[str]], None]:
+        return lambda version, fields: self.observer.schema_grew(topic, version, fields)
+
     def _consumer(self) -> Consumer:
         rng = random.Random(f"retries {self.name}")
         ledger = PatientLedger(self.ledger, self._hub)
@@ -139,7 +165,7 @@ class Process(Host):
                 ledger=ledger,
                 source=self.source,
                 store=self.store,
-                plans=lambda topic, _: self.setup.plan(topic),
+                plans=self._plans(),
                 clock=self.clock,
                 observer=self.observer,
                 rng=rng,

@@ -12,8 +12,9 @@ from dataclasses import replace
 import pytest
 
 from secor.policy import Policy
+from secor.schemas import KeptSchema, KeptSchemas
 from tests.simulation.chaos import Fault, Kind, failures
-from tests.simulation.parsed import CYCLE, PARSED, Rules
+from tests.simulation.parsed import CYCLE, GROWING, PARSED, Rules
 from tests.simulation.process import Setup
 from tests.simulation.scheduler import FOREVER
 from tests.simulation.scripted import calls_of
@@ -40,6 +41,12 @@ CHANGES = [
 ]
 SETUP = Setup(policy=Policy(max_messages=3, max_age=8.0), rules=Rules())
 STALL = 30.0
+GROWS = replace(SCENE, growing=True)
+GROWING_WORLDS = [
+    pytest.param(GROWS, id="zookeeper"),
+    pytest.param(replace(GROWS, ledger="kafka"), id="kafka"),
+]
+GROWING_SETUP = replace(SETUP, rules=Rules(growing=True))
 
 
 def one_process(made: World) -> None:
@@ -145,3 +152,81 @@ def test_compaction_between_crash_and_recovery_breaks_no_promise(
 
     for number in range(len(calls_of(scene, {}, one_batch))):
         calls_of(scene, {number: Fault(Kind.CRASH)}, prepare)
+
+
+def one_that_grows(made: World) -> None:
+    made.log().append(len(GROWING))
+    made.start(GROWING_SETUP)
+
+
+def two_that_grow(made: World) -> None:
+    """Each has a partition of its own, and the schema is of both."""
+    for log in made.broker.logs.values():
+        log.append(len(GROWING))
+    made.start(GROWING_SETUP)
+    made.start(GROWING_SETUP)
+
+
+def newest_of(made: World) -> KeptSchema:
+    return KeptSchemas(made.store, "backup/clicks", 1).newest()
+
+
+@pytest.mark.parametrize("scene", GROWING_WORLDS)
+def test_a_schema_grows_by_what_is_stored_and_by_nothing_else(scene: Scene) -> None:
+    with world(scene) as made:
+        one_that_grows(made)
+        made.settle()
+        newest = newest_of(made)
+        assert {field.name: str(field.type) for field in newest.fields} == {
+            "at": "int64",
+            "id": "string",
+            "kind": "string",
+            "n": "double",
+            "tags": "list<item: string>",
+            "to": "string",
+            "user": "string",
+        }
+        quarantined = {
+            offset
+            for (_, offset), key in made.watch.holder.items()
+            if key.startswith("backup/_quarantine/")
+        }
+        assert quarantined == {4, 5, 6}
+        # A batch ends before each message that needs more.
+        batches = {seen.info.batch.start for seen in made.watch.objects.values()}
+        assert {3, 8, 9} <= batches
+
+
+# The ritual is that of the worlds above: here it is about the calls that tell of schemas, and
+# about crashes that make one process read what the other has made of it.
+def test_a_crash_at_any_call_of_a_world_that_grows_breaks_no_promise() -> None:
+    scene = replace(GROWS, partitions=2)
+    for call in calls_of(scene, {}, two_that_grow):
+        if call.phase == "after":
+            calls_of(scene, {call.number: Fault(Kind.CRASH)}, two_that_grow)
+
+
+def test_no_fault_where_schemas_are_kept_breaks_a_promise() -> None:
+    scene = replace(GROWS, partitions=2)
+    about = [call for call in calls_of(scene, {}, two_that_grow) if "_schema" in call.what]
+    assert {call.name for call in about} == {"list", "open", "put"}
+    for call in about:
+        faults = [Fault(Kind.STALL_PROCESS, STALL)]
+        faults += [Fault(Kind.FAIL, error=error) for error in failures(call)]
+        if (call.name, call.phase) == ("put", "before"):
+            faults.append(Fault(Kind.LATE, STALL))
+        for fault in faults:
+            calls_of(scene, {call.number: fault}, two_that_grow)
+
+
+@pytest.mark.parametrize("rules", [Rules(), Rules(day="month=%Y-%m", growing=True)], ids=str)
+def test_a_successor_that_reads_what_grew_otherwise_breaks_no_promise(rules: Rules) -> None:
+    scene = replace(GROWS, reshaping=True)
+
+    def prepare(made: World) -> None:
+        made.successor = lambda setup: replace(setup, rules=rules)
+        one_that_grows(made)
+
+    for call in calls_of(scene, {}, one_that_grows):
+        if call.phase == "after":
+            calls_of(scene, {call.number: Fault(Kind.CRASH)}, prepare)

@@ -19,8 +19,8 @@ from tests.fakes.store import FakeStore
 from tests.simulation.chaos import Call, Faults, NoFaults
 from tests.simulation.group import Group
 from tests.simulation.invariants import Violated, Watch
-from tests.simulation.log import Broker, Log, plain_message
-from tests.simulation.parsed import message
+from tests.simulation.log import Broker, Log, Message, plain_message
+from tests.simulation.parsed import growing_message, message
 from tests.simulation.process import Process, Setup
 from tests.simulation.scheduler import FOREVER, Choices, FirstComeChoices, Host, Hub
 
@@ -36,7 +36,8 @@ class Scene:
     ``reshaping`` says that the log or the configuration may come to make other objects of
     the same range; puts and deletions are then in flight for less than half a session
     (DESIGN: "What remains").  ``restart_after`` is when a process that crashed is started
-    again, in seconds.  With ``parsed`` messages have fields, and setups have rules for them.
+    again, in seconds.  With ``parsed`` messages have fields, and setups have rules for them;
+    with ``growing``, too, such as a schema has to grow for.
     """
 
     ledger: LedgerKind = "zookeeper"
@@ -48,6 +49,14 @@ class Scene:
     poll: float = 1.0
     restart_after: float | None = None
     parsed: bool = False
+    growing: bool = False
+
+    @property
+    def message(self) -> Message:
+        """What its messages say."""
+        if not self.parsed:
+            return plain_message
+        return growing_message if self.growing else message
 
 
 class World:
@@ -70,7 +79,7 @@ class World:
         self.hub = Hub(choices or FirstComeChoices())
         self.faults = faults or NoFaults()
         self.fetch_size = fetch_size
-        self.broker = Broker(message=message if scene.parsed else plain_message)
+        self.broker = Broker(message=scene.message)
         self.broker.create(TOPIC, scene.partitions)
         self.group = Group(
             self.hub, lambda: self.broker.logs, cooperative=scene.cooperative, session=SESSION
@@ -93,7 +102,7 @@ class World:
     def start(self, setup: Setup | None = None) -> Process:
         """Start a process."""
         setup = setup or Setup()
-        plan = setup.plan(TOPIC)
+        plan = setup.plan(TOPIC)  # of a kept schema the versions come when they are known
         self._formats[plan.log_format.extension] = plan.log_format
         for lane in plan.lanes.values():
             self._formats[lane.log_format.extension] = lane.log_format
