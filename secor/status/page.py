@@ -54,6 +54,12 @@ def _head(picture: Picture) -> Iterable[str]:
     )
     for reason in picture["waiting"]:
         yield f'<p class="bad">{escape(reason)}</p>'
+    hindrance = picture["hindrance"]
+    if hindrance is not None and hindrance["message"] is not None:
+        yield (
+            f"<p>For {_ago(hindrance['age'])}: {escape(hindrance['message'])} "
+            f"<em>{escape(hindrance['remedy'])}</em></p>"
+        )
     stopped = [one for one in picture["partitions"] if one["stopped"]]
     if stopped:
         links = (f'<a href="#{_name(one)}">{_name(one)}</a>' for one in stopped)
@@ -68,7 +74,9 @@ def _tiles(picture: Picture) -> Iterable[tuple[str, str]]:
     partitions = picture["partitions"]
     ready = _word("ready", "well") if picture["ready"] else _word("not ready", "bad")
     yield "this process", ready if picture["alive"] else _word("stands still", "bad")
-    yield "ledger", "answers" if picture["ledger_up"] else _word("does not answer", "bad")
+    ledger = "answers" if picture["ledger_up"] else _word("does not answer", "bad")
+    # At the start nobody knows yet.
+    yield "ledger", ledger if picture["hindrance"] is None else "–"
     states = Counter(one["state"] for one in partitions)
     yield "topic partitions", f"{len(partitions):,}"
     for state, count in states.items():
@@ -82,8 +90,12 @@ def _tiles(picture: Picture) -> Iterable[tuple[str, str]]:
 
 
 def _partitions(partitions: Sequence[Picture]) -> Iterable[str]:
+    yield "<h2>Topic partitions</h2>"
+    if not partitions:
+        yield "<p>None are assigned.</p>"
+        return
     heads = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
-    yield f"<h2>Topic partitions</h2><table><thead><tr>{heads}</tr></thead>"
+    yield f"<table><thead><tr>{heads}</tr></thead>"
     for one in partitions:
         yield f'<tbody id="{_name(one)}"><tr><td>{_name(one)}</td>'
         for name, cell in zip(COLUMNS[1:], _cells(one), strict=True):
@@ -93,7 +105,7 @@ def _partitions(partitions: Sequence[Picture]) -> Iterable[str]:
         for note in _notes(one):
             yield f'<tr><td class="note" colspan="{len(COLUMNS)}">{note}</td></tr>'
         yield "</tbody>"
-    yield "</table>" if partitions else "</table><p>None are assigned.</p>"
+    yield "</table>"
 
 
 def _name(one: Picture) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from secor import errors
 from secor.config.load import load
+from secor.connecting import Hindrance
 from secor.errors import AccessDenied, LedgerLost, SecorError, Unavailable
 from secor.health import Health
 from secor.model import OffsetRange, TopicPartition
@@ -144,6 +145,26 @@ def test_uploads_intents_and_pauses_are_told(setup: Setup) -> None:
         in shown
     )
     assert "Paused: limits.memory" in shown
+
+
+def test_what_a_start_waits_for_is_told_until_it_has_it(setup: Setup) -> None:
+    setup.board.hinder(Hindrance("the object store", 40.0, Unavailable(f"no S3 {HOSTILE}")))
+    told = setup.picture()["hindrance"]
+    assert isinstance(told, dict)
+    assert (told["server"], told["age"], told["message"]) == (
+        "the object store",
+        10.0,
+        f"no S3 {HOSTILE}",
+    )
+    shown = setup.page()
+    assert "For 10 s: no S3 &lt;script&gt;" in shown
+    assert told["remedy"] in shown
+    assert "script" not in Elements(shown).tags
+    setup.board.hinder(Hindrance("ZooKeeper", 50.0, None))
+    assert "For 0 s" not in setup.page()
+    setup.board.show([STATUS], ledger_up=True)
+    assert setup.picture()["hindrance"] is None
+    assert "no S3" not in setup.page()
 
 
 def test_what_went_away_is_forgotten(setup: Setup) -> None:
