@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from secor.archive import Archive, ArchivedObject, reading_ahead
 from secor.errors import ConfigurationError, CorruptFile, NotFound
+from secor.formats import EXTENSIONS
 from secor.formats.sequencefile import SequenceFileFormat
 from secor.spark.columns import dressed, fault_row
 from secor.spark.options import ReadOptions, Selection, Span
@@ -102,6 +103,8 @@ def _read_piece(
 
 def _records(archive: Archive, piece: Piece) -> Iterator[pa.RecordBatch]:
     key = piece.found.key
+    if not piece.found.size and piece.found.name.extension not in EXTENSIONS:
+        raise CorruptFile(f"{key}: is empty, and its name tells of no format that may be")
     with archive.store.open(key) as file:
         log_format = archive.formats(key, file)
         if piece.whole:
