@@ -1,4 +1,4 @@
-"""``secor schema``: files for ``output.schema_file``, from messages or from a registry."""
+"""``secor schema``: the fields of a topic, as they are kept, or to be written down."""
 
 from __future__ import annotations
 
@@ -32,11 +32,45 @@ _output = click.option(
 
 @click.group()
 def command() -> None:
-    """Write down which fields a topic has, for output.schema_file.
+    """Show which fields a topic has, or write them down for output.schema_file.
 
-    A schema that is written down stays the same for all files; without one every file has the
-    fields and types of its own messages.
+    Without a schema file, Parquet, ORC and Avro have a schema that is kept with the topic's
+    objects and grows with the messages; one that is written down stays as it is.
     """
+
+
+@command.command(epilog="Example: secor schema show partition.toml clicks > clicks.json")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("topic")
+@click.option("--version", type=click.IntRange(1), help="An earlier one; default: the present.")
+@_output
+def show(config: Path, topic: str, version: int | None, output: Path | None) -> None:
+    """Print the schema that is kept with TOPIC's objects.
+
+    output.schema_file takes it as it is: the fields are declared then, and grow no more.
+    """
+    from secor.wiring.clients import open_store
+    from secor.wiring.plans import keeps_schema, schemas_of
+
+    settings = _loaded(config)
+    if not keeps_schema(settings, topic):
+        raise ConfigurationError(
+            f"{config}: no schema is kept for {topic!r}: that is done for parquet, orc and avro"
+            " without output.schema_file"
+        )
+    with open_store(settings) as store:
+        kept = schemas_of(settings, topic, store)
+        versions = kept.versions()
+        if not versions:
+            raise ConfigurationError(f"{kept.key(1)} is not there: nothing was stored yet")
+        if version is not None and version not in versions:
+            raise ConfigurationError(
+                f"{kept.key(version)} is not there: versions are {versions[0]} to {versions[-1]}"
+            )
+        found = kept.read(version or versions[-1])
+    assert found.text is not None
+    _give(found.text, output)
+    click.echo(f"version {found.version} of {versions[-1]}", err=True)
 
 
 @command.command(epilog="Example: secor schema infer partition.toml clicks -o clicks.json")

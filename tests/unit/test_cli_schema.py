@@ -8,13 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
+from secor.adapters.local import LocalStore
 from secor.cli.schema import command
 from secor.errors import ConfigurationError
 from secor.formats.typed.schema import RowSchema
 from secor.model import Chunk, LogRange, TopicPartition
+from secor.schemas import KeptSchema, KeptSchemas
 from secor.wiring import clients
 from tests.unit.parsing_cases import json_chunk
 
@@ -130,3 +133,43 @@ def test_a_topic_without_messages_or_without_being_there_is_an_error(
     config.write_text(CONFIG.replace('kind = "partition"', "").split("[output]")[0])
     with pytest.raises(ConfigurationError, match="nothing is decoded"):
         run(Topic([]), monkeypatch, config, "clicks")
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """A configuration over a directory with two versions of a schema."""
+    bucket = tmp_path / "bucket"
+    kept = KeptSchemas(LocalStore(bucket), "partition/clicks", 1)
+    kept.add(KeptSchema(1, pa.struct({"a": pa.int64()})))
+    kept.add(KeptSchema(2, pa.struct({"a": pa.float64(), "b": pa.list_(pa.string())})))
+    path = tmp_path / "stored.toml"
+    path.write_text(CONFIG.replace("/nowhere", str(bucket)))
+    return path
+
+
+def show(*arguments: object) -> Result:
+    given = ["show", *map(str, arguments)]
+    return CliRunner().invoke(command, given, catch_exceptions=False, standalone_mode=False)
+
+
+def test_the_kept_schema_is_shown_as_the_setting_takes_it(stored: Path, tmp_path: Path) -> None:
+    done = show(stored, "clicks")
+    fields = [{"name": "a", "type": "double"}, {"name": "b", "type": {"list": "string"}}]
+    assert json.loads(done.stdout) == {"fields": fields}
+    assert done.stderr == "version 2 of 2\n"
+    assert json.loads(show(stored, "clicks", "--version", 1).stdout)["fields"] == [
+        {"name": "a", "type": "int64"}
+    ]
+    file = tmp_path / "declared.json"
+    show(stored, "clicks", "-o", file)
+    assert RowSchema.parse(file.read_text(), "file").declared
+
+
+def test_a_schema_that_is_not_kept_is_not_shown(stored: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"1_0003\.json is not there: versions are 1 to 2"):
+        show(stored, "clicks", "--version", 3)
+    with pytest.raises(ConfigurationError, match="nothing was stored yet"):
+        show(stored, "orders")
+    stored.write_text(stored.read_text().replace('"parquet"', '"jsonlines"'))
+    with pytest.raises(ConfigurationError, match="done for parquet, orc and avro"):
+        show(stored, "clicks")
