@@ -128,6 +128,12 @@ class Lease(Protocol):
     def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
         """Set ``committed`` and take the intent away if the entry is still ``before``."""
 
+    def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
+        """Set ``committed`` whatever stands there, readable or not, and take the intent away.
+
+        For a person's command: it settles a ``LedgerCorrupt``.
+        """
+
     def release(self) -> None:
         """Give it back; never raises for a server that does not answer."""
 

@@ -191,7 +191,8 @@ def _generation(config: Config, topic: str) -> int:
 def _confirm(planned: Iterable[Move], *, yes: bool) -> None:
     for one in planned:
         remarks = "".join(f"; {remark}" for remark in one.remarks)
-        click.echo(f"{one.topic_partition}: {one.before.committed} -> {one.offset}{remarks}")
+        before = one.before.committed if one.before else "unreadable"
+        click.echo(f"{one.topic_partition}: {before} -> {one.offset}{remarks}")
         for key in one.delete:
             click.echo(f"  delete {key}")
     if not yes:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import pyarrow.compute as pc
 
 from secor.archive import Archive, ArchivedObject
-from secor.model import OffsetRange, TopicPartition
+from secor.errors import CorruptFile
+from secor.model import OffsetRange, TopicPartition, next_offset
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
     """One object and its batch.
 
-    An object without our metadata is taken to reach to the next one; the last of them
-    has no ``end``: nothing tells where it ends.
+    An object without our metadata is taken to reach to the next one.  The last of them
+    ends after its last message, where it records offsets; else it has no ``end``: nothing
+    tells where it ends.
     """
 
     found: ArchivedObject
@@ -35,7 +39,22 @@ def extents_of(archive: Archive, topic_partition: TopicPartition) -> list[Extent
     quarantine.
     """
     found = archive.everything(topic_partition.topic, partitions=[topic_partition.partition])
-    return with_extents(list(found))
+    return [
+        one if one.end is not None else replace(one, end=_end_of(archive, one.found))
+        for one in with_extents(list(found))
+    ]
+
+
+def _end_of(archive: Archive, found: ArchivedObject) -> int | None:
+    """Read an object to its last offset; None where it records none."""
+    end = None
+    try:
+        for batch in archive.read(found):
+            last = pc.max(batch.column("offset")).as_py()
+            end = end if last is None else next_offset(last)
+    except CorruptFile:
+        return None
+    return end
 
 
 def with_extents(objects: Sequence[ArchivedObject]) -> list[Extent]:

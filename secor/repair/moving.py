@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from secor.archive import Archive
-from secor.errors import ConfigurationError, Refused
+from secor.errors import ConfigurationError, LedgerCorrupt, Refused
 from secor.model import Entry, TopicPartition
 from secor.ports import OffsetLedger
 from secor.quarantine.listing import markers
@@ -18,10 +18,13 @@ LEASE_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What is going to be done; ``remarks`` are sentences for the operator."""
+    """What is going to be done; ``remarks`` are sentences for the operator.
+
+    ``before`` is None where what stands there cannot be read.
+    """
 
     topic_partition: TopicPartition
-    before: Entry
+    before: Entry | None
     offset: int
     topic_id: str | None
     delete: tuple[str, ...] = ()
@@ -49,8 +52,8 @@ def plan_move(
         raise ConfigurationError(f"{offset} is no offset: it must be 0 or more")
     if delete_objects and new_generation:
         raise ConfigurationError("--delete-objects and --new-generation exclude each other")
-    before = ledger.read(topic_partition)
-    if before.intent and not drop_intent:
+    before = _entry_or_none(lambda: ledger.read(topic_partition))
+    if before and before.intent and not drop_intent:
         raise ConfigurationError(
             f"{topic_partition}: objects of [{before.intent.start}, {before.intent.end}) are being"
             f" put by {before.intent.owner}; let the service finish them, or add --drop-intent"
@@ -75,7 +78,7 @@ def plan_move(
         topic_partition,
         before,
         offset,
-        before.topic_id,
+        before.topic_id if before else None,
         delete=(*(extent.found.key for extent in reversed(in_the_way)), *replayed),
         remarks=tuple(_remarks(before, offset, in_the_way)),
     )
@@ -90,7 +93,7 @@ def move(ledger: OffsetLedger, archive: Archive, planned: Move) -> Entry:
     """
     lease = ledger.lease(planned.topic_partition, LEASE_TIMEOUT)
     try:
-        before = lease.read()
+        before = _entry_or_none(lease.read)
         if before != planned.before:
             raise Refused(
                 f"{planned.topic_partition}: the entry has changed meanwhile; look again with"
@@ -98,9 +101,18 @@ def move(ledger: OffsetLedger, archive: Archive, planned: Move) -> Entry:
             )
         for key in planned.delete:
             archive.store.delete(key)
+        if before is None:
+            return lease.overwrite(planned.offset, planned.topic_id)
         return lease.commit(before, planned.offset, planned.topic_id)
     finally:
         lease.release()
+
+
+def _entry_or_none(read: Callable[[], Entry]) -> Entry | None:
+    try:
+        return read()
+    except LedgerCorrupt:
+        return None
 
 
 def _refusal(
@@ -141,13 +153,15 @@ def _refuse_straddling(
     )
 
 
-def _remarks(before: Entry, offset: int, in_the_way: Sequence[Extent]) -> list[str]:
+def _remarks(before: Entry | None, offset: int, in_the_way: Sequence[Extent]) -> list[str]:
     remarks = []
-    if before.committed is None:
+    if before is None:
+        remarks.append("what stands there cannot be read, and is overwritten")
+    elif before.committed is None:
         remarks.append("there was no entry")
     elif offset > before.committed:
         remarks.append(f"the messages in [{before.committed}, {offset}) will never be stored")
-    if before.intent:
+    if before and before.intent:
         remarks.append(f"the open intent [{before.intent.start}, {before.intent.end}) is dropped")
     if in_the_way:
         remarks.append(f"deletes {len(in_the_way)} of the objects")

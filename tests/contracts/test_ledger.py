@@ -178,3 +178,11 @@ def test_an_entry_of_another_program_is_named_with_the_remedy(ledgers: Ledgers) 
         process.read(ledgers.key)
     with pytest.raises(LedgerCorrupt, match=fault):
         lease.read()
+
+
+def test_a_person_settles_what_cannot_be_read(ledgers: Ledgers) -> None:
+    ledgers.write_garbage(b"192.168.0.7")
+    process, lease = owner(ledgers)
+    assert lease.overwrite(300, None) == Entry(300)
+    assert process.read(ledgers.key) == Entry(300)
+    assert lease.commit(lease.read(), 400, None) == Entry(400)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from secor.adapters.local import LocalStore
-from secor.errors import LeaseLost, Refused
+from secor.errors import LeaseLost, LedgerCorrupt, Refused
 from secor.model import (
     SCHEMA,
     Chunk,
@@ -130,13 +130,18 @@ class Shelf:
 
 @dataclass
 class OperatorLedger:
-    """An ``OffsetLedger`` in memory; ``busy`` entries cannot be leased."""
+    """An ``OffsetLedger`` in memory; ``busy`` entries cannot be leased, ``corrupt`` ones
+    cannot be read.
+    """
 
     entries: dict[TopicPartition, Entry] = field(default_factory=dict)
     busy: set[TopicPartition] = field(default_factory=set)
     leased: list[TopicPartition] = field(default_factory=list)
+    corrupt: set[TopicPartition] = field(default_factory=set)
 
     def read(self, topic_partition: TopicPartition) -> Entry:
+        if topic_partition in self.corrupt:
+            raise LedgerCorrupt(f"{topic_partition} holds b'10.1.2.3', which is no offset")
         return self.entries.get(topic_partition, Entry(None))
 
     def lease(self, topic_partition: TopicPartition, timeout: float) -> OperatorLease:
@@ -173,6 +178,10 @@ class OperatorLease:
 
     def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
         return self._write(before, Entry(next_offset, None, topic_id))
+
+    def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
+        self.ledger.corrupt.discard(self.topic_partition)
+        return self._write(self.read(), Entry(next_offset, None, topic_id))
 
     def release(self) -> None:
         if self.held():

@@ -114,14 +114,17 @@ class LedgerServer:
         # Kafka has no versions: what is read is all that can be compared.
         return stored.version if self.kind == "zookeeper" else (stored.offset, stored.metadata)
 
+    def seen(self, topic_partition: TopicPartition) -> object:
+        """Return what a write compares, readable or not."""
+        stored = self.stored.get(topic_partition)
+        return None if stored is None else self._seen(stored)
+
     def write(self, right: Right, before: Entry, after: Entry) -> Entry:
         """Write if the right stands and the entry is as it was read, else change nothing."""
         key = right.topic_partition
         if self.rights.get(key) is not right:
             raise LeaseLost(f"{key}: the lease ended, nothing was written")
-        stored = self.stored.get(key)
-        seen = None if stored is None else self._seen(stored)
-        if seen != before.version:
+        if self.seen(key) != before.version:
             raise Refused(f"{key}: the entry is not as it was read")
         assert after.committed is not None
         self.put(key, encode_offset(after.committed), after.intent, after.topic_id)
@@ -247,6 +250,11 @@ class FakeLease:
     def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
         """Set ``committed`` and take the intent away."""
         return self._write("commit", before, Entry(next_offset, None, topic_id))
+
+    def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
+        """Set ``committed`` whatever stands there."""
+        standing = Entry(None, version=self.client.server.seen(self.right.topic_partition))
+        return self._write("commit", standing, Entry(next_offset, None, topic_id))
 
     def _write(self, call: str, before: Entry, after: Entry) -> Entry:
         key = self.right.topic_partition

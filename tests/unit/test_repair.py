@@ -7,9 +7,10 @@ import pytest
 from secor.archive import Archive
 from secor.errors import ConfigurationError, LeaseLost, Refused
 from secor.formats import make_format
-from secor.model import Entry, Intent, OffsetRange
+from secor.model import Entry, Intent, OffsetRange, TopicPartition
 from secor.naming import ObjectInfo
 from secor.repair.accepting import plan_acceptance
+from secor.repair.extents import extents_of
 from secor.repair.moving import move, plan_move
 from secor.repair.recovering import Recovery, plan_recovery, recover
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, Shelf, messages
@@ -90,6 +91,37 @@ def test_an_entry_that_changed_since_is_left_alone(archive: Archive) -> None:
     assert ledger.entries[CLICKS] == Entry(60)
     assert keys(archive) == [0, 10, 25]
     assert ledger.leased == []
+
+
+def test_what_cannot_be_read_is_overwritten_by_the_offset(archive: Archive) -> None:
+    ledger = OperatorLedger({CLICKS: Entry(40)}, corrupt={CLICKS})
+    planned = plan_move(ledger, archive, CLICKS, 40, generation=1)
+    assert planned.before is None
+    assert planned.remarks == ("what stands there cannot be read, and is overwritten",)
+    assert move(ledger, archive, planned) == Entry(40)
+    ledger.corrupt.add(CLICKS)
+    with pytest.raises(ConfigurationError, match="--delete-objects"):
+        plan_move(ledger, archive, CLICKS, 10, generation=1)
+    ledger.corrupt.clear()
+    with pytest.raises(Refused, match="changed meanwhile"):
+        move(ledger, archive, planned)
+
+
+JAVA = Path(__file__).parents[1] / "vectors/java-secor/s3/seq_default"
+
+
+def test_java_secors_last_objects_end_where_their_last_message_does(
+    shelf: Shelf, archive: Archive
+) -> None:
+    for path in JAVA.rglob("1_*"):
+        shelf.put_bytes(f"backup/{path.relative_to(JAVA)}", path.read_bytes(), {})
+    key = TopicPartition("c_raw", 0)
+    ends = [(one.start, one.end) for one in extents_of(archive, key)]
+    assert sorted(set(ends)) == [(0, 20), (20, 25), (20, 40)]
+    planned = plan_move(OperatorLedger({}), archive, key, 40, generation=1)
+    assert planned.delete == ()
+    with pytest.raises(ConfigurationError, match="hold offsets at or above 39"):
+        plan_move(OperatorLedger({}), archive, key, 39, generation=1)
 
 
 def test_while_the_service_holds_the_lease_nothing_is_deleted(archive: Archive) -> None:

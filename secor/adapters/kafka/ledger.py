@@ -43,8 +43,12 @@ class _Group:
         self.answers = True
 
     def read(self, topic_partition: TopicPartition, pin: Pin | None = None) -> Entry:
-        raw = self._call(self._read, topic_partition, pin, what=f"the entry of {topic_partition}")
-        return decoded(topic_partition, raw)
+        return decoded(topic_partition, self.raw(topic_partition, pin))
+
+    def raw(self, topic_partition: TopicPartition, pin: Pin | None = None) -> Raw | None:
+        what = f"the entry of {topic_partition}"
+        found: Raw | None = self._call(self._read, topic_partition, pin, what=what)
+        return found
 
     def entries(self) -> dict[TopicPartition, Raw]:
         found: dict[TopicPartition, Raw] = self._call(
@@ -202,6 +206,12 @@ class KafkaLease:
     def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
         """Set ``committed`` and take the intent away."""
         return self._write(before, next_offset, None, topic_id)
+
+    def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
+        """Set ``committed`` whatever stands there, readable or not."""
+        self._check()
+        standing = self._group.raw(self._topic_partition, self._pin)
+        return self._write(Entry(None, version=standing), next_offset, None, topic_id)
 
     def release(self) -> None:
         """Give it back; the membership stays."""

@@ -148,10 +148,7 @@ class ZooKeeperLease:
         return self._write(before, Entry(next_offset, None, topic_id))
 
     def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
-        """Set ``committed`` whatever stands there, readable or not, and take the intent away.
-
-        For a person's command: it settles a ``LedgerCorrupt``.
-        """
+        """Set ``committed`` whatever stands there, readable or not."""
         nodes = read_nodes(self._session, self._layout, self._topic_partition)
         return self._write(
             Entry(None, topic_id=None, version=versions(nodes)),
