@@ -91,7 +91,7 @@ def convert(draft: Draft) -> None:
     else:
         _parser(draft, parser)
     if bad := draft.number("secor.consumer.max_bad_messages"):
-        note = "Java Secor stopped after so many in a row, here after so many of bad_window."
+        note = "Java Secor's count decays with each good message; here it is of bad_window."
         draft.set("parser.max_bad_messages", bad, "secor.consumer.max_bad_messages", note=note)
 
 

@@ -314,6 +314,17 @@ def test_java_secors_text_is_compared_up_to_where_ours_goes_on(
     assert counts(report(shelf, log, 40)) == {"missing": 2}
 
 
+def test_what_java_secor_uploaded_and_never_committed_is_extra(tmp_path: Path) -> None:
+    shelf = shelf_of(tmp_path)
+    for start in (0, 10):
+        java_text(shelf, start, [tombstone(offset) for offset in range(start, start + 10)])
+    log = MemoryLog()
+    log.put(CLICKS, messages(range(40), tombstone), 40)
+    found = report(shelf, log, 10)
+    assert set(counts(found)) == {"extra"}
+    assert [finding.key for finding in found.findings] == [JAVA.format(10)]
+
+
 def test_java_secors_uncommitted_objects_are_found_beside_ours(tmp_path: Path) -> None:
     """It was killed after an upload, before its commit: the same messages are there twice."""
     shelf = after_java_secor(tmp_path, make_format("text"))
