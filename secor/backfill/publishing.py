@@ -1,9 +1,5 @@
 """New for old, batch by batch, and back again: every step may be done twice.
 
-The journal, small objects below ``_backfill/<id>/_journal``, all put-if-absent, tells how far
-a backfill has come: ``verified``, ``begun`` (with the ``_SUCCESS`` marks that were found),
-``batch-…`` for each batch that is swapped, ``done``, ``rollback``, ``restored``, ``cleaned``.
-
 Publishing: take the marks away; for each batch, copy the old objects to ``_replaced``, put the
 new ones, delete the old ones; put the marks back.  So a message is never missing; while its
 own batch is swapped it is there twice, under two generations.  Rolling back does the same
@@ -16,27 +12,23 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-import msgspec
-
-from secor.backfill.model import (
-    BackfillPlan,
-    NewFile,
-    PlannedBatch,
-    Receipt,
-    decode_receipt,
-    encode,
+from secor.backfill.journal import (
+    BEGUN,
+    CLEANED,
+    DONE,
+    RESTORED,
+    ROLLBACK,
+    VERIFIED,
+    Begun,
+    Journal,
+    Mark,
+    swapped,
 )
-from secor.backfill.places import MARK, SUCCESS, Places, put_small, read_small
+from secor.backfill.model import BackfillPlan, NewFile, PlannedBatch, Receipt, decode_receipt
+from secor.backfill.places import MARK, SUCCESS, Places, read_small
 from secor.errors import AlreadyExists, ConfigurationError, NotFound, ObjectConflict
 from secor.ports import ObjectStore
 from secor.workspace import Workspace
-
-VERIFIED = "verified"
-BEGUN = "begun"
-DONE = "done"
-ROLLBACK = "rollback"
-RESTORED = "restored"
-CLEANED = "cleaned"
 
 REPLACED = "replaced-by-backfill"
 """Metadata of old objects that are kept: the backfill's id, after their own."""
@@ -45,22 +37,6 @@ _BLOCK = 1 << 20
 
 Progress = Callable[[int], None]
 """Told how many batches were just done."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A ``_SUCCESS`` object, to be put back as it was."""
-
-    key: str
-    body: bytes
-    metadata: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """The journal's first entry: what must be put back last."""
-
-    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(slots=True)
@@ -80,29 +56,15 @@ class Publisher:
     progress: Progress = field(default=lambda _: None)
 
     places: Places = field(init=False)
+    journal: Journal = field(init=False)
 
     def __post_init__(self) -> None:
         self.places = Places.of(self.plan.head)
-
-    def state(self) -> str:
-        """Return the last thing that the journal tells; empty before it has any entry."""
-        for name in (CLEANED, ROLLBACK, DONE, BEGUN, VERIFIED):
-            if self._entry(name) is not None:
-                return name
-        return ""
-
-    def finished(self) -> bool:
-        """Tell whether it is published.  Raises ``ConfigurationError`` in a rollback."""
-        state = self.state()
-        if state == ROLLBACK:
-            raise ConfigurationError(
-                f"backfill {self.places.id} is being rolled back: finish that first"
-            )
-        return state in (DONE, CLEANED)
+        self.journal = Journal(self.store, self.places, self.workspace)
 
     def record_verified(self) -> None:
         """Note that ``verify`` found nothing wrong."""
-        self._note(VERIFIED, {})
+        self.journal.note(VERIFIED)
 
     # ---------------------------------------------------------------- publish
 
@@ -112,18 +74,18 @@ class Publisher:
         Raises ``ConfigurationError`` when it was not verified or is rolled back already,
         ``ObjectConflict``, ``Unavailable``: after that and after a crash, do it again.
         """
-        if self.finished():
+        if self.journal.finished():
             return
-        state = self.state()
+        state = self.journal.state()
         if state == "":
             raise ConfigurationError(
                 f"backfill {self.places.id} is not verified: run 'secor backfill verify' first"
             )
-        begun = self._begin() if state == VERIFIED else self._begun()
+        begun = self._begin() if state == VERIFIED else self.journal.begun()
         self._take_marks(begun)
         self._each(self._swap)
         self._put_marks(begun)
-        self._note(DONE, {})
+        self.journal.note(DONE)
 
     def _begin(self) -> Begun:
         self._check_present()
@@ -134,9 +96,9 @@ class Publisher:
         touched = {directory for key in keys for directory in self.places.directories(key)}
         marks = (self._mark(f"{directory}/{SUCCESS}") for directory in sorted(touched))
         begun = Begun(tuple(mark for mark in marks if mark is not None))
-        self._note(BEGUN, begun)
+        self.journal.note(BEGUN, begun)
         # Somebody else may have been first; what was written first holds.
-        return self._begun()
+        return self.journal.begun()
 
     def _check_present(self) -> None:
         if self.present is None:
@@ -151,8 +113,7 @@ class Publisher:
             )
 
     def _swap(self, batch: PlannedBatch) -> None:
-        name = f"batch-{batch.name}"
-        if self._entry(name) is not None:
+        if self.journal.tells(swapped(batch)):
             return
         for old in batch.replaces:
             self._copy(old.key, self.places.replaced(old.key), {REPLACED: self.places.id})
@@ -160,7 +121,7 @@ class Publisher:
             self._copy(self.places.staged(new.key), new.key, {})
         for old in batch.replaces:
             self.store.delete(old.key)
-        self._note(name, {})
+        self.journal.note(swapped(batch))
 
     # --------------------------------------------------------------- rollback
 
@@ -170,28 +131,21 @@ class Publisher:
         Also gives up one that was never published.  Raises ``ConfigurationError`` when the
         old objects are deleted, else as ``publish``.
         """
-        state = self.state()
+        state = self.journal.state()
         if state == CLEANED:
             raise ConfigurationError(
                 f"backfill {self.places.id}: the old objects are deleted; it cannot be rolled back"
             )
-        self._note(ROLLBACK, {})
-        if self._entry(BEGUN) is not None and self._entry(RESTORED) is None:
-            begun = self._begun()
+        self.journal.note(ROLLBACK)
+        if self.journal.tells(BEGUN) and not self.journal.tells(RESTORED):
+            begun = self.journal.begun()
             self._take_marks(begun)
             self._each(self._swap_back)
             self._put_marks(begun)
-            self._note(RESTORED, {})
+            self.journal.note(RESTORED)
         self._delete(self.places.replaced(one.key) for one in self.plan.replaced)
         self._delete_staged()
-        self._delete_journal()
-
-    def _delete_journal(self) -> None:
-        """Delete it so that a crash leaves what tells how to go on."""
-        last = [self.places.journal(name) for name in (BEGUN, RESTORED, ROLLBACK)]
-        listed = self.store.list(self.places.journal("").removesuffix(".json"))
-        first = [stored.key for stored in listed if stored.key not in last]
-        self._delete([*first, *last])
+        self.journal.delete()
 
     def _swap_back(self, batch: PlannedBatch) -> None:
         for old in batch.replaces:
@@ -211,12 +165,12 @@ class Publisher:
 
     def clean(self) -> None:
         """Delete the old objects, and what was staged: no rollback after this."""
-        state = self.state()
+        state = self.journal.state()
         if state not in (DONE, CLEANED):
             raise ConfigurationError(
                 f"backfill {self.places.id} is not published: old objects are deleted after that"
             )
-        self._note(CLEANED, {})
+        self.journal.note(CLEANED)
         self._delete(self.places.replaced(one.key) for one in self.plan.replaced)
         self._delete_staged()
 
@@ -321,14 +275,3 @@ class Publisher:
         for prefix in self.places.staging(self.targets):
             keys = [stored.key for stored in self.store.list(prefix)]
             self._delete(key for key in keys if "/_journal/" not in key)
-
-    def _entry(self, name: str) -> bytes | None:
-        return read_small(self.store, self.places.journal(name))
-
-    def _begun(self) -> Begun:
-        data = self._entry(BEGUN)
-        assert data is not None
-        return msgspec.json.decode(data, type=Begun)
-
-    def _note(self, name: str, content: object) -> None:
-        put_small(self.store, self.places.journal(name), encode(content), self.workspace)

@@ -132,7 +132,7 @@ def _published(partition: Path, plan: BackfillPlan, directory: Path | None) -> b
     from secor.wiring.backfill import open_publisher
 
     with open_publisher(load(partition, os.environ), plan, directory, 1) as publisher:
-        done = publisher.finished()
+        done = publisher.journal.finished()
     if done:
         click.echo(f"backfill {plan.id} is published already")
     return done

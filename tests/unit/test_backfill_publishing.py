@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from secor.backfill.journal import CLEANED, DONE
 from secor.backfill.model import BackfillPlan
-from secor.backfill.publishing import CLEANED, DONE, Publisher
+from secor.backfill.publishing import Publisher
 from secor.backfill.running import run_batch
 from secor.backfill.standing import present_keys
 from secor.errors import ConfigurationError, ObjectConflict
@@ -242,7 +243,7 @@ def test_deleting_the_old_objects_can_be_repeated_and_ends_rollback(
     for _ in crashing(scene, start, act, when):
         scene.publisher().clean()
         assert scene.visible() == after
-    assert scene.publisher().state() == CLEANED
+    assert scene.publisher().journal.state() == CLEANED
     hidden = set(scene.visible(whole=True)) - set(after)
     assert all("/_journal/" in key for key in hidden)
     with pytest.raises(ConfigurationError, match="cannot be rolled back"):
@@ -256,7 +257,7 @@ def test_old_objects_are_not_deleted_before_the_new_ones_are_published(scene: Sc
 
 def test_publishing_twice_does_nothing_the_second_time(scene: Scene) -> None:
     wanted = published(scene)
-    assert scene.publisher().state() == DONE
+    assert scene.publisher().journal.state() == DONE
     assert published(scene) == wanted
 
 
@@ -266,6 +267,6 @@ def test_nothing_goes_on_in_the_middle_of_a_rollback(scene: Scene) -> None:
     with pytest.raises(Crash):
         scene.publisher().rollback()
     scene.store.before = nothing
-    for act in (scene.publisher().publish, scene.publisher().finished):
+    for act in (scene.publisher().publish, scene.publisher().journal.finished):
         with pytest.raises(ConfigurationError, match="finish that first"):
             act()
