@@ -18,8 +18,9 @@ from secor.config.model import Config
 from secor.model import Chunk, OffsetRange, TopicPartition, next_offset
 from secor.policy import Reason
 from secor.ports import ObjectStore
+from secor.schemas import KeptSchema
 from secor.wiring.archives import archive_of
-from secor.wiring.plans import plan_for
+from secor.wiring.plans import kept_schema, plan_for
 from secor.workspace import Workspace
 from tests.fakes.archive import messages
 from tests.fakes.clock import FakeClock
@@ -117,12 +118,14 @@ class World:
     def planner(
         self, committed: Callable[[int], int | None] = lambda _: 60, **more: Any
     ) -> Planner:
+        kept = kept_schema(self.mended, TOPIC, self.store)
         return Planner(
             TOPIC,
             archive_of(self.backup, TOPIC, self.store),
             archive_of(self.mended, TOPIC, self.store),
-            plan_for(self.mended, TOPIC),
+            plan_for(self.mended, TOPIC, kept=kept),
             committed,
+            schema=kept.text if kept is not None else None,
             **more,
         )
 
@@ -131,11 +134,13 @@ class World:
         return self.planner().plan(wanted or Wanted(offsets=everything))
 
     def job(self, plan: BackfillPlan) -> Job:
+        kept = KeptSchema.parse(plan.schema, "the plan")
+        topic_plan = plan_for(self.mended, TOPIC, kept=kept)
         return Job(
             plan=plan.head,
             backup=archive_of(self.backup, TOPIC, self.store),
             archive=archive_of(self.mended, TOPIC, self.store),
-            topic_plan=replace(plan_for(self.mended, TOPIC), generation=plan.generation),
+            topic_plan=replace(topic_plan, generation=plan.generation),
             workspace=self.workspace,
             clock=FakeClock(),
         )

@@ -7,12 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from secor.backfill.model import PlannedBatch
+from secor.backfill.model import PlannedBatch, decode_plan, encode
 from secor.backfill.running import run_batch
 from secor.backfill.verifying import summary_of, verify_batch
 from secor.errors import ConfigurationError, CorruptFile, ObjectConflict
+from secor.schemas import KeptSchema, KeptSchemas
 from tests.fakes.store import FakeStore
 from tests.unit.backfill_world import World, sealed_batches
 
@@ -59,6 +62,25 @@ def test_a_backfill_stages_what_the_daemon_would_have_written(
     assert len({key.split("/dt=")[1][:10] for key in staged if "/dt=" in key}) == 3
     summary = summary_of(verify_batch(job, batch) for batch in plan.batches)
     assert summary.right, [report.findings for report in summary.reports]
+
+
+def test_a_plan_has_the_kept_schema_as_it_was_whatever_it_becomes(tmp_path: Path) -> None:
+    world = World.made(FakeStore(), tmp_path, format="parquet")
+    kept = KeptSchemas(world.store, "partition/clicks", 1)
+    kept.add(KeptSchema(1, pa.struct({"at": pa.int64(), "kind": pa.string()})))
+    plan = decode_plan(encode(world.plan()), "plan.json")
+    kept.add(KeptSchema(2, pa.struct({"at": pa.float64()})))
+    assert plan.schema == kept.read(1).text
+    job = world.job(plan)
+    receipt = run_batch(job, plan.batches[0])
+    names = set()
+    for file in receipt.files:
+        if not file.quarantine:
+            with world.store.open(job.places.staged(file.key)) as opened:
+                names |= {tuple(pq.read_schema(opened).names)}
+    assert names == {("at", "kind", "_extra")}
+    with pytest.raises(ConfigurationError, match="plan again"):
+        world.job(replace(plan, schema=kept.read(2).text))
 
 
 def test_a_batch_that_is_run_again_puts_nothing(world: World) -> None:
