@@ -70,6 +70,7 @@ setup(
             "kubernetes-validate>=1.29",
             "dockerfile-parse>=2",
             "setuptools>=65.5",
+            "wheel>=0.40",  # with setuptools before 70.1
             *PARSERS,
             "types-protobuf>=6",
         ],
