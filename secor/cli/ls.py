@@ -97,7 +97,9 @@ def _objects(topic: str, found: Sequence[ArchivedObject], *, long: bool, as_json
     rows += [_row(one, long=long) for one in found]
     for line in table(rows, left=frozenset({len(rows[0]) - 1})):
         click.echo(line)
-    click.echo(f"{len(found):,} objects, {records:,} messages, {human_size(size)}")
+    untold = sum(one.info is None for one in found)
+    but = f" (and those in {untold:,} that do not tell)" if untold else ""
+    click.echo(f"{len(found):,} objects, {records:,} messages{but}, {human_size(size)}")
 
 
 def _row(one: ArchivedObject, *, long: bool) -> tuple[str, ...]:

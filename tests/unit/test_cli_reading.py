@@ -70,6 +70,15 @@ def test_ls_lists_topics_and_objects(config: Path) -> None:
     ]
 
 
+def test_ls_tells_which_objects_do_not_say_what_they_hold(config: Path) -> None:
+    shelf = Shelf(config.parent / "bucket", make_format("sequencefile"))
+    theirs = VECTORS / "s3/msgpack/c_raw/offset=0" / f"1_0_{STEM}"
+    shelf.put_bytes(f"backup/clicks/offset=0/1_2_{STEM}", theirs.read_bytes(), {})
+    shown = run(ls.command, config, "clicks").stdout
+    assert "[0, ?)" in shown
+    assert "4 objects, 26 messages (and those in 1 that do not tell)" in shown
+
+
 def test_cat_prints_a_topic_between_offsets(config: Path) -> None:
     shown = lines(run(cat.command, config, "clicks", "--partition", 0, "--from", 8, "--to", 12))
     assert [one["offset"] for one in shown] == [8, 9, 10, 11]
