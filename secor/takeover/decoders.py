@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote, urlsplit
 
 from secor.takeover.draft import Draft
 
@@ -20,6 +21,11 @@ def decoder_settings(draft: Draft, decoder: str) -> None:
 def _avro(draft: Draft) -> None:
     url = draft.value(_REGISTRY)
     if url:
+        parts = urlsplit(url)
+        if parts.username is not None:
+            draft.secret("parser.registry_password", _REGISTRY, "the password in")
+            draft.set("parser.registry_username", unquote(parts.username))
+            url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         draft.set("parser.registry_url", url, _REGISTRY)
     files = list(draft.family("secor.avro.message.schema"))
     for name, topic, path in files:

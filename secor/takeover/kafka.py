@@ -73,9 +73,11 @@ def _topics(draft: Draft) -> None:
     note = ""
     if len(draft.given.texts(only)) > 1:
         note = "Java Secor split the expression at its comma and used the first part, as here."
-    draft.set("kafka.topics_pattern", _expression(wanted) or ".*", only, note=note)
+    pattern = _expression(wanted, legacy=_legacy(draft)) or ".*"
+    draft.set("kafka.topics_pattern", pattern, only, note=note)
     if unwanted:
-        draft.set("kafka.topics_exclude", _expression(unwanted), without)
+        pattern = _expression(unwanted, legacy=_legacy(draft))
+        draft.set("kafka.topics_exclude", pattern, without)
         if wanted:
             draft.todo(
                 f"look at kafka.topics_exclude: {without} beside {only} is refused by Java"
@@ -83,9 +85,9 @@ def _topics(draft: Draft) -> None:
             )
 
 
-def _expression(text: str) -> str:
-    """Take blanks and quotes away, as the old consumer does; names of topics have none."""
-    return text.replace(" ", "").strip("\"'")
+def _expression(text: str, *, legacy: bool) -> str:
+    """Take blanks and quotes away, as the old consumer does, for which a comma is an "or"."""
+    return (text.replace(",", "|") if legacy else text).replace(" ", "").strip("\"'")
 
 
 def _reset(draft: Draft) -> None:

@@ -330,6 +330,16 @@ def test_secrets_go_to_the_environment_and_nowhere_else() -> None:
     assert "SECOR_KAFKA__SSL_PASSWORD" in told
 
 
+def test_a_password_in_the_registrys_address_is_not_copied_either() -> None:
+    more = named("AvroMessageParser", schema__registry__url="https://me:hush@registry:8081/x")
+    config, draft, text = imported(more)
+    assert config.parser.registry_url == "https://registry:8081/x"
+    assert config.parser.registry_username == "me"
+    told = "\n".join(report(draft))
+    assert "hush" not in text + told
+    assert "SECOR_PARSER__REGISTRY_PASSWORD" in told
+
+
 def test_pem_files_are_taken_and_others_have_to_be_converted() -> None:
     tls = {f"{NEW}security.protocol": "SSL", f"{NEW}ssl.truststore.location": "/etc/trust"}
     config, _, _ = imported({**tls, f"{NEW}ssl.truststore.type": "PEM"})
@@ -349,6 +359,8 @@ def test_the_consumer_that_was_used_says_which_settings_count() -> None:
     listed = {f"{NEW}topic.list": "a,b"}
     assert imported(listed)[0].kafka.topics == ("a", "b")
     assert imported({**listed, **old})[0].kafka.topics_pattern == "clicks|orders"
+    escaped = {"secor.kafka.topic_filter": r"a\,b"}
+    assert imported({**escaped, **old})[0].kafka.topics_pattern == "a|b"
     black = {"secor.kafka.topic_filter": "", "secor.kafka.topic_blacklist": "noise"}
     kafka = imported(black)[0].kafka
     assert (kafka.topics_pattern, kafka.topics_exclude) == (".*", "noise")
