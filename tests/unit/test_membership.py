@@ -45,7 +45,7 @@ def joined(ledger: str, **tables: Any) -> tuple[Made, Made]:
         }
     )
     assert made is not None, faults
-    with membership.join(made) as member:
+    with membership.join(made, lambda _: None) as member:
         source, books = cast(object, member.source), cast(object, member.ledger)
     assert isinstance(source, Made)
     assert isinstance(books, Made)
