@@ -21,12 +21,7 @@ def decoder_settings(draft: Draft, decoder: str) -> None:
 def _avro(draft: Draft) -> None:
     url = draft.value(_REGISTRY)
     if url:
-        parts = urlsplit(url)
-        if parts.username is not None:
-            draft.secret("parser.registry_password", _REGISTRY, "the password in")
-            draft.set("parser.registry_username", unquote(parts.username))
-            url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-        draft.set("parser.registry_url", url, _REGISTRY)
+        _registry(draft, url)
     files = list(draft.family("secor.avro.message.schema"))
     for name, topic, path in files:
         if topic == "*":
@@ -36,6 +31,19 @@ def _avro(draft: Draft) -> None:
     if not url and not draft.has("parser.schema_file"):
         draft.set("parser.schema_file", "schema.avsc", note="Java Secor found it on its classpath.")
         draft.todo("put the Avro schema of the topics where parser.schema_file says")
+
+
+def _registry(draft: Draft, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        draft.fault(_REGISTRY, f"is no address: {error}")
+        return
+    if parts.username is not None:
+        draft.secret("parser.registry_password", _REGISTRY, "the password in")
+        draft.set("parser.registry_username", unquote(parts.username))
+        url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    draft.set("parser.registry_url", url, _REGISTRY)
 
 
 def _protobuf(draft: Draft) -> None:

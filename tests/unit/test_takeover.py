@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from secor.cli.config import command
 from secor.config.load import validate
@@ -508,6 +510,8 @@ def test_what_makes_a_configuration_impossible_is_told_at_once_by_javas_names() 
         assert name in str(caught.value)
     with pytest.raises(ConfigurationError, match=r"group\.name \(from secor\.kafka\.group\)"):
         imported({"secor.kafka.group": "a b"})
+    with pytest.raises(ConfigurationError, match=r"schema\.registry\.url .* is no address"):
+        imported(named("AvroMessageParser", schema__registry__url="http://[x"))
     with pytest.raises(ConfigurationError, match="OAUTHBEARER is not offered"):
         imported({f"{NEW}security.protocol": "SASL_SSL", f"{NEW}sasl.mechanism": "OAUTHBEARER"})
     with pytest.raises(ConfigurationError, match=r"topics\.0\.match .*minute_mark"):
@@ -517,6 +521,28 @@ def test_what_makes_a_configuration_impossible_is_told_at_once_by_javas_names() 
                 "secor.upload.minute_mark": "5",
             }
         )
+
+
+hostile = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from(
+        ["-1", "0", "9" * 30, "1e9", "none", "${x}", '"\\\n', "{a}", "(", "[[", "\x7f\x00"]
+    ),
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(EVERY), hostile, max_size=4), st.sampled_from(sorted(PARSERS))
+)
+@settings(derandomize=True, deadline=None, max_examples=100)
+def test_whatever_properties_hold_is_imported_or_refused(more: dict[str, str], parser: str) -> None:
+    more = {"secor.message.parser.class": PARSER + parser, **more}
+    try:
+        text, _ = converted(more)
+    except ConfigurationError:
+        return
+    config, faults = validate(tomllib.loads(text))
+    assert config is not None, faults
 
 
 def run(*arguments: str) -> Result:
