@@ -1,21 +1,21 @@
 """The partition group's side of the world: messages with fields, and what must become of each.
 
-``Rules.place`` says it from the message alone, with Python's own JSON: it shares nothing with
-the real pipeline that the processes run.
+``Rules.place`` says it from the message alone, with the plainest reader of its encoding: it
+shares nothing with the real pipeline that the processes run.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from secor.formats import make_format
 from secor.formats.typed.growth import Growth
 from secor.model import QUARANTINE, TopicPartition
 from secor.naming import quarantine_root, topic_root
-from secor.parsing.decoders.json import JsonDecoder
+from secor.parsing.decoders import make_decoder
 from secor.parsing.layout import Layout
 from secor.parsing.pipeline import Pipeline, Step, lane_of
 from secor.parsing.placement import ByLayout
@@ -25,6 +25,8 @@ from secor.plan import Lane
 from secor.ports import LogFormat
 from secor.schemas import KeptSchema, Propose
 from tests.fakes.format import PlainFormat
+from tests.simulation.encodings import Encoding, encoded, fields_of, settings_of
+from tests.simulation.log import Message
 
 DAY = 86_400
 MIDDAY = 1_795_262_400
@@ -79,24 +81,22 @@ def fits(fields: Mapping[str, str], found: Mapping[str, object]) -> bool:
     )
 
 
-def message(topic_partition: TopicPartition, number: int) -> bytes:
-    """Return the value of a log's ``number``-th message, counted from 1; each is another."""
-    return _message(CYCLE, topic_partition, number)
-
-
-def growing_message(topic_partition: TopicPartition, number: int) -> bytes:
-    """Return the value of a log's ``number``-th message in a world of growing schemas."""
-    return _message(GROWING, topic_partition, number)
+def messages(encoding: Encoding, *, growing: bool) -> Message:
+    """Return what says the value of a log's first, second, … message; each is another."""
+    return partial(_message, GROWING if growing else CYCLE, encoding)
 
 
 def _message(
-    cycle: Sequence[dict[str, object] | str], topic_partition: TopicPartition, number: int
+    cycle: Sequence[dict[str, object] | str],
+    encoding: Encoding,
+    topic_partition: TopicPartition,
+    number: int,
 ) -> bytes:
     fields = cycle[(number - 1) % len(cycle)]
     own = {"id": f"{topic_partition}#{number}"}
     if isinstance(fields, str):
-        return json.dumps(own)[:-1].encode()
-    return json.dumps(own | fields).encode()
+        return encoded(encoding, own)[:-1]
+    return encoded(encoding, own | fields)
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,7 @@ class Rules:
     dropped: str = "debug"
     targets: tuple[str, ...] = ("alerts", "views")
     growing: bool = False
+    encoding: Encoding = "json"
 
     def parser(self, schema: KeptSchema | None = None, propose: Propose | None = None) -> Pipeline:
         """Return the real one; ``schema`` is the version that rows must fit."""
@@ -118,12 +119,13 @@ class Rules:
             steps.append(Route(self.targets, "to"))
         name, _, pattern = self.day.partition("=")
         layout = Layout(f"{name}={{time:{pattern}}}")
+        decoder = make_decoder(self.encoding, **settings_of(self.encoding))
         placement = ByLayout(layout, TimeReader("s"), "at")
         if schema is None:
-            return Pipeline(JsonDecoder(), steps, placement)
+            return Pipeline(decoder, steps, placement)
         rows = schema.rows
         growth = Growth(rows, propose) if propose is not None else None
-        return Pipeline(JsonDecoder(), steps, placement, typed=True, schema=rows, growth=growth)
+        return Pipeline(decoder, steps, placement, typed=True, schema=rows, growth=growth)
 
     def lanes(self, prefix: str, topic: str, log_format: LogFormat) -> dict[str, Lane]:
         """Return the lanes of a plan: quarantine and routes."""
@@ -139,9 +141,8 @@ class Rules:
     ) -> str | None:
         """Return the directory that a message belongs into; None if the filter leaves it out."""
         quarantine = f"{prefix}/_quarantine/{topic}"
-        try:
-            fields = json.loads(value)
-        except ValueError:
+        fields = fields_of(self.encoding, value)
+        if fields is None:
             return quarantine
         if fields["kind"] == self.dropped:
             return None

@@ -12,6 +12,7 @@ from secor.policy import Age, Policy
 from secor.pressure import Limits
 from tests.fakes.format import PlainFormat
 from tests.simulation.chaos import RandomFaults, Rates
+from tests.simulation.encodings import ENCODINGS, Encoding
 from tests.simulation.log import Log
 from tests.simulation.parsed import PARSED, other_extension
 from tests.simulation.process import EvenAndOdd, Process, Setup
@@ -237,8 +238,10 @@ class Storm:
 def run(seed: int, muted: frozenset[int] = frozenset()) -> Outcome:
     """One schedule.  Never raises for a broken promise: the outcome tells."""
     rng = random.Random(f"scene {seed}")
+    growing = seed % 8 == GROWING_SEED
     scene = draw_scene(rng, parsed=seed % 8 in PARSED_SEEDS)
-    scene = replace(scene, growing=seed % 8 == GROWING_SEED)
+    encoding: Encoding = "json" if growing else ENCODINGS[seed // 8 % len(ENCODINGS)]
+    scene = replace(scene, growing=growing, encoding=encoding)
     rates = Rates.draw(rng)
     longest = rng.choice((15.0, 100.0))
     if scene.reshaping:

@@ -13,6 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from secor.errors import OutcomeUnknown, SecorError, Unavailable
 from secor.policy import Policy
 from tests.simulation.chaos import Call, Fault, Kind, failures
+from tests.simulation.encodings import ENCODINGS, Encoding
+from tests.simulation.parsed import PARSED
 from tests.simulation.process import Process, Setup
 from tests.simulation.scheduler import FOREVER
 from tests.simulation.storm import CONFIGURATIONS
@@ -42,10 +44,18 @@ class NextCall:
 class Backup(RuleBasedStateMachine):
     """The world's operations; the promises are checked at every step between them."""
 
+    parsed = False
+
     @initialize(
-        kafka=st.booleans(), cooperative=st.booleans(), reshaping=st.booleans(), many=PARTITIONS
+        kafka=st.booleans(),
+        cooperative=st.booleans(),
+        reshaping=st.booleans(),
+        many=PARTITIONS,
+        encoding=st.sampled_from(ENCODINGS),
     )
-    def begin(self, kafka: bool, cooperative: bool, reshaping: bool, many: int) -> None:
+    def begin(
+        self, kafka: bool, cooperative: bool, reshaping: bool, many: int, encoding: Encoding
+    ) -> None:
         self.stack = ExitStack()
         self.faults = NextCall()
         scene = Scene(
@@ -54,6 +64,8 @@ class Backup(RuleBasedStateMachine):
             reshaping=reshaping,
             release_wait=FOREVER if kafka and reshaping else 0.0,
             restart_after=20.0,
+            parsed=self.parsed,
+            encoding=encoding,
         )
         self.made: World = self.stack.enter_context(world(scene, faults=self.faults))
         for _ in range(many + 1):
@@ -61,11 +73,14 @@ class Backup(RuleBasedStateMachine):
 
     @rule(configuration=st.integers(0, len(CONFIGURATIONS) - 1), messages=st.integers(2, 5))
     def start(self, configuration: int, messages: int) -> None:
-        setup = Setup(policy=Policy(max_messages=messages, max_age=15.0))
-        if self.made.scene.reshaping:
-            setup = replace(setup, **CONFIGURATIONS[configuration]())  # type: ignore[arg-type]
         if len(self.made.living) < 3:
-            self.made.start(setup)
+            self.made.start(self.setup(configuration, messages))
+
+    def setup(self, configuration: int, messages: int) -> Setup:
+        configurations = PARSED if self.parsed else CONFIGURATIONS
+        setup = Setup(policy=Policy(max_messages=messages, max_age=15.0))
+        chosen = configuration if self.made.scene.reshaping else 0
+        return replace(setup, **configurations[chosen]())  # type: ignore[arg-type]
 
     @rule(partition=PARTITIONS, messages=st.integers(1, 6))
     def produce(self, partition: int, messages: int) -> None:
@@ -146,18 +161,27 @@ class Backup(RuleBasedStateMachine):
             for log in self.made.broker.logs.values():
                 if log.open:
                     log.decide(commit=True)
-            self.made.start(Setup(policy=Policy(max_messages=3, max_age=15.0)))
+            self.made.start(self.setup(0, 3))
             self.made.settle()
             for key, log in self.made.broker.logs.items():
                 assert key.topic == TOPIC
                 assert self.made.ledger.entry(key).committed == log.end
 
 
-Backup.TestCase.settings = settings(
+class Partition(Backup):
+    """The same with messages that are parsed: several days, quarantine, routes, or nowhere."""
+
+    parsed = True
+
+
+SETTINGS = settings(
     max_examples=100,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
+Backup.TestCase.settings = SETTINGS
+Partition.TestCase.settings = SETTINGS
 TestBackup = Backup.TestCase
+TestPartition = Partition.TestCase

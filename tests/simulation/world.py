@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crc32c import crc32c
@@ -17,10 +17,11 @@ from tests.fakes.ledger import Kind as LedgerKind
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.store import FakeStore
 from tests.simulation.chaos import Call, Faults, NoFaults
+from tests.simulation.encodings import Encoding
 from tests.simulation.group import Group
 from tests.simulation.invariants import Violated, Watch
 from tests.simulation.log import Broker, Log, Message, plain_message
-from tests.simulation.parsed import growing_message, message
+from tests.simulation.parsed import messages
 from tests.simulation.process import Process, Setup
 from tests.simulation.scheduler import FOREVER, Choices, FirstComeChoices, Host, Hub
 
@@ -36,8 +37,8 @@ class Scene:
     ``reshaping`` says that the log or the configuration may come to make other objects of
     the same range; puts and deletions are then in flight for less than half a session
     (DESIGN: "What remains").  ``restart_after`` is when a process that crashed is started
-    again, in seconds.  With ``parsed`` messages have fields, and setups have rules for them;
-    with ``growing``, too, such as a schema has to grow for.
+    again, in seconds.  With ``parsed`` messages have fields, in an ``encoding``, and setups have
+    rules for them; with ``growing``, too, such as a schema has to grow for.
     """
 
     ledger: LedgerKind = "zookeeper"
@@ -50,13 +51,14 @@ class Scene:
     restart_after: float | None = None
     parsed: bool = False
     growing: bool = False
+    encoding: Encoding = "json"
 
     @property
     def message(self) -> Message:
         """What its messages say."""
         if not self.parsed:
             return plain_message
-        return growing_message if self.growing else message
+        return messages(self.encoding, growing=self.growing)
 
 
 class World:
@@ -102,6 +104,9 @@ class World:
     def start(self, setup: Setup | None = None) -> Process:
         """Start a process."""
         setup = setup or Setup()
+        if setup.rules is not None:
+            rules = replace(setup.rules, encoding=self.scene.encoding)
+            setup = replace(setup, rules=rules)
         plan = setup.plan(TOPIC)  # of a kept schema the versions come when they are known
         self._formats[plan.log_format.extension] = plan.log_format
         for lane in plan.lanes.values():
