@@ -26,7 +26,7 @@ FINALIZE = (
         _GROUP,
         "When secor finalize last succeeded, in seconds since 1970.",
     ),
-    Definition("secor_finalize_duration_seconds", "gauge", _GROUP, "How long that took."),
+    Definition("secor_finalize_duration_seconds", "gauge", _GROUP, "Seconds that this run took."),
     Definition(
         "secor_finalize_partitions",
         "gauge",
@@ -43,7 +43,7 @@ BACKFILL = (
         "When the last step of a backfill succeeded, in seconds since 1970: "
         "plan, run, verify, publish, rollback.",
     ),
-    Definition("secor_backfill_duration_seconds", "gauge", _STEP, "How long that took."),
+    Definition("secor_backfill_duration_seconds", "gauge", _STEP, "Seconds that this run took."),
     Definition("secor_backfill_batches", "gauge", _STEP, "Batches of the plan."),
     Definition(
         "secor_backfill_replaced_objects", "gauge", _STEP, "Objects that the plan replaces."

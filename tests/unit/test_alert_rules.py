@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from secor.cli.main import cli
 from secor.lastrun import BACKFILL, FINALIZE
 from secor.metrics import Metrics
 
@@ -85,6 +88,25 @@ def test_every_reason_to_stop_is_in_the_runbook() -> None:
     text = sections()["SecorPartitionStopped"]
     for kind in kinds:
         assert f"`{kind.reason}`" in text or kind.reason == "topic_recreated"
+
+
+def commands() -> list[str]:
+    lines = re.findall(r"^    (secor .+?)(?: +#.*)?$", RUNBOOK, flags=re.MULTILINE)
+    return sorted({*lines, *re.findall(r"`(secor [a-z]+ [^`]+)`", RUNBOOK)})
+
+
+@pytest.mark.parametrize("line", commands())
+def test_a_command_of_the_runbook_is_understood(line: str) -> None:
+    words = shlex.split(line)[1:]
+    command: click.Command = cli
+    context = click.Context(cli, info_name="secor")
+    while isinstance(command, click.Group):
+        name = words.pop(0)
+        found = command.get_command(context, name)
+        assert found is not None, name
+        command = found
+    if words:  # else only its name is said
+        command.make_context(command.name, words)
 
 
 def test_the_runbook_s_other_names_of_alerts_exist() -> None:
