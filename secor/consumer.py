@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from secor.batch import Batch, SealedBatch
+from secor.errands import Errands, Positioned, Uploaded
 from secor.errors import (
     DiskFull,
     RestartPartition,
@@ -41,19 +42,6 @@ class Pauses:
     disk_full: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Positioned:
-    partition: Partition
-    result: Position | SecorError
-
-
-@dataclass(frozen=True, slots=True)
-class _Uploaded:
-    partition: Partition
-    batch: SealedBatch
-    outcome: Outcome
-
-
 class Consumer:
     """One member of the group.  Everything here runs in one thread: the caller's."""
 
@@ -72,9 +60,7 @@ class Consumer:
     ) -> None:
         """Read nothing yet."""
         self._source = source
-        self._positioning = positioning
-        self._uploader = uploader
-        self._executor = executor
+        self._errands = Errands(executor, positioning, uploader, clock)
         self._workspace = workspace
         self._limits = limits
         self._clock = clock
@@ -90,14 +76,14 @@ class Consumer:
 
     def run_once(self, timeout: float) -> None:
         """Take what has finished and what has arrived (waiting ``timeout`` seconds), then act."""
-        for result in self._executor.finished():
+        for result in self._errands.finished():
             self._finished(result)
         for event in self._source.poll(timeout):
             self._handle(event)
         for partition in list(self._partitions.values()):
             self._advance(partition)
         for partition in self._retired:
-            self._submit(partition)
+            self._errands.upload(partition)
         self._relieve()
         self._forget_drained()
 
@@ -198,9 +184,9 @@ class Consumer:
 
     def _finished(self, result: object) -> None:
         match result:
-            case _Positioned(partition, found):
+            case Positioned(partition, found):
                 self._positioned(partition, found)
-            case _Uploaded(partition, batch, outcome):
+            case Uploaded(partition, batch, outcome):
                 self._uploaded(partition, batch, outcome)
             case _:
                 raise AssertionError(f"not a result of ours: {result!r}")
@@ -268,7 +254,8 @@ class Consumer:
         match partition.state:
             case State.WAITING:
                 if now >= partition.not_before and not self._predecessor(partition):
-                    self._position(partition)
+                    partition.become(State.POSITIONING)
+                    self._errands.position(partition)
             case State.READING:
                 self._seal_if_due(partition)
             case State.STOPPED:
@@ -276,22 +263,12 @@ class Consumer:
                     self._restart(partition, 0.0)
             case State.POSITIONING | State.RETIRED:
                 pass
-        self._submit(partition)
+        self._errands.upload(partition)
 
     def _predecessor(self, partition: Partition) -> bool:
         """Tell whether an earlier reading of the same topic partition is still in work."""
         tp = partition.topic_partition
         return any(old.topic_partition == tp and not old.drained for old in self._retired)
-
-    def _position(self, partition: Partition) -> None:
-        partition.become(State.POSITIONING)
-        partition.in_work = True
-
-        def find() -> _Positioned:
-            found = self._positioning.find(partition.topic_partition, lambda: partition.wanted)
-            return _Positioned(partition, found)
-
-        self._executor.submit(find)
 
     def _seal_if_due(self, partition: Partition) -> None:
         assert partition.batch is not None
@@ -315,21 +292,8 @@ class Consumer:
             self._fail(partition, error, keep=False)
             return False
         partition.batch = self._open(partition, end, topic_id)
-        self._submit(partition)
+        self._errands.upload(partition)
         return True
-
-    def _submit(self, partition: Partition) -> None:
-        if not partition.queue or partition.in_work:
-            return
-        if self._clock.monotonic() < partition.not_before:
-            return
-        batch = partition.queue[0]
-        partition.in_work = True
-        self._executor.submit(
-            lambda: _Uploaded(
-                partition, batch, self._uploader.upload(batch, lambda: partition.wanted)
-            )
-        )
 
     def _fail(self, partition: Partition, error: SecorError, *, keep: bool) -> None:
         """Stop or restart; ``keep`` uploads what was read before the failure."""
@@ -341,7 +305,7 @@ class Consumer:
             partition.error = error
             partition.become(State.STOPPED)
             partition.retry_at = self._clock.monotonic() + self._pauses.stopped
-            self._submit(partition)
+            self._errands.upload(partition)
             return
         self._observer.restarted(partition.topic_partition, error)
         self._restart(partition, self._pause_after(partition, error), reason)
@@ -370,7 +334,7 @@ class Consumer:
         partition.become(State.RETIRED)
         del self._partitions[partition.topic_partition]
         self._retired.append(partition)
-        self._submit(partition)
+        self._errands.upload(partition)
 
     def _finish_reading(self, partition: Partition, reason: Reason | None) -> None:
         """Seal the open batch for upload if there is a reason and it may be cut here."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import structlog
 
-from secor.errors import SecorError, StopPartition
+from secor.errors import SchemaGrew, SecorError, StopPartition
 from secor.health import Health, reasons_to_wait
 from secor.metrics import Metrics
 from secor.model import TopicPartition
@@ -114,7 +114,8 @@ class Telemetry:
 
     def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Count a new beginning."""
-        self._failed(topic_partition, error)
+        if not isinstance(error, SchemaGrew):  # that is no fault
+            self._failed(topic_partition, error)
         self._metrics.of(self._metrics.restarts, topic_partition, snake(error)).inc()
         self._tell("info", "restarted", topic_partition, error=str(error), kind=snake(error))
 

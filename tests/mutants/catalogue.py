@@ -26,6 +26,12 @@ KAFKA_TESTS = (
     "tests/contracts/test_kafka_ledger.py",
     "tests/contracts/test_ledger.py",
 )
+SCHEMA_TESTS = (
+    "tests/unit/test_positioning.py",
+    "tests/unit/test_schemas.py",
+    "tests/unit/test_consumer_growth.py",
+    "tests/simulation/test_partition_group.py",
+)
 STORE_TESTS = ("tests/unit/test_local_store.py", "tests/contracts/test_store.py")
 
 
@@ -46,6 +52,8 @@ POSITIONING = "secor/positioning.py"
 RECONCILE = "secor/reconcile.py"
 CONSUMER = "secor/consumer.py"
 BATCH = "secor/batch.py"
+PIPELINE = "secor/parsing/pipeline.py"
+SCHEMAS = "secor/schemas.py"
 ZOOKEEPER = "secor/adapters/zookeeper/ledger.py"
 
 MUTANTS = (
@@ -459,5 +467,40 @@ MUTANTS = (
         "                with self._locked():\n"
         "                    target.unlink(missing_ok=True)\n",
         STORE_TESTS,
+    ),
+    Mutant(
+        "a batch under way is stored by the newest schema",
+        POSITIONING,
+        "        plan = self._plans(topic_partition.topic, tried)\n",
+        "        plan = self._plans(topic_partition.topic, None)\n",
+        SCHEMA_TESTS,
+    ),
+    Mutant(
+        "a schema is used that is not kept",
+        SCHEMAS,
+        "            self._kept.add(following)\n",
+        "            pass\n",
+        SCHEMA_TESTS,
+    ),
+    Mutant(
+        "who comes second with a version goes by its own",
+        SCHEMAS,
+        "            return found\n",
+        "            return following\n",
+        SCHEMA_TESTS,
+    ),
+    Mutant(
+        "the messages behind one that grows the schema are left out",
+        CONSUMER,
+        "                self._fail(partition, grew, keep=True)\n",
+        "                pass\n",
+        SCHEMA_TESTS,
+    ),
+    Mutant(
+        "a message that needs a wider schema is parsed under the old one",
+        PIPELINE,
+        "            self._stop_where_it_grows(work, rows, bad)\n",
+        "",
+        SCHEMA_TESTS,
     ),
 )

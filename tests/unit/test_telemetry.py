@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from secor.errors import LeaseLost, LedgerLost, SecorError, Unavailable
+from secor.errors import LeaseLost, LedgerLost, SchemaGrew, SecorError, Unavailable
 from secor.health import Health
 from secor.metrics import Metrics
 from secor.model import TopicPartition
@@ -198,6 +198,28 @@ def test_the_process_is_ready_with_partitions_and_a_ledger(setup: Setup) -> None
     assert "ledger does not answer" in body
     setup.telemetry.report([STATUS], ledger_up=True)
     assert setup.health.ready().status == 200
+
+
+def test_a_schema_that_grew_is_told_and_is_no_fault(setup: Setup) -> None:
+    heard: list[object] = []
+
+    class Hearing:
+        def failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
+            heard.append(error)
+
+        def committed(self, topic_partition: TopicPartition, seconds: float) -> None:
+            pass
+
+    telemetry = Telemetry(setup.metrics, setup.health, setup.clock, Hearing())
+    with capture_logs() as lines:
+        telemetry.restarted(HERE, SchemaGrew(7))
+        telemetry.schema_grew("clicks", 2, [f"f{at}" for at in range(30)])
+    assert not heard
+    assert setup.value("secor_restarts_total", reason="schema_grew") == 1
+    [restarted, grew] = lines
+    assert (restarted["event"], restarted["kind"]) == ("restarted", "schema_grew")
+    assert (grew["event"], grew["topic"], grew["version"]) == ("schema_grew", "clicks", 2)
+    assert grew["fields"] == [*(f"f{at}" for at in range(20)), "..."]
 
 
 def test_a_witness_hears_of_errors_and_commits(setup: Setup) -> None:
