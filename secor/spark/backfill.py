@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from secor.errors import SecorError, Unavailable
+from secor.errors import ConfigurationError, SecorError, Unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +27,9 @@ MOST_TASKS = 10_000
 
 POLL = 0.5
 """Seconds between two looks at how far a job has come."""
+
+_PYTHON = re.compile(r"(?!org\.|java\.)[\w.]+(Error|Exception): ")
+_JAVA = re.compile(r".*Job aborted|.*[Cc]aused by|[\w.]+Exception: ")
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -45,8 +50,9 @@ def session(
 ) -> Iterator[SparkSession]:
     """Give a session that ends with the block.
 
-    Without ``master``: that of ``spark-submit``, or ``local[*]``.  Speculation is harmless
-    here.  Raises ``ConfigurationError`` where PySpark is not installed.
+    Without ``master``: that of ``spark-submit``, or ``local[*]``.  On this machine tasks run
+    in this Python, unless ``PYSPARK_PYTHON`` names another.  Speculation is harmless here.
+    Raises ``ConfigurationError`` where PySpark or a Java is not there.
     """
     from secor.spark.versions import require_pyspark
 
@@ -61,11 +67,26 @@ def session(
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = _started(builder)
+    context = spark.sparkContext
+    if context.master.startswith("local[") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable  # else the first python3 of the PATH
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def _started(builder: Any) -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError
+
+    try:
+        return cast("SparkSession", builder.getOrCreate())
+    except (PySparkRuntimeError, FileNotFoundError) as error:
+        raise ConfigurationError(
+            f"Spark does not start ({str(error).splitlines()[0]}): it needs Java 17 or 21; set"
+            " JAVA_HOME to one, and look at what was printed above"
+        ) from error
 
 
 def run(
@@ -136,11 +157,19 @@ def _watched(
         if type(error).__module__.partition(".")[0] not in ("py4j", "pyspark"):
             raise error
         raise Unavailable(
-            f"Spark gave up: {str(error).splitlines()[0]}; run it again, what is done stays"
+            f"Spark gave up: {_cause(str(error))}; run it again, what is done stays"
         ) from error
     if progress is not None:
         progress(tasks, tasks)
     return future.result()
+
+
+def _cause(told: str) -> str:
+    """Return what a person can use of Spark's story: the error in Python, or the first one."""
+    lines = [line.strip() for line in told.splitlines()]
+    python = [line for line in lines if _PYTHON.match(line)]
+    java = [line for line in lines if _JAVA.match(line)]
+    return (python[-1:] or java[:1] or lines[:1] or ["no reason given"])[0]
 
 
 def _done(context: Any, group: str) -> int:

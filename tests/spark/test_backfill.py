@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -136,8 +139,33 @@ def _defect(batches: Iterator[PlannedBatch]) -> Iterator[int]:
 
 
 def test_a_job_that_spark_gives_up_can_be_tried_again(spark: SparkSession, scene: Scene) -> None:
-    with pytest.raises(Unavailable, match="run it again"):
+    with pytest.raises(Unavailable, match=r"Spark gave up: ZeroDivisionError: .*; run it again"):
         backfill.run(spark, _defect, read_plan(scene.plan_file).batches)
+
+
+def test_tasks_of_this_machine_run_in_the_python_of_the_command(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3")
+    with backfill.session("named", "local[2]") as running:
+        assert running.sparkContext.pythonExec == "python3"  # by PYSPARK_PYTHON
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    with backfill.session("not named", "local[2]") as running:
+        assert running.sparkContext.pythonExec == sys.executable
+
+
+def test_without_java_the_command_says_what_it_needs(scene: Scene) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "secor.spark.backfill_job", "run"),
+            *(scene.backup, scene.partition, scene.plan_file),
+        ],
+        env={**os.environ, "JAVA_HOME": str(scene.directory / "nowhere")},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "it needs Java 17 or 21; set JAVA_HOME" in done.stderr
 
 
 def secor(*arguments: object) -> str:
