@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from hypothesis import strategies as st
 from secor.config.load import validate
 from secor.config.model import Config
 from secor.config.output import CODECS, METADATA_COLUMNS, OF_FORMATS, TYPED_FORMATS
-from secor.errors import ConfigurationError
+from secor.errors import ConfigurationError, SchemaGrew
 from secor.formats.typed.metadata import COLUMNS
 from secor.model import QUARANTINE, Chunk, Part
 from secor.plan import TopicPlan
 from secor.schemas import KeptSchema
-from secor.wiring.plans import plan_for
+from secor.wiring.plans import growing_plans, kept_schema, plan_for
+from tests.fakes.observer import SilentObserver
+from tests.fakes.store import FakeStore
 from tests.unit.parsing_cases import json_chunk, places, reasons
 
 AT = 1_772_366_706
@@ -156,6 +159,53 @@ def test_the_bytes_do_not_depend_on_how_the_log_was_cut(cut: int, name: str) -> 
         return sink.getvalue()
 
     assert written([chunk.until(cut), chunk.since(cut)]) == written([chunk])
+
+
+class _Telling(SilentObserver):
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int, list[str]]] = []
+
+    def schema_grew(self, topic: str, version: int, fields: Sequence[str]) -> None:
+        self.told.append((topic, version, list(fields)))
+
+
+@pytest.mark.parametrize("name", ["parquet", "orc", "avro"])
+def test_a_kept_schema_grows_with_the_messages_of_its_topic(name: str, tmp_path: Path) -> None:
+    made, _ = validated({"format": name, "prefix": "p"})
+    assert made is not None
+    store, observer = FakeStore(), _Telling()
+    plans = growing_plans(made, store, observer, lambda *_: None, tmp_path)
+    items = [{"at": AT, "n": 1}, {"n": "bad", "never": 1}, {"at": AT, "n": 1.5, "s": []}]
+    first = plans("clicks", None)
+    with pytest.raises(SchemaGrew) as grew:
+        first.parser.split(json_chunk(items, first=40))
+    assert grew.value.offset == 40
+    second = plans("clicks", None)
+    parts = list(second.parser.split(json_chunk(items, first=40)))
+    assert places(parts) == {"dt=2026-03-01": [40, 42], "quarantine:": [41]}
+    assert stored(second, parts)[1] == {"_extra": '{"s":[]}', "at": AT, "n": 1.5, "offset": None}
+    assert observer.told == [("clicks", 1, ["at", "n"])]
+    assert list(store.objects) == ["p/clicks/_schema/1_0001.json"]
+    assert list(tmp_path.iterdir()) == []
+    assert plans("clicks", first.fingerprint).fingerprint == first.fingerprint
+    assert kept_schema(made, "clicks", store) == KeptSchema.parse(
+        '{"fields": [{"name": "at", "type": "int64"}, {"name": "n", "type": "double"}]}', "", 1
+    )
+    frozen = plan_for(made, "clicks", kept=kept_schema(made, "clicks", store))
+    assert frozen.fingerprint != second.fingerprint
+    later = list(frozen.parser.split(json_chunk([{"at": AT, "new": 1}])))
+    assert stored(frozen, later) == [{"_extra": '{"new":1}', "at": AT, "offset": None}]
+
+
+def test_a_topic_without_a_kept_schema_has_one_plan(declared: str, tmp_path: Path) -> None:
+    store = FakeStore()
+    for output in ({"format": "jsonlines"}, {"format": "parquet", "schema_file": declared}):
+        made, _ = validated(output)
+        assert made is not None
+        plans = growing_plans(made, store, SilentObserver(), lambda *_: None, tmp_path)
+        assert plans("clicks", None) is plans("clicks", "whatever")
+        assert kept_schema(made, "clicks", store) is None
+    assert not store.objects
 
 
 def test_everything_that_changes_the_objects_changes_the_fingerprint(declared: str) -> None:
