@@ -55,8 +55,8 @@ class Verifier:
             topic_partition = TopicPartition(topic, number)
             after = self.ledger.read(topic_partition)
             entry = before.get(number, after)
-            held = objects.get(number, [])
-            with reading_ahead(self.archive, _sizes(held)) as archive:
+            held = sorted(objects.get(number, []), key=_order)
+            with reading_ahead(self.archive, {one.key: one.size for one in held}) as archive:
                 report = replace(self, archive=archive)._verify(topic_partition, entry, after, held)
             if topic_id and after.topic_id and topic_id != after.topic_id:
                 report.notes.append(
@@ -128,10 +128,9 @@ class Verifier:
         return 0
 
 
-def _sizes(objects: Iterable[ArchivedObject]) -> dict[str, int]:
-    """Return the objects' sizes by key, in the order in which they are read."""
-    ordered = sorted(objects, key=lambda one: (one.batch_start, one.name.first_offset))
-    return {one.key: one.size for one in ordered}
+def _order(one: ArchivedObject) -> tuple[int, int]:
+    """Return where an object comes among those that are read."""
+    return one.batch_start, one.name.first_offset
 
 
 def _of_earlier_topic(found: ArchivedObject, entry: Entry) -> bool:
@@ -151,6 +150,7 @@ def verify_archive_only(
     for one in archive.everything(topic, generations=generations):
         found.setdefault(one.name.partition, []).append(one)
     for number, objects in sorted(found.items()):
-        with reading_ahead(archive, _sizes(objects)) as ahead:
-            report = check_alone(TopicPartition(topic, number), objects, ahead, parsed=parsed)
+        held = sorted(objects, key=lambda one: (one.name.generation, _order(one)))
+        with reading_ahead(archive, {one.key: one.size for one in held}) as ahead:
+            report = check_alone(TopicPartition(topic, number), held, ahead, parsed=parsed)
         yield report

@@ -390,6 +390,19 @@ def test_the_archive_knows_its_topics(tmp_path: Path) -> None:
     assert list(archive.objects("a.b", offsets=OffsetRange(2, 9), with_info=True)) == []
 
 
+def opening(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Note what is opened from now on, and in which thread."""
+    opened: list[tuple[str, str]] = []
+    real = LocalStore.open
+
+    def noted(store: LocalStore, key: str) -> BinaryIO:
+        opened.append((key, threading.current_thread().name))
+        return real(store, key)
+
+    monkeypatch.setattr(LocalStore, "open", noted)
+    return opened
+
+
 @pytest.mark.parametrize("log_format", [LOSSLESS[0], TEXTS[0]], ids=lambda one: one.extension)
 def test_many_small_objects_are_fetched_ahead_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_format: LogFormat
@@ -401,16 +414,31 @@ def test_many_small_objects_are_fetched_ahead_and_once(
             OffsetRange(first // 100 * 100, first // 100 * 100 + 100),
             output_partition=f"offset={first}",
         )
-    opened: list[tuple[str, str]] = []
-    real = LocalStore.open
-
-    def noted(store: LocalStore, key: str) -> BinaryIO:
-        opened.append((key, threading.current_thread().name))
-        return real(store, key)
-
-    monkeypatch.setattr(LocalStore, "open", noted)
+    opened = opening(monkeypatch)
     found = report(shelf, log_of(*range(400), end=400), 400)
     assert counts(found) == {}
     assert found.compared == 400
     assert len({key for key, _ in opened}) == len(opened) == 80
     assert len([thread for _, thread in opened if thread.startswith("ahead")]) == 79
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_objects_of_many_output_partitions_are_fetched_no_oftener_than_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, alone: bool
+) -> None:
+    shelf = shelf_of(tmp_path, LOSSLESS[1])
+    for first in range(0, 400, 40):
+        for hour in range(10):
+            rows = messages(range(first + 4 * hour, first + 4 * hour + 4))
+            reach = OffsetRange(first, first + 40)
+            shelf.put(rows, reach, output_partition=f"dt=2026-11-21/hr={9 - hour:02}")
+    opened = opening(monkeypatch)
+    archive = Archive(shelf.store, "backup")
+    if alone:
+        (found,) = verify_archive_only(archive, "clicks", parsed=True)
+    else:
+        # Of a group that does not parse nothing has to be looked into first.
+        found = report(shelf, log_of(*range(400), end=400), 400)
+    assert counts(found) == {}
+    assert found.compared == 400
+    assert len(opened) == (200 if alone else 100)
