@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 from secor import __version__
 from secor.cli.exits import Exit, exit_of
 from secor.errors import SecorError
+from secor.journal import is_journal
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("secor.cli.run", "Persist the topics of a configuration, until told to stop."),
@@ -102,6 +103,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.PIPE_CLOSED
     except SecorError as error:
-        click.echo(f"secor: {error}", err=True)
+        click.echo(_told(error), err=True)
         return exit_of(error)
     return result if isinstance(result, int) else Exit.OK
+
+
+def _told(error: SecorError) -> str:
+    lines = f"secor: {error}".splitlines()
+    # The journal reads the level of a line from its beginning: sd-daemon(3).
+    level = "<3>" if is_journal(sys.stderr, os.environ) else ""
+    return "\n".join(level + line for line in lines)

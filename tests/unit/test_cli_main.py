@@ -78,6 +78,15 @@ def test_an_error_of_ours_is_one_message_and_its_code(
     assert capsys.readouterr().err == "secor: no broker at 127.0.0.1:1: is it up?\n"
 
 
+def test_in_the_journal_every_line_of_an_error_is_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace_command(monkeypatch, Unavailable("two faults\n  one\n  two"))
+    monkeypatch.setattr(main, "is_journal", lambda stream, environment: True)
+    assert main.run(["run"]) == Exit.UNAVAILABLE
+    assert capsys.readouterr().err == "<3>secor: two faults\n<3>  one\n<3>  two\n"
+
+
 def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     replace_command(monkeypatch, ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
