@@ -32,7 +32,7 @@ def encoded(encoding: Encoding, fields: Mapping[str, object]) -> bytes:
 
 
 def fields_of(encoding: Encoding, value: bytes) -> Any:
-    """Return a message's fields, None where it is broken."""
+    """Return a message's fields but those that are null; None where it is broken."""
     try:
         match encoding:
             case "json":
@@ -40,7 +40,8 @@ def fields_of(encoding: Encoding, value: bytes) -> Any:
             case "messagepack":
                 return msgpack.unpackb(value)
             case "avro":
-                return fastavro.schemaless_reader(io.BytesIO(value), _AVRO, None)
+                found: Any = fastavro.schemaless_reader(io.BytesIO(value), _AVRO, None)
+                return {name: it for name, it in found.items() if it is not None}
     except (ValueError, EOFError, IndexError):
         return None
 
