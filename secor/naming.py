@@ -22,6 +22,9 @@ LONGEST_VALUE = 200
 LONGEST_ROOTS = 1000
 """Characters of directories in an intent: a Kafka ledger has 4,096 for all of it."""
 
+ROUTED = "from="
+"""The directory of messages that a route brings from another topic begins with this."""
+
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 _NAME = re.compile(
     r"(?P<generation>\d+)_(?P<partition>\d+)_(?P<offset>\d{20})(?P<extension>\.[^/]*)?"
@@ -101,6 +104,14 @@ def quarantine_root(root: str) -> str:
     """Return where messages go that no parser can place: ``<prefix>/_quarantine/<topic>``."""
     prefix, _, topic = root.rpartition("/")
     return "/".join(part for part in (prefix, QUARANTINE_DIRECTORY, topic) if part)
+
+
+def routed_root(root: str, topic: str) -> str:
+    """Return where a route puts messages of ``topic`` in another topic's directory ``root``.
+
+    Names tell partition and offset, not the topic: two that go to one place must differ.
+    """
+    return f"{root}/{ROUTED}{topic}"
 
 
 def roots_beside(root: str, roots: Iterable[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from secor.backfill.covering import merged
 from secor.backfill.model import BackfillPlan
 from secor.errors import ConfigurationError
 from secor.model import OffsetRange
-from secor.naming import parse_key
+from secor.naming import parse_key, routed_root
 
 Place = tuple[str, str, int]
 """Directory, output partition, generation."""
@@ -41,8 +41,8 @@ class Standing:
         own = (archive.root(topic), self.quarantine)
         for root in roots_of(archive, topic):
             # What a route sent elsewhere is in a directory of its own there.
-            below = f"{root}/" if root in own else f"{root}/from={topic}/"
-            for stored in archive.store.list(below):
+            below = root if root in own else routed_root(root, topic)
+            for stored in archive.store.list(f"{below}/"):
                 name = parse_key(root, stored.key)
                 if name is not None and name.partition in partitions:
                     found = ArchivedObject(topic, name, stored.size, stored.modified)

@@ -15,13 +15,10 @@ from secor.errors import ActionFailed, AlreadyExists, CorruptFile
 from secor.finalize.periods import Period, Periods
 from secor.finalize.progress import Progress, offsets, slowest
 from secor.model import StoredObject
-from secor.naming import ObjectName, parse_key
+from secor.naming import ROUTED, ObjectName, parse_key
 from secor.ports import ObjectStore
 
 SUCCESS = "_SUCCESS"
-ROUTED = "from="
-"""The directory of messages that a route brings from another topic begins with this."""
-
 CLOSE = 3600.0
 """Seconds before a marker in which an object may have come after its offsets were read."""
 

@@ -13,7 +13,7 @@ from secor.formats import make_format
 from secor.formats.typed.growth import Growth
 from secor.formats.typed.schema import RowSchema
 from secor.model import QUARANTINE
-from secor.naming import quarantine_root, topic_root
+from secor.naming import quarantine_root, routed_root, topic_root
 from secor.observer import Observer
 from secor.parsing.backup import OffsetBuckets
 from secor.parsing.pipeline import Count
@@ -166,8 +166,7 @@ def _lanes(
     lanes = {QUARANTINE: Lane(quarantine_root(root), make_format("sequencefile"))}
     for name, target in routed_lanes(settings.parser, topic).items():
         directory = topic_root(output.prefix, target, hashed=output.hash_prefix)
-        # Names tell partition and offset, not the topic: two that go to one place must differ.
-        lanes[name] = Lane(f"{directory}/from={topic}", log_format)
+        lanes[name] = Lane(routed_root(directory, topic), log_format)
     return lanes
 
 
