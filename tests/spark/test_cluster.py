@@ -25,7 +25,7 @@ from tests.spark.cluster import Cluster, Submitted, cluster_in, descendants, kil
 from tests.spark.gate import AT, Gate
 from tests.unit.backfill_world import World, config, sealed_batches
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 GROUP = """
