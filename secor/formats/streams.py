@@ -24,7 +24,16 @@ except ImportError:  # no wheel for this machine: the standard library does the 
     igzip = isal_zlib = None
 
 BLOCK = 256 * 1024
-"""Bytes that a compressor is given at a time."""
+"""Bytes that a file is read by."""
+
+FED = 64 * 1024
+"""Bytes that a compressor is given at a time; so many of each open file may wait in memory."""
+
+ISAL_MEMORY = 2
+"""ISA-L's ``memLevel``: a third of its greatest memory, for 0.1 % more bytes at the same speed."""
+
+GZIP_STATE, ZSTD_STATE = 160 * 1024, 1330 * 1024
+"""Bytes of memory that a compressor keeps once it was given some; measured."""
 
 GZIP_WINDOW = 31
 """zlib's ``wbits`` for a gzip container with the greatest window; its mtime is 0."""
@@ -64,33 +73,38 @@ class PlainStream:
 
 
 class _Blocks:
-    """Cuts what is written into blocks and feeds a compressor with them."""
+    """Cuts what is written into blocks and feeds a compressor with them.
 
-    def __init__(self, sink: Sink, compressor: Any) -> None:
+    ``state`` is what the compressor keeps in memory, in bytes.
+    """
+
+    def __init__(self, sink: Sink, compressor: Any, state: int) -> None:
         self._sink = sink
         self._compressor = compressor
+        self._state = state
+        self._held = 0
         self._rest = bytearray()
 
     def write(self, data: Data, /) -> object:
         """Append ``data``; whole blocks are compressed without a copy."""
         view = memoryview(data).cast("B") if len(data) else memoryview(b"")
         if self._rest:
-            wanted = BLOCK - len(self._rest)
+            wanted = FED - len(self._rest)
             self._rest += view[:wanted]
             view = view[wanted:]
-            if len(self._rest) < BLOCK:
+            if len(self._rest) < FED:
                 return None
             self._feed(self._rest)
             self._rest = bytearray()
-        whole = len(view) - len(view) % BLOCK
-        for at in range(0, whole, BLOCK):
-            self._feed(view[at : at + BLOCK])
+        whole = len(view) - len(view) % FED
+        for at in range(0, whole, FED):
+            self._feed(view[at : at + FED])
         self._rest += view[whole:]
         return None
 
     def buffered(self) -> int:
-        """Return the bytes of the block that is not full yet."""
-        return len(self._rest)
+        """Return the bytes of the block that is not full yet, and of the compressor."""
+        return len(self._rest) + self._held
 
     def close(self) -> None:
         """Compress the rest and end the container."""
@@ -98,8 +112,10 @@ class _Blocks:
             self._feed(self._rest)
             self._rest = bytearray()
         self._sink.write(self._compressor.flush())
+        self._held = 0
 
     def _feed(self, block: bytearray | memoryview) -> None:
+        self._held = self._state
         compressed = self._compressor.compress(block)
         if compressed:
             self._sink.write(compressed)
@@ -110,10 +126,10 @@ class GzipStream(_Blocks):
 
     def __init__(self, sink: Sink) -> None:
         if isal_zlib is not None:
-            compressor = isal_zlib.compressobj(1, isal_zlib.DEFLATED, GZIP_WINDOW)
+            compressor = isal_zlib.compressobj(1, isal_zlib.DEFLATED, GZIP_WINDOW, ISAL_MEMORY)
         else:
             compressor = zlib.compressobj(1, zlib.DEFLATED, GZIP_WINDOW)
-        super().__init__(sink, compressor)
+        super().__init__(sink, compressor, GZIP_STATE)
 
 
 class ZstdStream(_Blocks):
@@ -121,7 +137,7 @@ class ZstdStream(_Blocks):
 
     def __init__(self, sink: Sink, level: int = 3) -> None:
         compressor = zstandard.ZstdCompressor(level=level, write_checksum=True)
-        super().__init__(sink, compressor.compressobj())
+        super().__init__(sink, compressor.compressobj(), ZSTD_STATE)
 
 
 def compressing(sink: Sink, codec: str) -> Stream:
@@ -137,9 +153,9 @@ def compressing(sink: Sink, codec: str) -> Stream:
 def codec_identity(codec: str) -> str:
     """Name the codec and whatever else changes its bytes, for fingerprints."""
     if codec == "gzip":
-        return "gzip:isal1" if isal_zlib is not None else "gzip:zlib1"
+        return f"gzip:isal1:{ISAL_MEMORY}:{FED}" if isal_zlib is not None else f"gzip:zlib1:{FED}"
     if codec == "zstd":
-        return f"zstd:3:{'.'.join(map(str, zstandard.ZSTD_VERSION))}"
+        return f"zstd:3:{'.'.join(map(str, zstandard.ZSTD_VERSION))}:{FED}"
     return codec
 
 
