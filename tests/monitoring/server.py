@@ -25,15 +25,13 @@ Labels = dict[str, str]
 
 
 class Prometheus(Server):
-    """Scrapes targets that may come and go, and evaluates rules, every second or oftener."""
+    """Scrapes targets that may come and go, and evaluates rules, every second."""
 
-    def __init__(self, folder: Path, rules: Sequence[Path] = (), *, interval: str = "1s") -> None:
-        """``interval`` is that of scrapes; rules are evaluated every second."""
+    def __init__(self, folder: Path, rules: Sequence[Path] = ()) -> None:
         super().__init__(
             name="prometheus", folder=folder, log=folder / "prometheus.log", port=free_port()
         )
         self._rules = [str(path.resolve()) for path in rules]
-        self._interval = interval
         self._targets: list[dict[str, Any]] = []
 
     def command(self) -> list[str]:
@@ -52,7 +50,7 @@ class Prometheus(Server):
     def _configuration(self) -> dict[str, Any]:
         found = {"files": [str(self._targets_file)], "refresh_interval": "1s"}
         return {
-            "global": {"scrape_interval": self._interval, "evaluation_interval": "1s"},
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": self._rules,
             "scrape_configs": [{"job_name": "secor", "file_sd_configs": [found]}],
         }
