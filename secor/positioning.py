@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,6 +13,7 @@ from secor.errors import (
     LedgerEdited,
     LedgerLost,
     NoStartingOffset,
+    ObjectConflict,
     OutcomeUnknown,
     RestartPartition,
     SecorError,
@@ -21,7 +22,7 @@ from secor.errors import (
     Unavailable,
 )
 from secor.model import Entry, LogRange, TopicPartition
-from secor.naming import parse_key
+from secor.naming import ObjectName, parse_key
 from secor.observer import Observer
 from secor.plan import Plans, TopicPlan
 from secor.ports import Clock, MessageSource, ObjectStore, OffsetLedger
@@ -116,6 +117,9 @@ class Positioning:
         if entry.committed is None:
             entry = self._begin(topic_partition, plan, entry, log, topic_id)
         committed = _check(topic_partition, entry, log, topic_id)
+        if entry.topic_id is None and topic_id is not None and entry.intent is None:
+            # We would have recorded the topic's id: this entry is Java Secor's or a person's.
+            self._refuse_uncommitted(topic_partition, plan, committed)
         if committed < log.start:
             self._lose(topic_partition, committed, log)
         return Position(
@@ -154,20 +158,40 @@ class Positioning:
             lease.release()
 
     def _refuse_if_stored(self, topic_partition: TopicPartition, plan: TopicPlan) -> None:
-        mine = (topic_partition.partition, plan.generation)
-        listed = (
-            (stored.key, parse_key(root, stored.key))
-            for root in plan.roots
-            for stored in self._store.list(f"{root}/")
-        )
-        for key, name in listed:
-            if name is None or (name.partition, name.generation) != mine:
-                continue
-            if not self._of_another_topic(key, topic_partition.topic):
+        for name in self._stored(topic_partition, plan, plan.roots):
+            if not self._of_another_topic(name.key, topic_partition.topic):
                 raise LedgerLost(
-                    f"{topic_partition}: the group has no offset, yet {key} exists; rebuild"
+                    f"{topic_partition}: the group has no offset, yet {name.key} exists; rebuild"
                     " it with 'secor offsets recover', or begin a new output.generation"
                 )
+
+    def _refuse_uncommitted(
+        self, topic_partition: TopicPartition, plan: TopicPlan, committed: int
+    ) -> None:
+        """Stop before what Java Secor uploaded, and was killed before it committed, would be
+        stored again.
+        """
+        for name in self._stored(topic_partition, plan, (plan.root,)):
+            if name.first_offset < committed:
+                continue
+            if "fingerprint" not in (self._store.head(name.key).metadata or {}):
+                raise ObjectConflict(
+                    f"{topic_partition}: {name.key} is not ours and begins at or above the"
+                    f" committed offset {committed}: Java Secor was killed between upload and"
+                    " commit, and its messages would be stored twice. Delete such objects (secor"
+                    " verify calls them extra), or begin a new output.generation"
+                )
+
+    def _stored(
+        self, topic_partition: TopicPartition, plan: TopicPlan, roots: Iterable[str]
+    ) -> Iterator[ObjectName]:
+        """Give the objects of this partition and generation below ``roots``."""
+        mine = (topic_partition.partition, plan.generation)
+        for root in roots:
+            for stored in self._store.list(f"{root}/"):
+                name = parse_key(root, stored.key)
+                if name is not None and (name.partition, name.generation) == mine:
+                    yield name
 
     def _of_another_topic(self, key: str, topic: str) -> bool:
         """Tell whether a route brought an object here with another topic's messages."""

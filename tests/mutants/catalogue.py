@@ -304,6 +304,12 @@ MUTANTS = (
         "",
     ),
     Mutant(
+        "what Java Secor uploaded and never committed is stored again",
+        POSITIONING,
+        "            self._refuse_uncommitted(topic_partition, plan, committed)\n",
+        "            pass\n",
+    ),
+    Mutant(
         "a topic made again is not noticed by its id",
         POSITIONING,
         "    if len(known) > 1:\n",

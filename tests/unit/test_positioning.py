@@ -15,6 +15,7 @@ from secor.errors import (
     LedgerEdited,
     LedgerLost,
     NoStartingOffset,
+    ObjectConflict,
     OutcomeUnknown,
     SecorError,
     TopicRecreated,
@@ -135,6 +136,37 @@ LANES = {
     QUARANTINE: Lane("root/_quarantine/clicks", PlainFormat()),
     "topic=views": Lane("root/views/from=clicks", PlainFormat()),
 }
+
+
+JAVA = "root/clicks/offset=0/1_{}_{:020d}"
+
+
+def leave(seeker: Seeker, key: str, metadata: dict[str, str]) -> None:
+    (file,) = seeker.rituals.batch([0, 1]).files
+    seeker.rituals.store.put(key, file.local.path, file.local.crc32c, metadata)
+
+
+def test_what_java_secor_uploaded_and_never_committed_stops_its_successor(seeker: Seeker) -> None:
+    seeker.rituals.server.put(KEY, b"5")
+    leave(seeker, JAVA.format(KEY.partition, 0), {})
+    leave(seeker, JAVA.format(KEY.partition + 1, 5), {})
+    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+    leave(seeker, JAVA.format(KEY.partition, 5), {})
+    error = seeker.find()
+    assert isinstance(error, ObjectConflict)
+    assert "secor verify" in str(error)
+    seeker.rituals.server.put(KEY, b"5", None, ID)
+    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+    seeker.rituals.server.put(KEY, b"5")
+    seeker.plan = replace(seeker.plan, generation=seeker.plan.generation + 1)
+    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+
+
+def test_objects_of_our_own_beyond_a_moved_offset_are_no_leftovers(seeker: Seeker) -> None:
+    (file,) = seeker.rituals.batch([5, 6]).files
+    seeker.rituals.server.put(KEY, b"5")
+    leave(seeker, JAVA.format(KEY.partition, 5), file.info.metadata())
+    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
 
 
 @pytest.mark.parametrize(
