@@ -146,10 +146,11 @@ def scene(cluster: Cluster, spark_home: Path, tmp_path: Path) -> Iterator[Scene]
     made.world.workspace.close()
 
 
-def executor_of(process: int) -> psutil.Process:
-    """Return the JVM whose Python worker a process is."""
+def kill_executor_of(process: int) -> None:
+    """Kill the JVM whose Python worker a process is, and all of its workers."""
     [found] = [one for one in psutil.Process(process).parents() if "java" in one.name()][:1]
-    return found
+    for one in (found, *descendants(found.pid)):
+        kill(one)
 
 
 def test_a_backfill_survives_its_driver_its_executors_and_doubled_tasks(scene: Scene) -> None:
@@ -168,8 +169,7 @@ def test_a_backfill_survives_its_driver_its_executors_and_doubled_tasks(scene: S
     run = scene.start("run", scene.files)
     wait_for(lambda: scene.marks(0) and scene.marks(1), f"both stops: {run.log}")
     [victim] = scene.marks(1)
-    for one in (executor_of(victim), *descendants(executor_of(victim).pid)):
-        kill(one)
+    kill_executor_of(victim)
     scene.open(1)
     wait_for(lambda: len(scene.marks(0)) == 2, "the task to be doubled")
     scene.open(0)
@@ -183,7 +183,11 @@ def test_a_backfill_survives_its_driver_its_executors_and_doubled_tasks(scene: S
 
     job = scene.world.job(scene.plan)
     assert summary_of(verify_batch(job, batch) for batch in scene.plan.batches).right
-    key = job.places.staged(max(scene.staged()))
+    exit_codes_are_passed_on(scene)
+
+
+def exit_codes_are_passed_on(scene: Scene) -> None:
+    key = Places.of(scene.plan.head).staged(max(scene.staged()))
     staged = scene.directory / "bucket" / key
     staged.write_bytes(staged.read_bytes()[:-1])
     code, printed = scene.start("verify", scene.files).ended()
