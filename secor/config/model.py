@@ -243,7 +243,8 @@ class Config(Section):
         for where, output in named:
             for sentence in _losses(output, self.group.kind):
                 found.setdefault(sentence, f"{where}: {sentence}")
-        return (*found.values(), *self.metrics.losses)
+        ledger = self.ledger.zookeeper.losses if self.ledger.kind == "zookeeper" else []
+        return (*found.values(), *self.kafka.losses, *ledger, *self.metrics.losses)
 
 
 def _kind(data: Mapping[str, Any]) -> object:

@@ -11,6 +11,9 @@ from secor.config.values import Duration, Expression, Maybe, Names, Secret, Sect
 
 MIB = 1024 * 1024
 
+_BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_TLS_OF_ZOOKEEPER = ("tls_ca", "tls_certfile", "tls_keyfile", "tls_keyfile_password")
+
 
 class Kafka(Section):
     """``[kafka]``: the brokers and what is read from them."""
@@ -39,12 +42,15 @@ class Kafka(Section):
     ssl_keyfile: Maybe[str] = None
     ssl_password: Maybe[Secret] = None
     ssl_crlfile: Maybe[str] = None
-    sasl_mechanism: Maybe[Literal["PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512"]] = None
+    sasl_mechanism: Maybe[
+        Literal["PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    ] = None
     sasl_plain_username: Maybe[str] = None
     sasl_plain_password: Maybe[Secret] = None
     sasl_kerberos_name: Maybe[str] = None
     sasl_kerberos_service_name: str = "kafka"
     sasl_kerberos_domain_name: Maybe[str] = None
+    sasl_oauth_token_provider: Maybe[str] = None
 
     def security(self) -> dict[str, object]:
         """Return the ``security_*``, ``ssl_*`` and ``sasl_*`` settings as the client names them.
@@ -78,7 +84,29 @@ class Kafka(Section):
             raise fault(
                 "needs kafka.security_protocol SASL_PLAINTEXT or SASL_SSL", "sasl_mechanism"
             )
+        self._check_credentials()
+        if self.security_protocol not in ("SSL", "SASL_SSL"):
+            for key in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_crlfile"):
+                if getattr(self, key) is not None:
+                    raise fault("needs kafka.security_protocol SSL or SASL_SSL", key)
+        if self.ssl_keyfile is not None and self.ssl_certfile is None:
+            raise fault("the key needs its certificate", "ssl_certfile")
         return self
+
+    def _check_credentials(self) -> None:
+        if self.sasl_mechanism in _BY_PASSWORD and self.sasl_plain_username is None:
+            raise fault(f"needed with sasl_mechanism {self.sasl_mechanism}", "sasl_plain_username")
+        key = "sasl_oauth_token_provider"
+        if self.sasl_mechanism == "OAUTHBEARER" and self.sasl_oauth_token_provider is None:
+            raise fault('OAUTHBEARER needs one: "package.module:Class"', key)
+        if self.sasl_mechanism != "OAUTHBEARER" and self.sasl_oauth_token_provider is not None:
+            raise fault("needs kafka.sasl_mechanism OAUTHBEARER", key)
+
+    @property
+    def losses(self) -> list[str]:
+        """Sentences about a password that others may read."""
+        exposed = self.security_protocol == "SASL_PLAINTEXT" and self.sasl_mechanism != "GSSAPI"
+        return ["kafka: SASL_PLAINTEXT sends credentials and messages unencrypted"] * exposed
 
 
 class ZooKeeper(Section):
@@ -114,7 +142,26 @@ class ZooKeeper(Section):
             raise fault('"creator" needs a username and password, or sasl_mechanism', "acl")
         if self.sasl_mechanism == "DIGEST-MD5" and self.username is None:
             raise fault("DIGEST-MD5 needs a username and password", "sasl_mechanism")
+        for key in _TLS_OF_ZOOKEEPER:
+            if not self.use_tls and getattr(self, key) is not None:
+                raise fault("needs ledger.zookeeper.use_tls = true", key)
+        if self.tls_keyfile is not None and self.tls_certfile is None:
+            raise fault("the key needs its certificate", "tls_certfile")
         return self
+
+    @property
+    def losses(self) -> list[str]:
+        """Sentences about a password that others may read, or that protects nothing."""
+        if self.username is None:
+            return []
+        found = []
+        if not self.use_tls and self.sasl_mechanism is None:
+            found.append("ledger.zookeeper: the password is sent unencrypted without use_tls")
+        if self.acl == "open":
+            found.append(
+                'ledger.zookeeper: acl = "open" lets everybody write the nodes all the same'
+            )
+        return found
 
 
 class Ledger(Section):

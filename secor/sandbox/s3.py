@@ -39,8 +39,17 @@ def _answers_http(port: int) -> bool:
 class S3ProxyServer(Server):
     """s3proxy over a folder: buckets are the folders in ``data``."""
 
-    def __init__(self, *, folder: Path, log: Path, port: int, progress: Progress) -> None:
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        log: Path,
+        port: int,
+        progress: Progress,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
         super().__init__(name="s3", folder=folder, log=log, port=port)
+        self.settings = dict(settings or {})
         self._progress = progress
 
     def command(self) -> list[str]:
@@ -68,6 +77,7 @@ class S3ProxyServer(Server):
             "jclouds.identity": ACCESS_KEY,
             "jclouds.credential": SECRET_KEY,
             "jclouds.filesystem.basedir": self.folder / "data",
+            **self.settings,
         }
         return "".join(f"{key}={value}\n" for key, value in settings.items())
 

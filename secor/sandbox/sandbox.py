@@ -159,7 +159,16 @@ class Sandbox:
             )
         if name == "zookeeper":
             tick = self.plan.zookeeper_tick
-            return ZooKeeperServer(folder=folder, log=log, port=ports[name], tick=tick)
+            settings = self.plan.zookeeper_settings
+            return ZooKeeperServer(
+                folder=folder, log=log, port=ports[name], tick=tick, settings=settings
+            )
         if name == "s3" and self.plan.s3_server == "versitygw":
             return VersityServer(folder=folder, log=log, port=ports[name], progress=self._progress)
-        return S3ProxyServer(folder=folder, log=log, port=ports[name], progress=self._progress)
+        return S3ProxyServer(
+            folder=folder,
+            log=log,
+            port=ports[name],
+            progress=self._progress,
+            settings=self.plan.s3_settings,
+        )

@@ -19,13 +19,18 @@ TICK = 500
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The servers of a sandbox.  ``zookeeper_tick`` is in milliseconds."""
+    """The servers of a sandbox.  ``zookeeper_tick`` is in milliseconds.
+
+    The settings are lines of each server's configuration, over ours.
+    """
 
     services: tuple[str, ...]
     ports: Mapping[str, int]
     s3_server: str = "s3proxy"
     zookeeper_tick: int = TICK
     kafka_settings: Mapping[str, object] = field(default_factory=dict)
+    zookeeper_settings: Mapping[str, object] = field(default_factory=dict)
+    s3_settings: Mapping[str, object] = field(default_factory=dict)
 
 
 def new_plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 from secor.sandbox.jars import pyspark_jars
@@ -13,9 +14,18 @@ from secor.sandbox.process import Server
 class ZooKeeperServer(Server):
     """One server; ``tick`` in milliseconds: sessions last from 2 to 20 ticks."""
 
-    def __init__(self, *, folder: Path, log: Path, port: int, tick: int) -> None:
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        log: Path,
+        port: int,
+        tick: int,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
         super().__init__(name="zookeeper", folder=folder, log=log, port=port)
         self.tick = tick
+        self.settings = dict(settings or {})
 
     def command(self) -> list[str]:
         """Return the program and its arguments; write its configuration."""
@@ -38,6 +48,7 @@ class ZooKeeperServer(Server):
             "maxClientCnxns": 0,
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "*",
+            **self.settings,
         }
         return "".join(f"{key}={value}\n" for key, value in settings.items())
 

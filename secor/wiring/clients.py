@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from secor.adapters.kafka import KafkaOperatorLedger, KafkaReader
+from secor.adapters.kafka import KafkaOperatorLedger, KafkaReader, token_provider
 from secor.config.model import S3, Config, ZooKeeper
+from secor.parsing.plugins import load_plugin
 from secor.ports import ObjectStore
 
 # Adapters are imported where they are needed: boto3 alone is 30 MB and half a second.
@@ -24,12 +25,20 @@ def clear(secret: SecretStr | None) -> str | None:
 
 
 def kafka_options(config: Config) -> dict[str, Any]:
-    """Return what every Kafka client is told: servers, name, security."""
-    return {
+    """Return what every Kafka client is told: servers, name, security.
+
+    Raises ``ConfigurationError`` for a token provider that cannot be made.
+    """
+    options: dict[str, Any] = {
         "bootstrap_servers": list(config.kafka.bootstrap_servers),
         "client_id": config.kafka.client_id,
         **config.kafka.security(),
     }
+    provider = config.kafka.sasl_oauth_token_provider
+    if provider is not None:
+        source = load_plugin(provider, "token", {})
+        options["sasl_oauth_token_provider"] = token_provider(source)
+    return options
 
 
 def connect_store(config: Config) -> ObjectStore:

@@ -43,6 +43,8 @@ def join(config: Config, ask: Doing) -> Iterator[Membership]:
     ask("ZooKeeper")
     ledger = zookeeper_ledger(config.group.name, config.ledger.zookeeper)
     try:
+        # What is refused from the start is a mistake, and told before anything is read.
+        ledger.check()
         ask(BROKERS)
         source = _source(config)
         try:

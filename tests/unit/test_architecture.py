@@ -52,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     "secor.consumer": LOOP | {"secor.errands"},
     "secor.connecting": PORTS,
     "secor.daemon": LOOP | {"secor.connecting"},
-    "secor.adapters": PORTS | {"secor.ledger_codec", "secor.wire"},
+    "secor.adapters": PORTS | {"secor.ledger_codec", "secor.wire", "secor.tls"},
     "secor.archive": PORTS | {"secor.formats"},
     "secor.verify": PORTS | {"secor.formats", "secor.archive", "secor.parsing", "secor.quarantine"},
     "secor.finalize": PORTS | {"secor.parsing", "secor.verify"},
@@ -64,6 +64,7 @@ ALLOWED: dict[str, set[str]] = {
     "secor.metrics": WORDS,
     "secor.lastrun": PORTS | {"secor.metrics"},
     "secor.access": WORDS,
+    "secor.tls": WORDS,
     "secor.health": PORTS | {"secor.access"},
     "secor.telemetry": PORTS | {"secor.metrics", "secor.health", "secor.partition"},
     "secor.status": PORTS

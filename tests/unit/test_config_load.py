@@ -137,6 +137,11 @@ def test_an_empty_file_names_all_that_is_needed(path: Path) -> None:
         ('[ledger.zookeeper]\nacl = "creator"', "ledger.zookeeper.acl"),
         ('[ledger.zookeeper]\nchroot = "secor"', "ledger.zookeeper.chroot"),
         ('[ledger.zookeeper]\nusername = "u"', "ledger.zookeeper.password"),
+        ('[ledger.zookeeper]\ntls_ca = "ca.pem"', "ledger.zookeeper.tls_ca"),
+        (
+            '[ledger.zookeeper]\nuse_tls = true\ntls_keyfile = "key.pem"',
+            "ledger.zookeeper.tls_certfile",
+        ),
     ],
 )
 def test_settings_that_do_not_go_together_are_faults(addition: str, key: str, path: Path) -> None:
@@ -153,6 +158,14 @@ def test_settings_that_do_not_go_together_are_faults(addition: str, key: str, pa
         ('security_protocol = "SASL_SSL"', "kafka.sasl_mechanism"),
         ('sasl_mechanism = "PLAIN"', "kafka.sasl_mechanism"),
         ('sasl_plain_password = ["hidden"]', "kafka.sasl_plain_password"),
+        ('security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"', "kafka.sasl_plain_username"),
+        (
+            'security_protocol = "SASL_SSL"\nsasl_mechanism = "OAUTHBEARER"',
+            "kafka.sasl_oauth_token_provider",
+        ),
+        ('sasl_oauth_token_provider = "m:C"', "kafka.sasl_oauth_token_provider"),
+        ('ssl_cafile = "ca.pem"', "kafka.ssl_cafile"),
+        ('security_protocol = "SSL"\nssl_keyfile = "key.pem"', "kafka.ssl_certfile"),
     ],
 )
 def test_faults_in_what_is_said_of_kafka_name_the_key(line: str, key: str, path: Path) -> None:
@@ -292,3 +305,26 @@ def test_a_password_that_others_may_read_on_its_way_is_warned_of(
     path.write_text(f'{LEAST}\n[metrics]\nusername = "a"\npassword = "p"\n{more}\n')
     found = [warning for warning in load(path, {}).warnings if warning.startswith("metrics")]
     assert bool(found) is warned
+
+
+@pytest.mark.parametrize(
+    ("section", "lines", "words"),
+    [
+        ("kafka", 'security_protocol = "SASL_PLAINTEXT"\nsasl_mechanism = "PLAIN"', "unencrypted"),
+        ("kafka", 'security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"', None),
+        ("ledger.zookeeper", 'acl = "creator"', "unencrypted"),
+        ("ledger.zookeeper", "use_tls = true", "everybody"),
+        ("ledger.zookeeper", 'use_tls = true\nacl = "creator"', None),
+    ],
+)
+def test_a_password_that_is_shown_or_protects_nothing_is_warned_of(
+    path: Path, section: str, lines: str, words: str | None
+) -> None:
+    if section == "kafka":
+        credentials = 'sasl_plain_username = "u"\nsasl_plain_password = "p"'
+        text = LEAST.replace("[store", f"{lines}\n{credentials}\n[store")
+    else:
+        text = f'{LEAST}\n[{section}]\nusername = "u"\npassword = "p"\n{lines}\n'
+    found = [warning for warning in loaded(path, text).warnings if warning.startswith(section)]
+    assert [words in warning for warning in found if words] == ([True] if words else [])
+    assert bool(found) is (words is not None)

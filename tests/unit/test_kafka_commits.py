@@ -9,8 +9,8 @@ import pytest
 from kafka import errors as kafka_errors
 from kafka.future import Future
 
-from secor.adapters.kafka.client import is_fatal, translated
 from secor.adapters.kafka.commits import Fenced, Raw, commit_one
+from secor.adapters.kafka.failures import is_fatal, translated
 from secor.adapters.kafka.membership import Pin
 from secor.errors import (
     AccessDenied,

@@ -3,5 +3,6 @@
 from secor.adapters.kafka.ledger import KafkaLedger, KafkaOperatorLedger
 from secor.adapters.kafka.reader import KafkaReader
 from secor.adapters.kafka.source import KafkaSource
+from secor.adapters.kafka.tokens import token_provider
 
-__all__ = ["KafkaLedger", "KafkaOperatorLedger", "KafkaReader", "KafkaSource"]
+__all__ = ["KafkaLedger", "KafkaOperatorLedger", "KafkaReader", "KafkaSource", "token_provider"]

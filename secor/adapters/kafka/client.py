@@ -18,26 +18,14 @@ from kafka import errors as kafka_errors
 from kafka.protocol.metadata import MetadataResponse
 
 from secor.adapters.kafka import batches
-from secor.adapters.kafka.connections import NetClient
-from secor.errors import AccessDenied, ConfigurationError, SecorError, Unavailable
+from secor.adapters.kafka.connections import NetClient, check_security
+from secor.adapters.kafka.failures import refusal, translated
+from secor.errors import ConfigurationError, SecorError, Unavailable
 from secor.model import TopicPartition
 
 _log = logging.getLogger(__name__)
 
 KafkaTopicPartition = kafka.TopicPartition
-
-_DENIED = (
-    kafka_errors.AuthorizationError,
-    kafka_errors.SaslAuthenticationFailedError,
-)
-_MISCONFIGURED = (
-    kafka_errors.KafkaConfigurationError,
-    kafka_errors.UnsupportedSaslMechanismError,
-    kafka_errors.InconsistentGroupProtocolError,
-    kafka_errors.InvalidSessionTimeoutError,
-    kafka_errors.InvalidGroupIdError,
-    kafka_errors.UnsupportedVersionError,
-)
 
 
 def theirs(topic_partition: TopicPartition) -> Any:
@@ -48,28 +36,6 @@ def theirs(topic_partition: TopicPartition) -> Any:
 def ours(topic_partition: Any) -> TopicPartition:
     """Return our word for kafka-python's."""
     return TopicPartition(topic_partition.topic, topic_partition.partition)
-
-
-def translated(error: BaseException, what: str) -> SecorError:
-    """Return the error of our tree that says what to do about one of the client's."""
-    if isinstance(error, SecorError):
-        return error
-    said = f"{what}: {error or type(error).__name__}"
-    if isinstance(error, _DENIED):
-        return AccessDenied(f"{said}; check the credentials and the ACLs of topics and group")
-    if isinstance(error, kafka_errors.InconsistentGroupProtocolError):
-        return ConfigurationError(
-            f"{said}; the group's members share partitions out by another kafka.assignment:"
-            " use theirs, or stop all of them before it is changed"
-        )
-    if isinstance(error, _MISCONFIGURED):
-        return ConfigurationError(f"{said}; check the [kafka] section")
-    return Unavailable(said)
-
-
-def is_fatal(error: BaseException) -> bool:
-    """Tell whether waiting cannot help."""
-    return isinstance(error, _DENIED + _MISCONFIGURED)
 
 
 class Abandoned(Unavailable):
@@ -119,6 +85,7 @@ class Client:
             "socket_options": _socket_options(receive_buffer_bytes),
             "kafka_client": open_client,
         }
+        check_security(merged)
         try:
             self.consumer: Any = kafka.KafkaConsumer(**merged)
             batches.install(self.consumer._fetcher)
@@ -126,7 +93,8 @@ class Client:
             # A constructor that raises leaves its thread behind.
             for client in opened:
                 client.close()
-            raise self._not_reached(error, timeout) from error
+            failures = [failure for client in opened for failure in client.failures]
+            raise self._not_reached(error, failures, timeout) from error
         self.net: Any = self.consumer._net
         self.manager: Any = self.consumer._manager
         self.cluster: Any = self.consumer._cluster
@@ -134,16 +102,23 @@ class Client:
         self.coordinator: Any = self.consumer._coordinator
         self.subscription: Any = self.consumer._subscription
 
-    def _not_reached(self, error: Exception, timeout: float) -> SecorError:
+    def _not_reached(
+        self, error: Exception, failures: Sequence[BaseException], timeout: float
+    ) -> SecorError:
+        where = f"Kafka at {self._servers}"
         if isinstance(error, kafka_errors.KafkaTimeoutError):
+            refused = [told for failure in failures if (told := refusal(failure, where))]
+            if refused:
+                return refused[0]
+            last = f" ({failures[-1]})" if failures else ""
             return Unavailable(
-                f"no Kafka broker answered at {self._servers} within {timeout:g} s; check "
+                f"no Kafka broker answered at {self._servers} within {timeout:g} s{last}; check "
                 "kafka.bootstrap_servers, the network, and security_protocol (a TLS port "
                 "does not answer plain text, nor the other way round)"
             )
         if isinstance(error, ValueError | OSError):
-            return ConfigurationError(f"Kafka at {self._servers}: {error}; check [kafka]")
-        return translated(error, f"Kafka at {self._servers}")
+            return ConfigurationError(f"{where}: {error}; check [kafka]")
+        return translated(error, where)
 
     def spawn(self, task: Callable[[], Any], failed: Callable[[BaseException], None]) -> None:
         """Run a function or coroutine on the IO thread; tell how it failed.

@@ -13,7 +13,8 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 
-from secor.adapters.kafka.client import Client, translated
+from secor.adapters.kafka.client import Client
+from secor.adapters.kafka.failures import translated
 from secor.adapters.kafka.membership import Pin
 from secor.errors import LeaseLost, OutcomeUnknown, SecorError, StopPartition, Unavailable
 from secor.ledger_codec import decode_metadata

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -13,6 +14,10 @@ from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+from secor import tls
+from secor.adapters.kafka.failures import refusal
+from secor.errors import ConfigurationError, SecorError
 
 _READ_BYTES = 256 * 1024
 _MOST_BYTES_A_TURN = 4 * 1024 * 1024
@@ -33,12 +38,76 @@ class NetClient(KafkaNetClient):
         manager.cluster.config["retry_backoff_ms"] = 500
         super().__init__(net=net, manager=manager, **configs)
 
+    @property
+    def failures(self) -> list[BaseException]:
+        """Why brokers were not reached, one each, while none had been."""
+        return list(self._manager.failures.values())
+
+
+def check_security(options: Mapping[str, Any]) -> None:
+    """See that the packages and files are there that connections need.
+
+    Each connection reads the files anew, so that certificates may be renewed; the client
+    takes one that it cannot read for a broker that does not answer.
+    Raises ``ConfigurationError``.
+    """
+    if options.get("sasl_plain_username") and not options.get("sasl_plain_password"):
+        raise ConfigurationError(
+            "kafka.sasl_plain_password is missing: set it, or the environment's"
+            " SECOR_KAFKA__SASL_PLAIN_PASSWORD"
+        )
+    if options.get("sasl_mechanism") == "GSSAPI" and find_spec("gssapi") is None:
+        raise ConfigurationError(
+            'kafka.sasl_mechanism "GSSAPI" needs the package gssapi: pip install gssapi (and'
+            " Kerberos's own libraries)"
+        )
+    if options.get("security_protocol") not in ("SSL", "SASL_SSL"):
+        return
+    tls.check_files(
+        "Kafka",
+        authorities=options.get("ssl_cafile"),
+        certificate=options.get("ssl_certfile"),
+        key=options.get("ssl_keyfile"),
+        password=options.get("ssl_password"),
+        revoked=options.get("ssl_crlfile"),
+    )
+
 
 class _Manager(KafkaConnectionManager):
     """Connections that read in large pieces: by 4 KB, reading costs more than decoding.
 
-    A try to connect that fails closes its socket; the client leaves that to chance.
+    A try to connect that fails closes its socket; the client leaves that to chance.  And at
+    the first contact it tries on, whatever the brokers say: here it ends when all of them
+    refuse.  Later a refusal is tried again, as any other failure is.
     """
+
+    def __init__(self, net: Any, **configs: Any) -> None:
+        super().__init__(net, **configs)
+        self.failures: dict[Any, BaseException] = {}
+        self._reached = False
+
+    def get_connection(self, node_id: Any, *args: Any, **settings: Any) -> Any:
+        if not self._reached:
+            self._raise_refusal()
+        known = self._conns.get(node_id)
+        connection = super().get_connection(node_id, *args, **settings)
+        if connection is not known and not self._reached:
+            connection.init_future.add_callback(self._was_reached)
+            connection.init_future.add_errback(partial(self.failures.__setitem__, node_id))
+        return connection
+
+    def _was_reached(self, _: object) -> None:
+        self._reached = True
+        self.failures.clear()
+
+    def _raise_refusal(self) -> None:
+        where = f"Kafka at {self.config['bootstrap_servers']}"
+        told: list[SecorError | None] = []
+        for broker in self.cluster.bootstrap_brokers():
+            failure = self.failures.get(broker.node_id)
+            told.append(None if failure is None else refusal(failure, where))
+        if told and told[0] is not None and None not in told:
+            raise told[0]
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         attempt = _Attempt(self._net)

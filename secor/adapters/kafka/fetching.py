@@ -12,9 +12,10 @@ from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
 from secor.adapters.kafka.batches import BatchRecords, Fetch, decode
-from secor.adapters.kafka.client import Client, is_fatal, ours, theirs
+from secor.adapters.kafka.client import Client, ours, theirs
 from secor.adapters.kafka.ends import LogEnds
 from secor.adapters.kafka.events import EventQueue
+from secor.adapters.kafka.failures import is_fatal
 from secor.errors import CorruptBatch, RestartPartition, SecorError, TopicRecreated
 from secor.model import TopicPartition
 from secor.ports import Failed, Fetched

@@ -12,7 +12,8 @@ from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
 from secor.adapters.kafka.batches import Fetch, decode
-from secor.adapters.kafka.client import Client, ours, theirs, translated
+from secor.adapters.kafka.client import Client, ours, theirs
+from secor.adapters.kafka.failures import translated
 from secor.adapters.kafka.questions import Questions, Topic
 from secor.adapters.kafka.topics import topic_pattern
 from secor.errors import RestartPartition, Unavailable

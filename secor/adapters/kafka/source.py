@@ -11,9 +11,10 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.net.wakeup_notifier import WakeupNotifier
 
-from secor.adapters.kafka.client import Client, is_fatal, translated
+from secor.adapters.kafka.client import Client
 from secor.adapters.kafka.ends import LogEnds
 from secor.adapters.kafka.events import EventQueue
+from secor.adapters.kafka.failures import is_fatal, translated
 from secor.adapters.kafka.fetching import Fetching
 from secor.adapters.kafka.membership import Membership
 from secor.adapters.kafka.questions import Questions

@@ -8,6 +8,8 @@ import botocore.session
 from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
 
+from secor import tls
+
 if TYPE_CHECKING:
     from botocore.client import BaseClient
     from mypy_boto3_s3 import S3Client
@@ -60,8 +62,10 @@ def connect(
     """Make a client, which threads may share; nothing is sent yet.
 
     ``max_attempts`` counts the first one; ``pool_size`` is the most connections kept open.
-    Raises what botocore raises for a profile or credentials that do not hold together.
+    Raises what botocore raises for a profile or credentials that do not hold together, and
+    ``ConfigurationError`` for a ``ca_bundle`` that cannot be read.
     """
+    tls.check_files("S3", authorities=ca_bundle)
     core = botocore.session.Session(profile=profile)
     if access_key is not None:
         core.set_credentials(access_key, secret_key or "", session_token)

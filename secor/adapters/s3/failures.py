@@ -9,6 +9,7 @@ from http import HTTPStatus
 from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
 
+from secor import tls
 from secor.errors import (
     AccessDenied,
     AlreadyExists,
@@ -80,6 +81,14 @@ _TRANSPORT = (
 )
 
 
+_TLS = tls.Names(
+    authority="ca_bundle of [store.s3]",
+    certificate="a client certificate",
+    unchecked="verify_tls of [store.s3] = false",
+    plain="begin endpoint_url of [store.s3] with http:, or correct its port",
+)
+
+
 @contextmanager
 def translated(doing: str, *, writes: bool = False) -> Iterator[None]:
     """Turn botocore's errors into ours; ``doing`` is such as ``put s3://bucket/key``.
@@ -130,10 +139,21 @@ def _unanswered(error: BotoCoreError, doing: str, writes: bool) -> SecorError:
     told = f"cannot {doing}: {error}"
     if isinstance(error, _NO_CREDENTIALS):
         return AccessDenied(f"{told}; {_CREDENTIALS}")
-    if isinstance(error, boto.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return AccessDenied(f"{told}; set ca_bundle of [store.s3] to the server's authority")
+    if isinstance(error, boto.SSLError):
+        advice = tls.advice(error, _TLS) or _by_text(str(error))
+        if advice is not None:
+            return AccessDenied(f"cannot {doing}: {advice}")
     if isinstance(error, _TRANSPORT):
         if writes:
             return OutcomeUnknown(f"{told}; it may have been done all the same")
         return Unavailable(told)
     return AccessDenied(f"{told}; check the settings of [store.s3]")
+
+
+def _by_text(said: str) -> str | None:
+    """Tell what only the text of the error says: names are compared without OpenSSL."""
+    if "doesn't match" in said:
+        return f"{said}: use the name that the certificate is made out for, in endpoint_url"
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        return f"{said}: set {_TLS.authority} to the server's authority"
+    return None

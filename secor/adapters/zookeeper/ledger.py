@@ -73,6 +73,14 @@ class ZooKeeperLedger:
         self._session = Session(options)
         self._owner = f"process {os.getpid()} on {socket.gethostname()}".encode()
 
+    def check(self) -> None:
+        """See that the group's entries may be made and listed; make the node above them.
+
+        Raises ``AccessDenied``, ``Unavailable``.
+        """
+        self._session.ensure_path(self._layout.offsets)
+        self._session.children(self._layout.offsets)
+
     def read(self, topic_partition: TopicPartition) -> Entry:
         """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``, ``AccessDenied``."""
         nodes = read_nodes(self._session, self._layout, topic_partition)

@@ -9,6 +9,7 @@ from typing import Any
 from kazoo.hosts import collect_hosts
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
+from secor import tls
 from secor.errors import ConfigurationError
 
 
@@ -60,7 +61,21 @@ class Options:
             raise ConfigurationError("ZooKeeper acl creator needs a username and password, or SASL")
         if self.sasl_mechanism and importlib.util.find_spec("puresasl") is None:
             raise ConfigurationError(
-                f"ZooKeeper with SASL {self.sasl_mechanism} needs the package pure-sasl: install it"
+                f"ZooKeeper with SASL {self.sasl_mechanism} needs the package pure-sasl:"
+                " pip install 'secor[zookeeper-sasl]'"
+            )
+        if self.sasl_mechanism == "GSSAPI" and importlib.util.find_spec("kerberos") is None:
+            raise ConfigurationError(
+                "ZooKeeper with SASL GSSAPI needs the package kerberos as well:"
+                " pip install 'pure-sasl[GSSAPI]'"
+            )
+        if self.use_tls:
+            tls.check_files(
+                "ZooKeeper",
+                authorities=self.tls_ca,
+                certificate=self.tls_certfile,
+                key=self.tls_keyfile,
+                password=self.tls_keyfile_password,
             )
 
     def client_arguments(self) -> dict[str, Any]:
@@ -77,7 +92,8 @@ class Options:
             "use_ssl": self.use_tls,
             "ca": self.tls_ca,
             "certfile": self.tls_certfile,
-            "keyfile": self.tls_keyfile,
+            # kazoo shows no certificate without both; one file may hold them.
+            "keyfile": self.tls_keyfile or self.tls_certfile,
             "keyfile_password": self.tls_keyfile_password,
             "verify_certs": self.tls_verify,
             "check_hostname": self.use_tls and self.tls_verify,

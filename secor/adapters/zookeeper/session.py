@@ -6,6 +6,8 @@ Reads raise ``Unavailable``; writes are sent only while connected, and raise
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -23,6 +25,7 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import KazooState
 
+from secor.adapters.zookeeper.contact import Contact
 from secor.adapters.zookeeper.options import Options
 from secor.errors import AccessDenied, OutcomeUnknown, SecorError, Unavailable
 
@@ -33,6 +36,9 @@ _DENIED = (
     SASLException,
     SessionClosedRequireSaslError,
 )
+
+_LOOK = 0.05
+"""Seconds between looks whether the servers refuse."""
 
 Watch = Callable[[object], None]
 
@@ -47,7 +53,12 @@ class Session:
         """Connect.  Raises ``ConfigurationError``, ``Unavailable``, ``AccessDenied``."""
         options.check()
         self._options = options
+        log = logging.getLogger("kazoo")
+        if not log.handlers:
+            # Without a handler its warnings go to a terminal, between a command's lines.
+            log.addHandler(logging.NullHandler())
         self._client = KazooClient(**options.client_arguments())
+        self._contact = Contact(self._client, options)
         self._timed_out: type[Exception] = self._client.handler.timeout_exception
         self._epoch = 0
         self._closed = False
@@ -62,17 +73,27 @@ class Session:
     def _connect(self) -> None:
         options = self._options
         try:
-            self._client.start(timeout=options.connect_timeout)
+            self._start()
             self.read(self._client.exists_async, "/")
         except (self._timed_out, KazooException) as error:
             self.close()
             raise Unavailable(
                 f"ZooKeeper at {options.hosts} did not answer in {options.connect_timeout:g} s:"
-                " check the addresses, and that a server is running there"
+                f" {self._contact.hint()}"
             ) from error
         except SecorError:
             self.close()
             raise
+
+    def _start(self) -> None:
+        deadline = time.monotonic() + self._options.connect_timeout
+        started = self._client.start_async()
+        while not started.wait(_LOOK):
+            refused = self._contact.refusal()
+            if refused is not None:
+                raise AccessDenied(f"ZooKeeper at {self._options.hosts}: {refused}")
+            if time.monotonic() >= deadline:
+                raise self._timed_out("not connected")
 
     @property
     def timeout(self) -> float:

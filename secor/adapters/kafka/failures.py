@@ -1,0 +1,97 @@
+"""What the client's errors mean, and which of them waiting cannot mend."""
+
+from __future__ import annotations
+
+import re
+
+from kafka import errors as kafka_errors
+
+from secor import tls
+from secor.errors import AccessDenied, ConfigurationError, SecorError, Unavailable
+
+_DENIED = (
+    kafka_errors.AuthorizationError,
+    kafka_errors.SaslAuthenticationFailedError,
+)
+_MISCONFIGURED = (
+    kafka_errors.KafkaConfigurationError,
+    kafka_errors.UnsupportedSaslMechanismError,
+    kafka_errors.InconsistentGroupProtocolError,
+    kafka_errors.InvalidSessionTimeoutError,
+    kafka_errors.InvalidGroupIdError,
+    kafka_errors.UnsupportedVersionError,
+)
+_TLS = tls.Names(
+    authority="kafka.ssl_cafile",
+    certificate="kafka.ssl_certfile and kafka.ssl_keyfile",
+    unchecked="kafka.ssl_check_hostname = false",
+    plain='set kafka.security_protocol to "PLAINTEXT" or "SASL_PLAINTEXT", or correct the port',
+)
+_FRAME = re.compile(r"Invalid frame length: (\d+)")
+_TLS_ALERT = 0x1503
+"""The first two bytes of every alert, which look like those of a length to who expects one."""
+
+
+def translated(error: BaseException, what: str) -> SecorError:
+    """Return the error of our tree that says what to do about one of the client's."""
+    if isinstance(error, SecorError):
+        return error
+    said = f"{what}: {_said(error)}"
+    if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
+        return AccessDenied(
+            f"{said}; check kafka.sasl_plain_username, kafka.sasl_plain_password and"
+            " kafka.sasl_mechanism"
+        )
+    if isinstance(error, kafka_errors.GroupAuthorizationFailedError):
+        return AccessDenied(
+            f"{what}: the group is refused ({_said(error)}); allow this user Read on the group"
+        )
+    if isinstance(error, kafka_errors.TopicAuthorizationFailedError):
+        return AccessDenied(
+            f"{what}: topics are refused ({_said(error)}); allow this user Read on them"
+        )
+    if isinstance(error, _DENIED):
+        return AccessDenied(f"{said}; check the ACLs of topics and group")
+    if isinstance(error, kafka_errors.InconsistentGroupProtocolError):
+        return ConfigurationError(
+            f"{said}; the group's members share partitions out by another kafka.assignment:"
+            " use theirs, or stop all of them before it is changed"
+        )
+    if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
+        return ConfigurationError(
+            f"{said}; the broker does not offer this kafka.sasl_mechanism at this port: use"
+            " one of its listener's"
+        )
+    if isinstance(error, _MISCONFIGURED):
+        return ConfigurationError(f"{said}; check the [kafka] section")
+    if _spoke_tls(error):
+        return ConfigurationError(
+            f"{what}: the broker speaks TLS at this port: set kafka.security_protocol to"
+            ' "SSL" or "SASL_SSL", or correct the port'
+        )
+    advice = tls.advice(error, _TLS)
+    return Unavailable(said) if advice is None else AccessDenied(f"{what}: {advice}")
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Tell whether waiting cannot help."""
+    return isinstance(error, _DENIED + _MISCONFIGURED)
+
+
+def refusal(error: BaseException, what: str) -> SecorError | None:
+    """Return what to tell of a connection that is refused; None where another try may help."""
+    told = translated(error, what)
+    return None if isinstance(told, Unavailable) else told
+
+
+def _said(error: BaseException) -> str:
+    """Leave out what repeats the error's class: ``[Error 58] ThisError: ThisError: text``."""
+    name = type(error).__name__
+    if error.args and isinstance(error.args[0], set | frozenset | list | tuple):
+        return ", ".join(sorted(map(str, error.args[0])))
+    return str(error).rpartition(f"{name}: ")[2] or name
+
+
+def _spoke_tls(error: BaseException) -> bool:
+    frame = _FRAME.search(str(error))
+    return frame is not None and int(frame[1]) >> 16 == _TLS_ALERT

@@ -1,0 +1,106 @@
+"""The client's side of TLS: whether its files are right, and what a failed handshake means."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from secor.errors import ConfigurationError
+
+_OTHER_NAME = (62, 64)
+_OUT_OF_DATE = (9, 10)
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH; _CERT_NOT_YET_VALID,
+_CERT_HAS_EXPIRED."""
+
+_OF_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED", "DECRYPT_ERROR")
+_IN_COMMON = ("HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "INSUFFICIENT_SECURITY")
+_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The settings that an advice names: as a person would write them."""
+
+    authority: str
+    certificate: str
+    unchecked: str
+    plain: str
+
+
+def check_files(
+    server: str,
+    *,
+    authorities: str | None = None,
+    certificate: str | None = None,
+    key: str | None = None,
+    password: str | None = None,
+    revoked: str | None = None,
+) -> None:
+    """Read files as connections will; libraries take one they cannot read for a silent server.
+
+    Absent ones are None; without a ``key`` it is in the certificate's file.
+    Raises ``ConfigurationError``.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    files = [file for file in (authorities, certificate, key, revoked) if file]
+    try:
+        for trusted in (authorities, revoked):
+            if trusted and Path(trusted).is_dir():
+                context.load_verify_locations(capath=trusted)
+            elif trusted:
+                context.load_verify_locations(cafile=trusted)
+        if certificate:
+            # An empty password fails where one is needed, instead of asking on a terminal.
+            context.load_cert_chain(certificate, key, password or "")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"TLS to {server}: {error}; give files in PEM format that this user may read, and"
+            f" the key's password if it has one: {', '.join(files)}"
+        ) from error
+
+
+def advice(error: BaseException, names: Names) -> str | None:
+    """Return what is wrong and what to do; None where trying again may help."""
+    for found in _of_tls(error):
+        if isinstance(found, ssl.SSLCertVerificationError):
+            return _untrusted(found, names)
+        reason = found.reason or ""
+        said = reason.replace("_", " ").lower()
+        if "ALERT" in reason and any(word in reason for word in _OF_CERTIFICATES):
+            return (
+                f"the server refuses our certificate, or wants one ({said}): set"
+                f" {names.certificate} to one of an authority that it knows, and not expired"
+            )
+        if "ALERT" in reason and any(word in reason for word in _IN_COMMON):
+            return f"the server has no TLS version or cipher in common with us ({said})"
+        if reason in _NO_TLS:
+            return f"the server does not speak TLS at this port ({said}): {names.plain}"
+    return None
+
+
+def _untrusted(error: ssl.SSLCertVerificationError, names: Names) -> str:
+    said = error.verify_message.rstrip(".")
+    if error.verify_code in _OTHER_NAME:
+        do = f"use the name that it is made out for, or set {names.unchecked}"
+    elif error.verify_code in _OUT_OF_DATE:
+        do = "renew it there, and look at this machine's clock"
+    else:
+        do = f"set {names.authority} to the file of the authority that signed it"
+    return f"the server's certificate cannot be trusted ({said}): {do}"
+
+
+def _of_tls(error: BaseException) -> Iterator[ssl.SSLError]:
+    """Find them among the causes: each library wraps them in its own way."""
+    seen: list[BaseException] = []
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.append(one)
+        if isinstance(one, ssl.SSLError):
+            yield one
+        inner = [one.__cause__, one.__context__, *one.args, getattr(one, "reason", None)]
+        waiting += [each for each in inner if isinstance(each, BaseException)]
