@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.datasource import DataSourceReader
 
 from secor.archive import Archive, ArchivedObject
 from secor.formats import make_format
 from secor.model import OffsetRange, TopicPartition
 from secor.naming import ObjectName
+from secor.spark import register
 from secor.spark.options import Selection, Span, parse_options
 from secor.spark.planning import plan
 from secor.spark.pushing import NO_BOUNDS, Bounds, bounds_of
 from secor.spark.reading import read_tasks
+from secor.spark.source import FilteringDataSource, FilteringReader, SecorDataSource
 from tests.fakes.archive import Shelf, messages
 
 
@@ -242,6 +247,42 @@ def test_text_objects_are_pruned_and_never_refused(tmp_path: Path) -> None:
         shelf.put(messages(range(first, first + 10)), OffsetRange(first, first + 10))
     # Their rows have no offset, so no comparison is true of them.
     assert read(shelf, bounds_of([GreaterThan(OFFSET, 15)])) == (2, [])
+
+
+def test_the_reader_takes_filters_and_leaves_them_to_spark_too(shelf: Shelf) -> None:
+    reader = FilteringReader(parse_options({"path": str(shelf.directory)}))
+    filters = [EqualTo(TOPIC, "orders"), LessThan(OFFSET, 12)]
+    assert list(reader.pushFilters(filters)) == filters
+    again = pickle.loads(pickle.dumps(reader))  # noqa: S301  # as Spark does
+    tasks = again.partitions()
+    assert sum(len(one.task.pieces) for one in tasks) == 2
+    rows = [row for task in tasks for batch in again.read(task) for row in batch.to_pylist()]
+    assert [row["offset"] for row in rows] == list(range(12))
+
+
+class Session:
+    """What ``register`` asks of a session."""
+
+    version = "4.1.4"
+
+    def __init__(self) -> None:
+        self.settings: dict[str, str] = {}
+        self.registered: list[type] = []
+        self.conf = SimpleNamespace(set=self.settings.__setitem__)
+        self.dataSource = SimpleNamespace(register=self.registered.append)
+
+
+def test_only_a_spark_that_pushes_filters_gets_the_reader_that_takes_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, after = Session(), Session()
+    monkeypatch.delattr(DataSourceReader, "pushFilters", raising=False)
+    register(before)
+    assert (before.registered, before.settings) == ([SecorDataSource], {})
+    monkeypatch.setattr(DataSourceReader, "pushFilters", list, raising=False)
+    register(after)
+    assert after.registered == [FilteringDataSource]
+    assert after.settings == {"spark.sql.python.filterPushdown.enabled": "true"}
 
 
 LITERALS = st.integers(-2, 45)
