@@ -119,10 +119,14 @@ class KeptSchemas:
         """Put a version.  Raises ``AlreadyExists``, ``OutcomeUnknown``, ``Unavailable``."""
         body = schema.rows.describe().encode() + b"\n"
         metadata = {"generation": str(self._generation), "schema-version": str(schema.version)}
-        with tempfile.TemporaryDirectory(prefix="schema-", dir=self._directory) as folder:
-            path = Path(folder) / "schema.json"
-            path.write_bytes(body)
-            self._store.put(self.key(schema.version), path, crc32c(body), metadata)
+        try:
+            with tempfile.TemporaryDirectory(prefix="schema-", dir=self._directory) as folder:
+                path = Path(folder) / "schema.json"
+                path.write_bytes(body)
+                self._store.put(self.key(schema.version), path, crc32c(body), metadata)
+        except OSError as error:
+            where = self._directory or tempfile.gettempdir()
+            raise Unavailable(f"{where}: no schema can be written there: {error}") from error
 
 
 Propose = Callable[[pa.StructType], None]
