@@ -12,8 +12,8 @@ CORE = (
     "tests/unit/test_uploader.py",
     "tests/unit/test_recovery.py",
     "tests/unit/test_positioning.py",
-    "tests/unit/test_consumer.py",
-    "tests/unit/test_consumer_failures.py",
+    "tests/unit/consumer/test_consumer.py",
+    "tests/unit/consumer/test_consumer_failures.py",
     "tests/unit/test_batch.py",
     "tests/simulation",
 )
@@ -29,7 +29,7 @@ KAFKA_TESTS = (
 SCHEMA_TESTS = (
     "tests/unit/test_positioning.py",
     "tests/unit/test_schemas.py",
-    "tests/unit/test_consumer_growth.py",
+    "tests/unit/consumer/test_consumer_growth.py",
     "tests/simulation/test_partition_group.py",
 )
 STORE_TESTS = ("tests/unit/test_local_store.py", "tests/contracts/test_store.py")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from secor.uploader import ATTEMPTS
 from tests.fakes.format import PlainFormat, PlainWriter
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.source import FakeBroker
-from tests.unit.test_consumer import KEY, Process
+from tests.unit.consumer.world import KEY, Process
 
 
 class Refusing(PlainFormat):
@@ -45,26 +44,6 @@ class _RefusingWriter(PlainWriter):
         if self._format.error is not None and offsets[-1] >= self._format.refused:
             raise self._format.error
         super().append(records)
-
-
-@pytest.fixture
-def broker() -> FakeBroker:
-    broker = FakeBroker()
-    broker.create("clicks")
-    return broker
-
-
-@pytest.fixture
-def server() -> LedgerServer:
-    return LedgerServer("zookeeper")
-
-
-@pytest.fixture
-def process(tmp_path: Path, broker: FakeBroker, server: LedgerServer) -> Iterator[Process]:
-    process = Process(tmp_path, broker, server)
-    process.source.assign([KEY])
-    yield process
-    process.workspace.close()
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from secor.wiring.parsers import pipeline_for
 from tests.fakes.format import PlainFormat
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.source import FakeBroker, FakeLog
-from tests.unit.test_consumer import KEY, Process
+from tests.unit.consumer.world import KEY, Process
 
 ROOT = "root/clicks"
 DATA = f"{ROOT}/all/"
@@ -69,18 +69,6 @@ class Growing(Process):
             names = ",".join(fingerprints[told["fingerprint"]])
             found.append((int(told["batch-start"]), int(told["batch-end"]), names))
         return found
-
-
-@pytest.fixture
-def broker() -> FakeBroker:
-    broker = FakeBroker()
-    broker.create("clicks")
-    return broker
-
-
-@pytest.fixture
-def server() -> LedgerServer:
-    return LedgerServer("zookeeper")
 
 
 @pytest.fixture
