@@ -12,5 +12,6 @@ CORPUS = {
     336: "a standing intent that was not written again",
     440: "asleep between the write that renewed a proof and its answer",
     301703: "a lock that could not be given back while its holder was cut off",
+    910405: "a message with a conflict and a new field, in a schema that compaction has shaped",
     3004: "members that wait for releases longer than the group for them",
 }
