@@ -18,9 +18,11 @@ from secor.formats import EXTENSIONS, format_of_key
 from secor.model import OffsetRange, StoredObject, TopicPartition
 from secor.naming import (
     QUARANTINE_DIRECTORY,
+    ROUTED,
     ObjectInfo,
     ObjectName,
     parse_key,
+    routed_root,
     topic_of,
     topic_root,
 )
@@ -86,18 +88,30 @@ class Archive:
 
     def topics(self) -> list[str]:
         """Return the topics that have objects, by name.  Lists every key of the prefix."""
+        return sorted({topic for topic, _ in self._keys()})
+
+    def routes(self) -> Mapping[str, tuple[str, ...]]:
+        """Return, by topic, to whose directories routes have brought messages of it.
+
+        Present and earlier ones, as keys tell.  Lists every key of the prefix.
+        """
+        found: dict[str, set[str]] = {}
+        for topic, inside in self._keys():
+            source = topic_of(inside[0].removeprefix(ROUTED))
+            if inside[0].startswith(ROUTED) and source is not None:
+                found.setdefault(source, set()).add(topic)
+        return {source: tuple(sorted(topics)) for source, topics in found.items()}
+
+    def _keys(self) -> Iterator[tuple[str, list[str]]]:
+        """Give the topic of every object's key, and the parts of the key below its directory."""
         parts = [part for part in self.prefix.split("/") if part]
         listed = "" if self.hashed or not parts else "/".join(parts) + "/"
         at = len(parts) + int(self.hashed)
-        found: set[str] = set()
         for stored in self.store.list(listed):
             components = stored.key.split("/")
             topic = topic_of(components[at]) if at < len(components) - 1 else None
-            if topic is None or topic in found:
-                continue
-            if parse_key(self.root(topic), stored.key):
-                found.add(topic)
-        return sorted(found)
+            if topic is not None and parse_key(self.root(topic), stored.key):
+                yield topic, components[at + 1 :]
 
     def objects(
         self,
@@ -113,10 +127,26 @@ class Archive:
         ``offsets`` leaves out the objects that hold none of them; where an object ends is
         only known with its info, so without it those that begin lower are given, too.
         """
+        below = self.root(topic)
+        yield from self._objects(
+            topic, below, partitions, offsets, generations, with_info=with_info
+        )
+
+    def _objects(
+        self,
+        topic: str,
+        below: str,
+        partitions: Collection[int] | None,
+        offsets: OffsetRange | None,
+        generations: Collection[int] | None,
+        *,
+        with_info: bool,
+    ) -> Iterator[ArchivedObject]:
+        """Give those of the topic's objects that are in a directory ``below`` its own."""
         root = self.root(topic)
         wanted = (
             ArchivedObject(topic, name, stored.size, stored.modified)
-            for stored in self.store.list(root + "/")
+            for stored in self.store.list(below + "/")
             if (name := parse_key(root, stored.key)) is not None
             and (partitions is None or name.partition in partitions)
             and (generations is None or name.generation in generations)
@@ -156,7 +186,9 @@ class Archive:
         quarantine, and those that a route sent to another topic's directory.
         """
         for where in dict.fromkeys((topic, *self.targets)):
-            for found in self.objects(where, partitions, generations=generations, with_info=True):
+            root = self.root(where)
+            below = root if where == topic else routed_root(root, topic)
+            for found in self._objects(where, below, partitions, None, generations, with_info=True):
                 source = found.info.topic_partition.topic if found.info else where
                 if source == topic:
                     yield replace(found, topic=topic)

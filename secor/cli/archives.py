@@ -9,9 +9,9 @@ from secor.config.model import Config
 from secor.errors import ConfigurationError
 from secor.model import TopicPartition
 from secor.ports import ObjectStore
-from secor.wiring.archives import archive_of
+from secor.wiring.archives import archive_of, earlier_routes
 
-__all__ = ["archive_of", "archived_topics", "human_size", "of_topic", "table"]
+__all__ = ["archive_of", "archived_topics", "earlier_routes", "human_size", "of_topic", "table"]
 
 
 def archived_topics(config: Config, store: ObjectStore) -> Iterator[str]:

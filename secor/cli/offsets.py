@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from secor.cli.archives import archive_of, of_topic, table
+from secor.cli.archives import archive_of, earlier_routes, of_topic, table
 from secor.cli.exits import Exit
 from secor.config.load import load
 from secor.config.model import Config
@@ -89,7 +89,7 @@ def set_offset(
 
     settings = load(config, os.environ)
     with open_store(settings) as store, open_ledger_for_operator(settings) as ledger:
-        archive = archive_of(settings, topic, store)
+        archive = archive_of(settings, topic, store, earlier_routes(settings, store))
         planned = plan_move(
             ledger,
             archive,
@@ -120,13 +120,14 @@ def recover_entries(config: Path, topic: str | None, yes: bool) -> None:
         open_ledger_for_operator(settings) as ledger,
         open_reader(settings) as reader,
     ):
+        routes = earlier_routes(settings, store)
         named = (topic,) if topic else kafka.topics
         planned = []
         for name in named or reader.topics(kafka.topics_pattern, kafka.topics_exclude):
             for topic_partition in of_topic(reader.partitions(name), name):
                 found = plan_recovery(
                     ledger,
-                    archive_of(settings, name, store),
+                    archive_of(settings, name, store, routes),
                     topic_partition,
                     generation=_generation(settings, name),
                     log=reader,
@@ -166,7 +167,7 @@ def accept(config: Path, topic: str, drop_intent: bool, yes: bool) -> None:
         open_ledger_for_operator(settings) as ledger,
         open_reader(settings) as reader,
     ):
-        archive = archive_of(settings, topic, store)
+        archive = archive_of(settings, topic, store, earlier_routes(settings, store))
         planned = plan_acceptance(
             ledger,
             archive,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from secor.cli.archives import archive_of, archived_topics, of_topic
+from secor.cli.archives import archive_of, archived_topics, earlier_routes, of_topic
 from secor.config.load import load
 from secor.config.model import Config
 from secor.model import TopicPartition
@@ -69,8 +69,9 @@ def _alone(
     from secor.wiring.clients import open_store
 
     with open_store(config) as store:
+        routes = earlier_routes(config, store)
         for topic in topics or tuple(archived_topics(config, store)):
-            archive = archive_of(config, topic, store)
+            archive = archive_of(config, topic, store, routes)
             parsed = config.group.kind == "partition"
             yield from verify_archive_only(archive, topic, generations or None, parsed=parsed)
 
@@ -91,13 +92,14 @@ def _compared(
         open_ledger_for_operator(config) as ledger,
         open_reader(config) as reader,
     ):
+        routes = earlier_routes(config, store)
         for topic in (
             topics or kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
         ):
             found = of_topic(reader.partitions(topic), topic)
             numbers = [one.partition for one in found]
             verifier = Verifier(
-                archive_of(config, topic, store),
+                archive_of(config, topic, store, routes),
                 reader,
                 ledger,
                 generations=generations or None,

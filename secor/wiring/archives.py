@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import partial
+from types import MappingProxyType
 
 from secor.archive import Archive
 from secor.config.model import Config
 from secor.formats import format_of_key
 from secor.ports import ObjectStore
 
+Routes = Mapping[str, Collection[str]]
+"""By topic, other topics to whose directories messages of it went."""
 
-def archive_of(config: Config, topic: str, store: ObjectStore) -> Archive:
-    """Return the archive that holds ``topic``; its text is read with the topic's delimiter."""
+
+def earlier_routes(config: Config, store: ObjectStore) -> Routes:
+    """Return the routes that keys tell of, also those that are configured no more.
+
+    Lists every key of a partition group; the other groups have no routes.
+    """
+    if config.group.kind != "partition":
+        return {}
+    outputs = [config.output, *(rule.output for rule in config.topics)]
+    found: dict[str, set[str]] = {}
+    for prefix, hashed in {(output.prefix, output.hash_prefix) for output in outputs}:
+        for topic, others in Archive(store, prefix, hashed=hashed).routes().items():
+            found.setdefault(topic, set()).update(others)
+    return found
+
+
+def archive_of(
+    config: Config, topic: str, store: ObjectStore, routes: Routes = MappingProxyType({})
+) -> Archive:
+    """Return the archive that holds ``topic``; its text is read with the topic's delimiter.
+
+    ``routes`` are known beside those of the configuration.
+    """
     output = config.for_topic(topic).output
     formats = partial(
         format_of_key, delimiter=output.delimiter.encode(), null_values=output.null_values
@@ -21,5 +46,5 @@ def archive_of(config: Config, topic: str, store: ObjectStore) -> Archive:
         output.prefix,
         hashed=output.hash_prefix,
         formats=formats,
-        targets=config.for_topic(topic).parser.targets,
+        targets=(*config.for_topic(topic).parser.targets, *sorted(routes.get(topic, ()))),
     )
