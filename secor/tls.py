@@ -29,7 +29,7 @@ class Names:
     plain: str
 
 
-def check_files(
+def client_context(
     server: str,
     *,
     authorities: str | None = None,
@@ -37,13 +37,21 @@ def check_files(
     key: str | None = None,
     password: str | None = None,
     revoked: str | None = None,
-) -> None:
-    """Read files as connections will; libraries take one they cannot read for a silent server.
+    verify: bool = True,
+) -> ssl.SSLContext:
+    """Return what connections to ``server`` need; also to see that the files can be read.
 
-    Absent ones are None; without a ``key`` it is in the certificate's file.
-    Raises ``ConfigurationError``.
+    Libraries take a file that they cannot read for a server that does not answer.  Absent
+    ones are None: without ``authorities`` the machine's are trusted, without a ``key`` it is
+    in the certificate's file.  Raises ``ConfigurationError``.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if not authorities:
+        context.load_default_certs()
     files = [file for file in (authorities, certificate, key, revoked) if file]
     try:
         for trusted in (authorities, revoked):
@@ -59,6 +67,7 @@ def check_files(
             f"TLS to {server}: {error}; give files in PEM format that this user may read, and"
             f" the key's password if it has one: {', '.join(files)}"
         ) from error
+    return context
 
 
 def advice(error: BaseException, names: Names) -> str | None:
@@ -66,7 +75,8 @@ def advice(error: BaseException, names: Names) -> str | None:
     for found in _of_tls(error):
         if isinstance(found, ssl.SSLCertVerificationError):
             return _untrusted(found, names)
-        reason = found.reason or ""
+        # Those that Python itself raises may have no reason.
+        reason = getattr(found, "reason", None) or ""
         said = reason.replace("_", " ").lower()
         if "ALERT" in reason and any(word in reason for word in _OF_CERTIFICATES):
             return (

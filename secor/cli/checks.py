@@ -157,14 +157,14 @@ def of_servers(config: Config) -> Iterator[Finding]:
         def kafka() -> str:
             reader = opened.enter_context(open_reader(config))
             found.extend(topics(config, reader))
+            try_reading(reader, found)
             return f"{len({one.topic for one in found})} topics, {len(found)} partitions"
 
         def group() -> str:
             open_entries = opened.enter_context(open_group(config))
-            entry = (found or [TopicPartition(SCRATCH, 0)])[0]
             # In a Kafka ledger it is looked at with the others, below.
             if config.ledger.kind != "kafka":
-                open_entries.read(entry)
+                open_entries.read(found[0])
             return f"{config.group.name} may be used"
 
         def ledger() -> str:
@@ -172,12 +172,14 @@ def of_servers(config: Config) -> Iterator[Finding]:
             return in_ledger(config, entries, found)
 
         yield examine("kafka", kafka)
-        yield examine("group", group)
+        # An entry of a topic that may not be described is refused whatever the group's rights.
+        if found:
+            yield examine("group", group)
         yield examine("ledger", ledger)
 
 
 def topics(config: Config, reader: Log) -> list[TopicPartition]:
-    """Return the partitions of all topics that are wanted; look at each log, read each topic."""
+    """Return the partitions of all topics that are wanted."""
     kafka = config.kafka
     names = kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
     if not names:
@@ -192,15 +194,17 @@ def topics(config: Config, reader: Log) -> list[TopicPartition]:
             f"the broker has no topic {', '.join(missing)}: make it, correct kafka.topics, or let "
             "this user describe it"
         )
-    partitions = [one for name in names for one in found[name]]
+    return [one for name in names for one in found[name]]
+
+
+def try_reading(reader: Log, partitions: Sequence[TopicPartition]) -> None:
+    """Look at each log, and read each topic: who may describe one may not yet read it."""
     tried: set[str] = set()
     for one in partitions:
         log = reader.log_range(one)
         if log.start < log.end and one.topic not in tried:
-            # Those who may describe a topic may not yet read it.
             tried.add(one.topic)
             next(iter(reader.read(one, log.start, log.start + 1)), None)
-    return partitions
 
 
 def in_ledger(config: Config, ledger: OffsetLedger, partitions: Sequence[TopicPartition]) -> str:

@@ -22,7 +22,7 @@ from kafka.admin import (
 from secor.sandbox import Sandbox
 from secor.sandbox.ports import free_port
 from secor.sandbox.state import SERVICES, TICK, Plan, new_plan, save_plan
-from tests.integration.certificates import PASSWORD, Authority
+from tests.certificates import PASSWORD, Authority
 
 USER, HUSH = "secor", "geheim, = und \u00fc"
 """Of PLAIN, SCRAM and ZooKeeper's digest; the password has what SCRAM and URLs escape."""

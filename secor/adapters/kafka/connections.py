@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import ssl
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -56,14 +56,14 @@ def check_security(options: Mapping[str, Any]) -> None:
             "kafka.sasl_plain_password is missing: set it, or the environment's"
             " SECOR_KAFKA__SASL_PLAIN_PASSWORD"
         )
-    if options.get("sasl_mechanism") == "GSSAPI" and find_spec("gssapi") is None:
+    if options.get("sasl_mechanism") == "GSSAPI" and importlib.util.find_spec("gssapi") is None:
         raise ConfigurationError(
             'kafka.sasl_mechanism "GSSAPI" needs the package gssapi: pip install gssapi (and'
             " Kerberos's own libraries)"
         )
     if options.get("security_protocol") not in ("SSL", "SASL_SSL"):
         return
-    tls.check_files(
+    tls.client_context(
         "Kafka",
         authorities=options.get("ssl_cafile"),
         certificate=options.get("ssl_certfile"),
@@ -127,6 +127,10 @@ class _Manager(KafkaConnectionManager):
         except (OSError, kafka_errors.KafkaError) as error:
             attempt.close()
             raise kafka_errors.KafkaConnectionError(f"{node.host}:{node.port}: {error}") from error
+        except GeneratorExit:
+            # The client was closed meanwhile.
+            attempt.close()
+            raise
         attempt.close_others(transport._sock)
         transport._sock_recv = partial(_receive, transport)
         return transport

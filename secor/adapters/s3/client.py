@@ -65,7 +65,7 @@ def connect(
     Raises what botocore raises for a profile or credentials that do not hold together, and
     ``ConfigurationError`` for a ``ca_bundle`` that cannot be read.
     """
-    tls.check_files("S3", authorities=ca_bundle)
+    tls.client_context("S3", authorities=ca_bundle)
     core = botocore.session.Session(profile=profile)
     if access_key is not None:
         core.set_credentials(access_key, secret_key or "", session_token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from dataclasses import dataclass
 from typing import Any
 
 from kazoo.exceptions import KazooException
@@ -27,7 +28,7 @@ class Contact:
         """Listen to ``client``, a ``KazooClient`` that is not started yet."""
         self._use_tls = options.use_tls
         self._servers = len(collect_hosts(options.servers)[0])
-        self._failures: dict[tuple[str, int], BaseException] = {}
+        self._failures: dict[tuple[str, int], _Failure] = {}
         connection = client._connection
         connect = connection._connect
 
@@ -35,33 +36,48 @@ class Contact:
             try:
                 return connect(host, address, port)
             except (KazooException, OSError, connection.handler.timeout_exception) as error:
-                self._failures[host, port] = error
+                self._failures[host, port] = _Failure.of(error)
                 raise
 
         connection._connect = told
 
     def refusal(self) -> str | None:
         """Return what to do when all servers refuse; None where another try may help."""
-        found = [tls.advice(error, _TLS) for error in list(self._failures.values())]
+        found = [failure.advice for failure in self._seen()]
         return found[0] if len(found) == self._servers and None not in found else None
 
     def hint(self) -> str:
         """Return what else may be wrong."""
-        for error in list(self._failures.values()):
-            advice = tls.advice(error, _TLS)
-            if advice is not None:
-                return advice
-        if self._use_tls and any(map(_ended_in_handshake, list(self._failures.values()))):
+        for failure in self._seen():
+            if failure.advice is not None:
+                return failure.advice
+        if self._use_tls and any(failure.in_handshake for failure in self._seen()):
             return f"perhaps this port does not speak TLS: {_TLS.plain}"
         check = "check the addresses, and that a server is running there"
-        if not self._use_tls and any(map(_hung_up, list(self._failures.values()))):
+        if not self._use_tls and any(failure.hung_up for failure in self._seen()):
             return f"{check}; if its port speaks TLS, set ledger.zookeeper.use_tls = true"
         return check
 
+    def _seen(self) -> list[_Failure]:
+        return list(self._failures.values())
 
-def _hung_up(error: BaseException) -> bool:
-    return isinstance(error, ConnectionDropped) and not isinstance(error.__context__, OSError)
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What is of interest in an error; the error itself would keep its socket open.
 
-def _ended_in_handshake(error: BaseException) -> bool:
-    return any(isinstance(one, ssl.SSLError) for one in (error, error.__cause__, error.__context__))
+    ``hung_up``: the server took the connection, and closed it.
+    """
+
+    advice: str | None
+    in_handshake: bool
+    hung_up: bool
+
+    @classmethod
+    def of(cls, error: BaseException) -> _Failure:
+        inner = error.__context__
+        return cls(
+            tls.advice(error, _TLS),
+            in_handshake=isinstance(inner, ssl.SSLError),
+            hung_up=isinstance(error, ConnectionDropped) and not isinstance(inner, OSError),
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import ssl
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from kazoo.hosts import collect_hosts
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from secor import tls
+from secor.adapters.zookeeper.handler import TlsHandler
 from secor.errors import ConfigurationError
 
 
@@ -70,13 +72,18 @@ class Options:
                 " pip install 'pure-sasl[GSSAPI]'"
             )
         if self.use_tls:
-            tls.check_files(
-                "ZooKeeper",
-                authorities=self.tls_ca,
-                certificate=self.tls_certfile,
-                key=self.tls_keyfile,
-                password=self.tls_keyfile_password,
-            )
+            self.tls_context()
+
+    def tls_context(self) -> ssl.SSLContext:
+        """Read the files.  Raises ``ConfigurationError``."""
+        return tls.client_context(
+            "ZooKeeper",
+            authorities=self.tls_ca,
+            certificate=self.tls_certfile,
+            key=self.tls_keyfile,
+            password=self.tls_keyfile_password,
+            verify=self.tls_verify,
+        )
 
     def client_arguments(self) -> dict[str, Any]:
         """Return the arguments of kazoo's client."""
@@ -89,14 +96,7 @@ class Options:
             "auth_data": self._digest(),
             "sasl_options": self._sasl(),
             "connection_retry": {"max_tries": -1, "delay": 0.05, "max_delay": 2.0},
-            "use_ssl": self.use_tls,
-            "ca": self.tls_ca,
-            "certfile": self.tls_certfile,
-            # kazoo shows no certificate without both; one file may hold them.
-            "keyfile": self.tls_keyfile or self.tls_certfile,
-            "keyfile_password": self.tls_keyfile_password,
-            "verify_certs": self.tls_verify,
-            "check_hostname": self.use_tls and self.tls_verify,
+            "handler": TlsHandler(self.tls_context) if self.use_tls else None,
         }
 
     def _digest(self) -> list[tuple[str, str]]:

@@ -1,0 +1,396 @@
+"""Brokers, ZooKeeper and S3 behind TLS, passwords and ACLs: what works, and what is told."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.admin import ACLOperation, ResourceType
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+
+from secor.adapters.zookeeper.options import Options
+from secor.adapters.zookeeper.session import Session
+from secor.cli.main import run
+from secor.config.load import load
+from secor.errors import Unavailable
+from secor.model import TopicPartition
+from secor.wiring import open_ledger_for_operator
+from tests.integration import secured, tokens_for_tests
+from tests.integration.daemons import (
+    PATIENCE,
+    Daemon,
+    committed,
+    create_topic,
+    daemons,
+    produce,
+    wait_until,
+    write_config,
+)
+from tests.integration.secured import HUSH, SASL_HUSH, SASL_USER, USER, Secured
+
+TOPIC, PARTITIONS, MESSAGES = "secured", 2, 1000
+READ, DESCRIBE = ACLOperation.READ, ACLOperation.DESCRIBE
+GROUPS = ("scram", "plain", "mutual", "bearer")
+OWNED = "owned"
+"""A group whose nodes in ZooKeeper are its user's already."""
+
+BLIND, ALONE = "blind", "alone"
+"""Users: one may describe the topic, but not read it; one may not use the group."""
+
+Change = Mapping[str, Mapping[str, object]]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    secured_servers = secured.start(tmp_path_factory.mktemp("secured"))
+    with secured_servers.sandbox as sandbox:
+        create_topic(sandbox, TOPIC, PARTITIONS)
+        produce(sandbox, TOPIC, PARTITIONS, range(MESSAGES))
+        # What docs/security.md calls the least: Read on the topics and on the group.
+        topic, groups = (
+            (ResourceType.TOPIC, TOPIC, READ),
+            [(ResourceType.GROUP, group, READ) for group in (*GROUPS, OWNED)],
+        )
+        for user in (USER, "CN=client", tokens_for_tests.USER):
+            secured.allow(sandbox, user, [topic, *groups])
+        secured.add_user(sandbox, USER, HUSH)
+        secured.add_user(sandbox, BLIND, HUSH)
+        secured.add_user(sandbox, ALONE, HUSH)
+        secured.allow(sandbox, BLIND, [(ResourceType.TOPIC, TOPIC, DESCRIBE), *groups])
+        secured.allow(sandbox, ALONE, [topic])
+        yield secured_servers
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[Path, Path], Daemon]]:
+    with daemons() as start:
+        yield start
+
+
+@pytest.fixture
+def written(servers: Secured, tmp_path: Path) -> Callable[..., Path]:
+    """Write a configuration over SCRAM, digest and https, with changes to it."""
+
+    def write(group: str, change: Change | None = None, ledger: str = "zookeeper") -> Path:
+        settings = usual(servers)
+        for section, keys in (change or {}).items():
+            merged = {**settings.get(section, {}), **keys}
+            settings[section] = {key: value for key, value in merged.items() if value is not None}
+        if ledger == "kafka":
+            del settings["ledger.zookeeper"]
+        folder = tmp_path / group
+        folder.mkdir(exist_ok=True)
+        return write_config(
+            folder, servers.sandbox, group=group, topic=TOPIC, ledger=ledger, settings=settings
+        )
+
+    return write
+
+
+def usual(servers: Secured) -> dict[str, dict[str, object]]:
+    return {
+        "kafka": {
+            "bootstrap_servers": [servers.sasl],
+            "security_protocol": "SASL_SSL",
+            "ssl_cafile": servers.ca,
+            "sasl_mechanism": "SCRAM-SHA-512",
+            "sasl_plain_username": USER,
+            "sasl_plain_password": HUSH,
+        },
+        "ledger.zookeeper": {
+            "hosts": [servers.zookeeper],
+            "chroot": "/logs",
+            "use_tls": True,
+            "tls_ca": servers.ca,
+            "username": USER,
+            "password": HUSH,
+            "acl": "creator",
+        },
+        "store.s3": {"endpoint_url": servers.s3, "ca_bundle": servers.ca},
+    }
+
+
+def mutual(servers: Secured, pair: Path | None) -> Change:
+    """Settings of a client that shows a certificate instead of a password."""
+    names = ("sasl_mechanism", "sasl_plain_username", "sasl_plain_password")
+    return {
+        "kafka": {
+            **dict.fromkeys(names),
+            "bootstrap_servers": [servers.mutual],
+            "security_protocol": "SSL",
+            "ssl_certfile": None if pair is None else str(pair),
+        }
+    }
+
+
+def bearer() -> Change:
+    return {
+        "kafka": {
+            "sasl_mechanism": "OAUTHBEARER",
+            "sasl_plain_username": None,
+            "sasl_plain_password": None,
+            "sasl_oauth_token_provider": "tests.integration.tokens_for_tests:Unsigned",
+        }
+    }
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_over_secured_servers_stores_everything(
+    servers: Secured,
+    written: Callable[..., Path],
+    start: Callable[[Path, Path], Daemon],
+    tmp_path: Path,
+    group: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pair = servers.ours.issue("client")
+    config = {
+        "scram": lambda: written(group),
+        "plain": lambda: written(
+            group,
+            {
+                "kafka": {"sasl_mechanism": "PLAIN"},
+                "ledger.zookeeper": {
+                    "sasl_mechanism": "DIGEST-MD5",
+                    "username": SASL_USER,
+                    "password": SASL_HUSH,
+                    "chroot": "/sasl",
+                    # One that it may show, and need not.
+                    "tls_certfile": str(pair),
+                },
+            },
+        ),
+        "mutual": lambda: written(group, mutual(servers, pair), "kafka"),
+        "bearer": lambda: written(group, bearer(), "kafka"),
+    }[group]()
+    assert run(["doctor", str(config)]) == 0, capsys.readouterr()
+    daemon = start(config, tmp_path / "log")
+    wait_until(lambda: committed(config, TOPIC, PARTITIONS) == MESSAGES, "everything committed")
+    daemon.send(signal.SIGTERM)
+    assert daemon.wait() == 0, daemon.text()
+    assert run(["verify", str(config)]) == 0
+    assert "verified 1,000 messages" in capsys.readouterr().out
+    assert "Traceback" not in daemon.text()
+    if group == "scram":
+        none_but_its_user_touches_the_nodes(servers)
+
+
+def none_but_its_user_touches_the_nodes(servers: Secured) -> None:
+    nobody = KazooClient(servers.sandbox.zookeeper)
+    user = KazooClient(servers.sandbox.zookeeper, auth_data=[("digest", f"{USER}:{HUSH}")])
+    with closing(Started(nobody)), closing(Started(user)):
+        nodes = list(below(user, "/logs"))
+        assert f"/logs/consumers/scram/offsets/{TOPIC}/0" in nodes
+        for node in nodes:
+            acls, _ = user.get_acls(node)
+            assert [(one.id.scheme, one.id.id.partition(":")[0]) for one in acls] == [
+                ("digest", USER)
+            ]
+            with pytest.raises(NoAuthError):
+                nobody.set(node, b"0")
+            with pytest.raises(NoAuthError):
+                nobody.create(f"{node}/another", b"")
+
+
+class Started:
+    """A client that is ended whole."""
+
+    def __init__(self, client: KazooClient) -> None:
+        self._client = client
+        client.start()
+
+    def close(self) -> None:
+        self._client.stop()
+        self._client.close()
+
+
+def below(client: KazooClient, path: str) -> Iterator[str]:
+    yield path
+    for name in client.get_children(path):
+        yield from below(client, f"{path}/{name}")
+
+
+def kafka(**keys: object) -> Change:
+    return {"kafka": keys}
+
+
+def zookeeper(**keys: object) -> Change:
+    return {"ledger.zookeeper": keys}
+
+
+def s3(**keys: object) -> Change:
+    return {"store.s3": keys}
+
+
+def by_address(name: str) -> str:
+    """Return an address that no certificate names."""
+    return name.replace("localhost", "127.0.0.1")
+
+
+def in_plain_text() -> Change:
+    """Settings of a client that knows neither TLS nor passwords."""
+    names = ("ssl_cafile", "sasl_mechanism", "sasl_plain_username", "sasl_plain_password")
+    return kafka(security_protocol="PLAINTEXT", **dict.fromkeys(names))
+
+
+ABSENT = "/absent.pem"
+
+WRONG: dict[str, tuple[Callable[[Secured], Change], int, str]] = {
+    "scram": (lambda _: kafka(sasl_plain_password="no"), 3, "sasl_plain_password"),
+    "plain": (
+        lambda _: kafka(sasl_mechanism="PLAIN", sasl_plain_password="no"),
+        3,
+        "sasl_plain_password",
+    ),
+    "no password": (lambda _: kafka(sasl_plain_password=None), 2, "KAFKA__SASL_PLAIN_PASSWORD"),
+    "mechanism": (lambda _: kafka(sasl_mechanism="SCRAM-SHA-256"), 2, "kafka.sasl_mechanism"),
+    "no TLS": (lambda _: in_plain_text(), 2, "speaks TLS"),
+    "authority": (lambda it: kafka(ssl_cafile=str(it.foreign.path)), 3, "set kafka.ssl_cafile"),
+    "name": (lambda it: kafka(bootstrap_servers=[by_address(it.sasl)]), 3, "ssl_check_hostname"),
+    "file": (lambda _: kafka(ssl_cafile=ABSENT), 2, ABSENT),
+    "certificate": (lambda it: mutual(it, None), 3, "kafka.ssl_certfile"),
+    "foreign certificate": (
+        lambda it: mutual(it, it.foreign.issue("client")),
+        3,
+        "kafka.ssl_certfile",
+    ),
+    "expired certificate": (
+        lambda it: mutual(it, it.ours.issue("late", days=-1)),
+        3,
+        "kafka.ssl_certfile",
+    ),
+    "zookeeper digest": (lambda _: zookeeper(password="no"), 3, "NoAuth"),
+    "zookeeper sasl": (lambda _: zookeeper(sasl_mechanism="DIGEST-MD5"), 3, "AuthFailed"),
+    "zookeeper authority": (
+        lambda it: zookeeper(tls_ca=str(it.foreign.path)),
+        3,
+        "set ledger.zookeeper.tls_ca",
+    ),
+    "zookeeper name": (lambda it: zookeeper(hosts=[by_address(it.zookeeper)]), 3, "tls_verify"),
+    "zookeeper file": (lambda _: zookeeper(tls_ca=ABSENT), 2, ABSENT),
+    "zookeeper certificate": (
+        lambda it: zookeeper(tls_certfile=str(it.foreign.issue("other"))),
+        3,
+        "ledger.zookeeper.tls_certfile",
+    ),
+    "s3 authority": (lambda it: s3(ca_bundle=str(it.foreign.path)), 3, "set ca_bundle"),
+    "s3 name": (lambda it: s3(endpoint_url=by_address(it.s3)), 3, "made out for"),
+    "s3 file": (lambda _: s3(ca_bundle=ABSENT), 2, ABSENT),
+    "s3 plain": (
+        lambda it: s3(endpoint_url=it.sandbox.s3.endpoint_url.replace("http", "https")),
+        3,
+        "with http:",
+    ),
+}
+"""What is changed, the exit code, and what the line names."""
+
+
+@pytest.fixture
+def owned(written: Callable[..., Path]) -> None:
+    """Make an entry of the group, as its user."""
+    settings = load(written(OWNED), {})
+    with open_ledger_for_operator(settings) as ledger:
+        ledger.lease(TopicPartition(TOPIC, 0), PATIENCE).overwrite(0, None)
+
+
+@pytest.mark.usefixtures("owned")
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_told_in_one_line_that_says_what_to_do(
+    servers: Secured,
+    written: Callable[..., Path],
+    case: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    change, code, words = WRONG[case]
+    assert run(["verify", str(written(OWNED, change(servers)))]) == code
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert line.startswith("secor: ")
+    assert words in line
+    assert HUSH not in line
+
+
+@pytest.mark.usefixtures("owned")
+def test_a_daemon_ends_at_once_with_what_waiting_cannot_mend(
+    servers: Secured,
+    written: Callable[..., Path],
+    start: Callable[[Path, Path], Daemon],
+    tmp_path: Path,
+) -> None:
+    cases = {
+        "password": (kafka(sasl_plain_password="no"), 3, "sasl_plain_password"),
+        "digest": (zookeeper(password="no"), 3, "NoAuth"),
+        "authority": (s3(ca_bundle=str(servers.foreign.path)), 3, "ca_bundle"),
+        "no TLS": (in_plain_text(), 2, "speaks TLS"),
+        "topic": (kafka(sasl_plain_username=BLIND), 3, f"({TOPIC}); allow this user Read on them"),
+        "group": (
+            kafka(sasl_plain_username=ALONE),
+            3,
+            "(owned); allow this user Read on the group",
+        ),
+    }
+    running = {}
+    for name, (change, _, _) in cases.items():
+        settings = {**change, "local": {"directory": str(tmp_path / name)}}
+        # Each in a folder of its own: they begin side by side.
+        config = written(OWNED, settings).rename(tmp_path / f"{name}.toml")
+        running[name] = start(config, tmp_path / f"{name}.log")
+    for name, (_, code, words) in cases.items():
+        assert running[name].wait() == code, running[name].text()
+        last = running[name].text().splitlines()[-1]
+        assert last.startswith("secor: ")
+        assert words in last
+        assert "Traceback" not in running[name].text()
+
+
+def test_the_doctor_finds_who_may_describe_a_topic_and_not_read_it(
+    written: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = written("scram", kafka(sasl_plain_username=BLIND))
+    assert run(["doctor", str(config)]) == 5
+    faults = [it for it in capsys.readouterr().out.splitlines() if it.startswith("FAULT")]
+    assert [re.split(" +", fault)[1] for fault in faults] == ["kafka"]
+    assert "allow this user Read on them" in faults[0]
+
+
+def test_a_port_of_zookeeper_that_speaks_tls_or_not_is_told_of(servers: Secured) -> None:
+    tls, plain = servers.zookeeper, servers.sandbox.zookeeper
+    with pytest.raises(Unavailable, match=r"speaks TLS, set ledger\.zookeeper\.use_tls = true"):
+        Session(Options(hosts=tls, connect_timeout=2))
+    with pytest.raises(Unavailable, match="perhaps this port does not speak TLS"):
+        Session(Options(hosts=plain, connect_timeout=2, use_tls=True, tls_ca=servers.ca))
+
+
+@pytest.mark.parametrize(
+    ("package", "change", "words"),
+    [
+        ("puresasl", zookeeper(sasl_mechanism="DIGEST-MD5"), "secor[zookeeper-sasl]"),
+        ("kerberos", zookeeper(sasl_mechanism="GSSAPI"), "pure-sasl[GSSAPI]"),
+        ("gssapi", kafka(sasl_mechanism="GSSAPI"), "pip install gssapi"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_how_to_install_it(
+    written: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    package: str,
+    change: Change,
+    words: str,
+) -> None:
+    find = importlib.util.find_spec
+
+    def without(name: str, parent: str | None = None) -> Any:
+        return None if name == package else find(name, parent)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    assert run(["verify", str(written("scram", change))]) == 2
+    assert words in capsys.readouterr().err
