@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from secor.errors import ConfigurationError
-from secor.naming import HIVE_NULL, escape_value
+from secor.naming import escape_value
 from secor.parsing.fields import Texts, field_at, texts
 from secor.parsing.zones import (
     DAY,
@@ -68,7 +68,10 @@ class Piece(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FieldPiece:
-    """A field's value, escaped; null and empty are ``__HIVE_DEFAULT_PARTITION__``."""
+    """A field's value, escaped; null and empty are ``__HIVE_DEFAULT_PARTITION__``.
+
+    Where no name is in front, that begins with ``%5F``.
+    """
 
     path: str
     named: bool
@@ -147,12 +150,12 @@ def directives(format: str) -> list[tuple[str, str]]:
 def _escaped(column: Texts, named: bool) -> tuple[Codes, list[str]]:
     safe = [_safe(text, named) for text in column.distinct]
     # The last place, which is -1 as well, is that of null.
-    return np.where(column.codes < 0, len(safe), column.codes), [*safe, HIVE_NULL]
+    return np.where(column.codes < 0, len(safe), column.codes), [*safe, _safe(None, named)]
 
 
-def _safe(value: str, named: bool) -> str:
+def _safe(value: str | None, named: bool) -> str:
     """Escape a value; a directory of its own must not be hidden, as "_x" and ".x" are."""
     escaped = escape_value(value)
-    if not named and escaped != HIVE_NULL and escaped[0] in "._":
+    if not named and escaped[0] in "._":
         return f"%{ord(escaped[0]):02X}{escaped[1:]}"
     return escaped

@@ -108,13 +108,25 @@ def test_line_21_hostile_values_stay_one_directory(value: object, piece: str) ->
 
 
 @pytest.mark.parametrize(
-    ("value", "piece"), [("_SUCCESS", "%5FSUCCESS"), (".hidden", "%2Ehidden"), ("a", "a")]
+    ("value", "piece"),
+    [
+        ("_SUCCESS", "%5FSUCCESS"),
+        (".hidden", "%2Ehidden"),
+        ("__HIVE_DEFAULT_PARTITION__", "%5F_HIVE_DEFAULT_PARTITION__"),
+        ("a", "a"),
+    ],
 )
 def test_line_21_a_directory_without_a_name_is_never_hidden_from_readers(
     value: str, piece: str
 ) -> None:
     assert paths("{f}", [{"f": value}]) == [piece]
     assert paths("f={f}", [{"f": value}]) == [f"f={value}"]
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_line_21_what_has_no_value_is_not_hidden_from_readers(value: str | None) -> None:
+    assert paths("{f}/b", [{"f": value}, {"f": "a"}]) == ["%5F_HIVE_DEFAULT_PARTITION__/b", "a/b"]
+    assert paths("f={f}", [{"f": value}, {"f": "a"}]) == ["f=__HIVE_DEFAULT_PARTITION__", "f=a"]
 
 
 def test_line_21_long_values_are_cut_apart_and_long_paths_are_bad() -> None:
@@ -137,7 +149,7 @@ def test_line_21_thousands_of_distinct_values_and_fields() -> None:
 def test_one_path_for_values_that_only_look_different() -> None:
     assert len(set(paths("{f}", [{"f": None}, {"f": ""}, {}]))) == 1
     places = place("{f}", [{"f": None}, {"f": ""}])
-    assert places.paths == [HIVE_NULL]
+    assert places.paths == [f"%5F{HIVE_NULL[1:]}"]
 
 
 @settings(deadline=None, max_examples=80, derandomize=True)
