@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal, Self
 
@@ -96,6 +97,9 @@ class Kafka(Section):
     def _check_credentials(self) -> None:
         if self.sasl_mechanism in _BY_PASSWORD and self.sasl_plain_username is None:
             raise fault(f"needed with sasl_mechanism {self.sasl_mechanism}", "sasl_plain_username")
+        scram = (self.sasl_mechanism or "").startswith("SCRAM")
+        if scram and re.search("[,=]", self.sasl_plain_username or ""):
+            raise fault("the client cannot send a comma or = in it by SCRAM", "sasl_plain_username")
         key = "sasl_oauth_token_provider"
         if self.sasl_mechanism == "OAUTHBEARER" and self.sasl_oauth_token_provider is None:
             raise fault('OAUTHBEARER needs one: "package.module:Class"', key)

@@ -133,7 +133,7 @@ def _security(draft: Draft) -> None:
     else:
         draft.fault(
             f"{_NEW}sasl.mechanism",
-            f"{mechanism} is not offered, only {', '.join(_MECHANISMS)}: choose one of them by -D",
+            f"{mechanism} is not translated, only {', '.join(_MECHANISMS)}: choose one by -D",
         )
 
 

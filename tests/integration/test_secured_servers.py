@@ -15,13 +15,16 @@ from kafka.admin import ACLOperation, ResourceType
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
+from secor.adapters.kafka import KafkaReader
 from secor.adapters.zookeeper.options import Options
 from secor.adapters.zookeeper.session import Session
 from secor.cli.main import run
 from secor.config.load import load
-from secor.errors import Unavailable
+from secor.errors import AccessDenied, Unavailable
 from secor.model import TopicPartition
-from secor.wiring import open_ledger_for_operator
+from secor.sandbox.ports import free_port
+from secor.wiring import open_ledger_for_operator, open_reader
+from secor.wiring.clients import kafka_options
 from tests.integration import secured, tokens_for_tests
 from tests.integration.daemons import (
     PATIENCE,
@@ -350,6 +353,24 @@ def test_a_daemon_ends_at_once_with_what_waiting_cannot_mend(
         assert last.startswith("secor: ")
         assert words in last
         assert "Traceback" not in running[name].text()
+
+
+def test_one_broker_that_refuses_is_no_hindrance_where_another_does_not(
+    servers: Secured, written: Callable[..., Path]
+) -> None:
+    both = kafka(bootstrap_servers=[by_address(servers.sasl), servers.sasl])
+    with open_reader(load(written(OWNED, both), {})) as reader:
+        assert len(reader.partitions(TOPIC)) == PARTITIONS
+
+
+def test_a_refusal_is_told_even_where_other_brokers_are_out(
+    servers: Secured, written: Callable[..., Path]
+) -> None:
+    nobody = f"localhost:{free_port()}"
+    out = kafka(bootstrap_servers=[servers.sasl, nobody], sasl_plain_password="no")
+    options = kafka_options(load(written(OWNED, out), {}))
+    with pytest.raises(AccessDenied, match="sasl_plain_password"):
+        KafkaReader(options, timeout=3)
 
 
 def test_the_doctor_finds_who_may_describe_a_topic_and_not_read_it(

@@ -160,6 +160,13 @@ def test_settings_that_do_not_go_together_are_faults(addition: str, key: str, pa
         ('sasl_plain_password = ["hidden"]', "kafka.sasl_plain_password"),
         ('security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"', "kafka.sasl_plain_username"),
         (
+            (
+                'security_protocol = "SASL_SSL"\nsasl_mechanism = "SCRAM-SHA-512"\n'
+                'sasl_plain_username = "a=b"'
+            ),
+            "kafka.sasl_plain_username",
+        ),
+        (
             'security_protocol = "SASL_SSL"\nsasl_mechanism = "OAUTHBEARER"',
             "kafka.sasl_oauth_token_provider",
         ),

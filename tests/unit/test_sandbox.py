@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,6 +112,16 @@ def test_zookeepers_configuration_has_its_tick_and_address() -> None:
     server = ZooKeeperServer(folder=Path("zk"), log=Path("log"), port=5, tick=250)
     lines = server.configuration().splitlines()
     assert {"tickTime=250", "clientPort=5", "clientPortAddress=127.0.0.1"} <= set(lines)
+
+
+def test_settings_of_a_plan_go_over_ours() -> None:
+    where: dict[str, Any] = {"folder": Path("f"), "log": Path("log"), "port": 5}
+    settings: dict[str, object] = {"tickTime": 7, "secureClientPort": 6}
+    zookeeper = ZooKeeperServer(**where, tick=250, settings=settings).configuration()
+    assert {"tickTime=7", "secureClientPort=6"} <= set(zookeeper.splitlines())
+    settings = {"s3proxy.secure-endpoint": "https://127.0.0.1:6"}
+    s3 = S3ProxyServer(**where, progress=quiet, settings=settings).configuration()
+    assert "s3proxy.secure-endpoint=https://127.0.0.1:6" in s3.splitlines()
 
 
 def test_the_s3_server_checks_credentials() -> None:

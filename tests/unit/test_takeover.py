@@ -512,7 +512,7 @@ def test_what_makes_a_configuration_impossible_is_told_at_once_by_javas_names() 
         imported({"secor.kafka.group": "a b"})
     with pytest.raises(ConfigurationError, match=r"schema\.registry\.url .* is no address"):
         imported(named("AvroMessageParser", schema__registry__url="http://[x"))
-    with pytest.raises(ConfigurationError, match="OAUTHBEARER is not offered"):
+    with pytest.raises(ConfigurationError, match="OAUTHBEARER is not translated"):
         imported({f"{NEW}security.protocol": "SASL_SSL", f"{NEW}sasl.mechanism": "OAUTHBEARER"})
     with pytest.raises(ConfigurationError, match=r"topics\.0\.match .*minute_mark"):
         imported(

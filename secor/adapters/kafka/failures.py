@@ -39,8 +39,8 @@ def translated(error: BaseException, what: str) -> SecorError:
     said = f"{what}: {_said(error)}"
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
         return AccessDenied(
-            f"{said}; check kafka.sasl_plain_username, kafka.sasl_plain_password and"
-            " kafka.sasl_mechanism"
+            f"{said}; check kafka.sasl_plain_username and kafka.sasl_plain_password, or the"
+            " token, and kafka.sasl_mechanism"
         )
     if isinstance(error, kafka_errors.GroupAuthorizationFailedError):
         return AccessDenied(
