@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 
 from secor.config.parser import Parser
 from secor.errors import ConfigurationError, NotDeterministic, PluginFailed
+from secor.parsing.decoders import make_decoder
+from secor.parsing.fields import field_at, texts
 from secor.parsing.pipeline import Pipeline
 from secor.parsing.plugins import Message
 from secor.wiring.parsers import pipeline_for
+from tests.unit.decoder_cases import decode
 from tests.unit.parsing_cases import chunk_of, json_chunk, places, reasons
 from tests.unit.plugins_for_tests import Ticking
 
@@ -147,12 +151,33 @@ def test_the_identity_has_the_plugins_code_and_settings() -> None:
     assert "@" in one
 
 
-def test_the_plugin_of_the_documentation_works() -> None:
+def documented() -> dict[str, Any]:
     text = (Path(__file__).parents[2] / "docs" / "parsing.md").read_text()
-    [code] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     names: dict[str, Any] = {}
-    exec(code, names)  # noqa: S102 - it is ours
-    plugin = names["ByTenant"]()
+    for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(code, names)  # noqa: S102 - it is ours
+    return names
+
+
+@pytest.mark.parametrize("others", [[], [5, True, {"a": None}, [1]], [None]])
+def test_the_plugin_over_columns_of_the_documentation_works_whatever_the_chunk(
+    others: list[object],
+) -> None:
+    values = [
+        b'{"c": "nl", "d": "x"}',
+        b"[",
+        *(json.dumps({"c": it, "d": it}).encode() for it in others),
+    ]
+    decoder = make_decoder("json")
+    made = documented()["Upper"]("c").apply(decode(decoder, values))
+    assert texts(field_at(made.rows, "c")).at(0) == "NL"
+    assert texts(field_at(made.rows, "d")).at(0) == "x"
+    assert list(made.bad) == [1]
+    assert made.rows.is_null().to_pylist()[1]
+
+
+def test_the_plugin_of_the_documentation_works() -> None:
+    plugin = documented()["ByTenant"]()
     message = Message("t", 0, 0, None, None, b"a/b", None, ())
     assert plugin.place(message) == "tenant=a%2Fb"
     assert plugin.place(replace(message, key=None)) is None
