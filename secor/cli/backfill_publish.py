@@ -42,7 +42,13 @@ def progress() -> Iterator[Callable[[int, int], None] | None]:
     show_default=True,
     help="What becomes of the old objects; delete may be said later, too.",
 )
-@click.option("--workers", type=click.IntRange(1), default=4, show_default=True)
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="Batches at once.",
+)
 @click.option("--local-directory", type=CONFIG, help="For copies on their way.")
 @metrics_file_option
 def publish_command(
@@ -78,7 +84,13 @@ def publish_command(
 @click.command("rollback", epilog="Example: secor backfill rollback partition.toml plan.json")
 @click.argument("partition", type=CONFIG)
 @click.argument("plan_file", metavar="PLAN", type=CONFIG)
-@click.option("--workers", type=click.IntRange(1), default=4, show_default=True)
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="Batches at once.",
+)
 @click.option("--local-directory", type=CONFIG, help="For copies on their way.")
 @metrics_file_option
 def rollback_command(

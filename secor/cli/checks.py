@@ -121,7 +121,7 @@ def disk(config: Config) -> str:
             f"{standing} has {human_size(free)} free, limits.local_bytes is {human_size(limit)}: "
             "make room, or lower the limit"
         )
-    return f"{standing} is writable, {human_size(free)} free of {human_size(limit)} that are needed"
+    return f"{standing} is writable, {human_size(free)} free, {human_size(limit)} needed"
 
 
 def _standing(directory: Path) -> Path:
@@ -158,7 +158,7 @@ def of_servers(config: Config) -> Iterator[Finding]:
             reader = opened.enter_context(open_reader(config))
             found.extend(topics(config, reader))
             try_reading(reader, found)
-            return f"{len({one.topic for one in found})} topics, {len(found)} partitions"
+            return f"topics: {len({one.topic for one in found})}, partitions: {len(found)}"
 
         def group() -> str:
             open_entries = opened.enter_context(open_group(config))
@@ -224,4 +224,4 @@ def in_ledger(config: Config, ledger: OffsetLedger, partitions: Sequence[TopicPa
     if config.ledger.kind == "zookeeper":
         ledger.lease(TopicPartition(SCRATCH, 0), LOCK_WAIT).release()
         lock = ", locks can be taken"
-    return f"{entries} entries of {len(partitions)}, {open_intents} with an open intent{lock}"
+    return f"entries: {entries} of {len(partitions)}, with an open intent: {open_intents}{lock}"

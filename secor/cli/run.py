@@ -22,8 +22,9 @@ def command(config: Path) -> None:
     """Persist the topics of CONFIG, until told to stop.
 
     Servers that are out at the start are waited for; what is wrong in CONFIG is not.
-    SIGTERM or Ctrl-C uploads what is open (if upload_on_shutdown) and ends with 0; a
-    second one leaves at once: nothing is lost, the next process reads it again.
+    SIGTERM or Ctrl-C uploads what is open (if policy.upload_on_shutdown), for at most 240
+    seconds, and ends with 0; a second one leaves at once: nothing is lost, the next process
+    reads it again.
     """
     settings = load(config, os.environ)
     journal = None

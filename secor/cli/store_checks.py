@@ -31,6 +31,10 @@ SKEW = 30.0
 """Seconds of difference between clocks that are worth a word; S3 refuses requests at 900."""
 
 
+PATIENCE = 10.0
+"""Seconds that an answer may take: a person waits, not a service."""
+
+
 @runtime_checkable
 class Timed(Protocol):
     """A store that knows what time it is at its server."""
@@ -47,7 +51,7 @@ def of_store(config: Config, now: Callable[[], float]) -> Iterator[Finding]:
         stores: list[ObjectStore] = []
 
         def reach() -> str:
-            stores.append(opened.enter_context(open_store(config)))
+            stores.append(opened.enter_context(open_store(impatient(config))))
             kind = config.store.kind
             place = config.store.s3.bucket if kind == "s3" else config.store.local.directory
             return f"{kind} {place} is there"
@@ -57,6 +61,18 @@ def of_store(config: Config, now: Callable[[], float]) -> Iterator[Finding]:
             yield examine("clock", partial(clock, store, now))
             for root in scratch_roots(config):
                 yield from rights(store, root)
+
+
+def impatient(config: Config) -> Config:
+    """Return the configuration, but that a store which does not answer is told soon."""
+    s3 = config.store.s3
+    hasty = {
+        "max_attempts": min(s3.max_attempts, 2),
+        "connect_timeout": min(s3.connect_timeout, PATIENCE),
+        "read_timeout": min(s3.read_timeout, PATIENCE),
+    }
+    store = config.store.model_copy(update={"s3": s3.model_copy(update=hasty)})
+    return config.model_copy(update={"store": store})
 
 
 def scratch_roots(config: Config) -> list[str]:

@@ -69,7 +69,7 @@ class Limits(Section):
 
 
 class Local(Section):
-    """``[local]``: where open batches lie; a cache, emptied at start."""
+    """``[local]``: where open batches lie, each process in a folder of its own; a cache."""
 
     directory: Path = Path("/var/lib/secor")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from secor.config.environment import variable_name
+from secor.config.show import toml_value
 from secor.takeover.properties import Properties
 
 _TRUE = frozenset({"true", "on", "yes", "t", "y"})
@@ -117,5 +118,5 @@ class Draft:
         for name in given:
             before = self.fates.get(name)
             also = f"{before[1]}; " if before and before[0] is Fate.MAPPED else ""
-            self.fates[name] = (Fate.MAPPED, f"{also}{key} = {value!r}")
+            self.fates[name] = (Fate.MAPPED, f"{also}{key} = {toml_value(value)}")
         return given

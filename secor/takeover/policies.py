@@ -98,7 +98,7 @@ def _processes(draft: Draft) -> None:
     threads = draft.number("secor.consumer.threads")
     if threads and threads > 1:
         draft.todo(
-            "start as many processes as you need, each with its local.directory and metrics.port"
+            "start as many processes as you need, each with its own metrics.port"
             f" (Java Secor had {threads} threads in each; one process here has one consumer, and"
             " does some ten times as much)"
         )

@@ -160,5 +160,5 @@ def _prefix(draft: Draft) -> None:
 def _local(draft: Draft) -> None:
     name = "secor.local.path"
     if path := draft.value(name).rstrip("/"):
-        note = "A directory of its own, since it is emptied at start. Every process needs another."
+        note = "A folder of its own, beside what Java Secor left. Several processes may share it."
         draft.set("local.directory", f"{path}/secor", name, note=note)

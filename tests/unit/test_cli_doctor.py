@@ -80,8 +80,8 @@ def test_every_line_is_ok_when_nothing_is_to_be_done(world: World, tmp_path: Pat
     shown = world.run()
     assert shown.return_value == 0
     assert all(line.startswith("ok ") for line in shown.stdout.splitlines())
-    assert "1 topics, 1 partitions" in shown.stdout
-    assert "1 entries of 1, 1 with an open intent, locks can be taken" in shown.stdout
+    assert "topics: 1, partitions: 1" in shown.stdout
+    assert "entries: 1 of 1, with an open intent: 1, locks can be taken" in shown.stdout
     assert world.ledger.leased == []
     assert not list(LocalStore(tmp_path / "bucket").list(""))
 
@@ -228,3 +228,21 @@ def test_every_prefix_has_rights_of_its_own(world: World) -> None:
     text = world.run().stdout
     assert "ok     put         backup/_secor-doctor/" in text
     assert "ok     put         other/_secor-doctor/" in text
+
+
+def test_a_store_that_does_not_answer_is_not_waited_for_as_the_service_does(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Config] = []
+
+    @contextmanager
+    def opened(config: Config) -> Iterator[FakeStore]:
+        asked.append(config)
+        yield FakeStore()
+
+    monkeypatch.setattr(clients, "open_store", opened)
+    with world.config.open("a") as file:
+        file.write("\n[store.s3]\nread_timeout = '2m'\nconnect_timeout = '3s'\n")
+    world.run()
+    (s3,) = (config.store.s3 for config in asked)
+    assert (s3.max_attempts, s3.read_timeout, s3.connect_timeout) == (2, 10, 3)

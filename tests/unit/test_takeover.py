@@ -562,7 +562,7 @@ def test_the_command_prints_a_file_and_tells_beside_it(path: Path) -> None:
     assert done.return_value == 0
     assert tomllib.loads(done.stdout)["store"]["s3"]["bucket"] == "other"
     assert "mapped (7)" in done.stderr
-    assert "secor.s3.bucket (-D): store.s3.bucket = 'other'" in done.stderr
+    assert 'secor.s3.bucket (-D): store.s3.bucket = "other"' in done.stderr
 
 
 def test_the_command_writes_a_file_once(path: Path, tmp_path: Path) -> None:
