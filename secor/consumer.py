@@ -230,6 +230,9 @@ class Consumer:
         match outcome:
             case Committed():
                 self._observer.uploaded(batch.topic_partition, "committed", seconds)
+                if batch.first_timestamp is not None and batch.first_timestamp >= 0:
+                    delay = self._clock.now() - batch.first_timestamp / 1000
+                    self._observer.ready(batch.topic_partition, delay)
                 partition.committed = batch.range.end
                 partition.committed_at = self._clock.monotonic()
                 partition.queue.popleft()

@@ -90,6 +90,11 @@ class Metrics:
             BATCH_SECONDS,
             "Age of a batch at its commit, from its first message on.",
         )
+        self.delay = self._histogram(
+            "secor_delay_seconds",
+            (*BATCH_SECONDS, 21600.0, 86400.0),
+            "From the timestamp of a batch's first message to its commit.",
+        )
 
     def _make_progress(self) -> None:
         self.lag_offsets = self._gauge(

@@ -27,6 +27,9 @@ class Observer(Protocol):
     def uploaded(self, topic_partition: TopicPartition, outcome: str, seconds: float) -> None:
         """A ritual ended: ``committed``, ``restart``, ``stop`` or ``later``."""
 
+    def ready(self, topic_partition: TopicPartition, seconds: float) -> None:
+        """A batch was committed ``seconds`` after the timestamp of its first message."""
+
     def retried(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """A ritual or a positioning is tried again after ``error``."""
 

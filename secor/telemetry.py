@@ -83,6 +83,10 @@ class Telemetry:
         self._touch(topic_partition)
         self._tell("debug", "uploaded", topic_partition, outcome=outcome, age=round(seconds, 3))
 
+    def ready(self, topic_partition: TopicPartition, seconds: float) -> None:
+        """Count the delay; a producer's clock may be ahead."""
+        self._metrics.delay.observe(max(0.0, seconds))
+
     def retried(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Count another try."""
         self._failed(topic_partition, error)

@@ -26,6 +26,9 @@ class SilentObserver:
     def uploaded(self, topic_partition: TopicPartition, outcome: str, seconds: float) -> None:
         """Nothing."""
 
+    def ready(self, topic_partition: TopicPartition, seconds: float) -> None:
+        """Nothing."""
+
     def retried(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Nothing."""
 

@@ -118,6 +118,8 @@ def test_every_call_is_counted_where_the_table_says(setup: Setup) -> None:
     telemetry.put(HERE, 500, 0.3)
     telemetry.uploaded(HERE, "committed", 12.0)
     telemetry.uploaded(HERE, "later", 12.0)
+    telemetry.ready(HERE, 90.0)
+    telemetry.ready(HERE, -5.0)
     telemetry.retried(HERE, Unavailable("x"))
     telemetry.adopted(HERE, 2)
     telemetry.superseded(HERE)
@@ -130,6 +132,8 @@ def test_every_call_is_counted_where_the_table_says(setup: Setup) -> None:
     assert setup.value("secor_uploads_total", outcome="committed") == 1
     assert setup.value("secor_uploads_total", outcome="later") == 1
     assert setup.plain("secor_batch_age_seconds_sum") == 12
+    assert setup.plain("secor_delay_seconds_sum") == 90
+    assert setup.plain("secor_delay_seconds_count") == 2
     assert setup.plain("secor_upload_duration_seconds_count") == 1
     assert setup.value("secor_adopted_objects_total") == 2
     assert setup.value("secor_superseded_total") == 1

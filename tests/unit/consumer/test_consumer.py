@@ -170,3 +170,12 @@ def test_a_session_that_ends_between_intent_and_commit_loses_and_repeats_nothing
     assert server.entry(KEY).committed == 12
     assert process.offsets() == list(range(12))
     assert len(process.store.audit) == 1
+
+
+def test_the_delay_is_counted_from_the_timestamp_of_the_first_message_of_each_batch(
+    process: Process, broker: FakeBroker
+) -> None:
+    process.clock.wall = 100.0
+    broker.logs[KEY].produce(25)
+    process.run()
+    assert process.observer.delays == [100.0, 88.0]

@@ -28,6 +28,17 @@ KEY = TopicPartition("clicks", 0)
 MIB = 1 << 20
 
 
+class Watching(SilentObserver):
+    """Remembers how late what was committed became readable."""
+
+    def __init__(self) -> None:
+        self.delays: list[float] = []
+
+    def ready(self, topic_partition: TopicPartition, seconds: float) -> None:
+        """Remember."""
+        self.delays.append(seconds)
+
+
 class Process:
     """One consumer with everything under it; batches are due at ten messages."""
 
@@ -42,10 +53,11 @@ class Process:
             "backup", "root/clicks", 1, OffsetBuckets(1000), PlainFormat(), Policy(max_messages=10)
         )
         self.plans: Plans = lambda *_: self.plan
+        self.observer = Watching()
         self.consumer = self._consumer()
 
     def _consumer(self) -> Consumer:
-        observer, rng = SilentObserver(), random.Random(1)
+        observer, rng = self.observer, random.Random(1)
         return Consumer(
             source=self.source,
             positioning=Positioning(
