@@ -132,7 +132,8 @@ def _broker(plan: Plan, sasl: int, mutual: int, server: Path, ca: Path) -> dict[
         f"{of_sasl}.oauthbearer.sasl.jaas.config": f"{_OAUTH} required;",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
-        "connections.max.reauth.ms": 20000,
+        # Connections show their credentials again before these are over.
+        "connections.max.reauth.ms": 5000,
     }
 
 

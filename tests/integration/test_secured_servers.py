@@ -44,7 +44,7 @@ GROUPS = ("scram", "plain", "mutual", "bearer")
 OWNED = "owned"
 """A group whose nodes in ZooKeeper are its user's already."""
 
-BLIND, ALONE = "blind", "alone"
+BLIND, ALONE, CHANGED = "blind", "alone", "changed"
 """Users: one may describe the topic, but not read it; one may not use the group."""
 
 Change = Mapping[str, Mapping[str, object]]
@@ -65,9 +65,8 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         )
         for user in (USER, "CN=client", tokens_for_tests.USER):
             secured.allow(sandbox, user, [topic, *groups])
-        secured.add_user(sandbox, USER, HUSH)
-        secured.add_user(sandbox, BLIND, HUSH)
-        secured.add_user(sandbox, ALONE, HUSH)
+        for user in (USER, BLIND, ALONE, CHANGED):
+            secured.add_user(sandbox, user, HUSH)
         secured.allow(sandbox, BLIND, [(ResourceType.TOPIC, TOPIC, DESCRIBE), *groups])
         secured.allow(sandbox, ALONE, [topic])
         yield secured_servers
@@ -349,9 +348,8 @@ def test_a_daemon_ends_at_once_with_what_waiting_cannot_mend(
         running[name] = start(config, tmp_path / f"{name}.log")
     for name, (_, code, words) in cases.items():
         assert running[name].wait() == code, running[name].text()
-        last = running[name].text().splitlines()[-1]
-        assert last.startswith("secor: ")
-        assert words in last
+        (line,) = [it for it in running[name].text().splitlines() if it.startswith("secor: ")]
+        assert words in line
         assert "Traceback" not in running[name].text()
 
 
@@ -371,6 +369,16 @@ def test_a_refusal_is_told_even_where_other_brokers_are_out(
     options = kafka_options(load(written(OWNED, out), {}))
     with pytest.raises(AccessDenied, match="sasl_plain_password"):
         KafkaReader(options, timeout=3)
+
+
+def test_a_password_that_is_changed_under_a_running_client_is_told(
+    servers: Secured, written: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    config = load(written(OWNED, kafka(sasl_plain_username=CHANGED)), {})
+    with open_reader(config):
+        secured.add_user(servers.sandbox, CHANGED, "another")
+        wait_until(lambda: "sasl_plain_password" in caplog.text, "the next connection refused")
+    assert "trying again" in caplog.text
 
 
 def test_the_doctor_finds_who_may_describe_a_topic_and_not_read_it(

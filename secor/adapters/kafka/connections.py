@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import ssl
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,6 +19,8 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from secor import tls
 from secor.adapters.kafka.failures import refusal
 from secor.errors import ConfigurationError, SecorError
+
+_log = logging.getLogger(__name__)
 
 _READ_BYTES = 256 * 1024
 _MOST_BYTES_A_TURN = 4 * 1024 * 1024
@@ -78,7 +81,7 @@ class _Manager(KafkaConnectionManager):
 
     A try to connect that fails closes its socket; the client leaves that to chance.  And at
     the first contact it tries on, whatever the brokers say: here it ends when all of them
-    refuse.  Later a refusal is tried again, as any other failure is.
+    refuse.  Later a refusal is told and tried again.
     """
 
     def __init__(self, net: Any, **configs: Any) -> None:
@@ -91,10 +94,18 @@ class _Manager(KafkaConnectionManager):
             self._raise_refusal()
         known = self._conns.get(node_id)
         connection = super().get_connection(node_id, *args, **settings)
-        if connection is not known and not self._reached:
+        if connection is not known:
             connection.init_future.add_callback(self._was_reached)
-            connection.init_future.add_errback(partial(self.failures.__setitem__, node_id))
+            connection.init_future.add_errback(partial(self._failed, node_id))
         return connection
+
+    def _failed(self, node_id: Any, error: BaseException) -> None:
+        if not self._reached:
+            self.failures[node_id] = error
+            return
+        told = refusal(error, f"Kafka at {self.config['bootstrap_servers']}")
+        if told is not None:
+            _log.warning("%s; trying again", told)
 
     def _was_reached(self, _: object) -> None:
         self._reached = True
