@@ -158,6 +158,7 @@ def of_servers(config: Config) -> Iterator[Finding]:
             reader = opened.enter_context(open_reader(config))
             found.extend(topics(config, reader))
             try_reading(reader, found)
+            letters(config, reader, found)
             return f"topics: {len({one.topic for one in found})}, partitions: {len(found)}"
 
         def group() -> str:
@@ -176,6 +177,8 @@ def of_servers(config: Config) -> Iterator[Finding]:
         if found:
             yield examine("group", group)
         yield examine("ledger", ledger)
+        if found and config.group.kind == "partition":
+            yield examine("parser", lambda: parsers(config, found))
 
 
 def topics(config: Config, reader: Log) -> list[TopicPartition]:
@@ -205,6 +208,33 @@ def try_reading(reader: Log, partitions: Sequence[TopicPartition]) -> None:
         if log.start < log.end and one.topic not in tried:
             tried.add(one.topic)
             next(iter(reader.read(one, log.start, log.start + 1)), None)
+
+
+def letters(config: Config, reader: Log, partitions: Sequence[TopicPartition]) -> None:
+    """See that the topics that get copies of what is in quarantine exist."""
+    names = {config.for_topic(one.topic).parser.dead_letter_topic for one in partitions} - {None}
+    missing = sorted(name for name in names if name and not reader.partitions(name))
+    if missing:
+        raise ConfigurationError(
+            f"the broker has no topic {', '.join(missing)}: make it, or correct "
+            "parser.dead_letter_topic"
+        )
+
+
+def parsers(config: Config, partitions: Sequence[TopicPartition]) -> str:
+    """Make each topic's parser and format: schema files, descriptor sets, classes are there."""
+    from secor.wiring.plans import plan_for
+
+    faults = {}
+    names = sorted({one.topic for one in partitions})
+    for name in names:
+        try:
+            plan_for(config, name)
+        except ConfigurationError as error:
+            faults[str(error)] = name
+    if faults:
+        raise ConfigurationError("; ".join(f"{name}: {why}" for why, name in faults.items()))
+    return f"can be made for {len(names)} topics: schemas, descriptors, plug-ins are there"
 
 
 def in_ledger(config: Config, ledger: OffsetLedger, partitions: Sequence[TopicPartition]) -> str:

@@ -24,10 +24,10 @@ from secor.config.model import Config
 def command(config: Path, as_json: bool) -> int:
     """Check all that CONFIG needs: each line is ok, or says what to do.
 
-    Versions, disk, open files, brokers, topics, group, ledger, clock, and the rights in the
-    store, by a put, get, list and delete below PREFIX/_secor-doctor.  Run it as the user of the
-    service, with its environment; a running service is not disturbed.  Exit code 5 when
-    something is to be done.
+    Versions, disk, open files, brokers, topics, group, ledger, the parser's files and plug-ins,
+    clock, and the rights in the store, by a put, get, list and delete below
+    PREFIX/_secor-doctor.  Run it as the user of the service, with its environment; a running
+    service is not disturbed.  Exit code 5 when something is to be done.
     """
     settings = load(config, os.environ)
     found = []

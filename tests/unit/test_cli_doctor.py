@@ -119,6 +119,28 @@ def test_a_pattern_without_a_topic_is_a_fault(world: World) -> None:
     assert "no topic matches kafka.topics_pattern 'x.*'" in world.faults()["kafka"]
 
 
+def test_what_parsing_is_made_from_is_looked_at(world: World) -> None:
+    with world.config.open("a") as file:
+        file.write("""
+            group.kind = "partition"
+            output.format = "parquet"
+            parser.decoder = "json"
+            output.schema_file = "/nowhere/clicks.json"
+            """)
+    assert "/nowhere/clicks.json: cannot be read" in world.faults()["parser"]
+    text = world.config.read_text()
+    world.config.write_text(text.replace("output.schema_file", "parser.plugin"))
+    assert 'write "package.module:Class"' in world.faults()["parser"]
+    world.config.write_text(text.replace("output.schema_file", "#"))
+    assert world.faults() == {}
+
+
+def test_a_topic_for_copies_that_is_missing_is_named(world: World) -> None:
+    with world.config.open("a") as file:
+        file.write('group.kind = "partition"\nparser.dead_letter_topic = "dead"\n')
+    assert "no topic dead: make it" in world.faults()["kafka"]
+
+
 def test_an_entry_that_cannot_be_read_is_a_fault(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
