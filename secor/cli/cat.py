@@ -94,7 +94,9 @@ def _stored(
             key=lambda one: (one.name.partition, one.name.generation, one.name.first_offset),
         )
         if not found:
-            click.echo(f"no such objects of {topic}; secor ls lists what there is", err=True)
+            click.echo(
+                f"no objects of {topic} in this range; secor ls lists what there is", err=True
+            )
         for one in _may_hold(found, shown.offsets.start):
             for batch in archive.read(one):
                 yield {"topic": topic, "partition": one.name.partition}, batch

@@ -68,14 +68,15 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: secor sandbox up, then secor run backup.toml",
+    epilog="Example: secor run /etc/secor/backup.toml; to try it: secor sandbox up",
 )
 @click.version_option(__version__, prog_name="secor")
 def cli() -> None:
     """Persist Kafka topics to object storage, exactly once.
 
     Exit codes: 0 done, 1 unexpected error, 2 wrong command line or configuration, 3 access
-    denied, 4 a server is unavailable, 5 differences found or a partition is stopped.
+    denied, 4 a server is unavailable, 5 differences found, a partition is stopped, or
+    something is to be done.
     """
 
 

@@ -158,6 +158,7 @@ def accept(config: Path, topic: str, drop_intent: bool, yes: bool) -> None:
     """Accept that TOPIC was deleted and made again: begin at its log's start.
 
     Where objects of the earlier topic exist, output.generation must have been raised.
+    Partitions that are what they were, by the topic's id and their log's end, go on.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 
@@ -174,10 +175,13 @@ def accept(config: Path, topic: str, drop_intent: bool, yes: bool) -> None:
             reader,
             of_topic(reader.partitions(topic), topic),
             generation=_generation(settings, topic),
+            topic_id=reader.topic_id(topic),
             drop_intent=drop_intent,
         )
         if not planned:
-            click.echo(f"{topic}: no entries: nothing to accept")
+            click.echo(
+                f"{topic}: nothing to accept: it has no entries, or is the topic that was stored"
+            )
             return
         _confirm(planned, yes=yes)
         for one in planned:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from secor.archive import Archive
 from secor.errors import ConfigurationError
-from secor.model import TopicPartition
+from secor.model import Entry, LogRange, TopicPartition
 from secor.ports import OffsetLedger
 from secor.repair.moving import Move
 from secor.verify.log import Log
@@ -19,18 +19,22 @@ def plan_acceptance(
     partitions: Iterable[TopicPartition],
     *,
     generation: int,
+    topic_id: str | None = None,
     drop_intent: bool = False,
 ) -> list[Move]:
     """Return one move for each partition that has an entry: to the new log's start, no topic id.
 
-    Partitions without an entry begin by themselves.  Raises ``ConfigurationError`` while
-    objects of the configuration's ``generation`` exist, whose offsets would come again,
-    and for an open intent unless told to drop it.
+    Partitions without an entry begin by themselves, and those whose entry has the topic's
+    present ``topic_id`` and lies within its log go on as they are.  Raises
+    ``ConfigurationError`` while objects of the configuration's ``generation`` exist, whose
+    offsets would come again, and for an open intent unless told to drop it.
     """
     moves = []
     for topic_partition in partitions:
+        before, present = ledger.read(topic_partition), log.log_range(topic_partition)
+        if _goes_on(before, present, topic_id):
+            continue
         _refuse_if_stored(archive, topic_partition, generation)
-        before = ledger.read(topic_partition)
         if before.committed is None:
             continue
         if before.intent and not drop_intent:
@@ -38,10 +42,15 @@ def plan_acceptance(
                 f"{topic_partition}: an intent [{before.intent.start}, {before.intent.end}) of the"
                 " earlier topic is open and can never be completed; add --drop-intent"
             )
-        start = log.log_range(topic_partition).start
         remark = f"was at {before.committed} of the earlier topic"
-        moves.append(Move(topic_partition, before, start, None, remarks=(remark,)))
+        moves.append(Move(topic_partition, before, present.start, None, remarks=(remark,)))
     return moves
+
+
+def _goes_on(entry: Entry, log: LogRange, topic_id: str | None) -> bool:
+    """Tell whether the topic is the one that was stored, and has not lost its end."""
+    known = topic_id is not None and entry.topic_id == topic_id
+    return known and entry.committed is not None and entry.committed <= log.end
 
 
 def _refuse_if_stored(archive: Archive, topic_partition: TopicPartition, generation: int) -> None:

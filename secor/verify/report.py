@@ -81,6 +81,11 @@ class PartitionReport:
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def by_offset(self) -> int:
+        """Messages of ``offsets_only`` whose offsets were compared, not only their number."""
+        return self.offsets_only - self.counted
+
     def found(
         self, kind: Kind, offsets: np.ndarray, *, key: str | None = None, text: str = ""
     ) -> None:
@@ -117,7 +122,7 @@ class PartitionReport:
             "objects": self.objects,
             "messages": self.compared,
             "values_only": self.values_only,
-            "offsets_only": self.offsets_only - self.counted,
+            "offsets_only": self.by_offset,
             "counted": self.counted,
             "filtered": self.filtered,
             "quarantined": self.quarantined,
@@ -192,8 +197,8 @@ class Report:
             ("values_only", "were compared by payload only: their objects record nothing else"),
             ("quarantined", "are in quarantine; see secor quarantine ls"),
             ("filtered", "are in no object because the present configuration leaves them out"),
-            ("offsets_only", "were compared by offset only: their objects have decoded fields"),
-            ("counted", "of these were only counted: their objects record no offsets"),
+            ("by_offset", "were compared by offset only: their objects have decoded fields"),
+            ("counted", "were only counted: their objects record no offsets"),
             ("superseded", "have a newer generation, which was compared"),
             ("in_progress", "belong to batches that are being uploaded"),
         )

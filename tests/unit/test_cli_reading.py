@@ -140,7 +140,7 @@ def test_cat_reads_java_secors_text(config: Path) -> None:
 def test_cat_says_what_it_cannot_find(config: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no such file"):
         run(cat.command, tmp_path / "absent")
-    assert "no such objects" in run(cat.command, config, "absent").stderr
+    assert "no objects of absent" in run(cat.command, config, "absent").stderr
     with pytest.raises(ConfigurationError, match="TOPIC or KEY"):
         run(cat.command, config)
 

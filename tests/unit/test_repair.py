@@ -231,3 +231,25 @@ def test_a_topic_made_again_needs_a_new_generation(archive: Archive) -> None:
         plan_acceptance(ledger, archive, log, [CLICKS], generation=2)
     (planned,) = plan_acceptance(ledger, archive, log, [CLICKS], generation=2, drop_intent=True)
     assert move(ledger, archive, planned) == Entry(3, None, None)
+
+
+def test_a_topic_that_was_not_made_again_goes_on_but_where_its_log_lost_its_end(
+    archive: Archive,
+) -> None:
+    cut = TopicPartition("clicks", 1)
+    ledger = OperatorLedger({CLICKS: Entry(40, INTENT, "id-1"), cut: Entry(40, None, "id-1")})
+    log = MemoryLog()
+    log.put(CLICKS, messages(range(3, 50)), 50)
+    log.put(cut, messages(range(3, 9)), 9)
+
+    def planned(topic_id: str | None) -> list[TopicPartition]:
+        moves = plan_acceptance(
+            *(ledger, archive, log, [CLICKS, cut]),
+            generation=2,
+            topic_id=topic_id,
+            drop_intent=True,
+        )
+        return [one.topic_partition for one in moves]
+
+    assert planned("id-1") == [cut]
+    assert planned("id-2") == planned(None) == [CLICKS, cut]

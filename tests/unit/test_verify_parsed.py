@@ -12,7 +12,7 @@ from secor.formats.typed.parquet import TypedParquetFormat
 from secor.plan import TopicPlan
 from secor.schemas import KeptSchema
 from secor.verify.parsed import Parsing
-from secor.verify.report import Kind, PartitionReport
+from secor.verify.report import Kind, PartitionReport, Report
 from secor.verify.verifier import Verifier, verify_archive_only
 from secor.wiring.archives import archive_of, earlier_routes
 from secor.wiring.plans import plan_for
@@ -54,6 +54,9 @@ def test_every_message_is_in_data_in_quarantine_or_filtered(how: str, tmp_path: 
     assert report.offsets_only == (2 if how in ("offsets", "bare") else 0)
     assert report.counted == (2 if how == "bare" else 0)
     assert report.values_only == (2 if how == "text" else 0)
+    remarks = " ".join(Report([report]).remarks)
+    assert ("compared by offset only" in remarks) == (how == "offsets")
+    assert ("only counted" in remarks) == (how == "bare")
 
 
 @pytest.mark.parametrize("how", HOWS)
