@@ -60,9 +60,12 @@ class Periods:
         values = {name[0]: int(text) for name, text in match.groupdict().items()}
         try:
             start = _start(values)
-            end = _after(start, self._unit)
         except (ValueError, OverflowError):
             return None
+        try:
+            end = _after(start, self._unit)
+        except (ValueError, OverflowError):  # after the year 9999
+            end = datetime.max  # noqa: DTZ901 - a local clock
         path = "/".join(output_partition.split("/")[: self._depth])
         return Period(path, _instant(start, self._zone), _instant(end, self._zone))
 

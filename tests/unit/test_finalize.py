@@ -62,6 +62,17 @@ def test_a_directory_tells_what_time_it_is_about(
     assert periods(template).of(path) == Period(path, start, end)
 
 
+@pytest.mark.parametrize(
+    ("template", "path"),
+    [("{time:%Y}", "9999"), ("{time:%Y-%m}", "9999-12"), ("dt={time:%Y-%m-%d}", "dt=9999-12-31")],
+)
+def test_the_last_day_there_is_is_told_from_another_layout(template: str, path: str) -> None:
+    found = periods(template, "Asia/Tokyo").of(path)
+    assert found is not None
+    assert found.end > at("9999-12-31T14:59:59")
+    assert periods(template).of("nothing") is None
+
+
 def test_fields_before_the_time_belong_to_the_directory_and_those_behind_it_do_not() -> None:
     found = periods("{country}/dt={time:%Y-%m-%d}/{kind}").of("NL/dt=2026-11-21/click")
     assert found is not None
