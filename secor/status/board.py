@@ -44,11 +44,14 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the loop said, all of one moment (``at`` monotonic, in seconds)."""
+    """What the loop said, all of one moment (``at`` monotonic, in seconds).
+
+    ``ledger_up`` is None until the ledger was asked for the first time.
+    """
 
     at: float
     statuses: tuple[Status, ...]
-    ledger_up: bool
+    ledger_up: bool | None
 
 
 class Board:
@@ -61,7 +64,7 @@ class Board:
     def __init__(self, clock: Clock, about: About) -> None:
         """Begin with nothing assigned."""
         self._clock = clock
-        self._snapshot = Snapshot(clock.monotonic(), (), ledger_up=True)
+        self._snapshot = Snapshot(clock.monotonic(), (), ledger_up=None)
         self._hindrance: Hindrance | None = None
         self._mishaps: dict[TopicPartition, Mishap] = {}
         self._uploads: dict[TopicPartition, Upload] = {}
@@ -82,7 +85,7 @@ class Board:
 
     def hinder(self, hindrance: Hindrance) -> None:
         """Remember what the start waits for, until there is a snapshot."""
-        self._snapshot = Snapshot(self._clock.monotonic(), (), ledger_up=True)
+        self._snapshot = Snapshot(self._clock.monotonic(), (), ledger_up=None)
         self._hindrance = hindrance
 
     # -------------------------------------------------------------- any thread

@@ -57,7 +57,7 @@ def _head(picture: Picture) -> Iterable[str]:
     hindrance = picture["hindrance"]
     if hindrance is not None and hindrance["message"] is not None:
         yield (
-            f"<p>For {_ago(hindrance['age'])}: {escape(hindrance['message'])} "
+            f"<p>For {_ago(hindrance['age'])}: {_sentence(hindrance['message'])} "
             f"<em>{escape(hindrance['remedy'])}</em></p>"
         )
     stopped = [one for one in picture["partitions"] if one["stopped"]]
@@ -74,9 +74,9 @@ def _tiles(picture: Picture) -> Iterable[tuple[str, str]]:
     partitions = picture["partitions"]
     ready = _word("ready", "well") if picture["ready"] else _word("not ready", "bad")
     yield "this process", ready if picture["alive"] else _word("stands still", "bad")
-    ledger = "answers" if picture["ledger_up"] else _word("does not answer", "bad")
+    words = {True: "answers", False: _word("does not answer", "bad"), None: "–"}
     # At the start nobody knows yet.
-    yield "ledger", ledger if picture["hindrance"] is None else "–"
+    yield "ledger", words[picture["ledger_up"]]
     states = Counter(one["state"] for one in partitions)
     yield "topic partitions", f"{len(partitions):,}"
     for state, count in states.items():
@@ -169,11 +169,15 @@ def _notes(one: Picture) -> Iterable[str]:
         yield _sealed(one)
     if error:
         again = error["message"] == one["stopped"]
-        message = "as above." if again else escape(error["message"])
+        message = "as above." if again else _sentence(error["message"])
         yield (
             f"Last error at {_time(error['at'])}, {_ago(error['age'])} ago "
             f"({escape(error['kind'])}): {message} <em>{escape(error['remedy'])}</em>"
         )
+
+
+def _sentence(text: str) -> str:
+    return escape(text if text.endswith((".", "!", "?")) else f"{text}.")
 
 
 def _sealed(one: Picture) -> str:

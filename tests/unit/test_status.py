@@ -150,6 +150,7 @@ def test_uploads_intents_and_pauses_are_told(setup: Setup) -> None:
 def test_what_a_start_waits_for_is_told_until_it_has_it(setup: Setup) -> None:
     setup.board.hinder(Hindrance("the object store", 40.0, Unavailable(f"no S3 {HOSTILE}")))
     told = setup.picture()["hindrance"]
+    assert setup.picture()["ledger_up"] is None, "nobody has asked it yet"
     assert isinstance(told, dict)
     assert (told["server"], told["age"], told["message"]) == (
         "the object store",
