@@ -96,7 +96,10 @@ def _encryption(draft: Draft) -> None:
 
 
 def _google(draft: Draft) -> None:
-    draft.set("store.s3.bucket", draft.value("secor.gs.bucket"), "secor.gs.bucket")
+    bucket = draft.value("secor.gs.bucket")
+    if not bucket:
+        draft.fault("secor.gs.bucket", "is empty: name the bucket, by -D secor.gs.bucket=logs")
+    draft.set("store.s3.bucket", bucket, "secor.gs.bucket")
     draft.set(
         "store.s3.endpoint_url",
         GOOGLE,

@@ -510,6 +510,8 @@ def test_what_makes_a_configuration_impossible_is_told_at_once_by_javas_names() 
         assert name in str(caught.value)
     with pytest.raises(ConfigurationError, match=r"group\.name \(from secor\.kafka\.group\)"):
         imported({"secor.kafka.group": "a b"})
+    with pytest.raises(ConfigurationError, match=r"secor\.gs\.bucket: is empty"):
+        converted({"cloud.service": "GS"})
     with pytest.raises(ConfigurationError, match=r"schema\.registry\.url .* is no address"):
         imported(named("AvroMessageParser", schema__registry__url="http://[x"))
     with pytest.raises(ConfigurationError, match="OAUTHBEARER is not translated"):
