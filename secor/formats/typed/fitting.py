@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -202,7 +204,8 @@ def _same_time(kind: pa.DataType, source: pa.DataType) -> bool:
     return bool(pa.types.is_date(source) if pa.types.is_date(kind) else pa.types.is_time(source))
 
 
-def _takes(kind: pa.DataType, source: pa.DataType, *, exact: bool) -> bool:
+def takes(kind: pa.DataType, source: pa.DataType, *, exact: bool) -> bool:
+    """Tell whether a column of scalars takes anything of another type."""
     if _is_text(kind) or _is_bytes(kind):
         return _is_text(source) or _is_bytes(source)
     if _is_number(kind):
@@ -221,12 +224,42 @@ def _scalar(array: pa.Array, kind: pa.DataType, path: str, *, exact: bool) -> pa
     source = array.type
     if source == kind:
         return array
-    if not _takes(kind, source, exact=exact):
+    if not takes(kind, source, exact=exact):
         raise _misfit(path, array, kind)
     try:
         return _cast(array, source, kind)
     except (pa.ArrowException, ValueError) as error:
         raise _misfit(path, array, kind) from error
+
+
+def fitted_singly(
+    array: pa.Array, kind: pa.DataType, path: str, *, exact: bool
+) -> list[pa.Array | str]:
+    """Return each value of a column of scalars as one row of ``kind``, or why it is none.
+
+    No value is null.
+    """
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    made: list[pa.Array | str] = [""] * len(array)
+    if array.type == kind or takes(kind, array.type, exact=exact):
+        for row in _hopeful(array, kind):
+            with suppress(pa.ArrowException, ValueError):
+                one = array.slice(row, 1)
+                made[row] = one if array.type == kind else _cast(one, array.type, kind)
+    rest = [row for row, one in enumerate(made) if isinstance(one, str)]
+    values = plain(written_out(array.take(pa.array(rest, pa.int64()))))
+    for row, value in zip(rest, values, strict=True):
+        made[row] = str(_refusal(path, value, kind))
+    return made
+
+
+def _hopeful(array: pa.Array, kind: pa.DataType) -> list[int]:
+    """Return the rows that are not refused without a look at each."""
+    if _is_number(kind) and _is_text(array.type):
+        numbers = pc.match_substring_regex(array, NUMBER).to_numpy(zero_copy_only=False)
+        return np.flatnonzero(numbers).tolist()
+    return list(range(len(array)))
 
 
 def _cast(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Array:
@@ -256,8 +289,21 @@ def _all(truths: pa.Array) -> bool:
 def _misfit(path: str, array: pa.Array, kind: pa.DataType) -> MisfitError:
     """Name the first value: when the column is one row, that is the culprit."""
     first = plain(written_out(array.drop_null()[:1]))
-    shown = repr(first[0]) if first else "null"
-    return MisfitError(f"{path or 'message'}: {shown[:60]} is no {kind}")
+    return _refusal(path, first[0] if first else None, kind)
+
+
+def _refusal(path: str, value: Any, kind: pa.DataType) -> MisfitError:
+    shown = "null" if value is None else repr(_with_integers(value))[:60]
+    return MisfitError(f"{path or 'message'}: {shown} is no {kind}")
+
+
+def _with_integers(value: Any) -> Any:
+    """Return a plain value with the integers that stand in it as ready JSON."""
+    if isinstance(value, msgspec.Raw):
+        return int(bytes(value))
+    if isinstance(value, dict):
+        return {name: _with_integers(item) for name, item in value.items()}
+    return [_with_integers(item) for item in value] if isinstance(value, list) else value
 
 
 def undeclared(array: pa.Array, kind: pa.DataType, *, marked: bool = False) -> pa.Array | None:

@@ -24,6 +24,7 @@ import pyarrow as pa
 from secor.formats.typed.descriptions import NAMES
 from secor.formats.typed.inference import observed, widened
 from secor.formats.typed.schema import EXTRA, RowSchema
+from secor.formats.typed.shapes import groups
 from secor.formats.typed.trees import JSON, is_json, is_list
 
 MOST_FIELDS = 1000
@@ -169,7 +170,7 @@ class Growth:
             return None
         extra[wrong] = False
         added = self._first_with_new(rows, np.flatnonzero(extra).tolist())
-        grows = next((row for row in wrong if self._grows(rows, row)), None)
+        grows = self._first_grown(rows, wrong)
         first = min((row for row in (added, grows) if row is not None), default=None)
         if first is not None:
             rest = first + np.flatnonzero(live[first:])
@@ -189,13 +190,19 @@ class Growth:
             return None
         return extra[bisect_left(range(1, len(extra) + 1), True, key=adds)]
 
-    def _grows(self, rows: pa.StructArray, row: int) -> bool:
-        """Tell whether a row that does not fit would fit what the schema becomes by it."""
-        fields = grown(self._fields, self._seen(rows, [row]))
-        if fields == self._fields:
-            return False
-        _, bad = RowSchema(fields, "json", exact=True).fit(rows.slice(row, 1))
-        return not bad
+    def _first_grown(self, rows: pa.StructArray, wrong: Sequence[int]) -> int | None:
+        """Return the first row that does not fit, but would fit what the schema becomes by it."""
+        if not wrong:
+            return None
+        chosen = np.array(wrong, dtype=np.int64)
+        found = []
+        for alike in groups(rows.take(pa.array(chosen)), self._fields):
+            fields = grown(self._fields, self._seen(rows, chosen[alike[:1]].tolist()))
+            if fields != self._fields:
+                same = chosen[alike]
+                _, bad = RowSchema(fields, "json", exact=True).fit(rows.take(pa.array(same)))
+                found += [row for at, row in enumerate(same.tolist()) if at not in bad][:1]
+        return min(found, default=None)
 
     def _seen(self, rows: pa.StructArray, chosen: Sequence[int]) -> pa.StructType:
         """Return the type that the rows show, whatever others are decoded with them."""

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.errors import ConfigurationError
+from secor.formats.typed.columns import ColumnFit
 from secor.formats.typed.descriptions import DEFAULT, describe, parse
-from secor.formats.typed.fitting import MisfitError, default_of, fitted_field, undeclared
+from secor.formats.typed.fitting import MisfitError, default_of
 from secor.formats.typed.inference import final, observed, widened
 from secor.formats.typed.plain import json_text, plain, written_out
-from secor.formats.typed.trees import JSON, as_json, children, is_marked, struct_of, unmarked
+from secor.formats.typed.trees import JSON, as_json, children, struct_of, unmarked
 
 ExtraFields = Literal["drop", "quarantine", "json"]
 
@@ -128,52 +129,22 @@ class _Fitting:
         self.bad: dict[int, str] = {}
 
     def column(self, field: pa.Field | None, column: pa.Array | None, target: pa.Field) -> pa.Array:
-        """Return a field of all rows."""
-        return self._fitted(field, column, target, self._valid, 0)
-
-    def _fitted(
-        self,
-        field: pa.Field | None,
-        column: pa.Array | None,
-        target: pa.Field,
-        valid: pa.Array,
-        first: int,
-    ) -> pa.Array:
-        """Fit all rows at once, or halve them until the culprits stand alone.
-
-        ``first`` is the number of the first row; a row's first reason stays.
-        """
-        rows = len(valid)
-        try:
-            like = pc.if_else(valid, True, None)
-            fitted = fitted_field(field, column, target, like, exact=self._exact)
-        except MisfitError as misfit:
-            if rows == 1:
-                self.bad.setdefault(first, str(misfit))
-                return pa.nulls(1, target.type)
-        else:
-            if self._extra and field is not None:
-                more = undeclared(column, target.type, marked=is_marked(field))
-                self._take(target.name, more, first)
-            return fitted
-        half = rows // 2
-        parts = []
-        for start, end in ((0, half), (half, rows)):
-            piece = None if column is None else column[start:end]
-            parts.append(self._fitted(field, piece, target, valid[start:end], first + start))
-        return pa.concat_arrays(parts)
+        """Return a field of all rows; a row's first reason stays."""
+        fit = ColumnFit(field, column, target, self._valid, extra=self._extra, exact=self._exact)
+        made = fit.fitted()
+        self.bad = fit.bad | self.bad
+        for row, value in fit.left.items():
+            self._left.setdefault(row, {})[target.name] = value
+        return made
 
     def keep(self, field: pa.Field, column: pa.Array) -> None:
         """Take a field that is not declared."""
-        if self._extra:
-            self._take(field.name, unmarked(column, field), 0)
-
-    def _take(self, name: str, more: pa.Array | None, first: int) -> None:
+        more = unmarked(column, field) if self._extra else None
         if more is None or more.null_count == len(more):
             return
-        for row, value in enumerate(plain(written_out(more)), first):
+        for row, value in enumerate(plain(written_out(more))):
             if value is not None:
-                self._left.setdefault(row, {})[name] = value
+                self._left.setdefault(row, {})[field.name] = value
 
     def refuse_extra(self) -> None:
         """Make misfits of the rows with something that is not declared."""

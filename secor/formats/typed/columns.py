@@ -1,0 +1,132 @@
+"""One column of many rows brought to a declared type, and what is wrong with single rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.formats.typed.fitting import (
+    MisfitError,
+    fitted_field,
+    fitted_singly,
+    undeclared,
+)
+from secor.formats.typed.plain import plain, written_out
+from secor.formats.typed.suspects import by_kind, suspects
+from secor.formats.typed.trees import is_json, is_marked
+
+Rows = npt.NDArray[np.int64]
+Part = tuple[Rows, pa.Array]
+
+
+class ColumnFit:
+    """The column ``target`` of rows, made of ``column`` if they have it.
+
+    ``bad`` is by row number why a row does not fit; ``left``, if ``extra`` is wanted, what of
+    its value is not declared.
+    """
+
+    def __init__(
+        self,
+        field: pa.Field | None,
+        column: pa.Array | None,
+        target: pa.Field,
+        valid: pa.Array,
+        *,
+        extra: bool,
+        exact: bool,
+    ) -> None:
+        """Take all rows; those that are not ``valid`` are null."""
+        self._field = field
+        self._column = column
+        self._target = target
+        self._valid = valid
+        self._extra = extra
+        self._exact = exact
+        self.bad: dict[int, str] = {}
+        self.left: dict[int, Any] = {}
+
+    def fitted(self) -> pa.Array:
+        """Return the column of all rows, null where they do not fit."""
+        return self._fitted(np.arange(len(self._valid)), self._field, self._column)
+
+    def _fitted(self, rows: Rows, field: pa.Field | None, column: pa.Array | None) -> pa.Array:
+        """Fit ``rows`` at once or, if that does not do, the culprits apart from the others."""
+        try:
+            return self._at_once(rows, field, column)
+        except MisfitError as misfit:
+            if len(rows) == 1:
+                self.bad[int(rows[0])] = str(misfit)
+                return pa.nulls(1, self._target.type)
+        if field is not None and is_marked(field) and not is_json(self._target.type):
+            parts = list(by_kind(column))
+            if len(parts) > 1 or not is_json(parts[0][1].type):
+                return self._by_kind(rows, parts)
+        chosen = pa.array(rows)
+        valid = self._valid.take(chosen).to_numpy(zero_copy_only=False)
+        found = suspects(field, column, self._target, valid, exact=self._exact)
+        if not found.any():
+            found = np.arange(len(rows)) < len(rows) // 2
+            judged = self._fitted
+        else:
+            judged = self._singly
+        made = [
+            (at, judge(rows[at], field, None if column is None else column.take(pa.array(at))))
+            for at, judge in (
+                (np.flatnonzero(found), judged),
+                (np.flatnonzero(~found), self._fitted),
+            )
+            if len(at)
+        ]
+        return _together(made)
+
+    def _by_kind(self, rows: Rows, parts: Sequence[Part]) -> pa.Array:
+        made = []
+        for at, part in parts:
+            field = pa.field(self._target.name, part.type)
+            made.append((at, self._fitted(rows[at], field, part)))
+        return _together(made)
+
+    def _at_once(self, rows: Rows, field: pa.Field | None, column: pa.Array | None) -> pa.Array:
+        """Fit all or none.  Raises ``MisfitError``."""
+        valid = self._valid if len(rows) == len(self._valid) else self._valid.take(pa.array(rows))
+        like = pc.if_else(valid, True, None)
+        made = fitted_field(field, column, self._target, like, exact=self._exact)
+        if self._extra and field is not None:
+            more = undeclared(column, self._target.type, marked=is_marked(field))
+            if more is not None and more.null_count < len(more):
+                values = zip(rows.tolist(), plain(written_out(more)), strict=True)
+                self.left.update((row, value) for row, value in values if value is not None)
+        return made
+
+    def _singly(self, rows: Rows, field: pa.Field | None, column: pa.Array | None) -> pa.Array:
+        """Fit each row by itself, as it came."""
+        if column is None or column.null_count == len(column):
+            # Only a field that must be there is suspected where there is nothing.
+            self.bad.update(dict.fromkeys(rows.tolist(), f"{self._target.name}: is missing"))
+            return pa.nulls(len(rows), self._target.type)
+        kinds = (self._target.type, column.type)
+        texts = field is not None and is_marked(field)
+        if texts or column.null_count or any(map(pa.types.is_nested, kinds)) or is_json(kinds[0]):
+            return pa.concat_arrays([self._single(row) for row in rows.tolist()])
+        made = fitted_singly(column, self._target.type, self._target.name, exact=self._exact)
+        nothing = pa.nulls(1, self._target.type)
+        for row, one in zip(rows.tolist(), made, strict=True):
+            if isinstance(one, str):
+                self.bad[row] = one
+        return pa.concat_arrays([nothing if isinstance(one, str) else one for one in made])
+
+    def _single(self, row: int) -> pa.Array:
+        piece = None if self._column is None else self._column.slice(row, 1)
+        return self._fitted(np.array([row]), self._field, piece)
+
+
+def _together(parts: Sequence[Part]) -> pa.Array:
+    """Put columns of some rows each back into the order of the rows."""
+    order = np.argsort(np.concatenate([at for at, _ in parts]), kind="stable")
+    return pa.concat_arrays([part for _, part in parts]).take(pa.array(order))
