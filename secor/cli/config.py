@@ -39,7 +39,10 @@ def check(config: Path) -> None:
 @click.option("--topic", help="Show only what holds for this topic.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: key, value and source.")
 def show(config: Path, topic: str | None, as_json: bool) -> None:
-    """Print every setting of CONFIG and where it came from; secrets are masked."""
+    """Print every setting of CONFIG and where it came from; secrets are masked.
+
+    Durations are in seconds, sizes in bytes.
+    """
     loaded = load(config, os.environ)
     rows = settings(loaded) if topic is None else topic_settings(loaded, topic)
     if as_json:

@@ -191,7 +191,8 @@ def _sealed(one: Picture) -> str:
 
 def _configuration(settings: Sequence[Mapping[str, str]]) -> Iterable[str]:
     given = [one for one in settings if one["source"] != "default"]
-    yield '<h2>Configuration</h2><div class="set">'
+    yield '<h2>Configuration</h2><p class="soft">Durations in seconds, sizes in bytes.</p>'
+    yield '<div class="set">'
     for one in given:
         line = f"{one['key']} = {one['value']}"
         source = escape(f"# {one['source']}")
