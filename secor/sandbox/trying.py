@@ -7,9 +7,9 @@ from pathlib import Path
 
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.errors import InvalidTopicError, KafkaError, TopicAlreadyExistsError
 
-from secor.errors import Unavailable
+from secor.errors import ConfigurationError, Unavailable
 from secor.sandbox.configuration import configuration
 from secor.sandbox.sandbox import Sandbox
 
@@ -38,7 +38,8 @@ def try_out(sandbox: Sandbox) -> str:
 def produce(sandbox: Sandbox, topic: str, values: Iterable[bytes]) -> int:
     """Send one message per value, after making the topic if need be; return how many.
 
-    Raises ``Unavailable`` when the broker does not take them.
+    Raises ``ConfigurationError`` for a name that no topic may have, ``Unavailable`` when the
+    broker does not take them.
     """
     try:
         admin = KafkaAdminClient(bootstrap_servers=sandbox.kafka)
@@ -58,6 +59,10 @@ def produce(sandbox: Sandbox, topic: str, values: Iterable[bytes]) -> int:
                 future.get(0)
         finally:
             producer.close()
+    except InvalidTopicError as error:
+        raise ConfigurationError(
+            f"{topic!r} is no name of a topic: letters, digits, '.', '_' and '-', at most 249"
+        ) from error
     except KafkaError as error:
         raise Unavailable(
             f"{sandbox.kafka} did not take the messages ({error}); see 'secor sandbox status'"

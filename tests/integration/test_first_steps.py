@@ -45,6 +45,14 @@ def test_the_first_steps_of_the_readme_end_with_every_message_verified(
     assert "verified 1,000 messages" in verified.stdout, verified.stdout + verified.stderr
 
 
+def test_a_name_that_no_topic_may_have_is_refused_in_one_line(sandbox: Sandbox) -> None:
+    done = run_secor("sandbox", "produce", "-d", str(sandbox.directory), "no topic")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "secor: 'no topic' is no name of a topic: letters, digits, '.', '_' and '-', at most 249\n"
+    )
+
+
 def test_a_broker_that_is_gone_takes_no_messages_and_says_so(tmp_path: Path) -> None:
     done = run_secor("sandbox", "produce", "-d", str(tmp_path / "none"), "t")
     assert done.returncode not in (0, 1)

@@ -61,7 +61,8 @@ class Client:
         topics: Sequence[str] | None = (),
         **settings: Any,
     ) -> None:
-        self._servers = options.get("bootstrap_servers")
+        servers = options.get("bootstrap_servers", ())
+        self._servers = servers if isinstance(servers, str) else ", ".join(servers)
         opened: list[NetClient] = []
 
         def open_client(**configs: Any) -> NetClient:
