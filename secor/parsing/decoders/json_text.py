@@ -18,6 +18,7 @@ import pyarrow.json as pj
 from secor.parsing.decoders.columns import EMPTY_PAYLOAD, EXACT, MAX_DEPTH, MAX_FIELDS, NULL_PAYLOAD
 
 NOT_AN_OBJECT = "not a JSON object"
+CUT_SHORT = "not a whole JSON object: it begins with { and does not end with }"
 SPACE = b" \t\r\n"
 SAMPLE = 64
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|$)', re.DOTALL)
@@ -63,7 +64,9 @@ def _shape(raw: bytes | None) -> str | None:
     if not raw:
         return NULL_PAYLOAD if raw is None else EMPTY_PAYLOAD
     text = raw.strip(SPACE)
-    return None if text[:1] == b"{" and text[-1:] == b"}" and len(text) > 1 else NOT_AN_OBJECT
+    if text[:1] != b"{":
+        return NOT_AN_OBJECT
+    return None if text[-1:] == b"}" else CUT_SHORT
 
 
 def _crowded(
