@@ -33,6 +33,9 @@ from secor.retry import delay
 ATTEMPTS = 5
 """Attempts before a ritual gives its thread back, so that others are not starved."""
 
+SETTLING = 3
+"""Puts of one object in an attempt, while nobody can tell whether the one before was done."""
+
 
 @dataclass(frozen=True, slots=True)
 class Committed:
@@ -95,7 +98,9 @@ class Uploader:
 
         ``wanted`` is asked before each further attempt: False gives up (a revoked partition).
         """
-        ritual = _Ritual(self._ledger, self._store, self._clock, self._owner, self._observer, batch)
+        ritual = _Ritual(
+            self._ledger, self._store, self._clock, self._owner, self._observer, self._rng, batch
+        )
         for attempt in range(ATTEMPTS):
             try:
                 ritual.attempt(self._lease_timeout, self._parallel)
@@ -122,6 +127,7 @@ class _Ritual:
         clock: Clock,
         owner: str,
         observer: Observer,
+        rng: random.Random,
         batch: SealedBatch,
     ) -> None:
         self._ledger = ledger
@@ -129,6 +135,7 @@ class _Ritual:
         self._clock = clock
         self._owner = owner
         self._observer = observer
+        self._rng = rng
         self._batch = batch
         self._commit_sent = False
 
@@ -200,14 +207,30 @@ class _Ritual:
         return done
 
     def _put(self, file: BatchFile, proof: _Proof) -> None:
-        proof.renew()
+        """Put until the outcome is known, as far as a few tries tell.
+
+        One that is settled while the lease is held cannot land later, beside what a
+        successor makes of a log that was compacted meanwhile.
+        """
         began = self._clock.monotonic()
+        for attempt in range(SETTLING - 1):
+            try:
+                self._put_once(file, proof)
+                break
+            except OutcomeUnknown as error:
+                self._observer.retried(self._batch.topic_partition, error)
+                self._clock.sleep(delay(attempt, rng=self._rng))
+        else:
+            self._put_once(file, proof)
+        seconds = self._clock.monotonic() - began
+        self._observer.put(self._batch.topic_partition, file.local.size, seconds)
+
+    def _put_once(self, file: BatchFile, proof: _Proof) -> None:
+        proof.renew()
         try:
             self._store.put(file.key, file.local.path, file.local.crc32c, file.info.metadata())
         except AlreadyExists:
             self._compare(file, proof)
-        seconds = self._clock.monotonic() - began
-        self._observer.put(self._batch.topic_partition, file.local.size, seconds)
 
     def _compare(self, file: BatchFile, proof: _Proof) -> None:
         """The object is there: an earlier try of ours, a leftover, or somebody else's."""

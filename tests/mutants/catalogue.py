@@ -76,6 +76,12 @@ MUTANTS = (
         "",
     ),
     Mutant(
+        "a put without an answer is left to whoever comes next",
+        UPLOADER,
+        "        for attempt in range(SETTLING - 1):\n",
+        "        for attempt in range(0):\n",
+    ),
+    Mutant(
         "the lease is not looked at before a put",
         UPLOADER,
         "                if not self._lease.held():\n",

@@ -18,7 +18,7 @@ from secor.errors import (
     Unavailable,
 )
 from secor.model import Entry, Superseded
-from secor.uploader import ATTEMPTS, Committed, Dropped, Later, Outcome
+from secor.uploader import ATTEMPTS, SETTLING, Committed, Dropped, Later, Outcome
 from tests.fakes.ledger import Kind
 from tests.unit.rituals import FIRST, KEY, SECOND, Rituals
 
@@ -150,6 +150,18 @@ def test_a_lost_answer_is_settled_by_looking(
     assert rituals.keys == [FIRST, SECOND]
     assert rituals.entry == Entry(11, None, "id")
     assert len(rituals.store.audit) == 2
+
+
+@pytest.mark.parametrize(("phase", "puts"), [("before", SETTLING), ("after", 2)])
+def test_a_put_is_settled_before_the_lease_is_given_back(
+    rituals: Rituals, phase: str, puts: int
+) -> None:
+    """Else it could land beside what a successor puts of a log that was compacted."""
+    rituals.fail(phase, "put", *[OutcomeUnknown("lost")] * (puts - 1))
+    assert rituals.upload(rituals.batch([0]), lambda: False) == Committed()
+    assert rituals.calls.count("lease") == 1
+    assert rituals.calls.count("put") == puts
+    assert rituals.observer.told == ["retried after OutcomeUnknown"] * (puts - 1)
 
 
 def test_a_commit_that_took_effect_is_not_sent_again(rituals: Rituals) -> None:
