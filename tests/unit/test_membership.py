@@ -23,6 +23,9 @@ class Made:
         self.settings = settings
         self.closed = False
 
+    def check(self) -> None:
+        assert not self.closed
+
     def close(self) -> None:
         self.closed = True
 
