@@ -211,9 +211,10 @@ def _summarize(done: Sequence[Replayed], *, dry_run: bool, as_json: bool) -> Non
         ]
         click.echo(json.dumps({**totals, "dry_run": dry_run, "replayed": listed}, indent=2))
     elif done:
+        would = "would be " if dry_run else ""
         click.echo(
-            f"{totals['objects']:,} objects: {totals['placed']:,} messages placed,"
-            f" {totals['filtered']:,} filtered, {totals['bad']:,} still bad"
+            f"{totals['objects']:,} objects: {totals['placed']:,} messages {would}placed,"
+            f" {totals['filtered']:,} {would}filtered, {totals['bad']:,} still bad"
         )
     else:
         click.echo("nothing is in quarantine")
