@@ -51,7 +51,8 @@ class DeadLetters:
                 producer.close(timeout=self._timeout)
         except kafka_errors.KafkaError as error:
             raise Unavailable(
-                f"{topic}: messages of {source} could not be produced: {error}"
+                f"{topic}: messages of {source} could not be produced: {error}; does the topic"
+                " exist, and may the user write to it?"
             ) from error
         return len(sent)
 
