@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,11 +15,11 @@ from secor.formats.typed.fitting import (
     fitted_singly,
     undeclared,
 )
+from secor.formats.typed.inference import Rows, by_kind
 from secor.formats.typed.plain import plain, written_out
-from secor.formats.typed.suspects import by_kind, suspects
-from secor.formats.typed.trees import is_json, is_marked
+from secor.formats.typed.suspects import suspects
+from secor.formats.typed.trees import is_json, is_marked, together
 
-Rows = npt.NDArray[np.int64]
 Part = tuple[Rows, pa.Array]
 
 
@@ -83,14 +82,14 @@ class ColumnFit:
             )
             if len(at)
         ]
-        return _together(made)
+        return together(made)
 
     def _by_kind(self, rows: Rows, parts: Sequence[Part]) -> pa.Array:
         made = []
         for at, part in parts:
             field = pa.field(self._target.name, part.type)
             made.append((at, self._fitted(rows[at], field, part)))
-        return _together(made)
+        return together(made)
 
     def _at_once(self, rows: Rows, field: pa.Field | None, column: pa.Array | None) -> pa.Array:
         """Fit all or none.  Raises ``MisfitError``."""
@@ -124,9 +123,3 @@ class ColumnFit:
     def _single(self, row: int) -> pa.Array:
         piece = None if self._column is None else self._column.slice(row, 1)
         return self._fitted(np.array([row]), self._field, piece)
-
-
-def _together(parts: Sequence[Part]) -> pa.Array:
-    """Put columns of some rows each back into the order of the rows."""
-    order = np.argsort(np.concatenate([at for at, _ in parts]), kind="stable")
-    return pa.concat_arrays([part for _, part in parts]).take(pa.array(order))

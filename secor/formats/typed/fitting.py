@@ -8,18 +8,24 @@
 | decimal | integers, text, doubles that are written with that many digits |
 | bool | bool |
 | date, time, timestamp | the same if nothing is lost, ISO 8601 text, integers in its unit |
+| time | of these, what is a time of a day |
 | struct, list | the same; a struct's fields by name |
 | map | maps, structs |
 | json | anything |
 
 ``exact`` takes no text as a number or a time: where nobody declared the types, "007" is no 7.
+
+How a decoder typed a value depends on its neighbours: 5 is a double beside 1.5, and JSON text
+beside "x".  Here it is the same 5 in all of them.
 """
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -28,12 +34,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.formats.typed.descriptions import DEFAULT
-from secor.formats.typed.inference import observed
-from secor.formats.typed.plain import json_texts, plain, written_out
+from secor.formats.typed.inference import by_kind, typed_text
+from secor.formats.typed.plain import EXACT, json_texts, plain, written_out
 from secor.formats.typed.trees import (
+    any_leaf,
     as_json,
     children,
     entries,
+    flattened,
     is_json,
     is_list,
     is_marked,
@@ -41,6 +49,7 @@ from secor.formats.typed.trees import (
     map_of,
     struct_of,
     text_of,
+    together,
     unmarked,
 )
 
@@ -48,11 +57,28 @@ Test = Callable[[pa.DataType], bool]
 
 MAX_DIGITS = 38
 
+EXACT_FLOAT = 1 << 24
+"""Floats below it hold every integer."""
+
+DAY = MappingProxyType({"s": 86_400, "ms": 86_400_000, "us": 86_400 * 10**6, "ns": 86_400 * 10**9})
+
 NUMBER = r"\A[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
 
 
 class MisfitError(Exception):
-    """Some value of a column does not fit; the text is ``path: reason``."""
+    """Some value of a column does not fit; the text is ``path: reason``.
+
+    Where rows are many it is not asked for: ``say`` finds it when it is.
+    """
+
+    def __init__(self, say: Callable[[], str]) -> None:
+        """Take what finds the text."""
+        super().__init__()
+        self._say = say
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self._say()
 
 
 def fitted(
@@ -64,14 +90,15 @@ def fitted(
     one, and fits only fields that may be null.
     """
     kind = target.type
+    if array.null_count == len(array):
+        return pa.nulls(len(array), kind)  # whatever type other rows have given it
     if marked or is_json(array.type):
         array = as_json(text_of(array))
         if not is_json(kind):
-            array = observed(array)
-    if array.type == kind and not is_json(kind):
+            return _by_kind(array, target, path, exact=exact)
+    # With metadata: that marks JSON text in the one, and has the defaults of the other.
+    if array.type.equals(kind, check_metadata=True) and not any_leaf(kind, _is_checked):
         return array
-    if array.null_count == len(array):
-        return pa.nulls(len(array), kind)  # whatever type other rows have given it
     if is_json(kind):  # parsed text is made canonical
         return as_json(json_texts(unmarked(array, pa.field(path, array.type))))
     if pa.types.is_struct(kind):
@@ -81,6 +108,44 @@ def fitted(
     if pa.types.is_map(kind):
         return _map(array, kind, path, exact=exact)
     return _scalar(array, kind, path, exact=exact)
+
+
+def _is_checked(kind: pa.DataType) -> bool:
+    return is_json(kind) or bool(pa.types.is_time(kind))
+
+
+def _by_kind(array: pa.Array, target: pa.Field, path: str, *, exact: bool) -> pa.Array:
+    """Fit JSON text of several kinds, each value as if it had come alone."""
+    made = []
+    for rows, part in by_kind(array):
+        if is_json(part.type):
+            raise _misfit(path, part, target.type)
+        made.append((rows, fitted(part, target, path, exact=exact)))
+    return together(made)
+
+
+def _items(items: pa.Array, target: pa.Field, path: str, *, marked: bool, exact: bool) -> pa.Array:
+    """Return what lists or maps hold; a misfit names the first item that is none."""
+
+    def fit(some: pa.Array) -> pa.Array:
+        return fitted(some, target, path, marked=marked, exact=exact)
+
+    def misfit(some: pa.Array) -> MisfitError | None:
+        try:
+            fit(some)
+        except MisfitError as error:
+            return error
+        return None
+
+    def say() -> str:
+        counts = range(1, len(items) + 1)
+        first = bisect_left(counts, True, key=lambda count: misfit(items[:count]) is not None)
+        return str(misfit(items[first : first + 1]))
+
+    try:
+        return fit(items)
+    except MisfitError as error:
+        raise error if len(items) == 1 else MisfitError(say) from None
 
 
 def fitted_struct(
@@ -125,7 +190,7 @@ def filled(column: pa.Array, target: pa.Field, parent: pa.Array, path: str) -> p
         empty = column.is_null().to_numpy(zero_copy_only=False)
         return both.take(pa.array(np.where(empty, len(column), rows)))
     if not target.nullable and pc.any(pc.and_(column.is_null(), parent.is_valid())).as_py():
-        raise MisfitError(f"{path}: is missing")
+        raise MisfitError(lambda: f"{path}: is missing")
     return column
 
 
@@ -139,8 +204,8 @@ def _list(array: pa.Array, kind: pa.ListType, path: str, *, exact: bool) -> pa.A
     if not is_list(array.type):
         raise _misfit(path, array, kind)
     marked = is_marked(array.type.value_field)
-    flat = pc.list_flatten(array)
-    values = fitted(flat, kind.value_field, f"{path}[]", marked=marked, exact=exact)
+    flat = flattened(array)
+    values = _items(flat, kind.value_field, f"{path}[]", marked=marked, exact=exact)
     return list_of(values, kind.value_field, array)
 
 
@@ -152,15 +217,15 @@ def _map(array: pa.Array, kind: pa.MapType, path: str, *, exact: bool) -> pa.Arr
     lists, flat = entries(array)
     marked = is_marked(array.type.item_field)
     inner = f"{path}{{}}"
-    items = fitted(flat.field(1), kind.item_field, inner, marked=marked, exact=exact)
+    items = _items(flat.field(1), kind.item_field, inner, marked=marked, exact=exact)
     return map_of(flat.field(0).cast(pa.string()), items, lists)
 
 
 def _map_of_struct(array: pa.StructArray, kind: pa.MapType, path: str, *, exact: bool) -> pa.Array:
-    """A struct's fields are the keys, those without a value left out."""
+    """A struct's fields are the keys, by name, those without a value left out."""
     parts = [
         (field.name, fitted(column, kind.item_field, inner, marked=is_marked(field), exact=exact))
-        for field, column in children(array)
+        for field, column in sorted(children(array), key=lambda child: child[0].name)
         for inner in (f"{path}.{field.name}",)
         if column.null_count < len(column)
     ]
@@ -175,7 +240,7 @@ def _map_of_struct(array: pa.StructArray, kind: pa.MapType, path: str, *, exact:
     lists = pa.array(keys, pa.list_(pa.string()))
     columns = [column for _, column in parts]
     items = pa.concat_arrays(columns) if columns else pa.nulls(0, kind.item_type)
-    return map_of(pc.list_flatten(lists), items.take(pa.array(places, pa.int64())), lists)
+    return map_of(flattened(lists), items.take(pa.array(places, pa.int64())), lists)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -213,7 +278,7 @@ def takes(kind: pa.DataType, source: pa.DataType, *, exact: bool) -> bool:
     if pa.types.is_boolean(kind):
         return bool(pa.types.is_boolean(source))
     if pa.types.is_temporal(kind):
-        written = _is_text(source) or pa.types.is_integer(source)
+        written = _is_text(source) or pa.types.is_integer(source) or pa.types.is_floating(source)
         return _same_time(kind, source) or (bool(written) and not exact)
     return False
 
@@ -221,13 +286,10 @@ def takes(kind: pa.DataType, source: pa.DataType, *, exact: bool) -> bool:
 def _scalar(array: pa.Array, kind: pa.DataType, path: str, *, exact: bool) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
-    source = array.type
-    if source == kind:
-        return array
-    if not takes(kind, source, exact=exact):
+    if array.type != kind and not takes(kind, array.type, exact=exact):
         raise _misfit(path, array, kind)
     try:
-        return _cast(array, source, kind)
+        return _cast(array, kind)
     except (pa.ArrowException, ValueError) as error:
         raise _misfit(path, array, kind) from error
 
@@ -245,12 +307,11 @@ def fitted_singly(
     if array.type == kind or takes(kind, array.type, exact=exact):
         for row in _hopeful(array, kind):
             with suppress(pa.ArrowException, ValueError):
-                one = array.slice(row, 1)
-                made[row] = one if array.type == kind else _cast(one, array.type, kind)
+                made[row] = _cast(array.slice(row, 1), kind)
     rest = [row for row, one in enumerate(made) if isinstance(one, str)]
-    values = plain(written_out(array.take(pa.array(rest, pa.int64()))))
+    values = _values(array.take(pa.array(rest, pa.int64())))
     for row, value in zip(rest, values, strict=True):
-        made[row] = str(_refusal(path, value, kind))
+        made[row] = _refusal(path, value, kind)
     return made
 
 
@@ -262,7 +323,26 @@ def _hopeful(array: pa.Array, kind: pa.DataType) -> list[int]:
     return list(range(len(array)))
 
 
-def _cast(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Array:
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Raise ``ValueError`` or an error of Arrow's if one value is not of ``kind``."""
+    made = array if array.type == kind else _as_kind(array, array.type, kind)
+    if pa.types.is_time(kind) and not _all(of_a_day(made)):
+        raise ValueError("not a time of a day")
+    return made
+
+
+def of_a_day(times: pa.Array) -> pa.Array:
+    """Tell which times of a day are some: the type holds others, too, which nobody can read."""
+    counts = times.view(counted(times.type))
+    return pc.and_(pc.greater_equal(counts, 0), pc.less(counts, DAY[times.type.unit]))
+
+
+def counted(kind: pa.DataType) -> pa.DataType:
+    """Return the type of integers in which a date or time is counted."""
+    return pa.int32() if kind.bit_width == pa.int32().bit_width else pa.int64()
+
+
+def _as_kind(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Array:
     if _is_number(kind) and _is_text(source):
         # Arrow reads more as numbers: hexadecimal digits, "nan", "inf".
         if not _all(pc.match_substring_regex(array, NUMBER)):
@@ -273,13 +353,25 @@ def _cast(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Array:
         if pa.types.is_floating(source) and not _all(pc.equal(wide.cast(source), array)):
             raise ValueError("more digits than the type has")
         return wide
-    if pa.types.is_temporal(kind) and pa.types.is_integer(source):
-        width = pa.int32() if kind.bit_width == pa.int32().bit_width else pa.int64()
-        return array.cast(width).cast(kind)
+    if pa.types.is_float32(kind) and pa.types.is_float64(source):
+        return _narrow(array)
+    if pa.types.is_temporal(kind) and _is_number(source):
+        return array.cast(counted(kind)).cast(kind)
     if pa.types.is_time(kind) and _is_text(source):
         moments = pc.binary_join_element_wise("1970-01-01", array.cast(pa.string()), "T")
         return moments.cast(pa.timestamp(kind.unit)).cast(kind)
     return array.cast(kind)
+
+
+def _narrow(array: pa.Array) -> pa.Array:
+    """Return doubles as floats.  Integers are not rounded, as they are not in other columns."""
+    made = array.cast(pa.float32())
+    size = pc.abs(array)
+    beyond = pc.and_(pc.greater(size, float(EXACT_FLOAT)), pc.less_equal(size, float(EXACT)))
+    rounded = pc.and_(beyond, pc.equal(pc.trunc(array), array))
+    if not _all(pc.invert(pc.or_(rounded, pc.xor(pc.is_inf(made), pc.is_inf(array))))):
+        raise ValueError("more than a float holds")
+    return made
 
 
 def _all(truths: pa.Array) -> bool:
@@ -288,21 +380,30 @@ def _all(truths: pa.Array) -> bool:
 
 def _misfit(path: str, array: pa.Array, kind: pa.DataType) -> MisfitError:
     """Name the first value: when the column is one row, that is the culprit."""
-    first = plain(written_out(array.drop_null()[:1]))
-    return _refusal(path, first[0] if first else None, kind)
+
+    def say() -> str:
+        first = _values(array.drop_null()[:1])
+        return _refusal(path, first[0] if first else None, kind)
+
+    return MisfitError(say)
 
 
-def _refusal(path: str, value: Any, kind: pa.DataType) -> MisfitError:
+def _values(array: pa.Array) -> list[Any]:
+    texts = unmarked(array, pa.field("", array.type))
+    return plain(written_out(texts), integral=True)
+
+
+def _refusal(path: str, value: Any, kind: pa.DataType) -> str:
     shown = "null" if value is None else repr(_with_integers(value))[:60]
-    return MisfitError(f"{path or 'message'}: {shown} is no {kind}")
+    return f"{path or 'message'}: {shown} is no {kind}"
 
 
 def _with_integers(value: Any) -> Any:
-    """Return a plain value with the integers that stand in it as ready JSON."""
+    """Return a plain value with the integers that stand in it as ready JSON, names in order."""
     if isinstance(value, msgspec.Raw):
         return int(bytes(value))
     if isinstance(value, dict):
-        return {name: _with_integers(item) for name, item in value.items()}
+        return {name: _with_integers(value[name]) for name in sorted(value)}
     return [_with_integers(item) for item in value] if isinstance(value, list) else value
 
 
@@ -315,7 +416,7 @@ def undeclared(array: pa.Array, kind: pa.DataType, *, marked: bool = False) -> p
     if array.null_count == len(array) or is_json(kind):
         return None
     if marked or is_json(array.type):
-        array = observed(as_json(text_of(array)))
+        array = typed_text(array)
     if pa.types.is_struct(array.type) and pa.types.is_struct(kind):
         return _undeclared_fields(array, kind)
     if pa.types.is_struct(array.type) and pa.types.is_map(kind):
@@ -323,7 +424,7 @@ def undeclared(array: pa.Array, kind: pa.DataType, *, marked: bool = False) -> p
         return _undeclared_fields(array, fields)
     if is_list(array.type) and is_list(kind):
         mark = is_marked(array.type.value_field)
-        return _undeclared_items(array, pc.list_flatten(array), kind.value_type, marked=mark)
+        return _undeclared_items(array, flattened(array), kind.value_type, marked=mark)
     if pa.types.is_map(array.type) and pa.types.is_map(kind):
         items = entries(array)[1].field(1)
         return _undeclared_items(

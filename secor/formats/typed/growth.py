@@ -148,7 +148,7 @@ class Growth:
         self._fields = schema.fields
         self._propose = propose
 
-    identity = "growth-1"
+    identity = "growth-2"
     """Of the rule: another one gives other objects of the same messages."""
 
     def first(

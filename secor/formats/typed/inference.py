@@ -19,10 +19,11 @@ parsed and typed again.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,6 +33,7 @@ from secor.formats.typed.trees import (
     as_json,
     children,
     entries,
+    flattened,
     is_json,
     is_list,
     is_marked,
@@ -40,6 +42,8 @@ from secor.formats.typed.trees import (
     struct_of,
     text_of,
 )
+
+Rows = npt.NDArray[np.int64]
 
 MAX_FIELDS = 1000
 """Objects with more names than this are kept as JSON text: they are maps."""
@@ -62,7 +66,7 @@ def observed(array: pa.Array, *, marked: bool = False) -> pa.Array:
     if pa.types.is_struct(kind):
         return _struct(array)
     if is_list(kind):
-        values = observed(pc.list_flatten(array), marked=is_marked(kind.value_field))
+        values = observed(flattened(array), marked=is_marked(kind.value_field))
         return list_of(values, pa.field("item", values.type), array)
     if pa.types.is_map(kind):
         lists, flat = entries(array)
@@ -110,40 +114,74 @@ def _parsed(texts: Sequence[str | None]) -> pa.Array:
     return typed([None if text is None else json.loads(text) for text in texts])
 
 
-def typed(values: Sequence[Any]) -> pa.Array:
-    """Return a column of parsed JSON values by the rules of this module."""
+def typed_text(array: pa.Array) -> pa.Array:
+    """Return JSON text typed without any loss: numbers that no type holds exactly stay text."""
+    texts = text_of(array).to_pylist()
+    return typed([None if it is None else json.loads(it) for it in texts], lossless=True)
+
+
+def by_kind(array: pa.Array) -> Iterator[tuple[Rows, pa.Array]]:
+    """Part JSON text into columns of one kind each, as each row by itself would be typed.
+
+    Null is of no kind.  Integers beyond 64 bits have no type: they stay JSON text.
+    """
+    texts = text_of(array).to_pylist()
+    values = [None if text is None else json.loads(text) for text in texts]
+    rows: dict[str, list[int]] = {}
+    for row, value in enumerate(values):
+        rows.setdefault(_kind(value), []).append(row)
+    for chosen in rows.values():
+        part = typed([values[row] for row in chosen], lossless=True)
+        yield np.array(chosen, dtype=np.int64), part
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, float) and is_integral(value):
+        return "int"
+    if type(value) is int and value not in INT64:
+        return "big"
+    return type(value).__name__
+
+
+def typed(values: Sequence[Any], *, lossless: bool = False) -> pa.Array:
+    """Return a column of parsed JSON values by the rules of this module.
+
+    ``lossless`` leaves numbers text that would be rounded.
+    """
     kinds = {type(value) for value in values if value is not None}
     if not kinds:
         return pa.nulls(len(values))
     column: pa.Array | None = None
     if kinds == {dict}:
-        column = _objects(values)
+        column = _objects(values, lossless)
     elif kinds == {list}:
-        column = _lists(values)
+        column = _lists(values, lossless)
     elif kinds in ({str}, {bool}):
         column = pa.array(values)
     elif kinds <= {int, float}:
-        column = _numbers(values)
+        column = _numbers(values, lossless)
     if column is None:
         texts = [None if value is None else json_text(value) for value in values]
         column = as_json(pa.array(texts, pa.string()))
     return column
 
 
-def _numbers(values: Sequence[Any]) -> pa.Array | None:
+def _numbers(values: Sequence[Any], lossless: bool) -> pa.Array | None:
     if any(isinstance(value, int) and value not in INT64 for value in values):
         return None
     if all(value is None or isinstance(value, int) or is_integral(value) for value in values):
         return pa.array([None if value is None else int(value) for value in values], pa.int64())
+    if lossless and any(isinstance(value, int) and abs(value) > EXACT for value in values):
+        return None
     return pa.array([None if value is None else float(value) for value in values], pa.float64())
 
 
-def _objects(values: Sequence[Any]) -> pa.Array | None:
+def _objects(values: Sequence[Any], lossless: bool) -> pa.Array | None:
     names = sorted({name for value in values if value is not None for name in value})
     if len(names) > MAX_FIELDS:
         return None
     columns = {
-        name: typed([None if value is None else value.get(name) for value in values])
+        name: typed([None if it is None else it.get(name) for it in values], lossless=lossless)
         for name in names
     }
     known = {name: column for name, column in columns.items() if column.type != pa.null()}
@@ -153,8 +191,9 @@ def _objects(values: Sequence[Any]) -> pa.Array | None:
     )
 
 
-def _lists(values: Sequence[Any]) -> pa.Array:
-    items = typed([item for value in values if value is not None for item in value])
+def _lists(values: Sequence[Any], lossless: bool) -> pa.Array:
+    flat = [item for value in values if value is not None for item in value]
+    items = typed(flat, lossless=lossless)
     like = pa.array([None if v is None else [None] * len(v) for v in values], pa.list_(pa.null()))
     return list_of(items, pa.field("item", items.type), like)
 

@@ -12,7 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.formats.typed.trees import children, entries, is_json, is_list, offsets_of, rebuild
+from secor.formats.typed.trees import (
+    children,
+    entries,
+    flattened,
+    is_json,
+    is_list,
+    offsets_of,
+    rebuild,
+)
 
 EXACT = 1 << 53
 """Doubles below it hold every integer."""
@@ -33,7 +41,7 @@ def plain(array: pa.Array, *, integral: bool = False) -> list[Any]:
     if pa.types.is_struct(kind):
         return _dictionaries(array, integral)
     if is_list(kind):
-        return _pieces(plain(pc.list_flatten(array), integral=integral), array)
+        return _pieces(plain(flattened(array), integral=integral), array)
     if pa.types.is_map(kind):
         lists, flat = entries(array)
         keys, items = flat.flatten()

@@ -91,7 +91,7 @@ class RowSchema:
         if self.fields is None:
             return "inferred"
         digest = hashlib.sha256(self.describe().encode()).hexdigest()[:16]
-        return f"declared:{digest}:{self.extra_fields}{':exact' if self.exact else ''}"
+        return f"declared-2:{digest}:{self.extra_fields}{':exact' if self.exact else ''}"
 
     def fit(self, rows: pa.StructArray) -> tuple[pa.StructArray, Mapping[int, str]]:
         """Return the rows in the declared type, and by row number why one does not fit.

@@ -17,6 +17,7 @@ from secor.formats.typed.plain import EXACT, is_integral
 from secor.formats.typed.trees import (
     children,
     entries,
+    flattened,
     is_json,
     is_list,
     is_marked,
@@ -57,7 +58,7 @@ def _codes(array: pa.Array, marked: bool, *, nested: bool = True) -> Codes:
         columns = [_codes(column, is_marked(field)) for field, column in children(array)]
         return _numbered(zip(codes.tolist(), *(it.tolist() for it in columns), strict=True))
     if is_list(kind):
-        return _held(array, _codes(pc.list_flatten(array), is_marked(kind.value_field)))
+        return _held(array, _codes(flattened(array), is_marked(kind.value_field)))
     if pa.types.is_map(kind):
         lists, flat = entries(array)
         return _held(lists, _codes(flat.field(1), is_marked(kind.item_field)))

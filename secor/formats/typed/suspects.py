@@ -6,23 +6,18 @@ fits is decided in ``fitting``.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.formats.typed.descriptions import DEFAULT
-from secor.formats.typed.fitting import NUMBER, takes
-from secor.formats.typed.inference import INT64, typed
-from secor.formats.typed.plain import EXACT, is_integral
-from secor.formats.typed.trees import children, entries, is_json, is_list, is_marked, text_of
+from secor.formats.typed.fitting import NUMBER, counted, of_a_day, takes
+from secor.formats.typed.inference import by_kind
+from secor.formats.typed.plain import EXACT
+from secor.formats.typed.trees import children, entries, flattened, is_json, is_list, is_marked
 
 Truths = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
 
 _DAY = (
     r"[0-9]{4}-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
@@ -45,28 +40,6 @@ def suspects(
     return found
 
 
-def by_kind(array: pa.Array) -> Iterator[tuple[Rows, pa.Array]]:
-    """Part JSON text into columns of one kind each, as each row by itself would be typed.
-
-    Null is of no kind.  Integers beyond 64 bits have no type: they stay JSON text.
-    """
-    texts = text_of(array).to_pylist()
-    values = [None if text is None else json.loads(text) for text in texts]
-    rows: dict[str, list[int]] = {}
-    for row, value in enumerate(values):
-        rows.setdefault(_kind(value), []).append(row)
-    for chosen in rows.values():
-        yield np.array(chosen, dtype=np.int64), typed([values[row] for row in chosen])
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, float) and is_integral(value):
-        return "int"
-    if type(value) is int and value not in INT64:
-        return "big"
-    return type(value).__name__
-
-
 def _needed(target: pa.Field) -> bool:
     return not target.nullable and DEFAULT not in (target.metadata or {})
 
@@ -81,7 +54,7 @@ def _suspects(array: pa.Array, kind: pa.DataType, marked: bool, exact: bool) -> 
             plain = not is_json(part.type)
             nobody[rows] = _suspects(part, kind, False, exact) if plain else present[rows]
         return nobody
-    if array.type == kind:
+    if array.type == kind and not pa.types.is_nested(kind) and not pa.types.is_time(kind):
         return nobody
     if pa.types.is_nested(kind) or pa.types.is_nested(array.type):
         found = _nested(array, kind, exact)
@@ -106,7 +79,7 @@ def _nested(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths | None:
         ]
         return np.logical_or.reduce(parts) if parts else np.zeros(len(array), dtype=bool)
     if is_list(array.type) and is_list(kind):
-        items, marked = pc.list_flatten(array), is_marked(array.type.value_field)
+        items, marked = flattened(array), is_marked(array.type.value_field)
         return _holders(array, _suspects(items, kind.value_type, marked, exact))
     if pa.types.is_map(array.type) and pa.types.is_map(kind):
         lists, flat = entries(array)
@@ -126,8 +99,10 @@ def _scalars(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths:
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     source = array.type
-    if source == kind or not takes(kind, source, exact=exact):
-        return np.full(len(array), source != kind)
+    if source == kind:
+        return ~_truths(of_a_day(array)) if pa.types.is_time(kind) else np.zeros(len(array), bool)
+    if not takes(kind, source, exact=exact):
+        return np.ones(len(array), dtype=bool)
     if pa.types.is_integer(source) or pa.types.is_floating(source) or pa.types.is_temporal(source):
         return _lossy(array, kind)
     expression = None
@@ -162,8 +137,12 @@ def _expression(kind: pa.DataType) -> str | None:
 def _lossy(array: pa.Array, kind: pa.DataType) -> Truths:
     """Tell which numbers or times are not the same when they have been ``kind``."""
     source = array.type
-    if pa.types.is_temporal(kind) and pa.types.is_integer(source):
-        kind = pa.int32() if kind.bit_width == pa.int32().bit_width else pa.int64()
+    if pa.types.is_temporal(kind) and not pa.types.is_temporal(source):
+        counts = counted(kind)
+        lost = _lossy(array, counts)
+        if pa.types.is_time(kind):
+            lost |= ~_truths(of_a_day(array.cast(counts, safe=False).view(kind)))
+        return lost
     try:
         there = array.cast(kind, safe=False)
         lost = ~_truths(pc.equal(there.cast(source, safe=False), array))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -76,6 +77,13 @@ def offsets_of(array: pa.Array) -> pa.Array:
     return pc.if_else(valid, starts, pa.scalar(None, pa.int32()))
 
 
+def flattened(array: pa.Array) -> pa.Array:
+    """Return what the lists of ``array`` hold, one after the other."""
+    if array.null_count == len(array):  # Arrow does not do that with structs of JSON text
+        return array.values[:0]
+    return pc.list_flatten(array)
+
+
 def list_of(values: pa.Array, field: pa.Field, like: pa.Array) -> pa.ListArray:
     """Put flattened values back into lists as those of ``like``."""
     return pa.ListArray.from_arrays(offsets_of(like), values, type=pa.list_(field))
@@ -87,8 +95,11 @@ def entries(array: pa.MapArray) -> tuple[pa.Array, pa.StructArray]:
     entry = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
     # The names of a map's parts are free: the cast goes by the type's own ones.
     named = pa.struct([kind.key_field, kind.item_field])
-    lists = array.cast(pa.list_(pa.field("entries", named)))
-    flat = pc.list_flatten(lists)
+    if array.null_count == len(array):  # Arrow has no such cast if the values are JSON text
+        lists = pa.nulls(len(array), pa.list_(pa.field("entries", named)))
+    else:
+        lists = array.cast(pa.list_(pa.field("entries", named)))
+    flat = flattened(lists)
     columns = flat.flatten()
     return lists, pa.StructArray.from_arrays(columns, fields=list(entry))
 
@@ -106,13 +117,21 @@ def rebuild(array: pa.Array, leaf: Callable[[pa.Array], pa.Array]) -> pa.Array:
         fields = [pa.field(name, column.type) for name, column in parts]
         return struct_of([column for _, column in parts], fields, array)
     if is_list(kind):
-        values = rebuild(pc.list_flatten(array), leaf)
+        values = rebuild(flattened(array), leaf)
         return list_of(values, pa.field("item", values.type), array)
     if pa.types.is_map(kind):
         lists, flat = entries(array)
         keys, items = flat.flatten()
         return map_of(keys, rebuild(items, leaf), lists)
     return leaf(array)
+
+
+def together(parts: Sequence[tuple[Any, pa.Array]]) -> pa.Array:
+    """Put columns of some rows each, with their places, back into the order of the rows."""
+    if len(parts) == 1:
+        return parts[0][1]
+    order = np.argsort(np.concatenate([at for at, _ in parts]), kind="stable")
+    return pa.concat_arrays([part for _, part in parts]).take(pa.array(order))
 
 
 def any_leaf(kind: pa.DataType, test: Callable[[pa.DataType], Any]) -> bool:
@@ -149,7 +168,7 @@ def unmarked(array: pa.Array, field: pa.Field) -> pa.Array:
         ]
         return struct_of(columns, fields, array)
     if is_list(kind):
-        values = unmarked(pc.list_flatten(array), kind.value_field)
+        values = unmarked(flattened(array), kind.value_field)
         return list_of(values, pa.field("item", values.type), array)
     lists, flat = entries(array)
     return map_of(flat.field(0), unmarked(flat.field(1), kind.item_field), lists)

@@ -34,7 +34,7 @@ class JsonDecoder:
     Integers beyond int64 turn their column (of this chunk) into text, never into doubles.
     """
 
-    identity = "json"
+    identity = "json-2"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""

@@ -21,6 +21,9 @@ NOT_AN_OBJECT = "not a JSON object"
 CUT_SHORT = "not a whole JSON object: it begins with { and does not end with }"
 SPACE = b" \t\r\n"
 SAMPLE = 64
+MINUS_ZERO = r"-0\s*[,\]}]"
+"""As an integer it is 0: beside doubles Arrow's reader makes -0.0 of it."""
+
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|$)', re.DOTALL)
 
 
@@ -129,6 +132,8 @@ def read(values: pa.Array) -> pa.StructArray | None:
         return None
     if table.num_rows != len(values) or not all(map(_exact, table.columns)):
         return None
+    if any(map(_has_minus_zero, table.columns)) and _any(values, MINUS_ZERO):
+        return None
     if not table.num_columns:
         return pa.array([{}] * len(values), pa.struct([]))
     columns = [column.combine_chunks() for column in table.columns]
@@ -203,3 +208,21 @@ def _exact_array(array: pa.Array) -> bool:
     if pa.types.is_list(array.type):
         return _exact_array(array.flatten())
     return True
+
+
+def _has_minus_zero(column: pa.ChunkedArray) -> bool:
+    return any(map(_minus_zero, column.chunks))
+
+
+def _minus_zero(array: pa.Array) -> bool:
+    if pa.types.is_floating(array.type):
+        zeros = array.filter(pc.equal(array, 0.0))
+        return len(zeros) > 0 and pc.min(pc.divide(1.0, zeros)).as_py() < 0
+    if pa.types.is_struct(array.type) or pa.types.is_list(array.type):
+        below = array.flatten()
+        return any(map(_minus_zero, below)) if isinstance(below, list) else _minus_zero(below)
+    return False
+
+
+def _any(values: pa.Array, expression: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(values, expression)).as_py())
