@@ -7,7 +7,7 @@ in another chunk, among fractions in a column of doubles, and has to name the sa
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -48,23 +48,35 @@ def field_at(rows: pa.StructArray, path: str) -> pa.Array:
     """
     here: pa.Array = rows
     steps = [path] if rows.type.get_field_index(path) >= 0 else path.split(".")
-    for step in steps:
+    for at, step in enumerate(steps):
         index = here.type.get_field_index(step) if pa.types.is_struct(here.type) else -1
         if index < 0:
             return pa.nulls(len(rows))
-        mixed = (here.type.field(index).metadata or {}).get(b"secor.encoding") == b"json"
+        mixed = is_mixed(here.type.field(index))
         here = pc.struct_field(here, [index])
-        if isinstance(here.type, pa.BaseExtensionType):
-            mixed = mixed or here.type.extension_name == "arrow.json"
-            here = here.storage
         if mixed:
-            here = _unmixed(here)
+            return _unmixed(here, steps[at + 1 :])
     return here
 
 
-def _unmixed(column: pa.Array) -> pa.Array:
-    """Turn the JSON texts of a column of several kinds into the texts of their values."""
-    values = [None if text is None else json.loads(text) for text in column.to_pylist()]
+def is_mixed(field: pa.Field) -> bool:
+    """Tell whether a field is the JSON text of values of several kinds."""
+    extension = field.type.extension_name if isinstance(field.type, pa.BaseExtensionType) else ""
+    return extension == "arrow.json" or (field.metadata or {}).get(b"secor.encoding") == b"json"
+
+
+def parsed(column: pa.Array) -> list[Any]:
+    """Return the values of a column of JSON text."""
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
+    return [None if text is None else json.loads(text) for text in column.to_pylist()]
+
+
+def _unmixed(column: pa.Array, steps: Sequence[str]) -> pa.Array:
+    """Return the texts of the values at ``steps`` in a column of several kinds."""
+    values = parsed(column)
+    for step in steps:
+        values = [value.get(step) if isinstance(value, dict) else None for value in values]
     return pa.array([text_of(value) for value in values], pa.string())
 
 

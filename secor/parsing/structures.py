@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.parsing.fields import field_at
+from secor.parsing.fields import field_at, is_mixed, parsed
 
 Truths = npt.NDArray[np.bool_]
+Columns = dict[str, tuple[pa.Field, pa.Array]]
+
+Edit = Callable[[Columns, str], None]
+"""Changes the named one of a structure's columns."""
+
+EditObject = Callable[[dict[str, Any], str, int], None]
+"""Changes the named member of an object of a row that is JSON text."""
 
 
 def valid(column: pa.Array) -> Truths:
@@ -25,13 +34,27 @@ def _steps(kind: pa.DataType, path: str) -> list[str]:
 
 
 def exists(kind: pa.DataType, path: str) -> bool:
-    """Tell whether there is a field at a dotted path."""
+    """Tell whether there may be a field at a dotted path."""
     for step in _steps(kind, path):
         index = kind.get_field_index(step) if pa.types.is_struct(kind) else -1
         if index < 0:
             return False
+        if is_mixed(kind.field(index)):
+            return True
         kind = kind.field(index).type
     return True
+
+
+def in_text(kind: pa.DataType, path: str) -> bool:
+    """Tell whether a dotted path leads into a column of JSON text."""
+    for step in _steps(kind, path)[:-1]:
+        index = kind.get_field_index(step) if pa.types.is_struct(kind) else -1
+        if index < 0:
+            return False
+        if is_mixed(kind.field(index)):
+            return True
+        kind = kind.field(index).type
+    return False
 
 
 def replaced(
@@ -40,16 +63,23 @@ def replaced(
     """Return ``rows`` with the column at ``path`` changed (None: left out), if there is one."""
     if not exists(rows.type, path):
         return rows
+    # Through the path, not the field's own array: JSON texts of mixed kinds are values.
+    changed = change(field_at(rows, path))
+    values = None if changed is None else changed.to_pylist() if in_text(rows.type, path) else []
 
-    def edit(columns: dict[str, tuple[pa.Field, pa.Array]], name: str) -> None:
-        # Through the path, not the field's own array: JSON texts of mixed kinds are values.
-        changed = change(field_at(rows, path))
+    def edit(columns: Columns, name: str) -> None:
         if changed is None:
             del columns[name]
         else:
             columns[name] = pa.field(name, changed.type), changed
 
-    return _edited(rows, _steps(rows.type, path), edit)
+    def edit_object(item: dict[str, Any], name: str, row: int) -> None:
+        if values is None:
+            item.pop(name, None)
+        elif item.get(name) is not None:
+            item[name] = values[row]
+
+    return _edited(rows, _steps(rows.type, path), edit, edit_object)
 
 
 def renamed(rows: pa.StructArray, path: str, name: str) -> pa.StructArray:
@@ -57,18 +87,23 @@ def renamed(rows: pa.StructArray, path: str, name: str) -> pa.StructArray:
     if not exists(rows.type, path):
         return rows
 
-    def edit(columns: dict[str, tuple[pa.Field, pa.Array]], old: str) -> None:
+    def edit(columns: Columns, old: str) -> None:
         kept = [(name if key == old else key, *it) for key, it in columns.items()]
         columns.clear()
         columns.update({key: (kind.with_name(key), column) for key, kind, column in kept})
 
-    return _edited(rows, _steps(rows.type, path), edit)
+    def edit_object(item: dict[str, Any], old: str, _row: int) -> None:
+        if item.get(old) is not None:
+            item[name] = item.pop(old)
+
+    return _edited(rows, _steps(rows.type, path), edit, edit_object)
 
 
 def _edited(
     rows: pa.StructArray,
     steps: Sequence[str],
-    edit: Callable[[dict[str, tuple[pa.Field, pa.Array]], str], None],
+    edit: Edit,
+    edit_object: EditObject,
 ) -> pa.StructArray:
     """Rebuild the structures along ``steps`` with the last one's columns edited."""
     columns = {
@@ -78,7 +113,10 @@ def _edited(
         edit(columns, steps[0])
     else:
         kind, inner = columns[steps[0]]
-        inner = _edited(inner, steps[1:], edit)
+        if is_mixed(kind):
+            inner = _edited_text(inner, steps[1:], edit_object)
+        else:
+            inner = _edited(inner, steps[1:], edit, edit_object)
         columns[steps[0]] = kind.with_type(inner.type), inner
     if not columns:
         return pa.array([{} if it else None for it in valid(rows).tolist()], pa.struct([]))
@@ -87,3 +125,18 @@ def _edited(
         fields=[kind for kind, _ in columns.values()],
         mask=pa.array(~valid(rows)) if rows.null_count else None,
     )
+
+
+def _edited_text(column: pa.Array, steps: Sequence[str], edit: EditObject) -> pa.Array:
+    """Return JSON text with the objects at ``steps`` edited, where there are some."""
+    values = parsed(column)
+    for row, item in enumerate(values):
+        for step in steps[:-1]:
+            item = item.get(step) if isinstance(item, dict) else None
+        if isinstance(item, dict):
+            edit(item, steps[-1], row)
+    texts = [
+        None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        for value in values
+    ]
+    return pa.array(texts, pa.string()).cast(column.type)

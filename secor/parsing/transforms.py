@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from secor.parsing.fields import Texts, field_at, shown, text_of, texts
 from secor.parsing.rows import Decoded
-from secor.parsing.structures import Truths, exists, renamed, replaced, valid
+from secor.parsing.structures import Truths, exists, in_text, renamed, replaced, valid
 
 
 class Selector(Protocol):
@@ -153,6 +153,8 @@ class Rename:
         new = field_at(decoded.rows, self._target)
         both = np.flatnonzero(valid(old) & (valid(new) | (old.type != new.type)))
         bad = dict.fromkeys(both.tolist(), f"has {self.path} and {self._target}, too")
+        if in_text(decoded.rows.type, self.path):
+            return Decoded(renamed(decoded.rows, self.path, self.name), bad | dict(decoded.bad))
         rows = replaced(decoded.rows, self.path, lambda _: None)
         if old.type == new.type:
             # A renamed value whose structure is missing has nowhere to be, nor was it there.

@@ -254,3 +254,37 @@ def test_the_entries_of_a_map_are_in_the_order_of_their_names() -> None:
 def test_maps_of_anything_may_all_be_missing() -> None:
     agree("json", schema_of({"map": "json"}), [b'{"a":null}', b"{}"])
     agree("json", schema_of({"list": {"map": "json"}}), [b'{"a":[null]}', b'{"a":[]}'])
+
+
+NESTED = [b'{"a":{"x":"NL","y":{"z":1.5}}}', b'{"a":5}', b'{"a":{"x":7}}', b'{"a":null}', b"{}"]
+STEPS: list[dict[str, Any]] = [
+    {"transforms": [{"kind": "mask", "field": "a.x", "value": "***"}]},
+    {"transforms": [{"kind": "mask", "field": "a.x", "salt": "salt of this topic"}]},
+    {"transforms": [{"kind": "mask", "field": "a.y.z", "value": "***"}]},
+    {"transforms": [{"kind": "drop", "field": "a.x"}]},
+    {"transforms": [{"kind": "drop", "field": "a.y.z"}]},
+    {"transforms": [{"kind": "rename", "field": "a.x", "to": "w"}]},
+    {"transforms": [{"kind": "rename", "field": "a.x", "to": "y"}]},
+    {"transforms": [{"kind": "filter", "field": "a.x", "equals": 7}]},
+    {"transforms": [{"kind": "route", "field": "a.x", "topics": ["NL", "7"]}]},
+    {"layout": "{a.x}/{a.y.z}"},
+]
+
+
+@pytest.mark.parametrize("steps", STEPS, ids=str)
+def test_a_path_into_an_object_is_followed_beside_other_kinds_too(steps: dict[str, Any]) -> None:
+    def results(values: Sequence[bytes], first: int) -> dict[int, Any]:
+        settings = {"decoder": "json", "max_bad_ratio": "none", **steps}
+        parser = pipeline_for(
+            Parser.model_validate(settings), typed=True, schema=schema_of("json", "json")
+        )
+        found: dict[int, Any] = {}
+        for part in parser.split(chunk_of(values, first=first)):
+            columns = part.records.to_pydict()
+            rows = columns.get("row", columns["headers"])
+            for offset, row in zip(columns["offset"], rows, strict=True):
+                found[offset] = (part.lane, part.output_partition, row)
+        return found
+
+    alone = {at: it for row, value in enumerate(NESTED) for at, it in results([value], row).items()}
+    assert results(NESTED, 0) == alone
