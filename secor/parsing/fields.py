@@ -44,10 +44,36 @@ class Texts:
 def field_at(rows: pa.StructArray, path: str) -> pa.Array:
     """Return the column at a dotted path, nulls where any step of it is null.
 
-    A field of that whole name comes first; one that does not exist is all null.
+    In a row that has a field of that whole name, that comes first; one that does not exist
+    is all null.
     """
+    every = [along(rows, steps) for steps in routes(rows.type, path)]
+    found = [column for column in every if not pa.types.is_null(column.type)]
+    if not found:
+        return pa.nulls(len(rows))
+    if len({column.type for column in found}) > 1:
+        found = [_as_text(column) for column in found]
+    return found[0] if len(found) == 1 else pc.coalesce(*found)
+
+
+def routes(kind: pa.StructType, path: str) -> list[list[str]]:
+    """Return the steps of a dotted path; first the whole name, if it is one.
+
+    Which of them a row has is not known: one of its neighbours may have the other.
+    """
+    whole = [[path]] if kind.get_field_index(path) >= 0 else []
+    steps = path.split(".")
+    return [*whole, steps] if len(steps) > 1 and kind.get_field_index(steps[0]) >= 0 else whole
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    found = texts(column)
+    return pa.array([found.at(row) for row in range(len(column))], pa.string())
+
+
+def along(rows: pa.StructArray, steps: Sequence[str]) -> pa.Array:
+    """Return the column that ``steps`` lead to, all null if it does not exist."""
     here: pa.Array = rows
-    steps = [path] if rows.type.get_field_index(path) >= 0 else path.split(".")
     for at, step in enumerate(steps):
         index = here.type.get_field_index(step) if pa.types.is_struct(here.type) else -1
         if index < 0:

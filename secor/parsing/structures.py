@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.parsing.fields import field_at, is_mixed, parsed
+from secor.parsing.fields import along, is_mixed, parsed, routes
 
 Truths = npt.NDArray[np.bool_]
 Columns = dict[str, tuple[pa.Field, pa.Array]]
@@ -29,13 +29,8 @@ def valid(column: pa.Array) -> Truths:
     return truths
 
 
-def _steps(kind: pa.DataType, path: str) -> list[str]:
-    return [path] if kind.get_field_index(path) >= 0 else path.split(".")
-
-
-def exists(kind: pa.DataType, path: str) -> bool:
-    """Tell whether there may be a field at a dotted path."""
-    for step in _steps(kind, path):
+def _exists(kind: pa.DataType, steps: Sequence[str]) -> bool:
+    for step in steps:
         index = kind.get_field_index(step) if pa.types.is_struct(kind) else -1
         if index < 0:
             return False
@@ -45,9 +40,22 @@ def exists(kind: pa.DataType, path: str) -> bool:
     return True
 
 
-def in_text(kind: pa.DataType, path: str) -> bool:
+def _routes(kind: pa.StructType, path: str) -> list[list[str]]:
+    return [steps for steps in routes(kind, path) if _exists(kind, steps)]
+
+
+def exists(kind: pa.StructType, path: str) -> bool:
+    """Tell whether there may be a field at a dotted path."""
+    return bool(_routes(kind, path))
+
+
+def in_text(kind: pa.StructType, path: str) -> bool:
     """Tell whether a dotted path leads into a column of JSON text."""
-    for step in _steps(kind, path)[:-1]:
+    return any(_in_text(kind, steps) for steps in routes(kind, path))
+
+
+def _in_text(kind: pa.DataType, steps: Sequence[str]) -> bool:
+    for step in steps[:-1]:
         index = kind.get_field_index(step) if pa.types.is_struct(kind) else -1
         if index < 0:
             return False
@@ -61,11 +69,17 @@ def replaced(
     rows: pa.StructArray, path: str, change: Callable[[pa.Array], pa.Array | None]
 ) -> pa.StructArray:
     """Return ``rows`` with the column at ``path`` changed (None: left out), if there is one."""
-    if not exists(rows.type, path):
-        return rows
+    for steps in _routes(rows.type, path):
+        rows = _replaced(rows, steps, change)
+    return rows
+
+
+def _replaced(
+    rows: pa.StructArray, steps: Sequence[str], change: Callable[[pa.Array], pa.Array | None]
+) -> pa.StructArray:
     # Through the path, not the field's own array: JSON texts of mixed kinds are values.
-    changed = change(field_at(rows, path))
-    values = None if changed is None else changed.to_pylist() if in_text(rows.type, path) else []
+    changed = change(along(rows, steps))
+    values = None if changed is None else changed.to_pylist() if _in_text(rows.type, steps) else []
 
     def edit(columns: Columns, name: str) -> None:
         if changed is None:
@@ -79,13 +93,11 @@ def replaced(
         elif item.get(name) is not None:
             item[name] = values[row]
 
-    return _edited(rows, _steps(rows.type, path), edit, edit_object)
+    return _edited(rows, steps, edit, edit_object)
 
 
 def renamed(rows: pa.StructArray, path: str, name: str) -> pa.StructArray:
     """Return ``rows`` with another name for the last step of ``path``, if there is it."""
-    if not exists(rows.type, path):
-        return rows
 
     def edit(columns: Columns, old: str) -> None:
         kept = [(name if key == old else key, *it) for key, it in columns.items()]
@@ -96,7 +108,9 @@ def renamed(rows: pa.StructArray, path: str, name: str) -> pa.StructArray:
         if item.get(old) is not None:
             item[name] = item.pop(old)
 
-    return _edited(rows, _steps(rows.type, path), edit, edit_object)
+    for steps in _routes(rows.type, path):
+        rows = _edited(rows, steps, edit, edit_object)
+    return rows
 
 
 def _edited(
