@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secor.formats.typed.fitting import MisfitError, fitted_field, undeclared
+from secor.formats.typed.fitting import MisfitError, fitted_field
 from secor.formats.typed.plain import plain, written_out
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.trees import children, is_marked, rebuild
+from secor.formats.typed.undeclared import undeclared
 from tests.unit.typed_rows import decoded, wild_messages
 
 STEADY = settings(deadline=None, max_examples=50, derandomize=True)

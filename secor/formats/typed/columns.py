@@ -13,12 +13,12 @@ from secor.formats.typed.fitting import (
     MisfitError,
     fitted_field,
     fitted_singly,
-    undeclared,
 )
 from secor.formats.typed.inference import Rows, by_kind
 from secor.formats.typed.plain import plain, written_out
 from secor.formats.typed.suspects import suspects
 from secor.formats.typed.trees import is_json, is_marked, together
+from secor.formats.typed.undeclared import undeclared
 
 Part = tuple[Rows, pa.Array]
 
