@@ -162,7 +162,7 @@ class Growth:
 
         ``fitted`` and ``bad`` are what ``RowSchema.fit`` made of ``rows``; those that are not
         ``live`` do not count.  If there is one, what the schema becomes by this row and all
-        after it is proposed: so one step is enough for all of them, as far as they agree.
+        after it that fit is proposed: so one step is enough for all new fields.
         """
         extra = live & fitted.field(EXTRA).is_valid().to_numpy(zero_copy_only=False)
         wrong = [row for row in bad if live[row]]
@@ -173,8 +173,12 @@ class Growth:
         grows = self._first_grown(rows, wrong)
         first = min((row for row in (added, grows) if row is not None), default=None)
         if first is not None:
-            rest = first + np.flatnonzero(live[first:])
-            alone, together = self._seen(rows, [first]), self._seen(rows, rest.tolist())
+            rest = live.copy()
+            rest[:first] = False
+            rest[wrong] = False  # what is in conflict adds nothing, here as elsewhere
+            rest[first] = True
+            together = self._seen(rows, np.flatnonzero(rest).tolist())
+            alone = self._seen(rows, [first])
             # By itself, too: among others that are in conflict with it, it widens nothing.
             self._propose(grown(grown(self._fields, together), alone))
         return first
