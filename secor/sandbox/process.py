@@ -126,6 +126,10 @@ class Server(ABC):
         process = self._process()
         if process is not None:
             process.suspend()
+            # The signal is only sent: on a busy machine a thread may still answer.
+            deadline = time.monotonic() + STOP_WITHIN
+            while process.status() != psutil.STATUS_STOPPED and time.monotonic() < deadline:
+                time.sleep(0.01)
 
     def resume(self) -> None:
         """Let it go on after ``pause``."""
