@@ -256,7 +256,7 @@ def test_a_refusal_is_told_even_where_other_brokers_are_out(
     out = kafka(bootstrap_servers=[servers.sasl, nobody], sasl_plain_password="no")
     options = kafka_options(load(written(OWNED, out), {}))
     with pytest.raises(AccessDenied, match="sasl_plain_password"):
-        KafkaReader(options, timeout=3)
+        KafkaReader(options, timeout=10)
 
 
 def test_a_password_that_is_changed_under_a_running_client_is_told(
@@ -282,9 +282,9 @@ def test_the_doctor_finds_who_may_describe_a_topic_and_not_read_it(
 def test_a_port_of_zookeeper_that_speaks_tls_or_not_is_told_of(servers: Secured) -> None:
     tls, plain = servers.zookeeper, servers.sandbox.zookeeper
     with pytest.raises(Unavailable, match=r"speaks TLS, set ledger\.zookeeper\.use_tls = true"):
-        Session(Options(hosts=tls, connect_timeout=2))
+        Session(Options(hosts=tls, connect_timeout=6))
     with pytest.raises(Unavailable, match="perhaps this port does not speak TLS"):
-        Session(Options(hosts=plain, connect_timeout=2, use_tls=True, tls_ca=servers.ca))
+        Session(Options(hosts=plain, connect_timeout=6, use_tls=True, tls_ca=servers.ca))
 
 
 @pytest.mark.parametrize(

@@ -100,10 +100,14 @@ class _Manager(KafkaConnectionManager):
         return connection
 
     def _failed(self, node_id: Any, error: BaseException) -> None:
+        where = f"Kafka at {self.config['bootstrap_servers']}"
         if not self._reached:
-            self.failures[node_id] = error
+            known = self.failures.get(node_id)
+            # The last try is cut off by the time that is left: it says less than a refusal.
+            if known is None or refusal(known, where) is None:
+                self.failures[node_id] = error
             return
-        told = refusal(error, f"Kafka at {self.config['bootstrap_servers']}")
+        told = refusal(error, where)
         if told is not None:
             _log.warning("%s; trying again", told)
 
