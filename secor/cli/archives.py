@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from secor.archive import Archive
 from secor.config.model import Config
 from secor.errors import ConfigurationError
 from secor.model import TopicPartition
 from secor.ports import ObjectStore
-from secor.wiring.archives import archive_of, earlier_routes
+from secor.wiring.archives import archive_of, earlier_routes, places_of
 
 __all__ = ["archive_of", "archived_topics", "earlier_routes", "human_size", "of_topic", "table"]
 
 
-def archived_topics(config: Config, store: ObjectStore) -> Iterator[str]:
-    """Give the topics that have objects where the configuration puts them."""
-    outputs = [config.output, *(rule.output for rule in config.topics)]
-    seen: set[str] = set()
-    for prefix, hashed in {(output.prefix, output.hash_prefix) for output in outputs}:
-        for topic in Archive(store, prefix, hashed=hashed).topics():
-            own = config.for_topic(topic).output
-            if (own.prefix, own.hash_prefix) == (prefix, hashed):
-                seen.add(topic)
-    yield from sorted(seen)
+def archived_topics(config: Config, store: ObjectStore) -> list[str]:
+    """Return the topics that have objects where the configuration puts them, by name."""
+    return _own_topics(config, store, lambda place: place)
 
 
-def quarantined_topics(config: Config, store: ObjectStore) -> Iterator[str]:
-    """Give the topics that have messages in quarantine."""
-    outputs = [config.output, *(rule.output for rule in config.topics)]
-    seen: set[str] = set()
-    for prefix, hashed in {(output.prefix, output.hash_prefix) for output in outputs}:
-        archive = Archive(store, prefix, hashed=hashed)
-        for topic in archive.quarantine.topics():
+def quarantined_topics(config: Config, store: ObjectStore) -> list[str]:
+    """Return the topics that have messages in quarantine, by name."""
+    return _own_topics(config, store, lambda place: place.quarantine)
+
+
+def _own_topics(
+    config: Config, store: ObjectStore, looked_at: Callable[[Archive], Archive]
+) -> list[str]:
+    """Leave out topics that the configuration puts elsewhere."""
+    found = []
+    for place in places_of(config, store):
+        for topic in looked_at(place).topics():
             own = config.for_topic(topic).output
-            if (own.prefix, own.hash_prefix) == (prefix, hashed):
-                seen.add(topic)
-    yield from sorted(seen)
+            if (own.prefix, own.hash_prefix) == (place.prefix, place.hashed):
+                found.append(topic)
+    return sorted(found)
 
 
 def of_topic(found: list[TopicPartition], topic: str) -> list[TopicPartition]:

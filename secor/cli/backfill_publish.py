@@ -32,6 +32,18 @@ def progress() -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
+_workers_option = click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="Batches at once.",
+)
+_local_directory_option = click.option(
+    "--local-directory", type=CONFIG, help="For copies on their way."
+)
+
+
 @click.command("publish", epilog="Example: secor backfill publish partition.toml plan.json")
 @click.argument("partition", type=CONFIG)
 @click.argument("plan_file", metavar="PLAN", type=CONFIG)
@@ -42,14 +54,8 @@ def progress() -> Iterator[Callable[[int, int], None] | None]:
     show_default=True,
     help="What becomes of the old objects; delete may be said later, too.",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(1),
-    default=4,
-    show_default=True,
-    help="Batches at once.",
-)
-@click.option("--local-directory", type=CONFIG, help="For copies on their way.")
+@_workers_option
+@_local_directory_option
 @metrics_file_option
 def publish_command(
     partition: Path,
@@ -84,14 +90,8 @@ def publish_command(
 @click.command("rollback", epilog="Example: secor backfill rollback partition.toml plan.json")
 @click.argument("partition", type=CONFIG)
 @click.argument("plan_file", metavar="PLAN", type=CONFIG)
-@click.option(
-    "--workers",
-    type=click.IntRange(1),
-    default=4,
-    show_default=True,
-    help="Batches at once.",
-)
-@click.option("--local-directory", type=CONFIG, help="For copies on their way.")
+@_workers_option
+@_local_directory_option
 @metrics_file_option
 def rollback_command(
     partition: Path,

@@ -122,7 +122,7 @@ def _store(config: Config) -> AbstractContextManager[ObjectStore]:
 
 
 def _topics(config: Config, store: ObjectStore, topic: str | None) -> Sequence[str]:
-    return [topic] if topic is not None else list(quarantined_topics(config, store))
+    return [topic] if topic is not None else quarantined_topics(config, store)
 
 
 def _lines(config: Config, store: ObjectStore, topic: str | None, *, raw: bool) -> Iterator[bytes]:

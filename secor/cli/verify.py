@@ -70,7 +70,7 @@ def _alone(
 
     with open_store(config) as store:
         routes = earlier_routes(config, store)
-        for topic in topics or tuple(archived_topics(config, store)):
+        for topic in topics or archived_topics(config, store):
             archive = archive_of(config, topic, store, routes)
             parsed = config.group.kind == "partition"
             yield from verify_archive_only(archive, topic, generations or None, parsed=parsed)

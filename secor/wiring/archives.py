@@ -15,6 +15,13 @@ Routes = Mapping[str, Collection[str]]
 """By topic, other topics to whose directories messages of it went."""
 
 
+def places_of(config: Config, store: ObjectStore) -> list[Archive]:
+    """Return an archive for each prefix at which the configuration puts objects."""
+    outputs = [config.output, *(rule.output for rule in config.topics)]
+    places = {(output.prefix, output.hash_prefix) for output in outputs}
+    return [Archive(store, prefix, hashed=hashed) for prefix, hashed in sorted(places)]
+
+
 def earlier_routes(config: Config, store: ObjectStore) -> Routes:
     """Return the routes that keys tell of, also those that are configured no more.
 
@@ -22,10 +29,9 @@ def earlier_routes(config: Config, store: ObjectStore) -> Routes:
     """
     if config.group.kind != "partition":
         return {}
-    outputs = [config.output, *(rule.output for rule in config.topics)]
     found: dict[str, set[str]] = {}
-    for prefix, hashed in {(output.prefix, output.hash_prefix) for output in outputs}:
-        for topic, others in Archive(store, prefix, hashed=hashed).routes().items():
+    for archive in places_of(config, store):
+        for topic, others in archive.routes().items():
             found.setdefault(topic, set()).update(others)
     return found
 
