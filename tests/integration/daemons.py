@@ -108,6 +108,10 @@ class Daemon:
         return sum(float(line.split()[-1]) for line in lines if line.startswith(metric + "{"))
 
 
+Start = Callable[[Path, Path], Daemon]
+"""Starts ``secor run`` with a configuration and a file for its log."""
+
+
 def secor(*arguments: str) -> list[str]:
     """Return the command line ``secor ...`` of this very installation."""
     return [sys.executable, "-c", "from secor.cli.main import main; main()", *arguments]

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import kafka
@@ -21,9 +21,9 @@ from tests.faults.proxy import Fault, FaultProxy, Rule
 from tests.integration.daemons import (
     PATIENCE,
     Daemon,
+    Start,
     committed,
     create_topic,
-    daemons,
     produce,
     run_secor,
     secor,
@@ -31,17 +31,9 @@ from tests.integration.daemons import (
     write_config,
 )
 
-Start = Callable[[Path, Path], Daemon]
-
 PARTITIONS = 2
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    with daemons() as start:
-        yield start
 
 
 def done(*arguments: str) -> str:

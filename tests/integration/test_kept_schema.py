@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-import pytest
 from kafka import KafkaProducer
 
 from secor.config.load import load
 from secor.sandbox import Sandbox
 from secor.wiring import open_store
 from tests.integration.daemons import (
-    Daemon,
+    Start,
     committed,
     create_topic,
-    daemons,
     run_secor,
     wait_until,
     write_config,
 )
 
-Start = Callable[[Path, Path], Daemon]
 Messages = Mapping[int, Sequence[dict[str, Any]]]
 """By partition."""
 
@@ -38,12 +35,6 @@ SETTINGS = """
 time_field = "time"
 max_bad_ratio = "none"
 """
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    with daemons() as start:
-        yield start
 
 
 def messages(first: int, count: int, **more: Any) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,13 @@ from secor.config.load import load
 from secor.sandbox import Sandbox
 from secor.wiring import open_store
 from tests.integration.daemons import (
-    Daemon,
+    Start,
     committed,
     create_topic,
-    daemons,
     run_secor,
     wait_until,
     write_config,
 )
-
-Start = Callable[[Path, Path], Daemon]
 
 GROUP = "typed"
 PARTITIONS = 2
@@ -54,12 +50,6 @@ match = "typed-orc"
 output.format = "orc"
 output.metadata_columns = ["_offset"]
 """
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    with daemons() as start:
-        yield start
 
 
 def source(number: int) -> dict[str, Any]:

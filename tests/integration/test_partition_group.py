@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from kafka import KafkaProducer
 
 from secor.config.load import load
@@ -15,16 +14,13 @@ from secor.model import TopicPartition
 from secor.sandbox import Sandbox
 from secor.wiring import open_reader, open_store
 from tests.integration.daemons import (
-    Daemon,
+    Start,
     committed,
     create_topic,
-    daemons,
     run_secor,
     wait_until,
     write_config,
 )
-
-Start = Callable[[Path, Path], Daemon]
 
 PARTITIONS = 2
 GOOD, LATER, BROKEN, BOTS = 300, 40, 20, 10
@@ -41,12 +37,6 @@ field = "bot"
 exists = true
 negated = true
 """
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    with daemons() as start:
-        yield start
 
 
 def values() -> Iterator[bytes]:

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from secor.sandbox import Sandbox
 from tests.integration.daemons import (
-    Daemon,
+    Start,
     committed,
     create_topic,
-    daemons,
     produce,
     run_secor,
     wait_until,
     write_config,
 )
 
-Start = Callable[[Path, Path], Daemon]
-
 PARTITIONS = 3
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    with daemons() as start:
-        yield start
 
 
 def verified(config: Path) -> str:

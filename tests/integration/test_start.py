@@ -19,26 +19,18 @@ from tests.faults.proxy import Fault, FaultProxy, Rule
 from tests.integration.daemons import (
     PATIENCE,
     Daemon,
+    Start,
     committed,
     create_topic,
-    daemons,
     produce,
     run_secor,
     wait_until,
     write_config,
 )
 
-Start = Callable[[Path, Path], Daemon]
-
 PARTITIONS = 2
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    with daemons() as start:
-        yield start
 
 
 @pytest.fixture

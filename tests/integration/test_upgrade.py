@@ -7,7 +7,6 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,12 @@ from secor.wiring import open_ledger_for_operator
 from tests.integration.daemons import (
     PATIENCE,
     Daemon,
+    Start,
     create_topic,
-    daemons,
     run_secor,
     wait_until,
     write_config,
 )
-
-Start = Callable[[Path, Path], Daemon]
 
 PARTITIONS = 4
 MAX_AGE = 2.0
@@ -35,12 +32,6 @@ ALLOWANCE = 40.0
 """Seconds beyond the policy for two starts of Python, rebalances and uploads on a busy machine."""
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    with daemons() as start:
-        yield start
 
 
 class Traffic:
