@@ -20,7 +20,7 @@ from secor.cli.exits import Exit
 from secor.cli.metrics_file import backfilled, metrics_file_option
 from secor.clock import SystemClock
 from secor.config.load import load
-from secor.lastrun import LastRun
+from secor.monitoring.lastrun import LastRun
 from secor.verify.report import Report
 
 LINES = 20

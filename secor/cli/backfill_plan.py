@@ -21,8 +21,8 @@ from secor.clock import SystemClock
 from secor.config.load import load
 from secor.config.model import Config
 from secor.errors import ConfigurationError
-from secor.lastrun import LastRun
 from secor.model import OffsetRange, TopicPartition
+from secor.monitoring.lastrun import LastRun
 
 _OFFSETS = re.compile(r"(\d+):(\d+)-(\d+)")
 CONFIG = click.Path(path_type=Path)

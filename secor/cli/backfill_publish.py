@@ -15,7 +15,7 @@ from secor.cli.backfill_plan import CONFIG
 from secor.cli.metrics_file import backfilled, metrics_file_option
 from secor.clock import SystemClock
 from secor.config.load import load
-from secor.lastrun import LastRun
+from secor.monitoring.lastrun import LastRun
 
 
 @contextmanager

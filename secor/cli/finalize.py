@@ -22,8 +22,8 @@ from secor.config.model import Config
 from secor.errors import ConfigurationError
 from secor.finalize.finalizer import Finalizer, Outcome, Standing
 from secor.finalize.progress import Progress, progress_of
-from secor.lastrun import LastRun
 from secor.model import QUARANTINE
+from secor.monitoring.lastrun import LastRun
 from secor.ports import ObjectStore, OffsetLedger
 
 LISTED = 10

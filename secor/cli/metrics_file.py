@@ -9,7 +9,7 @@ import click
 
 from secor.backfill.model import BackfillPlan
 from secor.config.load import load
-from secor.lastrun import LastRun
+from secor.monitoring.lastrun import LastRun
 
 metrics_file_option = click.option(
     "--metrics-file",

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from secor.connecting import Hindrance
 from secor.errors import SecorError, StopPartition
 from secor.model import TopicPartition
+from secor.monitoring.telemetry import snake
 from secor.partition import Status
 from secor.ports import Clock
 from secor.status.remedies import remedy
-from secor.telemetry import snake
 
 
 @dataclass(frozen=True, slots=True)

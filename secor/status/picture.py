@@ -7,11 +7,11 @@ from http import HTTPStatus
 from typing import Any
 
 from secor.connecting import Hindrance
-from secor.health import Health
+from secor.monitoring.health import Health
+from secor.monitoring.telemetry import lag_seconds
 from secor.partition import Status
 from secor.status.board import Board
 from secor.status.remedies import remedy
-from secor.telemetry import lag_seconds
 
 
 def picture(board: Board, health: Health) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from secor.config.model import Config
 from secor.connecting import Connecting, Doing
 from secor.consumer import Consumer
 from secor.daemon import Daemon, Working
-from secor.health import Health
 from secor.metrics import Metrics
 from secor.model import TopicPartition
+from secor.monitoring.health import Health
+from secor.monitoring.telemetry import Telemetry, status_line
 from secor.observer import Observer
 from secor.parsing.pipeline import FILTERED, QUARANTINED, Count
 from secor.pool import ThreadPool
@@ -27,7 +28,6 @@ from secor.positioning import OnDataLoss, Positioning, Reset
 from secor.pressure import Limits
 from secor.status.board import Board
 from secor.systemd import Notifier
-from secor.telemetry import Telemetry, status_line
 from secor.uploader import Uploader
 from secor.wiring.clients import connect_store, kafka_options
 from secor.wiring.letters import LetterWriter

@@ -7,11 +7,11 @@ from functools import partial
 from http import HTTPStatus
 
 from secor import __version__
-from secor.access import Access, tls_context
 from secor.config.model import Config
 from secor.config.show import settings
-from secor.health import Answer, Health, HealthServer
 from secor.metrics import Metrics
+from secor.monitoring.access import Access, tls_context
+from secor.monitoring.health import Answer, Health, HealthServer
 from secor.ports import Clock
 from secor.status.board import About, Board
 from secor.status.page import page

@@ -6,7 +6,7 @@ import structlog
 
 from secor.connecting import Hindrance
 from secor.daemon import ServiceManager
-from secor.health import Health
+from secor.monitoring.health import Health
 from secor.ports import Clock
 from secor.status.board import Board
 

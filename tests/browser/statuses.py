@@ -10,9 +10,9 @@ from pathlib import Path
 from secor.clock import SystemClock
 from secor.config.load import load
 from secor.errors import DiskFull, LedgerLost, SecorError, Unavailable
-from secor.health import Health, HealthServer
 from secor.metrics import Metrics
 from secor.model import OffsetRange, TopicPartition
+from secor.monitoring.health import Health, HealthServer
 from secor.partition import Pause, State, Status
 from secor.status.board import Board
 from secor.wiring.serving import board_of, server_of

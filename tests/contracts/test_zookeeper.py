@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from secor.adapters.ledger_codec import encode_intent
 from secor.adapters.zookeeper import ZooKeeperLedger
 from secor.errors import (
     AccessDenied,
@@ -22,7 +23,6 @@ from secor.errors import (
     Refused,
     Unavailable,
 )
-from secor.ledger_codec import encode_intent
 from secor.model import Entry, Intent, TopicPartition
 from secor.ports import Lease
 from secor.sandbox import Sandbox

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal, TypeVar
 
-from secor.errors import LeaseLost, OutcomeUnknown, Refused, Unavailable
-from secor.ledger_codec import (
+from secor.adapters.ledger_codec import (
     decode_metadata,
     decode_offset,
     encode_metadata,
     encode_offset,
 )
+from secor.errors import LeaseLost, OutcomeUnknown, Refused, Unavailable
 from secor.model import Entry, Intent, TopicPartition
 
 Kind = Literal["zookeeper", "kafka"]

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from secor.clock import SystemClock
 from secor.config.load import load
 from secor.errors import ConfigurationError
-from secor.health import Health, HealthServer
 from secor.metrics import Metrics
+from secor.monitoring.health import Health, HealthServer
 from secor.wiring.serving import board_of, server_of
 
 

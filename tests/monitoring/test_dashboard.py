@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from secor.lastrun import BACKFILL, FINALIZE
+from secor.monitoring.lastrun import BACKFILL, FINALIZE
 from secor.sandbox import Sandbox
 from tests.integration.daemons import Daemon, create_topic, daemons, wait_until, write_config
 from tests.monitoring.dashboard import Query, queries

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from secor.access import Access, tls_context
 from secor.errors import ConfigurationError
+from secor.monitoring.access import Access, tls_context
 
 
 def basic(text: str) -> str:

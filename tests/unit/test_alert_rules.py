@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from secor.cli.main import cli
-from secor.lastrun import BACKFILL, FINALIZE
 from secor.metrics import Metrics
+from secor.monitoring.lastrun import BACKFILL, FINALIZE
 
 ROOT = Path(__file__).parents[2]
 METRICS = (ROOT / "config" / "METRICS.md").read_text()

@@ -19,7 +19,7 @@ from secor.clock import SystemClock
 from secor.config import environment, schema
 from secor.config.load import load
 from secor.config.model import Config
-from secor.health import Health, HealthServer
+from secor.monitoring.health import Health, HealthServer
 from secor.wiring.service import DRAIN, STUCK
 
 ROOT = Path(__file__).parents[2]

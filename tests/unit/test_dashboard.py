@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from secor.lastrun import BACKFILL, FINALIZE
 from secor.metrics import Metrics
+from secor.monitoring.lastrun import BACKFILL, FINALIZE
 from tests.monitoring.dashboard import Query, dashboard, panels, queries
 
 OF_TARGETS = {"job", "instance", "group"}

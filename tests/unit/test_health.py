@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 import pytest
 
-from secor.health import Health, reasons_to_wait
+from secor.monitoring.health import Health, reasons_to_wait
 
 
 class StandingClock:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from secor.errors import ConfigurationError
-from secor.lastrun import LastRun
+from secor.monitoring.lastrun import LastRun
 from tests.fakes.clock import FakeClock
 
 

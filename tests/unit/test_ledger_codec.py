@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secor.errors import LedgerCorrupt
-from secor.ledger_codec import (
+from secor.adapters.ledger_codec import (
     decode_intent,
     decode_metadata,
     decode_offset,
@@ -15,6 +14,7 @@ from secor.ledger_codec import (
     encode_metadata,
     encode_offset,
 )
+from secor.errors import LedgerCorrupt
 from secor.model import Intent, Superseded
 
 PLAIN = Intent(10, 20, "f" * 32, "host-1", 1790000000.25, "backup/clicks")

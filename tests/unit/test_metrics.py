@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from secor.lastrun import BACKFILL, FINALIZE
 from secor.metrics import Metrics
 from secor.model import TopicPartition
+from secor.monitoring.lastrun import BACKFILL, FINALIZE
 
 CONFIG = Path(__file__).parents[2] / "config"
 HERE, THERE = TopicPartition("clicks", 1), TopicPartition("clicks", 11)

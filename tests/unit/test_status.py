@@ -15,8 +15,8 @@ from secor import errors
 from secor.config.load import load
 from secor.connecting import Hindrance
 from secor.errors import AccessDenied, LedgerLost, SecorError, Unavailable
-from secor.health import Health
 from secor.model import OffsetRange, TopicPartition
+from secor.monitoring.health import Health
 from secor.partition import Pause, State
 from secor.status.board import About, Board
 from secor.status.page import page

@@ -6,11 +6,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from secor.errors import LeaseLost, LedgerLost, SchemaGrew, SecorError, Unavailable
-from secor.health import Health
 from secor.metrics import Metrics
 from secor.model import TopicPartition
+from secor.monitoring.health import Health
+from secor.monitoring.telemetry import Telemetry, lag_seconds, snake, status_line
 from secor.partition import State, Status
-from secor.telemetry import Telemetry, lag_seconds, snake, status_line
 
 HERE = TopicPartition("clicks", 3)
 STATUS = Status(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from secor import tls
+from secor.adapters import tls
 from secor.errors import ConfigurationError
 from tests.certificates import Authority
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from secor.connecting import Hindrance
 from secor.errors import Unavailable
-from secor.health import Health
+from secor.monitoring.health import Health
 from secor.status.board import About, Board
 from secor.status.page import page
 from secor.status.picture import picture

@@ -16,8 +16,8 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from secor.adapters.kafka.client import Client
 from secor.adapters.kafka.failures import translated
 from secor.adapters.kafka.membership import Pin
+from secor.adapters.ledger_codec import decode_metadata
 from secor.errors import LeaseLost, OutcomeUnknown, SecorError, StopPartition, Unavailable
-from secor.ledger_codec import decode_metadata
 from secor.model import Entry, TopicPartition
 
 MOST_METADATA = 4096

@@ -16,7 +16,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
-from secor import tls
+from secor.adapters import tls
 from secor.adapters.kafka.failures import refusal
 from secor.errors import ConfigurationError, SecorError
 

@@ -6,7 +6,7 @@ import re
 
 from kafka import errors as kafka_errors
 
-from secor import tls
+from secor.adapters import tls
 from secor.errors import AccessDenied, ConfigurationError, SecorError, Unavailable
 
 _DENIED = (

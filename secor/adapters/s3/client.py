@@ -8,7 +8,7 @@ import botocore.session
 from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
 
-from secor import tls
+from secor.adapters import tls
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient

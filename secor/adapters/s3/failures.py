@@ -9,7 +9,7 @@ from http import HTTPStatus
 from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
 
-from secor import tls
+from secor.adapters import tls
 from secor.errors import (
     AccessDenied,
     AlreadyExists,

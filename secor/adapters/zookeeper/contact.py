@@ -10,7 +10,7 @@ from kazoo.exceptions import KazooException
 from kazoo.hosts import collect_hosts
 from kazoo.protocol.connection import ConnectionDropped
 
-from secor import tls
+from secor.adapters import tls
 from secor.adapters.zookeeper.options import Options
 
 _TLS = tls.Names(

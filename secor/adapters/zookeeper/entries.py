@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from secor.adapters.ledger_codec import decode_intent, decode_offset
 from secor.adapters.zookeeper.session import Node, Session
 from secor.errors import LedgerCorrupt, Unavailable
-from secor.ledger_codec import decode_intent, decode_offset
 from secor.model import Entry, TopicPartition
 
 _TRIES = 20

@@ -16,12 +16,12 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 
+from secor.adapters.ledger_codec import encode_intent, encode_offset
 from secor.adapters.zookeeper.entries import Layout, Versions, decode, read_nodes, versions
 from secor.adapters.zookeeper.lock import Lock
 from secor.adapters.zookeeper.options import Options
 from secor.adapters.zookeeper.session import Session
 from secor.errors import AccessDenied, LeaseLost, OutcomeUnknown, Refused, Unavailable
-from secor.ledger_codec import encode_intent, encode_offset
 from secor.model import Entry, Intent, TopicPartition
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from kazoo.hosts import collect_hosts
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
-from secor import tls
+from secor.adapters import tls
 from secor.adapters.zookeeper.handler import TlsHandler
 from secor.errors import ConfigurationError
 

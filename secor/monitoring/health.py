@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from secor.access import Access
 from secor.errors import ConfigurationError
+from secor.monitoring.access import Access
 from secor.ports import Clock
 
 TEXT = "text/plain; charset=utf-8"

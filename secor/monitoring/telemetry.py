@@ -10,9 +10,9 @@ from typing import Protocol
 import structlog
 
 from secor.errors import SchemaGrew, SecorError, StopPartition
-from secor.health import Health, reasons_to_wait
 from secor.metrics import Metrics
 from secor.model import TopicPartition
+from secor.monitoring.health import Health, reasons_to_wait
 from secor.partition import State, Status
 from secor.ports import Clock
 
