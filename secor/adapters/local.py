@@ -1,9 +1,10 @@
 """A directory that stands for a bucket.
 
-Beside an object ``a/b`` lies ``a/.b.metadata``, its user metadata as JSON.  The file
-``.secor/lock`` below the directory is held while a name is taken or given up; unfinished
-files are in ``.secor`` as well.  An object appears by a hard link of a finished, synced file,
-after its metadata: whatever is listed is whole.
+Beside an object ``a/b`` lies ``a/.b.metadata``, its user metadata as JSON; a file without it,
+which somebody else has put there, is an object without metadata.  The file ``.secor/lock``
+below the directory is held while a name is taken or given up; unfinished files are in
+``.secor`` as well.  An object appears by a hard link of a finished, synced file, after its
+metadata: whatever is listed is whole.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import crc32c as checksum
+import msgspec
 
 from secor.errors import (
     AccessDenied,
@@ -89,8 +91,8 @@ class LocalStore:
             try:
                 if not target.is_file():
                     raise _not_found(target)
-                stat = target.stat()
-                metadata = json.loads(_sidecar(target).read_bytes())
+                metadata = _metadata(_sidecar(target))
+                stat = target.stat()  # now: what is being deleted loses its metadata last
             except FileNotFoundError as error:
                 raise _not_found(target) from error
         return StoredObject(key, stat.st_size, stat.st_mtime, metadata)
@@ -177,6 +179,19 @@ def _sidecar(target: Path) -> Path:
 
 def _is_sidecar(name: str) -> bool:
     return name.startswith(".") and name.endswith(_SIDECAR)
+
+
+def _metadata(sidecar: Path) -> dict[str, str]:
+    """Return what a sidecar says, nothing where there is none.  Raises ``StopPartition``."""
+    if not sidecar.exists():
+        return {}
+    try:
+        return msgspec.json.decode(sidecar.read_bytes(), type=dict[str, str])
+    except msgspec.MsgspecError as error:
+        raise StopPartition(
+            f"{sidecar} is damaged: {error}; restore it, or delete it: its object is then"
+            " somebody else's"
+        ) from error
 
 
 def _refuse_existing(target: Path) -> None:

@@ -133,3 +133,25 @@ def test_a_put_leaves_nothing_but_the_object_and_its_metadata(
     file.write_bytes(b"changed")  # the object is a copy
     with store.open("a/b") as found:
         assert found.read() == b"content"
+
+
+def test_a_file_that_somebody_else_put_there_is_an_object_without_metadata(
+    store: LocalStore, file: Path, tmp_path: Path
+) -> None:
+    foreign = tmp_path / "bucket" / "a" / "b"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_bytes(b"theirs")
+    assert [item.key for item in store.list("a/")] == ["a/b"]
+    assert (store.head("a/b").size, store.head("a/b").metadata) == (6, {})
+    with pytest.raises(AlreadyExists):
+        store.put("a/b", file, CRC, {})
+
+
+@pytest.mark.parametrize("damaged", [b"", b"{", b'{"a": 1}', b"[]", b"\xff"])
+def test_damaged_metadata_is_named(
+    store: LocalStore, file: Path, tmp_path: Path, damaged: bytes
+) -> None:
+    store.put("a/b", file, CRC, {"topic": "t"})
+    (tmp_path / "bucket" / "a" / ".b.metadata").write_bytes(damaged)
+    with pytest.raises(StopPartition, match=r"a/\.b\.metadata is damaged"):
+        store.head("a/b")
