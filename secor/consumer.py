@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from secor.assignment import Assignment, Pauses
 from secor.batch import Batch, SealedBatch
 from secor.errands import Errands, Positioned, Uploaded
-from secor.errors import (
-    DiskFull,
-    RestartPartition,
-    SchemaGrew,
-    SecorError,
-    StopPartition,
-)
-from secor.model import Chunk, TopicPartition
+from secor.errors import DiskFull, SchemaGrew, SecorError, StopPartition
+from secor.model import Chunk
 from secor.observer import Observer
 from secor.partition import Partition, State, Status
 from secor.policy import Reason
@@ -30,16 +23,6 @@ from secor.positioning import Position, Positioning
 from secor.pressure import Limits, Load, relieve
 from secor.uploader import Committed, Dropped, Later, Outcome, Uploader
 from secor.workspace import Workspace
-
-
-@dataclass(frozen=True, slots=True)
-class Pauses:
-    """Seconds to wait: before a restart, a further ritual, a look at a stopped partition."""
-
-    restart: float = 1.0
-    later: float = 5.0
-    stopped: float = 60.0
-    disk_full: float = 10.0
 
 
 class Consumer:
@@ -65,10 +48,9 @@ class Consumer:
         self._limits = limits
         self._clock = clock
         self._observer = observer
-        self._pauses = pauses if pauses is not None else Pauses()
-        self._partitions: dict[TopicPartition, Partition] = {}
-        self._retired: list[Partition] = []
-        self._leaving: set[TopicPartition] = set()
+        self._assignment = Assignment(
+            source, self._errands, clock, observer, pauses if pauses is not None else Pauses()
+        )
         self._held = False
         self._draining = False
 
@@ -80,29 +62,28 @@ class Consumer:
             self._finished(result)
         for event in self._source.poll(timeout):
             self._handle(event)
-        for partition in list(self._partitions.values()):
+        for partition in self._assignment:
             self._advance(partition)
-        for partition in self._retired:
+        for partition in self._assignment.retired:
             self._errands.upload(partition)
         self._relieve()
-        self._forget_drained()
+        self._assignment.forget_drained()
 
     def drain(self) -> None:
         """Read no more; seal what the plans upload on shutdown, drop the rest."""
         self._draining = True
-        for partition in list(self._partitions.values()):
-            self._retire(partition, Reason.SHUTDOWN if partition.upload_on_shutdown else None)
+        self._assignment.drain()
 
     @property
     def drained(self) -> bool:
         """Nothing is in work and nothing waits."""
-        return self._draining and not self._retired
+        return self._draining and not self._assignment.retired
 
     def status(self) -> list[Status]:
         """Return the state of every assigned topic partition."""
         return [
-            partition.status(self._source.known_end(topic_partition))
-            for topic_partition, partition in self._partitions.items()
+            partition.status(self._source.known_end(partition.topic_partition))
+            for partition in self._assignment
         ]
 
     # ---------------------------------------------------------------- events
@@ -110,37 +91,20 @@ class Consumer:
     def _handle(self, event: Assigned | Revoked | Fetched | Failed) -> None:
         match event:
             case Assigned(partitions):
-                for topic_partition in sorted(partitions):
-                    self._assign(topic_partition)
+                for topic_partition in () if self._draining else sorted(partitions):
+                    self._assignment.assign(topic_partition)
             case Revoked(partitions):
                 for topic_partition in sorted(partitions):
-                    self._revoke(topic_partition)
+                    self._assignment.revoke(topic_partition)
             case Fetched():
                 self._fetched(event)
             case Failed(topic_partition, error):
-                partition = self._partitions.get(topic_partition)
+                partition = self._assignment.get(topic_partition)
                 if partition is not None and partition.reading:
-                    self._fail(partition, error, keep=True)
-
-    def _assign(self, topic_partition: TopicPartition) -> None:
-        if self._draining:
-            return
-        if topic_partition in self._partitions:
-            self._revoke(topic_partition)
-        self._begin(topic_partition, self._clock.monotonic())
-
-    def _begin(self, topic_partition: TopicPartition, not_before: float) -> None:
-        self._partitions[topic_partition] = Partition(topic_partition, not_before)
-
-    def _revoke(self, topic_partition: TopicPartition) -> None:
-        partition = self._partitions.get(topic_partition)
-        if partition is not None:
-            self._retire(partition, Reason.REVOKE if partition.upload_on_revoke else None)
-        self._leaving.add(topic_partition)
-        self._observer.left(topic_partition)
+                    self._assignment.fail(partition, error, keep=True)
 
     def _fetched(self, event: Fetched) -> None:
-        partition = self._partitions.get(event.topic_partition)
+        partition = self._assignment.get(event.topic_partition)
         if partition is None:
             return
         try:
@@ -151,7 +115,7 @@ class Consumer:
                 if not partition.reading:
                     return
         except StopPartition as error:
-            self._fail(partition, error, keep=True)
+            self._assignment.fail(partition, error, keep=True)
 
     def _append(self, partition: Partition, chunk: Chunk) -> None:
         """Append; what fails in the middle of an append leaves the batch of no use.
@@ -166,10 +130,10 @@ class Consumer:
         except SchemaGrew as grew:
             self._append(partition, chunk.until(grew.offset))
             if partition.reading:
-                self._fail(partition, grew, keep=True)
+                self._assignment.fail(partition, grew, keep=True)
             return
         except SecorError as error:
-            self._fail(partition, error, keep=False)
+            self._assignment.fail(partition, error, keep=False)
             return
         added = batch.messages - messages
         self._observer.consumed(partition.topic_partition, added, chunk.records.nbytes)
@@ -196,7 +160,7 @@ class Consumer:
         if partition.state is not State.POSITIONING:
             return
         if isinstance(found, SecorError):
-            self._fail(partition, found, keep=False)
+            self._assignment.fail(partition, found, keep=False)
             return
         partition.plan = found.plan
         partition.committed = found.committed
@@ -239,15 +203,13 @@ class Consumer:
                 batch.delete()
             case Later():
                 self._observer.uploaded(batch.topic_partition, "later", seconds)
-                partition.not_before = self._clock.monotonic() + self._pauses.later
-                if not partition.wanted:
-                    partition.drop_queue()
+                self._assignment.later(partition)
             case Dropped(error):
                 kind = "stop" if isinstance(error, StopPartition) else "restart"
                 self._observer.uploaded(batch.topic_partition, kind, seconds)
                 partition.drop_queue()
                 if partition.reading:
-                    self._fail(partition, error, keep=False)
+                    self._assignment.fail(partition, error, keep=False)
 
     # ----------------------------------------------------------- transitions
 
@@ -256,22 +218,17 @@ class Consumer:
         now = self._clock.monotonic()
         match partition.state:
             case State.WAITING:
-                if now >= partition.not_before and not self._predecessor(partition):
+                if now >= partition.not_before and not self._assignment.predecessor(partition):
                     partition.become(State.POSITIONING)
                     self._errands.position(partition)
             case State.READING:
                 self._seal_if_due(partition)
             case State.STOPPED:
                 if now >= partition.retry_at and partition.drained:
-                    self._restart(partition, 0.0)
+                    self._assignment.restart(partition, 0.0)
             case State.POSITIONING | State.RETIRED:
                 pass
         self._errands.upload(partition)
-
-    def _predecessor(self, partition: Partition) -> bool:
-        """Tell whether an earlier reading of the same topic partition is still in work."""
-        tp = partition.topic_partition
-        return any(old.topic_partition == tp and not old.drained for old in self._retired)
 
     def _seal_if_due(self, partition: Partition) -> None:
         assert partition.batch is not None
@@ -292,90 +249,28 @@ class Consumer:
         try:
             partition.seal(reason)
         except DiskFull as error:
-            self._fail(partition, error, keep=False)
+            self._assignment.fail(partition, error, keep=False)
             return False
         partition.batch = self._open(partition, end, topic_id)
         self._errands.upload(partition)
         return True
-
-    def _fail(self, partition: Partition, error: SecorError, *, keep: bool) -> None:
-        """Stop or restart; ``keep`` uploads what was read before the failure."""
-        kept = Reason.SCHEMA if isinstance(error, SchemaGrew) else Reason.RETIRED
-        reason = kept if keep else None
-        if isinstance(error, StopPartition):
-            self._observer.stopped(partition.topic_partition, error)
-            self._finish_reading(partition, reason)
-            partition.error = error
-            partition.become(State.STOPPED)
-            partition.retry_at = self._clock.monotonic() + self._pauses.stopped
-            self._errands.upload(partition)
-            return
-        self._observer.restarted(partition.topic_partition, error)
-        self._restart(partition, self._pause_after(partition, error), reason)
-
-    def _pause_after(self, partition: Partition, error: SecorError) -> float:
-        match error:
-            case DiskFull():
-                return self._pauses.disk_full
-            case SchemaGrew() if partition.batch is not None and partition.batch.end is None:
-                return 0.0
-            case RestartPartition():
-                return self._pauses.restart
-            case _:
-                return self._pauses.later
-
-    def _restart(self, partition: Partition, pause: float, reason: Reason | None = None) -> None:
-        self._retire(partition, reason)
-        self._begin(partition.topic_partition, self._clock.monotonic() + pause)
-
-    def _retire(self, partition: Partition, reason: Reason | None) -> None:
-        """Take it out; with a ``reason`` its open batch is sealed and uploaded."""
-        self._finish_reading(partition, reason)
-        if reason is None:
-            partition.wanted = False
-            partition.drop_queue()
-        partition.become(State.RETIRED)
-        del self._partitions[partition.topic_partition]
-        self._retired.append(partition)
-        self._errands.upload(partition)
-
-    def _finish_reading(self, partition: Partition, reason: Reason | None) -> None:
-        """Seal the open batch for upload if there is a reason and it may be cut here."""
-        batch = partition.batch
-        if batch is None:
-            return
-        self._source.pause(partition.topic_partition)
-        may_cut = not batch.empty and (batch.end is None or batch.complete)
-        if reason is None or not may_cut:
-            partition.drop_batch()
-            return
-        try:
-            partition.seal(reason)
-        except DiskFull:
-            partition.drop_batch()  # a cache: it is read again from Kafka
 
     # ---------------------------------------------------------------- limits
 
     def _relieve(self) -> None:
         loads = [
             Load(p.topic_partition, p.batch.buffered, p.batch.size, _may_seal_early(p))
-            for p in self._partitions.values()
+            for p in self._assignment
             if p.batch is not None
         ]
-        sealed = sum(
-            batch.size for p in [*self._partitions.values(), *self._retired] for batch in p.queue
-        )
+        holders = [*self._assignment, *self._assignment.retired]
+        sealed = sum(batch.size for p in holders for batch in p.queue)
         relief = relieve(self._limits, loads, sealed=sealed, held=self._held)
         self._held = relief.hold
         for topic_partition in relief.seal:
-            self._seal(self._partitions[topic_partition], Reason.PRESSURE)
-
-    def _forget_drained(self) -> None:
-        self._retired = [partition for partition in self._retired if not partition.drained]
-        if self._leaving:
-            working = {partition.topic_partition for partition in self._retired}
-            self._source.released(sorted(self._leaving - working))
-            self._leaving &= working
+            partition = self._assignment.get(topic_partition)
+            assert partition is not None
+            self._seal(partition, Reason.PRESSURE)
 
 
 def _may_seal_early(partition: Partition) -> bool:

@@ -51,6 +51,7 @@ RECOVERY = "secor/recovery.py"
 POSITIONING = "secor/positioning.py"
 RECONCILE = "secor/reconcile.py"
 CONSUMER = "secor/consumer.py"
+ASSIGNMENT = "secor/assignment.py"
 BATCH = "secor/batch.py"
 PIPELINE = "secor/parsing/pipeline.py"
 SCHEMAS = "secor/schemas.py"
@@ -354,7 +355,8 @@ MUTANTS = (
     Mutant(
         "a revocation is not heard",
         CONSUMER,
-        "                    self._revoke(topic_partition)\n            case Fetched():\n",
+        "                    self._assignment.revoke(topic_partition)\n"
+        "            case Fetched():\n",
         "                    pass\n            case Fetched():\n",
     ),
     Mutant(
@@ -367,26 +369,26 @@ MUTANTS = (
         "a failed batch is not read again",
         CONSUMER,
         "                if partition.reading:\n"
-        "                    self._fail(partition, error, keep=False)\n",
+        "                    self._assignment.fail(partition, error, keep=False)\n",
         "",
     ),
     Mutant(
         "a batch that must come later is forgotten",
-        CONSUMER,
-        "                if not partition.wanted:\n                    partition.drop_queue()\n",
-        "                partition.drop_queue()\n",
+        ASSIGNMENT,
+        "        if not partition.wanted:\n            partition.drop_queue()\n",
+        "        partition.drop_queue()\n",
     ),
     Mutant(
         "a restart keeps what was read before it failed",
         CONSUMER,
         "        except SecorError as error:\n"
-        "            self._fail(partition, error, keep=False)\n",
+        "            self._assignment.fail(partition, error, keep=False)\n",
         "        except SecorError as error:\n"
-        "            self._fail(partition, error, keep=True)\n",
+        "            self._assignment.fail(partition, error, keep=True)\n",
     ),
     Mutant(
         "a batch that follows an intent may be cut anywhere",
-        CONSUMER,
+        ASSIGNMENT,
         "        may_cut = not batch.empty and (batch.end is None or batch.complete)\n",
         "        may_cut = not batch.empty\n",
     ),
@@ -400,12 +402,13 @@ MUTANTS = (
     Mutant(
         "the next reading does not wait for the one before",
         CONSUMER,
-        "                if now >= partition.not_before and not self._predecessor(partition):\n",
+        "                if now >= partition.not_before"
+        " and not self._assignment.predecessor(partition):\n",
         "                if now >= partition.not_before:\n",
     ),
     Mutant(
         "what is in work is told to be released",
-        CONSUMER,
+        ASSIGNMENT,
         "            self._source.released(sorted(self._leaving - working))\n",
         "            self._source.released(sorted(self._leaving))\n",
     ),
@@ -504,7 +507,7 @@ MUTANTS = (
     Mutant(
         "the messages behind one that grows the schema are left out",
         CONSUMER,
-        "                self._fail(partition, grew, keep=True)\n",
+        "                self._assignment.fail(partition, grew, keep=True)\n",
         "                pass\n",
         SCHEMA_TESTS,
     ),
