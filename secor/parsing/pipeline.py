@@ -119,8 +119,7 @@ class Pipeline:
         rows, records = work.decoded.rows, work.chunk.records
         if self._schema is not None:
             rows, bad = self._schema.fit(work.decoded.rows)
-            self._stop_where_it_grows(work, rows, bad)
-            work.fail("schema", bad)
+            work.fail("schema", self._stop_where_it_grows(work, rows, bad))
         columns = records.select(SCHEMA.names).columns
         fields = list(SCHEMA)
         if self._origin:
@@ -132,12 +131,14 @@ class Pipeline:
 
     def _stop_where_it_grows(
         self, work: Work, fitted: pa.StructArray, bad: Mapping[int, str]
-    ) -> None:
+    ) -> Mapping[int, str]:
+        """Return why rows do not fit.  Raises ``SchemaGrew``."""
         if self._growth is None:
-            return
-        row = self._growth.first(work.decoded.rows, fitted, bad, work.live)
+            return bad
+        row, reasons = self._growth.look(work.decoded.rows, fitted, bad, work.live)
         if row is not None:
             raise SchemaGrew(work.chunk.records.column("offset")[row].as_py())
+        return reasons
 
     def _report(self, work: Work) -> None:
         if self._count is None:

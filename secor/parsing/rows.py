@@ -58,14 +58,15 @@ class Growth(Protocol):
     def identity(self) -> str:
         """All that changes the result, for the fingerprint."""
 
-    def first(
+    def look(
         self,
         rows: pa.StructArray,
         fitted: pa.StructArray,
         bad: Mapping[int, str],
         live: npt.NDArray[np.bool_],
-    ) -> int | None:
-        """Return the first of the ``live`` rows that needs a wider schema, None if none does.
+    ) -> tuple[int | None, Mapping[int, str]]:
+        """Return the first of the ``live`` rows that needs a wider schema, None if none does,
+        and why others fit no schema that this one can become.
 
         ``fitted`` and ``bad`` are what the schema's ``fit`` made of ``rows``.
         """

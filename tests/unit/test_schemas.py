@@ -67,7 +67,7 @@ def test_what_is_proposed_is_the_next_version_and_told(store: FakeStore) -> None
     process = Process(store)
     assert process.grow(A) == KeptSchema(1, A)
     assert process.grow(WIDE, B) == KeptSchema(2, grown(WIDE, B))
-    assert process.told == [(1, ["a"]), (2, ["a", "b"])]
+    assert process.told == [(1, ["a"]), (2, ["a (int64 to double)", "b"])]
     assert process.made == [1, 2]
     assert list(store.objects) == ["p/clicks/_schema/1_0001.json", "p/clicks/_schema/1_0002.json"]
     assert json.loads(store.content("p/clicks/_schema/1_0001.json")) == {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ class Topic:
 
     def __init__(self, fields: pa.StructType) -> None:
         self.proposed: list[pa.StructType] = []
+        self.reasons: Mapping[int, str] = {}
         self.rows = KeptSchema(1, fields).rows
         self.growth = Growth(self.rows, self.proposed.append)
 
@@ -53,7 +55,10 @@ class Topic:
         values = [json.dumps(message).encode() for message in messages]
         rows = decoded(values).column("row")
         fitted, bad = self.rows.fit(rows)
-        return self.growth.first(rows, fitted, bad, np.array(live or [True] * len(rows)))
+        first, self.reasons = self.growth.look(
+            rows, fitted, bad, np.array(live or [True] * len(rows))
+        )
+        return first
 
     def verdicts(self, *messages: Any) -> str:
         """Return f(its), g(rows) or c(onflict) for each message by itself."""
@@ -61,7 +66,7 @@ class Topic:
         for message in messages:
             rows = decoded([json.dumps(message).encode()]).column("row")
             fitted, bad = self.rows.fit(rows)
-            first = self.growth.first(rows, fitted, bad, np.array([True]))
+            first, _ = self.growth.look(rows, fitted, bad, np.array([True]))
             found += "g" if first == 0 else "c" if bad else "f"
         return found
 
@@ -106,6 +111,18 @@ def test_a_message_that_is_in_conflict_brings_no_new_fields() -> None:
     assert Topic(kept(("a", INT))).verdicts({"a": "x", "new": 1}) == "c"
 
 
+def test_a_reason_names_what_is_in_conflict_not_what_would_have_grown() -> None:
+    topic = Topic(kept(("a", INT), ("b", TEXT), ("c", kept(("d", INT)))))
+    conflicts = [{"a": 1.5, "b": 5, "new": 1}, {"a": "x", "b": 5}, {"a": 1.5, "c": {"d": "y"}}]
+    assert topic.first(*conflicts) is None
+    assert topic.reasons == {
+        0: "b: 5 is no string",
+        1: "a: 'x' is no int64",
+        2: "c.d: 'y' is no int64",
+    }
+    assert topic.first(conflicts[0], {"a": 1.5}) == 1
+
+
 def test_the_first_that_grows_is_named_and_all_after_it_are_in_the_proposal() -> None:
     topic = Topic(kept(("a", INT)))
     fit = [{"a": 1}, {"a": "x"}, {"e": []}]
@@ -140,7 +157,13 @@ def test_new_fields_come_last_and_what_is_there_stays_where_it_is() -> None:
     before = kept(("z", INT), ("a", kept(("y", INT))))
     after = grown(before, seen({"b": 1, "a": {"x": 1, "y": 1.5}, "z": 1}))
     assert after == kept(("z", INT), ("a", kept(("y", DOUBLE), ("x", INT))), ("b", INT))
-    assert changes(before, after) == ["a.y", "a.x", "b"]
+    assert changes(before, after) == ["a.y (int64 to double)", "a.x", "b"]
+    lists = kept(("l", pa.list_(before)), ("m", pa.map_(TEXT, INT)))
+    grew = kept(("l", pa.list_(after)), ("m", pa.map_(TEXT, pa.decimal128(20, 1))))
+    assert changes(lists, grew) == [
+        *("l[].a.y (int64 to double)", "l[].a.x", "l[].b"),
+        "m{} (int64 to decimal(20, 1))",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -217,6 +240,10 @@ def test_what_becomes_of_a_message_depends_on_no_other(seed: int) -> None:
     values = wild_messages(chance)
     alone = topic.verdicts(*map(json.loads, values))
     assert topic.first(*map(json.loads, values)) == (alone.find("g") if "g" in alone else None)
+    together_said = topic.reasons
+    for row in (at for at, verdict in enumerate(alone) if verdict == "c"):
+        topic.first(json.loads(values[row]))
+        assert topic.reasons == {0: together_said[row]}
     rows = decoded(values).column("row")
     together, bad = topic.rows.fit(rows)
     for row, value in enumerate(values):

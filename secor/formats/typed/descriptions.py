@@ -65,7 +65,7 @@ def parse(text: str, where: str) -> pa.StructType:
 
 def describe(fields: pa.StructType) -> str:
     """Return the JSON of our own form: ``parse`` gives ``fields`` again."""
-    return json.dumps({"fields": _described(fields)}, ensure_ascii=False, indent=1)
+    return json.dumps({"fields": _fields(fields)}, ensure_ascii=False, indent=1)
 
 
 def _field(name: str, kind: pa.DataType, nullable: bool, default: object = None) -> pa.Field:
@@ -117,10 +117,10 @@ def _kind(described: Any) -> pa.DataType:
     raise ValueError(f"no type {described!r}")
 
 
-def _described(fields: pa.StructType) -> list[dict[str, Any]]:
+def _fields(fields: pa.StructType) -> list[dict[str, Any]]:
     made = []
     for field in fields.fields:
-        one: dict[str, Any] = {"name": field.name, "type": _description(field.type)}
+        one: dict[str, Any] = {"name": field.name, "type": described(field.type)}
         if not field.nullable:
             one["nullable"] = False
         if field.metadata and DEFAULT in field.metadata:
@@ -129,13 +129,14 @@ def _described(fields: pa.StructType) -> list[dict[str, Any]]:
     return made
 
 
-def _description(kind: pa.DataType) -> Any:
+def described(kind: pa.DataType) -> Any:
+    """Return a type as the JSON of our own form has it."""
     if pa.types.is_struct(kind):
-        return {"struct": _described(kind)}
+        return {"struct": _fields(kind)}
     if is_list(kind):
-        return {"list": _description(kind.value_type)}
+        return {"list": described(kind.value_type)}
     if pa.types.is_map(kind):
-        return {"map": _description(kind.item_type)}
+        return {"map": described(kind.item_type)}
     if is_json(kind):
         return "json"
     if pa.types.is_decimal(kind):

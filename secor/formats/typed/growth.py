@@ -15,13 +15,13 @@ A column never gets a type that would not hold what it held.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from secor.formats.typed.descriptions import NAMES
+from secor.formats.typed.descriptions import NAMES, described
 from secor.formats.typed.inference import observed, widened
 from secor.formats.typed.schema import EXTRA, RowSchema
 from secor.formats.typed.shapes import groups
@@ -148,29 +148,30 @@ class Growth:
         self._fields = schema.fields
         self._propose = propose
 
-    identity = "growth-2"
+    identity = "growth-3"
     """Of the rule: another one gives other objects of the same messages."""
 
-    def first(
+    def look(
         self,
         rows: pa.StructArray,
         fitted: pa.StructArray,
         bad: Mapping[int, str],
         live: npt.NDArray[np.bool_],
-    ) -> int | None:
-        """Return the first row that grows the schema, None if there is none.
+    ) -> tuple[int | None, Mapping[int, str]]:
+        """Return the first row that grows the schema, if one does, and why others do not fit.
 
         ``fitted`` and ``bad`` are what ``RowSchema.fit`` made of ``rows``; those that are not
         ``live`` do not count.  If there is one, what the schema becomes by this row and all
-        after it that fit is proposed: so one step is enough for all new fields.
+        after it that fit is proposed: so one step is enough for all new fields.  A reason
+        names what is in conflict, not what would have grown if nothing were.
         """
         extra = live & fitted.field(EXTRA).is_valid().to_numpy(zero_copy_only=False)
         wrong = [row for row in bad if live[row]]
         if not wrong and not extra.any():
-            return None
+            return None, bad
         extra[wrong] = False
         added = self._first_with_new(rows, np.flatnonzero(extra).tolist())
-        grows = self._first_grown(rows, wrong)
+        grows, reasons = self._first_grown(rows, wrong)
         first = min((row for row in (added, grows) if row is not None), default=None)
         if first is not None:
             rest = live.copy()
@@ -181,7 +182,7 @@ class Growth:
             alone = self._seen(rows, [first])
             # By itself, too: among others that are in conflict with it, it widens nothing.
             self._propose(grown(grown(self._fields, together), alone))
-        return first
+        return first, {**bad, **reasons}
 
     def _first_with_new(self, rows: pa.StructArray, extra: Sequence[int]) -> int | None:
         """Of rows that fit: more of them show the fields of fewer, so the first can be halved."""
@@ -194,19 +195,25 @@ class Growth:
             return None
         return extra[bisect_left(range(1, len(extra) + 1), True, key=adds)]
 
-    def _first_grown(self, rows: pa.StructArray, wrong: Sequence[int]) -> int | None:
-        """Return the first row that does not fit, but would fit what the schema becomes by it."""
+    def _first_grown(
+        self, rows: pa.StructArray, wrong: Sequence[int]
+    ) -> tuple[int | None, Mapping[int, str]]:
+        """Return the first row that does not fit, but would fit what the schema becomes by it,
+        and why others do not even fit that.
+        """
         if not wrong:
-            return None
+            return None, {}
         chosen = np.array(wrong, dtype=np.int64)
-        found = []
+        found: list[int] = []
+        reasons: dict[int, str] = {}
         for alike in groups(rows.take(pa.array(chosen)), self._fields):
             fields = grown(self._fields, self._seen(rows, chosen[alike[:1]].tolist()))
             if fields != self._fields:
-                same = chosen[alike]
+                same = chosen[alike].tolist()
                 _, bad = RowSchema(fields, "json", exact=True).fit(rows.take(pa.array(same)))
-                found += [row for at, row in enumerate(same.tolist()) if at not in bad][:1]
-        return min(found, default=None)
+                found += [row for at, row in enumerate(same) if at not in bad][:1]
+                reasons |= {same[at]: reason for at, reason in bad.items()}
+        return min(found, default=None), reasons
 
     def _seen(self, rows: pa.StructArray, chosen: Sequence[int]) -> pa.StructType:
         """Return the type that the rows show, whatever others are decoded with them."""
@@ -214,13 +221,22 @@ class Growth:
 
 
 def changes(before: pa.StructType, after: pa.StructType) -> list[str]:
-    """Return the paths of fields that are new or have another type, lists and maps as one."""
-    known = {field.name: field.type for field in before.fields}
-    found = []
-    for field in after.fields:
-        old = known.get(field.name)
-        if old is not None and pa.types.is_struct(old) and pa.types.is_struct(field.type):
-            found += [f"{field.name}.{path}" for path in changes(old, field.type)]
-        elif old != field.type:
-            found.append(field.name)
-    return found
+    """Return the paths of fields that are new, and of those that are wider, with both types."""
+    return list(_changes(before, after, ""))
+
+
+def _changes(before: pa.DataType, after: pa.DataType, path: str) -> Iterator[str]:
+    if pa.types.is_struct(before) and pa.types.is_struct(after):
+        known = {field.name: field.type for field in before.fields}
+        for field in after.fields:
+            inner = f"{path}.{field.name}" if path else field.name
+            if field.name in known:
+                yield from _changes(known[field.name], field.type, inner)
+            else:
+                yield inner
+    elif is_list(before) and is_list(after):
+        yield from _changes(before.value_type, after.value_type, f"{path}[]")
+    elif pa.types.is_map(before) and pa.types.is_map(after):
+        yield from _changes(before.item_type, after.item_type, f"{path}{{}}")
+    elif before != after:
+        yield f"{path} ({described(before)} to {described(after)})"
