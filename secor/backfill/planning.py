@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from secor.archive import Archive, ArchivedObject
+from secor.backfill.asking import Asking, Wanted
 from secor.backfill.covering import (
     chosen_by_name,
     covers_of,
@@ -16,26 +17,14 @@ from secor.backfill.covering import (
     within,
 )
 from secor.backfill.model import BackfillPlan, OldObject, PlannedBatch, Segment
-from secor.backfill.standing import Standing, described, roots_of
-from secor.errors import ConfigurationError, NotFound
+from secor.backfill.standing import Standing, described
+from secor.errors import ConfigurationError
 from secor.formats.text import TextFormat
 from secor.model import OffsetRange
-from secor.naming import parse_key
 from secor.plan import TopicPlan
 
 MOST_ASKED = 4096
 """Of more backup objects in a partition's range no metadata are asked for: names suffice."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What to do again: ranges of offsets by partition, a span of message times in
-    milliseconds (the end excluded), or keys of objects that are wrong.
-    """
-
-    offsets: Mapping[int, Sequence[OffsetRange]] = field(default_factory=dict)
-    times: tuple[int, int] | None = None
-    keys: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +54,7 @@ class Planner:
                 " configuration of the group that backs it up"
             )
         self._check_format(raw)
-        asked = self._asked(wanted, raw)
+        asked = Asking(self.topic, self.backup, self.archive).offsets(wanted, raw)
         old = Standing(self.archive, self.topic, asked)
         drafts: list[PlannedBatch] = []
         notes: list[str] = []
@@ -89,8 +78,6 @@ class Planner:
             schema=self.schema,
         )
 
-    # ------------------------------------------------------------- what is asked
-
     def _check_format(self, raw: Mapping[int, Sequence[ArchivedObject]]) -> None:
         one = next(iter(raw.values()))[0]
         if isinstance(self.backup.format_of(one), TextFormat):
@@ -98,50 +85,6 @@ class Planner:
                 f"{one.key}: text records no offsets, so a backup in it cannot be parsed again;"
                 " back up as sequencefile or parquet"
             )
-
-    def _asked(
-        self, wanted: Wanted, raw: Mapping[int, Sequence[ArchivedObject]]
-    ) -> dict[int, list[OffsetRange]]:
-        if wanted.offsets:
-            return {number: merged(ranges) for number, ranges in wanted.offsets.items()}
-        if wanted.times is not None:
-            return self._at_times(wanted.times, raw)
-        found: dict[int, list[OffsetRange]] = {}
-        roots = roots_of(self.archive, self.topic)
-        for key in wanted.keys:
-            partition, batch = self._batch_of(key, roots)
-            found.setdefault(partition, []).append(batch)
-        return {number: merged(ranges) for number, ranges in found.items()}
-
-    def _at_times(
-        self, times: tuple[int, int], raw: Mapping[int, Sequence[ArchivedObject]]
-    ) -> dict[int, list[OffsetRange]]:
-        """Return the offsets of backup objects that may have messages of these times."""
-        found = {}
-        for partition, objects in raw.items():
-            known = {one.key: one for one in described(self.backup, objects)}
-            hit = [
-                OffsetRange(cover.start, cover.end)
-                for cover in covers_of(known.values())
-                if _may_hold(known[cover.key], times)
-            ]
-            if hit:
-                found[partition] = merged(hit)
-        return found
-
-    def _batch_of(self, key: str, roots: Sequence[str]) -> tuple[int, OffsetRange]:
-        if not any(parse_key(root, key) for root in roots):
-            raise ConfigurationError(
-                f"{key}: is no object of topic {self.topic} of this group (below {roots[0]}/)"
-            )
-        name = next(name for root in roots if (name := parse_key(root, key)))
-        try:
-            found = self.archive.describe(ArchivedObject(self.topic, name, 0, 0.0))
-        except NotFound as error:
-            raise ConfigurationError(f"{key}: there is no such object") from error
-        if found.info is None or found.info.topic_partition.topic != self.topic:
-            raise ConfigurationError(f"{key}: its metadata do not name topic {self.topic}")
-        return name.partition, found.info.batch
 
     # ---------------------------------------------------------- what is replaced
 
@@ -273,13 +216,6 @@ def _by_partition(objects: Iterable[ArchivedObject]) -> dict[int, list[ArchivedO
     for one in objects:
         found.setdefault(one.name.partition, []).append(one)
     return found
-
-
-def _may_hold(one: ArchivedObject, times: tuple[int, int]) -> bool:
-    info = one.info
-    if info is None or info.least_timestamp is None or info.greatest_timestamp is None:
-        return True
-    return info.least_timestamp < times[1] and info.greatest_timestamp >= times[0]
 
 
 def _inside_of(one: OffsetRange, batches: Iterable[OffsetRange]) -> OffsetRange | None:

@@ -202,7 +202,8 @@ def _parse_again(
 ) -> int:
     """Plan and run; return the messages that were read."""
     from secor.adapters.local import LocalStore
-    from secor.backfill.planning import Planner, Wanted
+    from secor.backfill.asking import Wanted
+    from secor.backfill.planning import Planner
     from secor.model import OffsetRange
     from secor.spark import backfill
     from secor.wiring.archives import archive_of

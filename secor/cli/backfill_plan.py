@@ -12,9 +12,10 @@ from pathlib import Path
 
 import click
 
+from secor.backfill.asking import Wanted
 from secor.backfill.model import BackfillPlan, encode
 from secor.backfill.places import Places
-from secor.backfill.planning import Planner, Wanted
+from secor.backfill.planning import Planner
 from secor.cli.archives import archive_of, human_size
 from secor.cli.metrics_file import backfilled, metrics_file_option
 from secor.clock import SystemClock

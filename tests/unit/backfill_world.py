@@ -9,8 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from secor.backfill.asking import Wanted
 from secor.backfill.model import BackfillPlan
-from secor.backfill.planning import Planner, Wanted
+from secor.backfill.planning import Planner
 from secor.backfill.running import Job
 from secor.batch import Batch, SealedBatch
 from secor.config.load import validate

@@ -10,10 +10,10 @@ import pytest
 
 from secor.archive import ArchivedObject
 from secor.backfill import planning
+from secor.backfill.asking import Wanted
 from secor.backfill.covering import chosen_by_name, cut, gaps, merged, segments_of, within
 from secor.backfill.model import BackfillPlan, Segment, decode_plan, encode
 from secor.backfill.places import Places
-from secor.backfill.planning import Wanted
 from secor.errors import ConfigurationError
 from secor.model import OffsetRange
 from secor.naming import ObjectName
