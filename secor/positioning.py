@@ -116,7 +116,7 @@ class Positioning:
         log = self._source.log_range(topic_partition)
         if entry.committed is None:
             entry = self._begin(topic_partition, plan, entry, log, topic_id)
-        committed = _check(topic_partition, entry, log, topic_id)
+        committed = check(topic_partition, entry, log, topic_id)
         if entry.topic_id is None and topic_id is not None and entry.intent is None:
             # We would have recorded the topic's id: this entry is Java Secor's or a person's.
             self._refuse_uncommitted(topic_partition, plan, committed)
@@ -211,10 +211,10 @@ class Positioning:
             self._lost[topic_partition] = log.start
 
 
-def _check(
+def check(
     topic_partition: TopicPartition, entry: Entry, log: LogRange, topic_id: str | None
 ) -> int:
-    """Return ``committed``, or raise what forbids to go on from it."""
+    """Return ``committed``.  Raises the ``StopPartition`` that forbids to go on from it."""
     committed = entry.committed
     if committed is None:
         raise LedgerLost(f"{topic_partition}: the entry vanished while it was made")

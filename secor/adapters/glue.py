@@ -30,18 +30,26 @@ class GlueTable:
         session_token: str | None = None,
         profile: str | None = None,
     ) -> None:
-        """Look the table up at the first partition.  Without keys boto3's own are used."""
+        """Look the table up at the first partition.  Without keys boto3's own are used.
+
+        Raises ``ConfigurationError``.
+        """
         self._where = {"DatabaseName": database, "TableName": table}
-        session = boto3.session.Session(profile_name=profile)
-        self._client: Any = session.client(
-            "glue",
-            region_name=region,
-            endpoint_url=endpoint_url,
-            aws_access_key_id=access_key,
-            aws_secret_access_key=secret_key,
-            aws_session_token=session_token,
-        )
         self._table: dict[str, Any] | None = None
+        try:
+            self._client: Any = boto3.session.Session(profile_name=profile).client(
+                "glue",
+                region_name=region,
+                endpoint_url=endpoint_url,
+                aws_access_key_id=access_key,
+                aws_secret_access_key=secret_key,
+                aws_session_token=session_token,
+            )
+        except (BotoCoreError, ValueError) as error:
+            raise ConfigurationError(
+                f"Glue: {error}; check finalize.glue.region and finalize.glue.endpoint_url, and"
+                " the credentials of [store.s3]"
+            ) from error
 
     def add(self, pairs: Sequence[tuple[str, str]], location: str) -> None:
         """Add a partition; one that is there already stays as it is.

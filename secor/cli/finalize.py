@@ -104,10 +104,11 @@ def _finalized(
     from secor.wiring.plans import plan_for
 
     plan, periods = plan_for(config, topic, limited=False), periods_for(config, topic)
-    clock, actions = SystemClock(), actions_for(config, topic)
+    clock, actions, topic_id = SystemClock(), actions_for(config, topic), reader.topic_id(topic)
     progress = [
         progress_of(
             topic_partition,
+            topic_id,
             ledger=ledger,
             log=reader,
             parser=plan.parser,

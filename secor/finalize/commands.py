@@ -14,6 +14,9 @@ from secor.finalize.templates import PLACEHOLDER, split
 LAST = 300
 """Characters of a failed command's output that are told."""
 
+_ACTED_UPON = re.compile(r"[\x00-\x1f\x7f;$`]")
+"""Line ends and semicolons end statements, ``${name}`` is filled in; arguments hold no NUL."""
+
 
 class Command:
     """Runs a command without a shell.
@@ -38,10 +41,18 @@ class Command:
         shown = shlex.join(arguments)
         try:
             done = subprocess.run(
-                arguments, capture_output=True, timeout=self._timeout, check=False, text=True
+                arguments,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self._timeout,
+                check=False,
+                encoding="utf-8",
+                errors="replace",
             )
         except OSError as error:
             raise ActionFailed(f"{shown}: cannot be started: {error.strerror}") from error
+        except ValueError as error:  # an argument that this system cannot hand over
+            raise ActionFailed(f"{shown}: cannot be started: {error}") from error
         except subprocess.TimeoutExpired as error:
             raise ActionFailed(f"{shown}: did not end in {self._timeout:g} s") from error
         if done.returncode:
@@ -82,6 +93,10 @@ def names_and_values(output_partition: str) -> list[tuple[str, str]]:
 
 
 def literal(text: str) -> str:
-    """Return text as a literal of SQL as Hive and Spark read it."""
+    """Return text as a literal of SQL as Hive and Spark read it.
+
+    What their shells, or the system's, act upon within literals, too, is written by its number.
+    """
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    numbered = _ACTED_UPON.sub(lambda found: f"\\u{ord(found[0]):04x}", escaped)
+    return f"'{numbered}'"

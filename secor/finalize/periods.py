@@ -12,11 +12,13 @@ import numpy as np
 from secor.errors import ConfigurationError
 from secor.parsing.layout import Layout
 from secor.parsing.layout_pieces import BucketPiece, TimePiece, directives
-from secor.parsing.zones import EPOCH, Zone
+from secor.parsing.zones import EPOCH, GREATEST, HOUR, Micros, Zone
 
 DIGITS = {"Y": 4, "y": 2, "m": 2, "d": 2, "j": 3, "H": 2, "M": 2, "S": 2}
 CENTURY = 70
 """Two digits of a year below this are of the years from 2000 on."""
+LONGEST_CHANGE = 3 * HOUR
+"""Clocks go back by less."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,7 +69,7 @@ class Periods:
         except (ValueError, OverflowError):  # after the year 9999
             end = datetime.max  # noqa: DTZ901 - a local clock
         path = "/".join(output_partition.split("/")[: self._depth])
-        return Period(path, _instant(start, self._zone), _instant(end, self._zone))
+        return Period(path, _instant(start, self._zone), _over(end, self._zone))
 
 
 def _group(directive: str, names: list[str]) -> str:
@@ -117,5 +119,22 @@ def _after(start: datetime, unit: str) -> datetime:
 
 
 def _instant(local: datetime, zone: Zone) -> float:
-    micros = (local - EPOCH) // timedelta(microseconds=1)
-    return float(zone.to_utc(np.array([micros], dtype=np.int64))[0]) / 1e6
+    return float(zone.to_utc(_micros(local))[0]) / 1e6
+
+
+def _over(end: datetime, zone: Zone) -> float:
+    """Return when local clocks have read what is before ``end`` for the last time.
+
+    Where they go back, times occur twice: half past two has passed when it has passed again.
+    """
+    last = _micros(end) - 1
+    instant = zone.to_utc(last)
+    later = np.minimum(instant + LONGEST_CHANGE, GREATEST)
+    again = last - (zone.to_local(later) - later)
+    if zone.to_local(again)[0] == last[0]:
+        instant = np.maximum(instant, again)
+    return float(instant[0] + 1) / 1e6
+
+
+def _micros(local: datetime) -> Micros:
+    return np.array([(local - EPOCH) // timedelta(microseconds=1)], dtype=np.int64)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from secor.errors import StopPartition
+from secor.errors import RestartPartition, StopPartition
 from secor.finalize.periods import Periods
 from secor.model import QUARANTINE, Chunk, TopicPartition
 from secor.ports import OffsetLedger, Parser
+from secor.positioning import check
 from secor.verify.log import Log
 
 
@@ -27,6 +28,7 @@ class Progress:
 
 def progress_of(
     topic_partition: TopicPartition,
+    topic_id: str | None,
     *,
     ledger: OffsetLedger,
     log: Log,
@@ -34,19 +36,35 @@ def progress_of(
     periods: Periods,
     now: Callable[[], float],
 ) -> Progress:
-    """Return how far a topic partition has come.
+    """Return how far a topic partition has come; ``topic_id`` is Kafka's, if known.
 
     All is stored: up to date, now.  Else it is the least of the times of the next messages
-    to store: Kafka's timestamps and the output partitions that they are going to.
-    Raises ``Unavailable``, ``LedgerCorrupt``.
+    to store: Kafka's timestamps and the output partitions that they are going to.  Where
+    the daemon would stop, or the log was cut meanwhile, nobody can tell.
+    Raises ``Unavailable``.
     """
+    try:
+        return _progress(topic_partition, topic_id, ledger, log, parser, periods, now)
+    except (StopPartition, RestartPartition) as error:
+        why = str(error).removeprefix(f"{topic_partition}: ")
+        return Progress(topic_partition, None, None, f"is held up: {why}")
+
+
+def _progress(
+    topic_partition: TopicPartition,
+    topic_id: str | None,
+    ledger: OffsetLedger,
+    log: Log,
+    parser: Parser,
+    periods: Periods,
+    now: Callable[[], float],
+) -> Progress:
     before = now()
-    committed = ledger.read(topic_partition).committed
-    held = log.log_range(topic_partition)
-    if committed is None:
+    entry = ledger.read(topic_partition)
+    if entry.committed is None:
         return Progress(topic_partition, None, None, "has never committed")
-    if committed >= held.end:
-        return Progress(topic_partition, committed, before, "is up to date")
+    held = log.log_range(topic_partition)
+    committed = check(topic_partition, entry, held, topic_id)
     start = max(committed, held.start)
     for chunk in log.read(topic_partition, start, held.end):
         if chunk.records.num_rows:

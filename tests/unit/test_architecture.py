@@ -55,7 +55,7 @@ ALLOWED: dict[str, set[str]] = {
     "secor.adapters": PORTS | {"secor.wire"},
     "secor.archive": PORTS | {"secor.formats"},
     "secor.verify": PORTS | {"secor.formats", "secor.archive", "secor.parsing", "secor.quarantine"},
-    "secor.finalize": PORTS | {"secor.parsing", "secor.verify"},
+    "secor.finalize": PORTS | {"secor.parsing", "secor.verify", "secor.positioning"},
     "secor.quarantine": CORE | {"secor.batch", "secor.archive", "secor.parsing"},
     "secor.spark": PORTS | {"secor.formats", "secor.archive", "secor.adapters"},
     "secor.backfill": CORE

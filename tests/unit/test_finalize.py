@@ -16,7 +16,7 @@ from secor.finalize.finalizer import Action, Finalizer, Leaf, Outcome
 from secor.finalize.periods import Period, Periods
 from secor.finalize.progress import Progress, progress_of
 from secor.finalize.templates import split
-from secor.model import Entry, TopicPartition
+from secor.model import Entry, Intent, TopicPartition
 from secor.naming import ObjectName
 from secor.parsing.layout import Layout
 from secor.parsing.zones import Zone
@@ -89,6 +89,16 @@ def test_line_19_a_day_where_clocks_change_has_as_many_hours_as_it_has() -> None
     assert lengths == [23 * 3600, 24 * 3600, 25 * 3600]
 
 
+def test_line_19_a_time_that_occurs_twice_is_over_when_it_is_over_for_the_second_time() -> None:
+    minutes = periods(HOURS + "/min={time:%M}", "Europe/Amsterdam")
+    found = minutes.of("dt=2026-10-25/hr=02/min=30")
+    assert found is not None
+    assert (found.start, found.end) == (at("2026-10-25T00:30"), at("2026-10-25T01:31"))
+    hour = periods(HOURS, "Europe/Amsterdam").of("dt=2026-10-25/hr=01")
+    assert hour is not None
+    assert hour.end == at("2026-10-25T00:00")
+
+
 @pytest.mark.parametrize(
     "path", ["dt=2026-02-30/hr=01", "hr=04", "dt=2026-11-21/hr=4", "dt=x/hr=01"]
 )
@@ -111,6 +121,7 @@ def progress(ledger: OperatorLedger, log: MemoryLog, **parser: object) -> Progre
     given = {"time_field": "time", **parser}
     return progress_of(
         HERE,
+        "today's",
         ledger=ledger,
         log=log,
         parser=plan_for(config(given), "clicks", limited=False).parser,
@@ -153,6 +164,27 @@ def test_messages_of_older_days_hold_those_days_back() -> None:
 def test_messages_for_quarantine_are_as_old_as_kafka_says() -> None:
     found = progress(OperatorLedger({HERE: Entry(0)}), log_of([FIRST]), time_field="none_such")
     assert found.through == FIRST
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (Entry(9), "the log ends at 1"),
+        (Entry(1, topic_id="another"), "deleted and created again"),
+        (Entry(1, Intent(0, 1, "f", "o", 0.0, "p/clicks")), "open intent begins at 0"),
+    ],
+)
+def test_line_22_a_partition_whose_daemon_stops_is_not_up_to_date(entry: Entry, why: str) -> None:
+    """The topic was made again, say: nothing of what it has now is stored."""
+    found = progress(OperatorLedger({HERE: entry}), log_of([FIRST]))
+    assert found.through is None
+    assert why in found.why
+
+
+def test_an_entry_that_cannot_be_read_holds_its_topic_back_and_no_other() -> None:
+    found = progress(OperatorLedger(corrupt={HERE}), log_of([FIRST]))
+    assert found.through is None
+    assert "no offset" in found.why
 
 
 # ---------------------------------------------------------------------- finalizer
@@ -328,8 +360,8 @@ def test_a_command_gets_values_as_single_arguments_and_as_literals(tmp_path: Pat
     Command(template, base="s3://logs", timeout=60)(LEAF)
     assert out.read_text().splitlines() == [
         (
-            r"ADD IF NOT EXISTS PARTITION (country='O\'Brien; rm', dt='2026-11-21')"
-            " LOCATION 's3://logs/p/clicks/country=O%27Brien; rm/dt=2026-11-21'"
+            r"ADD IF NOT EXISTS PARTITION (country='O\'Brien\u003b rm', dt='2026-11-21')"
+            r" LOCATION 's3://logs/p/clicks/country=O%27Brien\u003b rm/dt=2026-11-21'"
         ),
         "s3://logs/p/clicks/country=O%27Brien; rm/dt=2026-11-21",
     ]
@@ -345,6 +377,33 @@ def test_a_command_gets_values_as_single_arguments_and_as_literals(tmp_path: Pat
 def test_a_command_that_fails_says_why(template: str, expected: str) -> None:
     with pytest.raises(ActionFailed, match=expected):
         Command(template, base="s3://logs", timeout=60)(LEAF)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("sh -c 'printf \\\\377 >&2; exit 3'", "ended with 3: \ufffd"),
+        ("sh -c 'read line' {path}", "ended with 1"),
+    ],
+)
+def test_a_command_gets_no_input_and_may_say_anything(template: str, expected: str) -> None:
+    with pytest.raises(ActionFailed, match=expected):
+        Command(template, base="s3://logs", timeout=60)(LEAF)
+
+
+def test_line_21_a_value_with_a_null_byte_does_not_end_the_finalizer(tmp_path: Path) -> None:
+    """Scenario 21: anybody who may produce could keep every hour from being marked."""
+    out = tmp_path / "out"
+    leaf = Leaf("clicks", "user=a%00b%0Ac", "p/clicks/user=a%00b%0Ac")
+    Command(f"""sh -c 'printf %s "$1" >"$0"' {out} {{partition}}""", base="", timeout=60)(leaf)
+    assert out.read_text() == r"user='a\u0000b\u000ac'"
+
+
+def test_line_21_what_a_value_says_is_no_second_statement_and_no_variable() -> None:
+    """Scenario 21: Hive's shells cut at semicolons and fill in variables within literals, too."""
+    assert literal("x'; DROP TABLE t; --${env:HOME}`id`") == (
+        r"'x\'\u003b DROP TABLE t\u003b --\u0024{env:HOME}\u0060id\u0060'"
+    )
 
 
 @pytest.mark.parametrize("template", ["hive {tabel}", "hive 'x", " "])

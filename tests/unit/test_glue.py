@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from socket import socket
 from typing import Any
 
 import boto3
 import pytest
+from botocore.stub import Stubber
 from moto import mock_aws
 
 from secor.adapters.glue import GlueTable
-from secor.errors import ConfigurationError
+from secor.errors import AccessDenied, ActionFailed, ConfigurationError
 
 KEYS = {"access_key": "a", "secret_key": "b", "region": "us-east-1"}
 
@@ -56,3 +58,37 @@ def test_a_table_that_does_not_exist_is_named(glue: Any) -> None:
     del glue
     with pytest.raises(ConfigurationError, match=r"no table logs\.views"):
         GlueTable("logs", "views", **KEYS).add([("dt", "2026-11-21")], "s3://x/")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"profile": "nobody"}, r"profile \(nobody\) could not be found"),
+        ({**KEYS, "region": None}, r"finalize\.glue\.region"),
+        ({**KEYS, "endpoint_url": "nowhere"}, "nowhere"),
+    ],
+)
+def test_settings_that_cannot_work_are_told_as_such(
+    settings: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigurationError, match=expected):
+        GlueTable("logs", "clicks", **settings)
+
+
+def test_a_catalogue_that_does_not_answer_leaves_the_day_for_the_next_time() -> None:
+    with socket() as taken:  # nobody listens there
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        table = GlueTable("logs", "clicks", **KEYS, endpoint_url=url)
+        with pytest.raises(ActionFailed, match=r"Glue: logs\.clicks"):
+            table.add([("dt", "2026-11-21")], "s3://x/")
+
+
+def test_refused_credentials_are_told_as_such() -> None:
+    table = GlueTable("logs", "clicks", **KEYS)
+    with Stubber(table._client) as stubbed:
+        stubbed.add_client_error("get_table", "AccessDeniedException", "no")
+        with pytest.raises(AccessDenied, match=r"logs\.clicks"):
+            table.add([("dt", "2026-11-21")], "s3://x/")
