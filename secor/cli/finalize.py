@@ -52,6 +52,8 @@ def command(
     if settings.group.kind != "partition":
         raise ConfigurationError(f'{config}: group.kind is "backup", which knows no times')
     last_run = LastRun(metrics_file, SystemClock())
+    if not dry_run:
+        last_run.finalizing(settings.group.name)
     with ExitStack() as opened:
         store = opened.enter_context(open_store(settings))
         ledger = opened.enter_context(open_ledger_for_operator(settings))

@@ -1,7 +1,8 @@
 """What a command under a timer leaves behind for node_exporter's textfile collector.
 
 A process that ends cannot be scraped.  The file is written when a run has succeeded, and
-only then, so its age tells of failures and of runs that did not take place alike.
+only then, so its age tells of failures and of runs that did not take place alike.  The first
+run of all leaves when it was begun, so that this may be told also if none ever succeeds.
 """
 
 from __future__ import annotations
@@ -33,6 +34,13 @@ FINALIZE = (
         (*_GROUP, "state"),
         "Hours or days that it marked, that wait, and that got objects after their mark: "
         "marked, waiting, late.",
+    ),
+    Definition(
+        "secor_finalize_begun_timestamp_seconds",
+        "gauge",
+        _GROUP,
+        "Until secor finalize succeeds for the first time: when it was first begun, in seconds "
+        "since 1970.",
     ),
 )
 BACKFILL = (
@@ -73,9 +81,14 @@ class LastRun:
                 f"--metrics-file {path}: its folder is missing, or this user may not write there"
             )
 
+    def finalizing(self, group: str) -> None:
+        """Write that ``secor finalize`` was begun, if no run has left anything yet."""
+        if self._path is not None and not self._path.exists():
+            self._write([(FINALIZE[-1], {"group": group}, self._clock.now())])
+
     def finalized(self, group: str, partitions: Values) -> None:
         """Write that ``secor finalize`` succeeded; ``partitions`` are counts by state."""
-        last_success, duration, counted = FINALIZE
+        last_success, duration, counted, _ = FINALIZE
         labels = {"group": group}
         rows = [(last_success, labels, self._clock.now()), (duration, labels, self._seconds())]
         rows += [(counted, labels | {"state": key}, value) for key, value in partitions.items()]

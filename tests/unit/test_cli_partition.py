@@ -185,6 +185,10 @@ def test_finalize_leaves_for_prometheus_when_it_succeeded(world: World, tmp_path
     left = tmp_path / "secor.prom"
     world.run(finalize.command, world.config, "--dry-run", "--metrics-file", left)
     assert not left.exists()
+    world.change("finalize.delay = 0", 'finalize.delay = 0\n    finalize.command = "false"')
+    world.run(finalize.command, world.config, "--metrics-file", left)
+    assert 'secor_finalize_begun_timestamp_seconds{group="g"}' in left.read_text()
+    world.change('    finalize.command = "false"', "")
     world.run(finalize.command, world.config, "--metrics-file", left)
     assert 'secor_finalize_partitions{group="g",state="marked"} 1.0' in left.read_text()
 
@@ -192,7 +196,7 @@ def test_finalize_leaves_for_prometheus_when_it_succeeded(world: World, tmp_path
 def test_a_command_that_fails_leaves_the_day_unmarked(world: World, tmp_path: Path) -> None:
     world.change("finalize.delay = 0", 'finalize.delay = 0\n    finalize.command = "false {path}"')
     done = world.run(finalize.command, world.config, "--metrics-file", tmp_path / "secor.prom")
-    assert not (tmp_path / "secor.prom").exists()
+    assert "last_success" not in (tmp_path / "secor.prom").read_text()
     assert "not marked: false dt=2023-11-14: ended with 1" in done.stderr
     assert done.return_value == Exit.DIFFERENT
 

@@ -25,6 +25,20 @@ def test_a_run_leaves_when_it_succeeded_how_long_it_took_and_its_counts(tmp_path
     }
 
 
+def test_before_the_first_success_it_tells_since_when_there_was_none(tmp_path: Path) -> None:
+    clock, path = FakeClock(), tmp_path / "secor.prom"
+    for _ in range(2):
+        LastRun(path, clock).finalizing("logs")
+        clock.sleep(600)
+    begun = 'secor_finalize_begun_timestamp_seconds{group="logs"} 1.79e+09'
+    assert begun in path.read_text().splitlines()
+    LastRun(path, clock).finalized("logs", {})
+    succeeded = path.read_text()
+    assert "begun" not in succeeded
+    LastRun(path, clock).finalizing("logs")
+    assert path.read_text() == succeeded
+
+
 def test_a_later_step_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
     path = tmp_path / "secor.prom"
     for step in ("run", "publish"):
