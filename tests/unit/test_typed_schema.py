@@ -264,22 +264,89 @@ def test_a_declaration_is_written_down_and_read_again() -> None:
     assert again.identity == schema.identity
 
 
+def test_avro_s_bytes_in_defaults_are_numbers_where_decimals_are_declared() -> None:
+    amount = {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}
+    schema = avro({"name": "a", "type": amount, "default": "\u0001\u0000"})
+    assert schema.fit(pa.array([{"b": 1}]))[0].to_pylist() == [{"a": Decimal("2.56")}]
+    schema = avro({"name": "a", "type": amount, "default": "\u00ff"})
+    assert schema.fit(pa.array([{"b": 1}]))[0].to_pylist() == [{"a": Decimal("-0.01")}]
+
+
+def test_what_is_always_null_in_avro_can_be_written_down() -> None:
+    schema = avro({"name": "a", "type": "null"}, {"name": "l", "type": ["null", "null"]})
+    assert '"a"' in schema.describe()
+    assert schema.fit(pa.array([{"b": 1}]))[1] == {}
+
+
+def avro(*fields: Any) -> RowSchema:
+    record = {"type": "record", "name": "R", "fields": [*fields, {"name": "b", "type": "int"}]}
+    whole = RowSchema.parse(json.dumps(record), "order.avsc")
+    assert whole.fields is not None
+    return RowSchema(pa.struct(whole.fields.fields[:-1]))
+
+
+def lists(levels: int) -> str:
+    return '{"list": ' * levels + '"string"' + "}" * levels
+
+
+def field(kind: str, name: str = '"a"', more: str = "") -> str:
+    return f'{{"fields": [{{"name": {name}, "type": {kind}{more}}}]}}'
+
+
+def in_struct(kind: str) -> str:
+    return field(f'{{"struct": [{{"name": "b", "type": {{"list": {kind}}}}}]}}')
+
+
+def in_avro(text: str) -> str:
+    return f'{{"type": "record", "name": "R", "fields": {text}}}'
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("nonsense", "order.json: is neither"),
+        ("", "order.json: is no JSON"),
+        ("nonsense", "order.json: is no JSON"),
+        ('{"fields": [{"name": "a", "ty', "order.json: is no JSON"),
         ("[]", "order.json: is neither"),
-        ('{"fields": []}', "it has no fields"),
-        ('{"fields": [{"name": "a", "type": "colour"}]}', "no type 'colour'"),
-        ('{"fields": [{"name": "a", "type": "decimal(99, 2)"}]}', "order.json"),
-        ('{"fields": [{"name": "a", "type": {"set": "int64"}}]}', "no type 'set'"),
-        ('{"fields": [{"name": "a", "type": "int64", "size": 3}]}', "no setting 'size'"),
+        ("null", "order.json: is neither"),
+        ('{"type": "enum", "name": "E", "symbols": ["a"]}', "order.json: is neither"),
+        ('{"fields": []}', "order.json: it has no fields"),
+        ('{"fields": null}', "order.json: its fields are no list but None"),
+        ('{"fields": ["a"]}', "order.json: a field is no object with name and type but 'a'"),
+        ('{"fields": [{"type": "string"}]}', "order.json: a field has no name"),
+        ('{"fields": [{"name": "a"}]}', "order.json: a: has no type"),
+        (field('"string"', name="5"), "order.json: 5 is no name"),
+        (field('"string"', name='"\\ud800"'), "half a character"),
+        (field('"colour"'), "order.json: a: no type 'colour'"),
+        (in_struct('"colour"'), "order.json: a.b: no type 'colour'"),
+        (field('["null", "string"]'), "order.json: a: no type .'null', 'string'."),
+        (field("{}"), "order.json: a: no type {}"),
+        (field('{"set": "int64"}'), "no type {'set': 'int64'}"),
+        (field('"decimal(99, 2)"'), r"order.json: a: decimal.99, 2.: of 1 to 38 digits"),
+        (field('"decimal(5, 9)"'), "no more than all in the fraction"),
+        (field('"decimal(5, -2)"'), "a: no type 'decimal.5, -2.'"),
+        (field('"timestamp(us, Foo/Bar)"'), "a: no time zone 'Foo/Bar'"),
+        (field('"timestamp(us, UTC, UTC)"'), "a: no type"),
+        (field('"time(us, UTC)"'), "a: no type"),
+        (field('"int64"', more=', "size": 3'), "order.json: a: has no setting 'size'"),
+        (field('"int64"', more=', "nullable": "no"'), "a: nullable is true or false, not 'no'"),
+        (field('"int8"', more=', "default": "x"'), "order.json: the schema's default does not fit"),
+        (field(lists(40)), "order.json: it is nested deeper than 32 levels"),
+        (field(lists(20_000)), "order.json: is nested deeper than 32 levels"),
         ('{"fields": [{"name": "a", "type": "int8"}, {"name": "a", "type": "int8"}]}', "twice"),
-        ('{"fields": [{"name": "a", "type": "int8", "default": "x"}]}', "default"),
-        ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "Unknown"}]}', "order"),
+        (in_avro('[{"name": "a", "type": "Zed"}]'), "a: no type 'Zed' is declared before it is"),
+        (in_avro('[{"name": "a", "type": {"type": "array"}}]'), "order.json: a: has no type"),
+        (in_avro('[{"name": "a", "type": 5}]'), "order.json: a: no type 5"),
+        (in_avro('["a"]'), "order.json: a field is no object"),
+        (in_avro("{}"), "order.json: record R has no list of fields"),
+        ('{"type": "record", "fields": []}', "order.json: a type record has no name"),
+        (
+            in_avro('[{"name": "a", "type": "bytes", "default": "\\u00ff"}]'),
+            "a: a default of bytes",
+        ),
     ],
 )
-def test_a_wrong_declaration_is_told(text: str, told: str) -> None:
+def test_a_wrong_declaration_is_told_with_its_field(text: str, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         RowSchema.parse(text, "order.json")
 

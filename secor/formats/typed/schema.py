@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from secor.errors import ConfigurationError
 from secor.formats.typed.columns import ColumnFit
-from secor.formats.typed.descriptions import DEFAULT, describe, parse
+from secor.formats.typed.declarations import parse
+from secor.formats.typed.descriptions import DEFAULT, describe
 from secor.formats.typed.fitting import MisfitError, default_of
 from secor.formats.typed.inference import final, observed, widened
 from secor.formats.typed.plain import json_text, plain, written_out
@@ -54,7 +55,11 @@ class RowSchema:
     @classmethod
     def parse(cls, text: str, where: str, extra_fields: ExtraFields = "drop") -> Self:
         """Read a declaration, an Avro schema or our own JSON.  Raises ``ConfigurationError``."""
-        return cls(parse(text, where), extra_fields)
+        fields = parse(text, where)
+        try:
+            return cls(fields, extra_fields)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{where}: {error}") from error
 
     @classmethod
     def infer(cls, samples: Iterable[pa.StructArray], extra_fields: ExtraFields = "json") -> Self:
