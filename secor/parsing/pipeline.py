@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from secor.errors import SchemaGrew
 from secor.model import DATA, SCHEMA, Chunk, Part, TopicPartition
+from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.limits import BadLimits
 from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantined
 from secor.parsing.placement import Placement, Work
-from secor.parsing.plugins import DeterminismCheck
 from secor.parsing.rows import Decoder, Growth, Schema, Transform
 from secor.parsing.transforms import Router, Selector
 

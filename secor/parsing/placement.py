@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from secor.model import Chunk
+from secor.parsing.decoders.classes import quiet
 from secor.parsing.fields import Texts, field_at
 from secor.parsing.layout import Layout
 from secor.parsing.layout_pieces import Columns
@@ -136,8 +137,7 @@ class ByMessage:
         codes = np.full(len(work.live), NOWHERE, dtype=np.int64)
         paths: dict[str, int] = {}
         rows = np.flatnonzero(work.live).tolist()
-        for row, message in zip(rows, messages_of(work.chunk, rows), strict=True):
-            path, fault = self._plugin.place(message)
+        for row, (path, fault) in zip(rows, self._asked(work.chunk, rows), strict=True):
             if path is not None:
                 codes[row] = paths.setdefault(path, len(paths))
             elif fault is not None:
@@ -146,3 +146,7 @@ class ByMessage:
                 work.live[row] = False
                 work.filtered += 1
         return codes, list(paths)
+
+    def _asked(self, chunk: Chunk, rows: list[int]) -> list[tuple[str | None, str | None]]:
+        with quiet():
+            return [self._plugin.place(message) for message in messages_of(chunk, rows)]

@@ -1,4 +1,4 @@
-"""Plug-ins of users, and the proof that they are deterministic as far as a proof can go.
+"""Plug-ins of users.
 
 Two levels, both named by ``package.module:Class`` and made with the keyword arguments of
 their settings, once for each topic:
@@ -16,18 +16,16 @@ from __future__ import annotations
 import hashlib
 import importlib
 import re
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from secor.errors import ConfigurationError, NotDeterministic, PluginFailed
-from secor.model import QUARANTINE, Chunk, Part
-from secor.parsing.fields import Texts, field_at, shown, texts
-from secor.parsing.parts import REASON_HEADER, ROW
+from secor.errors import ConfigurationError, PluginFailed
+from secor.model import Chunk
+from secor.parsing.decoders.classes import imported, quiet, usable
+from secor.parsing.fields import shown
 from secor.parsing.rows import Decoded, Transform
 
 LONGEST_PIECE = 255
@@ -65,11 +63,9 @@ def load_plugin(path: str, method: str, settings: Mapping[str, object]) -> Any:
     module_name, colon, class_name = path.partition(":")
     if not colon or not module_name or not class_name:
         raise ConfigurationError(f'plug-in {path!r}: write "package.module:Class"')
-    try:
-        module = importlib.import_module(module_name)
-        made = getattr(module, class_name)(**settings)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigurationError(f"plug-in {path}: {type(error).__name__}: {error}") from error
+    kind = imported("plug-in", path)
+    with usable(f"plug-in {path}"):
+        made = kind(**settings)
     if not callable(getattr(made, method, None)):
         raise ConfigurationError(f"plug-in {path}: it has no method {method}()")
     return made
@@ -78,8 +74,10 @@ def load_plugin(path: str, method: str, settings: Mapping[str, object]) -> Any:
 def identity_of(path: str, settings: Mapping[str, object]) -> str:
     """Return what stands for a plug-in in the fingerprint: its module's bytes, too."""
     module = importlib.import_module(path.partition(":")[0])
-    file = getattr(module, "__file__", None)
-    source = Path(file).read_bytes() if file else b""
+    file: str | None = getattr(module, "__file__", None)
+    # By its loader: the module may be in an archive, as Spark hands them on.
+    loader: Any = module.__loader__
+    source = loader.get_data(file) if file and hasattr(loader, "get_data") else b""
     given = ",".join(f"{name}={settings[name]!r}" for name in sorted(settings))
     return f"{path}({given})@{hashlib.sha256(source).hexdigest()[:16]}"
 
@@ -107,7 +105,11 @@ class ColumnPlugin:
     """A plug-in over columns, as a step."""
 
     def __init__(self, plugin: Transform, path: str, identity: str) -> None:
-        """``identity`` as ``identity_of`` gives it; the plug-in's own is added."""
+        """``identity`` as ``identity_of`` gives it; the plug-in's own is added.
+
+        Raises ``ConfigurationError`` where it does not say what it must.
+        """
+        _check_names(plugin, path)
         self._plugin = plugin
         self._path = path
         self.identity = f"{identity} {plugin.identity}"
@@ -116,19 +118,45 @@ class ColumnPlugin:
     def apply(self, decoded: Decoded) -> Decoded:
         """Return what the plug-in makes of the rows.  Raises ``PluginFailed``."""
         try:
-            made = self._plugin.apply(decoded)
-            rows = len(made.rows)
+            with quiet():
+                made = self._plugin.apply(decoded)
         except FAULTS as error:
             raise PluginFailed(
                 f"plug-in {self._path}: {type(error).__name__}: {error}; what it cannot take it "
                 "must name in Decoded.bad"
             ) from error
-        if rows != len(decoded.rows):
-            raise PluginFailed(
-                f"plug-in {self._path}: {rows} rows for {len(decoded.rows)}; it must return as "
-                "many as it gets"
-            )
+        fault = _fault_of(made, len(decoded.rows))
+        if fault is not None:
+            raise PluginFailed(f"plug-in {self._path}: {fault}")
         return made
+
+
+def _check_names(plugin: Any, path: str) -> None:
+    paths = getattr(plugin, "paths", None)
+    if not isinstance(paths, tuple | list) or not all(isinstance(one, str) for one in paths):
+        raise ConfigurationError(
+            f"plug-in {path}: its paths are {paths!r}, not a tuple of the names of the fields that "
+            'it must see, such as ("country",)'
+        )
+    identity = getattr(plugin, "identity", None)
+    if not isinstance(identity, str):
+        raise ConfigurationError(
+            f"plug-in {path}: its identity is {identity!r}, not a text that changes with what it "
+            "does"
+        )
+
+
+def _fault_of(made: object, count: int) -> str | None:
+    """Tell what is wrong with what a plug-in returned for ``count`` rows."""
+    if not isinstance(made, Decoded) or not isinstance(made.rows, pa.StructArray):
+        found = type(made.rows if isinstance(made, Decoded) else made).__name__
+        return f"it must return Decoded, with its rows as a StructArray, not {found}"
+    if len(made.rows) != count:
+        return f"{len(made.rows)} rows for {count}; it must return as many as it gets"
+    strange = [row for row in made.bad if not 0 <= row < count]
+    if strange:
+        return f"Decoded.bad names row {strange[0]}, and there are {count}, from 0"
+    return None
 
 
 class MessagePlaces:
@@ -166,106 +194,3 @@ def _path_fault(path: object) -> str | None:
         or any(it in ("", ".", "..") or len(it.encode()) > LONGEST_PIECE for it in pieces)
     )
     return f"the plug-in's path {shown(path)} is not safe; use escape_value" if unsafe else None
-
-
-# ----------------------------------------------------------------- determinism
-
-Outcome = tuple[object, ...]
-Split = Callable[[Chunk], Sequence[Part]]
-
-
-class DeterminismCheck:
-    """Parses some messages twice and compares.
-
-    Of the first chunks, and of every 64th by its first offset, some rows are parsed again
-    in two halves, the second half first, which shows randomness, counters, and results that
-    depend on neighbours.  A sample of the first chunk is kept and parsed again with each
-    look, which shows clocks.
-    """
-
-    ROWS = 100
-    FIRST_CHUNKS = 3
-    EVERY = 64
-
-    def __init__(self, name: str) -> None:
-        """``name`` is that of the plug-ins, for the error."""
-        self._name = name
-        self._looked = 0
-        self._kept: tuple[Chunk, dict[int, Outcome]] | None = None
-
-    def look(self, chunk: Chunk, parts: Sequence[Part], split: Split) -> None:
-        """Check a chunk if it is time.  Raises ``NotDeterministic``."""
-        if not self._due(chunk):
-            return
-        sample = Chunk(chunk.topic_partition, chunk.records.slice(0, self.ROWS), chunk.next_offset)
-        offsets = set(sample.records.column("offset").to_pylist())
-        before = outcomes(parts, offsets)
-        self._compare(sample, before, split)
-        if self._kept is None:
-            self._kept = sample, before
-        else:
-            self._compare(*self._kept, split)
-
-    def _due(self, chunk: Chunk) -> bool:
-        if not chunk.records.num_rows:
-            return False
-        if self._looked < self.FIRST_CHUNKS:
-            self._looked += 1
-            return True
-        first = int(chunk.records.column("offset")[0].as_py())
-        return zlib.crc32(first.to_bytes(8, "big")) % self.EVERY == 0
-
-    def _compare(self, sample: Chunk, before: Mapping[int, Outcome], split: Split) -> None:
-        middle = int(sample.records.num_rows + 1) // 2
-        halves = (sample.records.slice(middle), sample.records.slice(0, middle))
-        again: dict[int, Outcome] = {}
-        for half in halves:
-            if half.num_rows:
-                again |= outcomes(split(Chunk(sample.topic_partition, half, sample.next_offset)))
-        for offset in sorted({*before, *again}):
-            first, second = before.get(offset), again.get(offset)
-            if first != second:
-                raise NotDeterministic(
-                    f"{self._name} is not deterministic: the message at offset {offset} of "
-                    f"{sample.topic_partition} was {_told(first)}, then {_told(second)}; "
-                    "it must use neither clock, chance, memory nor other messages"
-                )
-
-
-def outcomes(parts: Sequence[Part], offsets: set[int] | None = None) -> dict[int, Outcome]:
-    """Return where each message went, with its decoded fields or its reason."""
-    found: dict[int, Outcome] = {}
-    for part in parts:
-        records = part.records
-        numbers = records.column("offset").to_pylist()
-        rows = [at for at, offset in enumerate(numbers) if offsets is None or offset in offsets]
-        extra = _extra(part, rows)
-        for at, row in enumerate(rows):
-            found[numbers[row]] = (part.lane, part.output_partition, extra[at])
-    return found
-
-
-def _extra(part: Part, rows: list[int]) -> list[object]:
-    chosen = part.records.take(pa.array(rows, pa.int64()))
-    if part.lane == QUARANTINE:
-        headers = chosen.column("headers").to_pylist()
-        return [it[-1]["value"] if it[-1]["key"] == REASON_HEADER else None for it in headers]
-    if ROW in chosen.schema.names:
-        decoded = chosen.column(ROW)
-        columns = [(it.name, texts(field_at(decoded, it.name))) for it in decoded.type]
-        return [_row(columns, row) for row in range(len(rows))]
-    return [None] * len(rows)
-
-
-def _row(columns: Sequence[tuple[str, Texts]], row: int) -> dict[str, str]:
-    """Return a row's values as text.  Structures only as such: their types vary by chunk."""
-    values = {name: text for name, column in columns if (text := column.at(row)) is not None}
-    return {name: "{…}" if text[:1] in ("{", "[") else text for name, text in values.items()}
-
-
-def _told(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return "left out"
-    lane, path, extra = outcome
-    where = f"put into {lane} {path!r}" if path else f"put into {lane}"
-    return where if extra is None else f"{where} with {shown(extra)}"

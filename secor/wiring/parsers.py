@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from secor.config.parser import Parser, Transform
 from secor.parsing.decoders import make_decoder
+from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.layout import Layout
 from secor.parsing.limits import BadLimits
 from secor.parsing.pipeline import Count, Pipeline, Step, lane_of
 from secor.parsing.placement import ByLayout, ByMessage, Placement
 from secor.parsing.plugins import (
     ColumnPlugin,
-    DeterminismCheck,
     MessagePlaces,
     identity_of,
     load_plugin,

@@ -111,3 +111,54 @@ class ByKind:
 
     def place(self, message: Message) -> str:
         return f"{self._prefix}{json.loads(message.value or b'')['kind']}"
+
+
+class Misnamed(Upper):
+    """Names its field as a text, where a tuple of texts belongs."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(field)
+        self.paths = field  # type: ignore[assignment]
+
+
+class Nameless(Upper):
+    identity = None  # type: ignore[assignment]
+
+
+class Answering(Upper):
+    """Returns what it is told to, whatever comes."""
+
+    def __init__(self, field: str, answer: str) -> None:
+        super().__init__(field)
+        self._answer = answer
+
+    def apply(self, decoded: Decoded) -> Decoded:
+        answers: dict[str, object] = {
+            "nothing": None,
+            "an array": Decoded(pa.array([1] * len(decoded.rows))),
+            "a row beyond": Decoded(decoded.rows, {len(decoded.rows): "bad"}),
+            "a row before": Decoded(decoded.rows, {-1: "bad"}),
+        }
+        return answers[self._answer]  # type: ignore[return-value]
+
+
+class Talking(Upper):
+    """Prints wherever it can."""
+
+    def __init__(self, field: str = "c") -> None:
+        super().__init__(field)
+        print("made")
+
+    def apply(self, decoded: Decoded) -> Decoded:
+        print("applied")
+        return decoded
+
+    def place(self, message: Message) -> str:
+        print("placed")
+        return "x"
+
+
+class Outer:
+    class Inner:
+        def place(self, message: Message) -> str:
+            return "inner"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,6 +139,83 @@ def test_a_column_plugin_that_breaks_its_promise_stops_the_partition_by_name(nam
 def test_plugins_that_cannot_be_made_are_configuration_errors(path: str, word: str) -> None:
     with pytest.raises(ConfigurationError, match=word):
         pipeline_for(Parser(plugin=path), typed=False)
+
+
+FAULTY = {
+    "raises": ("raise KeyError('SETTING')", "KeyError: 'SETTING'"),
+    "stops": ("import sys; sys.exit('give me a key')", "SystemExit: give me a key"),
+    "asserts": ("assert 1 == 2, 'odd'", "AssertionError: odd"),
+    "no_python": ("class Place(:", "SyntaxError: invalid syntax"),
+    "reads": ("open('/nowhere/at/all')", "FileNotFoundError: .*nowhere"),
+    "needs": ("import nothing_like_it", "No module named 'nothing_like_it'.*PYTHONPATH"),
+    "constructor": (
+        "class Place:\n  def __init__(self): raise RuntimeError('no table')",
+        "RuntimeError: no table$",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_whatever_a_module_or_a_constructor_raises_is_told_with_the_plugins_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    code, expected = FAULTY[name]
+    (tmp_path / f"faulty_{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigurationError, match=rf"plug-in.*faulty_{name}:Place.*{expected}"):
+        pipeline_for(Parser(plugin=f"faulty_{name}:Place"), typed=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("Misnamed", r"its paths are 'c', not a tuple"), ("Nameless", "its identity is None")],
+)
+def test_a_column_plugin_that_does_not_name_itself_is_refused(name: str, expected: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{HERE}:{name}: {expected}"):
+        by_column(name)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("nothing", "must return Decoded.*not NoneType"),
+        ("an array", "must return Decoded.*not Int64Array"),
+        ("a row beyond", "names row 2, and there are 2, from 0"),
+        ("a row before", "names row -1, and there are 2, from 0"),
+    ],
+)
+def test_what_is_no_answer_stops_the_partition_by_the_plugins_name(
+    answer: str, expected: str
+) -> None:
+    settings = {"field": "c", "answer": answer}
+    step = {"kind": "plugin", "plugin": f"{HERE}:Answering", "settings": settings}
+    made = pipeline_for(Parser.model_validate({"layout": "{c}", "transforms": [step]}), typed=True)
+    with pytest.raises(PluginFailed, match=f"{HERE}:Answering: .*{expected}"):
+        made.split(json_chunk([{"c": "x"}] * 2))
+
+
+def test_what_plugins_print_stays_out_of_the_commands_output(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    by_column("Talking").split(json_chunk([{"c": "x"}]))
+    by_message("Talking").split(chunk_of([b"a"]))
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert {"made", "applied", "placed"} <= set(said.err.split())
+
+
+def test_a_class_may_be_within_another() -> None:
+    assert places(by_message("Outer.Inner").split(chunk_of([b"a"]))) == {"inner": [0]}
+
+
+def test_a_plugin_may_be_in_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "class Place:\n    def place(self, message):\n        return 'zipped'\n"
+    with zipfile.ZipFile(tmp_path / "plugins.zip", "w") as archive:
+        archive.writestr("zipped_plugin.py", code)
+    monkeypatch.syspath_prepend(tmp_path / "plugins.zip")
+    made = pipeline_for(Parser(plugin="zipped_plugin:Place"), typed=False)
+    assert places(made.split(chunk_of([b"a"]))) == {"zipped": [0]}
+    assert hashlib.sha256(code.encode()).hexdigest()[:16] in made.identity
 
 
 def test_a_column_plugin_has_to_have_the_method() -> None:

@@ -1,0 +1,113 @@
+"""The proof that users' plug-ins are deterministic, as far as a proof can go."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from secor.errors import NotDeterministic
+from secor.model import QUARANTINE, Chunk, Part
+from secor.parsing.fields import Texts, field_at, shown, texts
+from secor.parsing.parts import REASON_HEADER, ROW
+
+Outcome = tuple[object, ...]
+Split = Callable[[Chunk], Sequence[Part]]
+
+
+class DeterminismCheck:
+    """Parses some messages twice and compares.
+
+    Of the first chunks, and of every 64th by its first offset, some rows are parsed again
+    in two halves, the second half first, which shows randomness, counters, and results that
+    depend on neighbours.  A sample of the first chunk is kept and parsed again with each
+    look, which shows clocks.
+    """
+
+    ROWS = 100
+    FIRST_CHUNKS = 3
+    EVERY = 64
+
+    def __init__(self, name: str) -> None:
+        """``name`` is that of the plug-ins, for the error."""
+        self._name = name
+        self._looked = 0
+        self._kept: tuple[Chunk, dict[int, Outcome]] | None = None
+
+    def look(self, chunk: Chunk, parts: Sequence[Part], split: Split) -> None:
+        """Check a chunk if it is time.  Raises ``NotDeterministic``."""
+        if not self._due(chunk):
+            return
+        sample = Chunk(chunk.topic_partition, chunk.records.slice(0, self.ROWS), chunk.next_offset)
+        offsets = set(sample.records.column("offset").to_pylist())
+        before = outcomes(parts, offsets)
+        self._compare(sample, before, split)
+        if self._kept is None:
+            self._kept = sample, before
+        else:
+            self._compare(*self._kept, split)
+
+    def _due(self, chunk: Chunk) -> bool:
+        if not chunk.records.num_rows:
+            return False
+        if self._looked < self.FIRST_CHUNKS:
+            self._looked += 1
+            return True
+        first = int(chunk.records.column("offset")[0].as_py())
+        return zlib.crc32(first.to_bytes(8, "big")) % self.EVERY == 0
+
+    def _compare(self, sample: Chunk, before: Mapping[int, Outcome], split: Split) -> None:
+        middle = int(sample.records.num_rows + 1) // 2
+        halves = (sample.records.slice(middle), sample.records.slice(0, middle))
+        again: dict[int, Outcome] = {}
+        for half in halves:
+            if half.num_rows:
+                again |= outcomes(split(Chunk(sample.topic_partition, half, sample.next_offset)))
+        for offset in sorted({*before, *again}):
+            first, second = before.get(offset), again.get(offset)
+            if first != second:
+                raise NotDeterministic(
+                    f"{self._name} is not deterministic: the message at offset {offset} of "
+                    f"{sample.topic_partition} was {_told(first)}, then {_told(second)}; "
+                    "it must use neither clock, chance, memory nor other messages"
+                )
+
+
+def outcomes(parts: Sequence[Part], offsets: set[int] | None = None) -> dict[int, Outcome]:
+    """Return where each message went, with its decoded fields or its reason."""
+    found: dict[int, Outcome] = {}
+    for part in parts:
+        records = part.records
+        numbers = records.column("offset").to_pylist()
+        rows = [at for at, offset in enumerate(numbers) if offsets is None or offset in offsets]
+        extra = _extra(part, rows)
+        for at, row in enumerate(rows):
+            found[numbers[row]] = (part.lane, part.output_partition, extra[at])
+    return found
+
+
+def _extra(part: Part, rows: list[int]) -> list[object]:
+    chosen = part.records.take(pa.array(rows, pa.int64()))
+    if part.lane == QUARANTINE:
+        headers = chosen.column("headers").to_pylist()
+        return [it[-1]["value"] if it[-1]["key"] == REASON_HEADER else None for it in headers]
+    if ROW in chosen.schema.names:
+        decoded = chosen.column(ROW)
+        columns = [(it.name, texts(field_at(decoded, it.name))) for it in decoded.type]
+        return [_row(columns, row) for row in range(len(rows))]
+    return [None] * len(rows)
+
+
+def _row(columns: Sequence[tuple[str, Texts]], row: int) -> dict[str, str]:
+    """Return a row's values as text.  Structures only as such: their types vary by chunk."""
+    values = {name: text for name, column in columns if (text := column.at(row)) is not None}
+    return {name: "{…}" if text[:1] in ("{", "[") else text for name, text in values.items()}
+
+
+def _told(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "left out"
+    lane, path, extra = outcome
+    where = f"put into {lane} {path!r}" if path else f"put into {lane}"
+    return where if extra is None else f"{where} with {shown(extra)}"
