@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from secor.mixed import is_mixed, loads
 
 EXACT_INTEGERS = 2.0**63
 LONGEST_SHOWN = 80
@@ -85,17 +87,11 @@ def along(rows: pa.StructArray, steps: Sequence[str]) -> pa.Array:
     return here
 
 
-def is_mixed(field: pa.Field) -> bool:
-    """Tell whether a field is the JSON text of values of several kinds."""
-    extension = field.type.extension_name if isinstance(field.type, pa.BaseExtensionType) else ""
-    return extension == "arrow.json" or (field.metadata or {}).get(b"secor.encoding") == b"json"
-
-
 def parsed(column: pa.Array) -> list[Any]:
     """Return the values of a column of JSON text."""
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
-    return [None if text is None else json.loads(text) for text in column.to_pylist()]
+    return [None if text is None else loads(text) for text in column.to_pylist()]
 
 
 def _unmixed(column: pa.Array, steps: Sequence[str]) -> pa.Array:
@@ -134,16 +130,23 @@ def text_of(value: object) -> str | None:
 
 
 def _present(value: object) -> object:
-    """Leave out what is null: whether a missing name has a column depends on the chunk."""
+    """Leave out what is null: whether a missing name has a column depends on the chunk.
+
+    Whether an integer is a double does, too.
+    """
     if isinstance(value, Mapping):
         return {name: _present(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, float) and _is_short(value):
+        return int(value)
     return [_present(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _text_of_double(value: float) -> str:
-    if value.is_integer() and abs(value) < EXACT_INTEGERS:
-        return str(int(value))
-    return repr(value)
+    return str(int(value)) if _is_short(value) else repr(value)
+
+
+def _is_short(value: float) -> bool:
+    return value.is_integer() and abs(value) < EXACT_INTEGERS
 
 
 def readable(column: pa.Array) -> pa.Array:
@@ -177,20 +180,37 @@ def _texts_one_by_one(column: pa.Array) -> Texts:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """Return nested values, their leaves as ``readable`` has them."""
-    valid = column.is_valid().to_pylist()
-    if pa.types.is_struct(column.type):
-        names = [it.name for it in column.type]
-        inner = [_values(pc.struct_field(column, [index])) for index in range(len(names))]
+    """Return nested values, their leaves as ``readable`` has them, JSON text parsed."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        names = [it.name for it in kind]
+        inner = [_held(pc.struct_field(column, [at]), it) for at, it in enumerate(kind)]
         return [
             dict(zip(names, (it[row] for it in inner), strict=True)) if present else None
-            for row, present in enumerate(valid)
+            for row, present in enumerate(column.is_valid().to_pylist())
         ]
-    if pa.types.is_list(column.type):
-        items = iter(_values(column.flatten()))
+    if pa.types.is_list(kind):
+        items = iter(_held(column.flatten(), kind.value_field))
         counts = pc.list_value_length(column).to_pylist()
         return [None if count is None else list(islice(items, count)) for count in counts]
+    if pa.types.is_map(kind):
+        return _maps(column)
     return list(readable(column).to_pylist())
+
+
+def _held(column: pa.Array, field: pa.Field) -> list[Any]:
+    return parsed(column) if is_mixed(field) else _values(column)
+
+
+def _maps(column: pa.MapArray) -> list[dict[str, Any] | None]:
+    """Return maps as objects, which they are in JSON text."""
+    keys = [str(text_of(key)) for key in _values(column.keys)]
+    pairs = list(zip(keys, _held(column.items, column.type.item_field), strict=True))
+    valid = column.is_valid().to_pylist()
+    return [
+        dict(pairs[start:end]) if present else None
+        for (start, end), present in zip(pairwise(column.offsets.to_pylist()), valid, strict=True)
+    ]
 
 
 def _merged(codes: npt.NDArray[np.int64], values: list[str | None]) -> Texts:

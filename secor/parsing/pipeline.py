@@ -83,7 +83,7 @@ class Pipeline:
         schema = f"|{self._schema.identity}" if self._schema is not None else ""
         growth = f"|{self._growth.identity}" if self._growth is not None else ""
         place = self._placement.identity
-        return f"pipeline-3|{kind}|{self._decoder.identity}|{steps}|{place}{schema}{growth}"
+        return f"pipeline-4|{kind}|{self._decoder.identity}|{steps}|{place}{schema}{growth}"
 
     def split(self, chunk: Chunk) -> Sequence[Part]:
         """Split a chunk.  Raises ``SchemaGrew``, ``TooManyBad``, ``NotDeterministic``."""

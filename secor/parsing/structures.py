@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.parsing.fields import along, is_mixed, parsed, routes
+from secor.mixed import dumps, is_mixed
+from secor.parsing.fields import along, parsed, routes
 
 Truths = npt.NDArray[np.bool_]
 Columns = dict[str, tuple[pa.Field, pa.Array]]
@@ -149,8 +149,5 @@ def _edited_text(column: pa.Array, steps: Sequence[str], edit: EditObject) -> pa
             item = item.get(step) if isinstance(item, dict) else None
         if isinstance(item, dict):
             edit(item, steps[-1], row)
-    texts = [
-        None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        for value in values
-    ]
+    texts = [None if value is None else dumps(value) for value in values]
     return pa.array(texts, pa.string()).cast(column.type)

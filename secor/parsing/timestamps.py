@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.parsing.fields import readable, shown, text_of
+from secor.parsing.fields import shown, text_of, texts
 from secor.parsing.time_patterns import ISO_8601, expression_of
 from secor.parsing.written_times import Column, Good, Group, Written
 from secor.parsing.zones import DAY, GREATEST, LEAST, SECOND, Micros, Zone
@@ -102,8 +102,9 @@ class TimeReader:
         missing, unread = f"{name} is missing", f"is no time of format {self._format}"
         unset = f"{name} is 1970-01-01T00:00:00Z: no time was set"
         reasons = []
-        values = readable(column.take(pa.array(rows))).to_pylist()
-        for row, value in zip(rows.tolist(), values, strict=True):
+        values = texts(column.take(pa.array(rows)))
+        for at, row in enumerate(rows.tolist()):
+            value = values.at(at)
             if value is None:
                 reasons.append((row, missing))
             elif len(zero) and zero[row]:

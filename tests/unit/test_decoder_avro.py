@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from secor.errors import ConfigurationError, NotFound, Unavailable
+from secor.mixed import MIXED
 from secor.parsing.decoders.avro import AvroDecoder
-from secor.parsing.decoders.columns import MAX_DEPTH, MIXED
+from secor.parsing.decoders.columns import MAX_DEPTH
 from secor.parsing.registry import RegisteredSchema, SchemaRegistry
 from tests.unit.decoder_cases import decode, reason, rows, survives
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secor.parsing.decoders.columns import MAX_DEPTH, MAX_FIELDS, MIXED, everything
+from secor.mixed import MIXED
+from secor.parsing.decoders.columns import MAX_DEPTH, MAX_FIELDS, everything
 from secor.parsing.decoders.json import JsonDecoder
 from tests.unit.decoder_cases import decode, reason, rows, survives
 

@@ -8,7 +8,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, ti
 from google.protobuf.message import Message
 
 from secor.errors import ConfigurationError
-from secor.parsing.decoders.columns import MIXED
+from secor.mixed import MIXED
 from secor.parsing.decoders.protobuf import ProtobufDecoder
 from tests.unit.decoder_cases import decode, reason, rows, survives
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from secor.errors import ConfigurationError
-from secor.parsing.decoders.columns import MIXED
+from secor.mixed import MIXED
 from secor.parsing.decoders.thrift import ThriftDecoder
 from tests.unit.decoder_cases import decode, reason, rows, survives
 from tests.unit.test_decoder_thrift import BOTH, field, text

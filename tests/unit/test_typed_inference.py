@@ -91,7 +91,9 @@ def test_marked_text_is_typed_by_its_values() -> None:
     assert found("1", "2.5").equals(pa.array([1.0, 2.5]))
     assert found('"x"', '"y"').equals(pa.array(["x", "y"]))
     assert found('{"b":[1,2.5]}', '{"a":null}').to_pylist() == [{"b": [1.0, 2.5]}, {"b": None}]
-    assert found("1", '"x"', '{"b":1.0,"a":null}').storage.to_pylist() == ["1", '"x"', '{"b":1}']
+    texts = ["1", '"x"', '{"b":1.0,"a":null}', r'["\udcffYWJj"]']
+    assert found(*texts).storage.to_pylist() == texts
+    assert found(r'"\udcffYWJj"', r'"\udcff"').equals(pa.array([b"abc", b""]))
     assert found(str(1 << 70), "1").storage.to_pylist() == [str(1 << 70), "1"]
 
 

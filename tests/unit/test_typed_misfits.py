@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from secor.formats.typed.fitting import MisfitError, fitted_field
 from secor.formats.typed.plain import plain, written_out
 from secor.formats.typed.schema import RowSchema
-from secor.formats.typed.trees import children, is_marked, rebuild
+from secor.formats.typed.trees import children, rebuild
 from secor.formats.typed.undeclared import undeclared
+from secor.mixed import is_mixed
 from tests.unit.typed_rows import decoded, wild_messages
 
 STEADY = settings(deadline=None, max_examples=50, derandomize=True)
@@ -50,7 +51,7 @@ def halved(
         if rows == 1:
             return ["None"], {0: str(misfit)}, {}
     else:
-        more = None if field is None else undeclared(column, target.type, marked=is_marked(field))
+        more = None if field is None else undeclared(column, target.type, marked=is_mixed(field))
         left = [] if more is None else plain(written_out(more))
         return shown(made), {}, {at: it for at, it in enumerate(left) if it is not None}
     values, bad, more_left = [], {}, {}

@@ -219,6 +219,52 @@ def test_minus_zero_without_a_fraction_is_zero_beside_doubles_too() -> None:
     agree("json", schema_of("json"), values)
 
 
+BESIDE: list[Any] = [5, 1.5, "x", True, [b"abc"], {"x": b"abc"}, 1 << 63, b"\xff"]
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda it: it,
+        lambda it: [it],
+        lambda it: {"x": it},
+        lambda it: [{"x": [it]}],
+        lambda it: [[it], 5],
+    ],
+)
+@pytest.mark.parametrize("beside", BESIDE, ids=repr)
+def test_bytes_stay_bytes_beside_another_kind(beside: Any, wrap: Callable[[Any], Any]) -> None:
+    values = [
+        bytes(msgpack.packb({"a": wrap(it)})) for it in (b"abc", beside, "abc", "YWJj", b"\xff")
+    ]
+    inner = [{"name": "x", "type": "string"}]
+    kinds: list[Any] = ["string", "binary", "json", {"list": "string"}, {"map": "binary"}]
+    for kind in kinds:
+        for extra in ("drop", "json", "quarantine"):
+            agree("messagepack", schema_of(kind, extra), values)
+    structs: list[Any] = [{"struct": inner}, {"list": {"struct": [{"name": "x", "type": "json"}]}}]
+    for kind in structs:
+        agree("messagepack", schema_of(kind, "json"), values)
+    kept = KeptSchema(1, schema_of("int64").fields or pa.struct([]))
+    alone = [grows("messagepack", kept, [value]) is not None for value in values]
+    assert grows("messagepack", kept, values) == (alone.index(True) if any(alone) else None)
+
+
+def test_bytes_in_a_string_column_are_its_text_or_a_misfit() -> None:
+    values = [bytes(msgpack.packb({"a": it})) for it in (b"abc", 5, b"\xff", "\u20ac")]
+    found = agree("messagepack", schema_of("string"), values)
+    assert found[0] == "{'a': 'abc', 'b': None}"
+    assert found[1:3] == ["schema: a: 5 is no string", "schema: a: b'\\xff' is no string"]
+    assert agree("messagepack", schema_of("binary"), values)[2] == "{'a': b'\\xff', 'b': None}"
+    found = agree("messagepack", schema_of("json"), values)
+    assert [it.split(", 'b")[0] for it in found] == [
+        "{'a': '\"YWJj\"'",
+        "{'a': '5'",
+        "{'a': '\"/w==\"'",
+        "{'a': '\"\u20ac\"'",
+    ]
+
+
 def test_a_time_is_one_of_a_day() -> None:
     values = [b'{"a":%d}' % at for at in (-1, 0, 86_399_999, 86_400_000, 1 << 40)]
     assert agree("json", schema_of("time(ms)"), [*values, b'{"a":1.5}', b'{"a":5.0}']) == [

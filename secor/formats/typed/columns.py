@@ -17,8 +17,9 @@ from secor.formats.typed.fitting import (
 from secor.formats.typed.inference import Rows, by_kind
 from secor.formats.typed.plain import plain, written_out
 from secor.formats.typed.suspects import suspects
-from secor.formats.typed.trees import is_json, is_marked, together
+from secor.formats.typed.trees import is_json, together
 from secor.formats.typed.undeclared import undeclared
+from secor.mixed import is_mixed
 
 Part = tuple[Rows, pa.Array]
 
@@ -62,7 +63,7 @@ class ColumnFit:
             if len(rows) == 1:
                 self.bad[int(rows[0])] = str(misfit)
                 return pa.nulls(1, self._target.type)
-        if field is not None and is_marked(field) and not is_json(self._target.type):
+        if field is not None and is_mixed(field) and not is_json(self._target.type):
             parts = list(by_kind(column))
             if len(parts) > 1 or not is_json(parts[0][1].type):
                 return self._by_kind(rows, parts)
@@ -97,7 +98,7 @@ class ColumnFit:
         like = pc.if_else(valid, True, None)
         made = fitted_field(field, column, self._target, like, exact=self._exact)
         if self._extra and field is not None:
-            more = undeclared(column, self._target.type, marked=is_marked(field))
+            more = undeclared(column, self._target.type, marked=is_mixed(field))
             if more is not None and more.null_count < len(more):
                 values = zip(rows.tolist(), plain(written_out(more)), strict=True)
                 self.left.update((row, value) for row, value in values if value is not None)
@@ -110,7 +111,7 @@ class ColumnFit:
             self.bad.update(dict.fromkeys(rows.tolist(), f"{self._target.name}: is missing"))
             return pa.nulls(len(rows), self._target.type)
         kinds = (self._target.type, column.type)
-        texts = field is not None and is_marked(field)
+        texts = field is not None and is_mixed(field)
         if texts or column.null_count or any(map(pa.types.is_nested, kinds)) or is_json(kinds[0]):
             return pa.concat_arrays([self._single(row) for row in rows.tolist()])
         made = fitted_singly(column, self._target.type, self._target.name, exact=self._exact)

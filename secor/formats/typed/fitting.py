@@ -44,7 +44,6 @@ from secor.formats.typed.trees import (
     flattened,
     is_json,
     is_list,
-    is_marked,
     list_of,
     map_of,
     struct_of,
@@ -52,6 +51,7 @@ from secor.formats.typed.trees import (
     together,
     unmarked,
 )
+from secor.mixed import is_mixed
 
 Test = Callable[[pa.DataType], bool]
 
@@ -176,7 +176,7 @@ def fitted_field(
     if field is None:
         column = pa.nulls(len(parent), target.type)
     else:
-        column = fitted(column, target, inner, marked=is_marked(field), exact=exact)
+        column = fitted(column, target, inner, marked=is_mixed(field), exact=exact)
     return filled(column, target, parent, inner)
 
 
@@ -203,7 +203,7 @@ def default_of(target: pa.Field, path: str) -> pa.Array:
 def _list(array: pa.Array, kind: pa.ListType, path: str, *, exact: bool) -> pa.Array:
     if not is_list(array.type):
         raise _misfit(path, array, kind)
-    marked = is_marked(array.type.value_field)
+    marked = is_mixed(array.type.value_field)
     flat = flattened(array)
     values = _items(flat, kind.value_field, f"{path}[]", marked=marked, exact=exact)
     return list_of(values, kind.value_field, array)
@@ -215,7 +215,7 @@ def _map(array: pa.Array, kind: pa.MapType, path: str, *, exact: bool) -> pa.Arr
     if not pa.types.is_map(array.type):
         raise _misfit(path, array, kind)
     lists, flat = entries(array)
-    marked = is_marked(array.type.item_field)
+    marked = is_mixed(array.type.item_field)
     inner = f"{path}{{}}"
     items = _items(flat.field(1), kind.item_field, inner, marked=marked, exact=exact)
     return map_of(flat.field(0).cast(pa.string()), items, lists)
@@ -224,7 +224,7 @@ def _map(array: pa.Array, kind: pa.MapType, path: str, *, exact: bool) -> pa.Arr
 def _map_of_struct(array: pa.StructArray, kind: pa.MapType, path: str, *, exact: bool) -> pa.Array:
     """A struct's fields are the keys, by name, those without a value left out."""
     parts = [
-        (field.name, fitted(column, kind.item_field, inner, marked=is_marked(field), exact=exact))
+        (field.name, fitted(column, kind.item_field, inner, marked=is_mixed(field), exact=exact))
         for field, column in sorted(children(array), key=lambda child: child[0].name)
         for inner in (f"{path}.{field.name}",)
         if column.null_count < len(column)

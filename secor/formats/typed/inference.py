@@ -18,7 +18,6 @@ parsed and typed again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.formats.typed.plain import EXACT, is_integral, json_text
+from secor.formats.typed.plain import EXACT, is_integral
 from secor.formats.typed.trees import (
     JSON,
     as_json,
@@ -36,12 +35,12 @@ from secor.formats.typed.trees import (
     flattened,
     is_json,
     is_list,
-    is_marked,
     list_of,
     map_of,
     struct_of,
     text_of,
 )
+from secor.mixed import dumps, is_mixed, loads
 
 Rows = npt.NDArray[np.int64]
 
@@ -62,22 +61,22 @@ def observed(array: pa.Array, *, marked: bool = False) -> pa.Array:
     if array.null_count == len(array):
         return pa.nulls(len(array))
     if marked or is_json(kind):
-        return _parsed(text_of(array).to_pylist())
+        return typed(_parsed(array))
     if pa.types.is_struct(kind):
         return _struct(array)
     if is_list(kind):
-        values = observed(flattened(array), marked=is_marked(kind.value_field))
+        values = observed(flattened(array), marked=is_mixed(kind.value_field))
         return list_of(values, pa.field("item", values.type), array)
     if pa.types.is_map(kind):
         lists, flat = entries(array)
-        items = observed(flat.field(1), marked=is_marked(kind.item_field))
+        items = observed(flat.field(1), marked=is_mixed(kind.item_field))
         return map_of(flat.field(0).cast(pa.string()), items, lists)
     return _scalar(array)
 
 
 def _struct(array: pa.StructArray) -> pa.StructArray:
     found = [
-        (field.name, observed(column, marked=is_marked(field)))
+        (field.name, observed(column, marked=is_mixed(field)))
         for field, column in children(array)
         if column.null_count < len(column)
     ]
@@ -110,14 +109,13 @@ def narrowed(doubles: pa.Array) -> pa.Array:
     return doubles.cast(pa.int64())
 
 
-def _parsed(texts: Sequence[str | None]) -> pa.Array:
-    return typed([None if text is None else json.loads(text) for text in texts])
+def _parsed(array: pa.Array) -> list[Any]:
+    return [None if text is None else loads(text) for text in text_of(array).to_pylist()]
 
 
 def typed_text(array: pa.Array) -> pa.Array:
     """Return JSON text typed without any loss: numbers that no type holds exactly stay text."""
-    texts = text_of(array).to_pylist()
-    return typed([None if it is None else json.loads(it) for it in texts], lossless=True)
+    return typed(_parsed(array), lossless=True)
 
 
 def by_kind(array: pa.Array) -> Iterator[tuple[Rows, pa.Array]]:
@@ -125,8 +123,7 @@ def by_kind(array: pa.Array) -> Iterator[tuple[Rows, pa.Array]]:
 
     Null is of no kind.  Integers beyond 64 bits have no type: they stay JSON text.
     """
-    texts = text_of(array).to_pylist()
-    values = [None if text is None else json.loads(text) for text in texts]
+    values = _parsed(array)
     rows: dict[str, list[int]] = {}
     for row, value in enumerate(values):
         rows.setdefault(_kind(value), []).append(row)
@@ -144,7 +141,7 @@ def _kind(value: Any) -> str:
 
 
 def typed(values: Sequence[Any], *, lossless: bool = False) -> pa.Array:
-    """Return a column of parsed JSON values by the rules of this module.
+    """Return a column of values that were JSON text by the rules of this module.
 
     ``lossless`` leaves numbers text that would be rounded.
     """
@@ -156,12 +153,12 @@ def typed(values: Sequence[Any], *, lossless: bool = False) -> pa.Array:
         column = _objects(values, lossless)
     elif kinds == {list}:
         column = _lists(values, lossless)
-    elif kinds in ({str}, {bool}):
+    elif kinds in ({str}, {bool}, {bytes}):
         column = pa.array(values)
     elif kinds <= {int, float}:
         column = _numbers(values, lossless)
     if column is None:
-        texts = [None if value is None else json_text(value) for value in values]
+        texts = [None if value is None else dumps(value) for value in values]
         column = as_json(pa.array(texts, pa.string()))
     return column
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -21,6 +20,7 @@ from secor.formats.typed.trees import (
     offsets_of,
     rebuild,
 )
+from secor.mixed import loads
 
 EXACT = 1 << 53
 """Doubles below it hold every integer."""
@@ -54,7 +54,7 @@ def _scalars(array: pa.Array, integral: bool) -> list[Any]:
     kind = array.type
     if is_json(kind):
         texts = array.storage.to_pylist()
-        return [None if text is None else canonical(json.loads(text)) for text in texts]
+        return [None if text is None else canonical(loads(text)) for text in texts]
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         zero = pa.scalar(False if pa.types.is_boolean(kind) else 0, kind)
         whole = pc.fill_null(array, zero) if array.null_count else array

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Iterable
 from itertools import pairwise
 from typing import Any
@@ -20,10 +19,10 @@ from secor.formats.typed.trees import (
     flattened,
     is_json,
     is_list,
-    is_marked,
     offsets_of,
     text_of,
 )
+from secor.mixed import is_mixed, loads
 
 Codes = npt.NDArray[np.int64]
 
@@ -35,7 +34,7 @@ def groups(rows: pa.StructArray, kept: pa.StructType) -> list[Codes]:
     """
     flat = {field.name for field in kept.fields if not pa.types.is_nested(field.type)}
     columns = [
-        _codes(column, is_marked(field), nested=field.name not in flat)
+        _codes(column, is_mixed(field), nested=field.name not in flat)
         for field, column in children(rows)
     ]
     codes = _numbered(zip(*columns, strict=True)) if columns else np.zeros(len(rows), np.int64)
@@ -50,18 +49,18 @@ def _codes(array: pa.Array, marked: bool, *, nested: bool = True) -> Codes:
     kind = array.type
     if marked or is_json(kind):
         texts = text_of(array).to_pylist()
-        return _numbered(None if it is None else _shape(json.loads(it), nested) for it in texts)
+        return _numbered(None if it is None else _shape(loads(it), nested) for it in texts)
     codes: Codes = present.astype(np.int64)
     if not nested or not codes.any():
         return _fractions(array, codes)
     if pa.types.is_struct(kind):
-        columns = [_codes(column, is_marked(field)) for field, column in children(array)]
+        columns = [_codes(column, is_mixed(field)) for field, column in children(array)]
         return _numbered(zip(codes.tolist(), *(it.tolist() for it in columns), strict=True))
     if is_list(kind):
-        return _held(array, _codes(flattened(array), is_marked(kind.value_field)))
+        return _held(array, _codes(flattened(array), is_mixed(kind.value_field)))
     if pa.types.is_map(kind):
         lists, flat = entries(array)
-        return _held(lists, _codes(flat.field(1), is_marked(kind.item_field)))
+        return _held(lists, _codes(flat.field(1), is_mixed(kind.item_field)))
     return _fractions(array, codes)
 
 

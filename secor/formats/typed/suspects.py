@@ -15,7 +15,8 @@ from secor.formats.typed.descriptions import DEFAULT
 from secor.formats.typed.fitting import NUMBER, counted, of_a_day, takes
 from secor.formats.typed.inference import by_kind
 from secor.formats.typed.plain import EXACT
-from secor.formats.typed.trees import children, entries, flattened, is_json, is_list, is_marked
+from secor.formats.typed.trees import children, entries, flattened, is_json, is_list
+from secor.mixed import is_mixed
 
 Truths = npt.NDArray[np.bool_]
 
@@ -34,7 +35,7 @@ def suspects(
     """Tell which rows of a struct's column likely do not fit; ``valid`` are the structs."""
     if field is None or column is None:
         return valid & _needed(target)
-    found = _suspects(column, target.type, is_marked(field), exact)
+    found = _suspects(column, target.type, is_mixed(field), exact)
     if _needed(target):
         found |= valid & column.is_null().to_numpy(zero_copy_only=False)
     return found
@@ -74,16 +75,16 @@ def _nested(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths | None:
         return np.logical_or.reduce(parts) if parts else np.zeros(len(array), dtype=bool)
     if pa.types.is_struct(array.type) and pa.types.is_map(kind):
         parts = [
-            _suspects(column, kind.item_type, is_marked(field), exact)
+            _suspects(column, kind.item_type, is_mixed(field), exact)
             for field, column in children(array)
         ]
         return np.logical_or.reduce(parts) if parts else np.zeros(len(array), dtype=bool)
     if is_list(array.type) and is_list(kind):
-        items, marked = flattened(array), is_marked(array.type.value_field)
+        items, marked = flattened(array), is_mixed(array.type.value_field)
         return _holders(array, _suspects(items, kind.value_type, marked, exact))
     if pa.types.is_map(array.type) and pa.types.is_map(kind):
         lists, flat = entries(array)
-        marked = is_marked(array.type.item_field)
+        marked = is_mixed(array.type.item_field)
         return _holders(lists, _suspects(flat.field(1), kind.item_type, marked, exact))
     return None
 

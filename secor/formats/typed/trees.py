@@ -9,18 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from secor.mixed import is_mixed
+
 JSON = pa.json_(pa.string())
 """Type of JSON text: what has several kinds, or kinds that no column has."""
 
-ENCODING = b"secor.encoding"
-"""Metadata of a string field, ``json``: decoders keep the JSON text of mixed values there."""
-
 Children = Sequence[tuple[pa.Field, pa.Array]]
-
-
-def is_marked(field: pa.Field) -> bool:
-    """Tell whether a field holds JSON text, by its type or by a decoder's metadata."""
-    return is_json(field.type) or (field.metadata or {}).get(ENCODING) == b"json"
 
 
 def is_json(kind: pa.DataType) -> bool:
@@ -147,7 +141,7 @@ def any_leaf(kind: pa.DataType, test: Callable[[pa.DataType], Any]) -> bool:
 
 def has_marks(field: pa.Field) -> bool:
     """Tell whether a decoder marked some JSON text in it."""
-    if is_marked(field):
+    if is_mixed(field):
         return not is_json(field.type)
     kind = field.type
     return any(has_marks(kind.field(at)) for at in range(kind.num_fields))
@@ -158,7 +152,7 @@ def unmarked(array: pa.Array, field: pa.Field) -> pa.Array:
     kind = array.type
     if not has_marks(field):
         return array
-    if is_marked(field):
+    if is_mixed(field):
         return as_json(text_of(array))
     if pa.types.is_struct(kind):
         columns = [unmarked(column, inner) for inner, column in children(array)]

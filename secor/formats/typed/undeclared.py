@@ -15,10 +15,10 @@ from secor.formats.typed.trees import (
     flattened,
     is_json,
     is_list,
-    is_marked,
     list_of,
     unmarked,
 )
+from secor.mixed import is_mixed
 
 
 def undeclared(array: pa.Array, kind: pa.DataType, *, marked: bool = False) -> pa.Array | None:
@@ -37,12 +37,12 @@ def undeclared(array: pa.Array, kind: pa.DataType, *, marked: bool = False) -> p
         fields = pa.struct([pa.field(field.name, kind.item_type) for field in array.type.fields])
         return _undeclared_fields(array, fields)
     if is_list(array.type) and is_list(kind):
-        mark = is_marked(array.type.value_field)
+        mark = is_mixed(array.type.value_field)
         return _undeclared_items(array, flattened(array), kind.value_type, marked=mark)
     if pa.types.is_map(array.type) and pa.types.is_map(kind):
         items = entries(array)[1].field(1)
         return _undeclared_items(
-            array, items, kind.item_type, marked=is_marked(array.type.item_field)
+            array, items, kind.item_type, marked=is_mixed(array.type.item_field)
         )
     return None
 
@@ -52,7 +52,7 @@ def _undeclared_fields(array: pa.StructArray, kind: pa.StructType) -> pa.Array |
     names: list[pa.Field] = []
     columns: list[pa.Array] = []
     for field, column in children(array):
-        more, mark = column, is_marked(field)
+        more, mark = column, is_mixed(field)
         if field.name in targets:
             more = undeclared(column, targets[field.name], marked=mark)
         else:

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from secor.errors import ConfigurationError
-from secor.parsing.decoders.columns import MIXED, decimal_of, json_text
+from secor.mixed import MIXED, dumps
+from secor.parsing.decoders.columns import decimal_of
 
 Convert = Callable[[Any], Any]
 
@@ -60,7 +61,7 @@ class Column:
         return pa.field(name, self.type, metadata=MIXED if self.text else None)
 
 
-AS_TEXT = Column(pa.string(), json_text, True)
+AS_TEXT = Column(pa.string(), dumps, True)
 
 
 @dataclass(slots=True)

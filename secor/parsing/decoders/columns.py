@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from secor.mixed import MIXED, dumps
 from secor.parsing.fields import text_of
 from secor.parsing.rows import Decoded
 
@@ -18,9 +19,6 @@ MAX_DEPTH = 64
 
 MAX_FIELDS = 1000
 """A nested object with more distinct names than this, in one chunk, is kept as JSON text."""
-
-MIXED = {b"secor.encoding": b"json"}
-"""Metadata of a field whose values had several kinds and which holds their JSON text."""
 
 NULL_PAYLOAD = "null payload"
 EMPTY_PAYLOAD = "empty payload"
@@ -136,7 +134,7 @@ def scalar_text(value: Any) -> str | None:
 
 
 def json_text(value: Any) -> str:
-    """JSON of a value: names in their order, bytes in base64, decimals as strings."""
+    """JSON of a value for a path: names in their order, bytes in base64, decimals as strings."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_jsonable)
 
 
@@ -182,7 +180,7 @@ def _infer(values: Sequence[Any]) -> tuple[pa.Array, bool]:
         array = _plain(values, kinds)
     if array is not None:
         return array, False
-    texts = [None if value is None else json_text(value) for value in values]
+    texts = [None if value is None else dumps(value) for value in values]
     return pa.array(texts, pa.string()), True
 
 

@@ -13,10 +13,10 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from secor.errors import ConfigurationError
+from secor.mixed import MIXED
 from secor.parsing.decoders.classes import imported
 from secor.parsing.decoders.columns import (
     MAX_DEPTH,
-    MIXED,
     Undecodable,
     brief,
     decoded,

@@ -49,18 +49,18 @@ class ThriftDecoder:
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
-        objects, bad = rowwise(messages, self._decode)
+        objects, bad = rowwise(messages, lambda raw: self._decode(raw, typed=paths is None))
         if self._class is not None and paths is None:
             return Decoded(typed(objects, self._class.type, bad), dict(sorted(bad.items())))
         return decoded(objects, bad, paths)
 
-    def _decode(self, raw: bytes) -> dict[str, Any]:
+    def _decode(self, raw: bytes, *, typed: bool) -> dict[str, Any]:
         reader = self._reader(raw)
         fields = reader.struct(MAX_DEPTH)
         if reader.position != len(raw):
             raise Undecodable(f"bytes after the struct's end, at byte {reader.position}")
         if self._class is not None:
-            return self._class.named(fields)
+            return self._class.named(fields, typed=typed)
         return self._named(fields, "") if self._names else fields
 
     def _named(self, value: Any, above: str) -> Any:

@@ -15,8 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from secor.errors import ConfigurationError
+from secor.mixed import MIXED, dumps
 from secor.parsing.decoders.classes import imported
-from secor.parsing.decoders.columns import MIXED, Undecodable, json_text
+from secor.parsing.decoders.columns import Undecodable
 from secor.parsing.decoders.thrift_wire import (
     BOOL,
     BYTE,
@@ -47,7 +48,7 @@ SCALARS: Mapping[int, tuple[pa.DataType, type]] = {
 }
 
 Above = tuple[type, ...] | None
-"""The structs around a value; None within JSON text, where a struct may be in itself."""
+"""The structs around a value; None where a struct may be in itself, as within JSON text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,12 @@ class GeneratedStruct:
         stated = "\n".join(f"{kind.__name__} {known}" for kind, known in self._fields.items())
         self.identity = f"{place}:{hashlib.sha256(stated.encode()).hexdigest()[:16]}"
 
-    def named(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a struct that was read by ids with names.  Raises ``Undecodable``."""
-        return self._named(fields, self._class, (self._class,))
+    def named(self, fields: Mapping[str, Any], *, typed: bool) -> dict[str, Any]:
+        """Return a struct that was read by ids with names.  Raises ``Undecodable``.
+
+        It is for ``type``, or has structs within themselves as such.
+        """
+        return self._named(fields, self._class, (self._class,) if typed else None)
 
     # ------------------------------------------------------------------ types
 
@@ -154,7 +158,7 @@ class GeneratedStruct:
         if above is None:
             return self._named(fields, kind, None)
         if kind in above:
-            return json_text(self._named(fields, kind, None))
+            return dumps(self._named(fields, kind, None))
         return self._named(fields, kind, (*above, kind))
 
 
