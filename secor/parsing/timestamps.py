@@ -19,7 +19,7 @@ say the unit where they are meant.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,9 @@ FORMATS = ("auto", *UNITS, "iso8601")
 PER_UNIT = {"s": SECOND, "ms": 1000, "us": 1}
 """Microseconds; nanoseconds are divided instead."""
 
+BEYOND = 1e24
+"""More than any unit's count of any time."""
+
 RANGES_OF_AUTO = (
     (10**8, 10**10, "s"),
     (10**12, 10**15, "ms"),
@@ -47,6 +50,7 @@ RANGES_OF_AUTO = (
 )
 
 _INTEGER = re.compile(r"[+-]?0{1,18}")
+_WHOLE = re.compile(rb"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:0+(?:\.0*)?|\.0+)(?:e[+-]?0+)?", re.IGNORECASE)
 
 Reading = tuple[Micros, Good]
@@ -182,13 +186,18 @@ class TimeReader:
             values = group.number((int(sign), len(group.shape)))
             return self._integers(-values if group.shape[0] == "-" else values)
         if self._unit is not None and _DECIMAL.fullmatch(group.shape):
-            texts = [column.text(row) for row in group.rows.tolist()]
-            # Whole numbers of 19 digits do not fit into doubles.
-            whole = [int(text) for text in texts if text.lstrip(b"+-").isdigit()]
-            if len(whole) == len(texts) and all(abs(value) < 2**63 for value in whole):
-                return self._integers(np.array(whole, dtype=np.int64))
-            return self._doubles(np.array([float(text) for text in texts]))
+            return self._decimals([column.text(row) for row in group.rows.tolist()])
         return None if self._written is None else self._written.read(group)
+
+    def _decimals(self, texts: Sequence[bytes]) -> Reading:
+        """Read numbers in text, each by itself: whole ones of 19 digits do not fit into doubles."""
+        micros, good = self._doubles(np.array([float(text) for text in texts]))
+        whole = {row: int(text) for row, text in enumerate(texts) if _WHOLE.fullmatch(text)}
+        exact = [row for row, value in whole.items() if abs(value) < 2**63]
+        if exact:
+            values = np.array([whole[row] for row in exact], dtype=np.int64)
+            micros[exact], good[exact] = self._integers(values)
+        return micros, good
 
     # --------------------------------------------------------------- types
 
@@ -222,6 +231,8 @@ def _integers_in(values: npt.NDArray[np.int64], unit: str) -> Reading:
 
 def _doubles_in(values: npt.NDArray[np.float64], unit: str) -> Reading:
     """Round fractions to microseconds; nanoseconds are cut off as those of integers are."""
+    # Beyond any time already; hostile numbers would overflow.
+    values = np.clip(values, -BEYOND, BEYOND)
     scaled = np.floor(values / 1000) if unit == "ns" else np.rint(values * PER_UNIT[unit])
     good = (scaled >= LEAST) & (scaled <= GREATEST)
     return np.where(good, scaled, 0).astype(np.int64), good

@@ -97,6 +97,30 @@ def test_numbers_beyond_the_year_9999_and_no_numbers_are_bad(value: float) -> No
     assert isinstance(found, str)
 
 
+@pytest.mark.parametrize("unit", ["auto", "s", "ms", "us", "ns"])
+def test_hostile_numbers_are_bad_without_a_warning(unit: str) -> None:
+    numbers = [1.7e308, -1.7e308, 1e305, float("nan"), float("inf"), 5e-324]
+    times = TimeReader(unit).read(pa.array([*numbers, *numbers]), "t")
+    assert len(times.bad) == 12
+    texts = ["1e305", "-1e300", "1" + "0" * 40, "1e999", "." + "0" * 40 + "1"]
+    assert len(TimeReader(unit).read(pa.array(texts), "t").bad) == 5
+
+
+@pytest.mark.parametrize(
+    "other", ["9223372036854775808", "9999999999999999999", "170000000000000000.5"]
+)
+@pytest.mark.parametrize("unit", ["auto", "ns"])
+def test_the_digits_of_a_number_count_whatever_number_is_beside_it(unit: str, other: str) -> None:
+    whole = ["1699999199999999999", "9223372036854775807", "-9223372036854775807"]
+    reader = TimeReader(unit)
+    together = reader.read(pa.array([*whole, other, None]), "t")
+    for row, text in enumerate(whole):
+        alone = reader.read(pa.array([text]), "t")
+        assert not alone.bad
+        assert row not in together.bad
+        assert together.micros[row] == alone.micros[0] == int(text) // 1000
+
+
 def test_the_year_bounds_hold_in_every_unit() -> None:
     assert good(LEAST, GREATEST, format="us") == [LEAST, GREATEST]
     assert all(isinstance(it, str) for it in read([LEAST - 1, GREATEST + 1], "us"))
