@@ -24,6 +24,7 @@ from secor.errors import ConfigurationError
 from secor.ports import ObjectStore
 from secor.quarantine.listing import Quarantined, counted, messages, quarantined
 from secor.quarantine.replay import Replay, Replayed
+from secor.wording import how_many
 from secor.workspace import Workspace
 
 REASONS = 15
@@ -168,16 +169,21 @@ def _show(rows: Sequence[Quarantined]) -> None:
     for text in table(lines, left=frozenset({0, 6})):
         click.echo(text)
     total: Counter[str] = sum((row.reasons for row in rows), Counter[str]())
-    click.echo(f"{total.total():,} messages in {len(rows):,} objects, by reason:")
+    click.echo(
+        f"{how_many(total.total(), 'message')} in {how_many(len(rows), 'object')}, by reason:"
+    )
     shown = [(f"{number:,}", reason) for reason, number in total.most_common(REASONS)]
     for text in table(shown, frozenset({1})):
         click.echo("  " + text)
     if len(total) > REASONS:
-        click.echo(f"  … and {len(total) - REASONS:,} other reasons; --json shows all")
+        more = how_many(len(total) - REASONS, "other reason")
+        click.echo(f"  … and {more}; --json shows all")
 
 
 def _tell(one: Replayed, *, dry_run: bool) -> None:
-    if one.skipped is not None:
+    if one.gone:
+        click.echo(f"{one.found.key}: is gone: another replay was faster")
+    elif one.skipped is not None:
         click.echo(f"{one.found.key}: left as it is: {one.skipped}")
     else:
         would = "would be " if dry_run else ""
@@ -206,6 +212,7 @@ def _summarize(done: Sequence[Replayed], *, dry_run: bool, as_json: bool) -> Non
                 "objects": list(one.keys),
                 "reasons": dict(one.reasons.most_common()),
                 "skipped": one.skipped,
+                "gone": one.gone,
             }
             for one in done
         ]
@@ -213,7 +220,8 @@ def _summarize(done: Sequence[Replayed], *, dry_run: bool, as_json: bool) -> Non
     elif done:
         would = "would be " if dry_run else ""
         click.echo(
-            f"{totals['objects']:,} objects: {totals['placed']:,} messages {would}placed,"
+            f"{how_many(totals['objects'], 'object')}:"
+            f" {how_many(totals['placed'], 'message')} {would}placed,"
             f" {totals['filtered']:,} {would}filtered, {totals['bad']:,} still bad"
         )
     else:

@@ -49,7 +49,8 @@ REPLAYED = "replay-of"
 class Replayed:
     """What became of one object: messages ``placed``, ``filtered``, and still ``bad``.
 
-    ``skipped`` says why nothing was done, ``reasons`` why messages are still bad.
+    ``skipped`` says why nothing was done, ``reasons`` why messages are still bad; ``gone``
+    tells that the object was deleted meanwhile, by another replay say.
     """
 
     found: ArchivedObject
@@ -59,6 +60,7 @@ class Replayed:
     keys: tuple[str, ...] = ()
     reasons: Counter[str] = field(default_factory=Counter)
     skipped: str | None = None
+    gone: bool = False
 
 
 class Replay:
@@ -92,6 +94,14 @@ class Replay:
         reason = self._not_yet(found)
         if reason is not None:
             return Replayed(found, skipped=reason)
+        try:
+            return self._replay(found, dry_run=dry_run, take_over=take_over)
+        except NotFound:
+            if self._exists(found.key):
+                raise
+            return Replayed(found, gone=True)
+
+    def _replay(self, found: ArchivedObject, *, dry_run: bool, take_over: bool) -> Replayed:
         with self._parsed(found) as (sealed, reasons, read):
             result = _result(found, sealed, reasons, read)
             if dry_run:
@@ -111,10 +121,20 @@ class Replay:
     def _not_yet(self, found: ArchivedObject) -> str | None:
         if found.info is None:
             return found.fault or "it has no metadata of Secor's"
-        committed = self._ledger.read(found.topic_partition).committed
+        entry = self._ledger.read(found.topic_partition)
+        committed, ids = entry.committed, {entry.topic_id, found.info.topic_id} - {None}
+        if len(ids) > 1:
+            return None  # it is of a topic that was deleted: nobody will commit it any more
         if committed is None or committed < found.info.batch.end:
             return f"its batch {found.info.batch} is not committed yet (committed: {committed})"
         return None
+
+    def _exists(self, key: str) -> bool:
+        try:
+            self._store.head(key)
+        except NotFound:
+            return False
+        return True
 
     @contextmanager
     def _parsed(self, found: ArchivedObject) -> Iterator[tuple[SealedBatch, Counter[str], int]]:

@@ -67,10 +67,17 @@ class World:
         self.turn += 1
         return Workspace(self.folder, f"process-{self.turn}")
 
-    def consume(self, plan: TopicPlan | None = None) -> None:
+    def consume(self, plan: TopicPlan | None = None, topic_id: str | None = None) -> None:
         """Do what the daemon does with the messages, parsed by the field ``time``."""
         plan = plan or plan_for(config({"time_field": "time"}), "clicks")
-        batch = Batch(HERE, 0, plan=plan, workspace=self.workspace(), clock=FakeClock())
+        batch = Batch(
+            HERE,
+            0,
+            plan=plan,
+            workspace=self.workspace(),
+            clock=FakeClock(),
+            topic_id=topic_id,
+        )
         batch.append(Chunk(HERE, messages(range(6), VALUES.get), 6))
         for file in batch.seal(Reason.AGE).files:
             self.store.put(file.key, file.local.path, file.local.crc32c, file.info.metadata())

@@ -91,6 +91,30 @@ def test_what_is_not_committed_yet_is_left_alone(world: World) -> None:
     assert world.bad == {"": [1, 2, 4, 5]}
 
 
+def test_what_another_replay_has_done_meanwhile_is_done(world: World) -> None:
+    [found] = quarantined(world.archive, "clicks")
+    world.replay(WHEN)
+    before = dict(world.store.objects)
+    plan = plan_for(config(WHEN), "clicks", limited=False)
+    doing = Replay(world.archive, plan, world.ledger, world.workspace(), FakeClock())
+    done = doing.replay(found)
+    assert done.gone
+    assert (done.placed, done.bad, done.skipped) == (0, 0, None)
+    assert world.store.objects == before
+
+
+def test_messages_of_a_topic_that_was_made_again_may_be_placed(tmp_path: Path) -> None:
+    """Their batch is as committed as it will ever be: the ledger tells of the new topic."""
+    world = World(tmp_path / "local")
+    world.consume(topic_id="old")
+    world.ledger.entries[HERE] = Entry(2, topic_id="old")
+    [waiting] = world.replay(WHEN)
+    assert waiting.skipped is not None
+    world.ledger.entries[HERE] = Entry(2, topic_id="new")
+    [done] = world.replay(WHEN)
+    assert (done.placed, done.bad) == (3, 1)
+
+
 def crash_at(world: World, number: int, *, before: bool) -> None:
     """Let the process die around the ``number``th call that changes the store."""
     calls = iter(range(1000))
