@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import groupby
 
 from secor.errors import ConfigurationError
 
@@ -54,6 +53,7 @@ _STRPTIME = {
 _SHORT = {"F": "%Y-%m-%d", "T": "%H:%M:%S", "R": "%H:%M", "D": "%m/%d/%y"}
 
 _JAVA = {"y": "Y", "u": "Y", "d": "d", "D": "j", "H": "H", "h": "I", "m": "M", "s": "S"}
+_NUMBERS = frozenset([*_JAVA, "S"])
 _JAVA_OFFSETS = "ZXx"
 _JAVA_TOKEN = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|(?P<letters>([A-Za-z])\3*)|(?P<other>.)")
 
@@ -104,7 +104,7 @@ def _java(pattern: str) -> Iterator[str]:
     tokens = list(_JAVA_TOKEN.finditer(pattern))
     if "".join(token[0] for token in tokens) != pattern:
         raise _fault(pattern, "it cannot be read; is a quote missing?")
-    for token in tokens:
+    for at, token in enumerate(tokens):
         if token["quoted"] is not None:
             yield _literal(token["quoted"].replace("''", "'") or "'", pattern)
         elif token["other"] == "'":
@@ -112,39 +112,47 @@ def _java(pattern: str) -> Iterator[str]:
         elif token["other"] is not None:
             yield _literal(token["other"], pattern)
         else:
-            yield from (_java_letters(*run, pattern) for run in _runs(token["letters"]))
+            beside = [
+                one["letters"] for one in (*tokens[max(at - 1, 0) : at], *tokens[at + 1 : at + 2])
+            ]
+            yield _java_letters(token["letters"], any(map(_is_number, beside)), pattern)
 
 
-def _runs(letters: str) -> Iterator[tuple[str, int]]:
-    for letter, run in groupby(letters):
-        yield letter, len(list(run))
+def _is_number(letters: str | None) -> bool:
+    return letters is not None and (letters[0] in _NUMBERS or letters in ("M", "MM", "L", "LL"))
 
 
-def _java_letters(letter: str, count: int, pattern: str) -> str:
+def _java_letters(letters: str, beside: bool, pattern: str) -> str:
     """Return the expression of a run of one letter, as SimpleDateFormat reads it.
 
+    How many letters there are says how many digits, but only where a number is ``beside``.
     https://docs.oracle.com/javase/8/docs/api/java/text/SimpleDateFormat.html
     """
+    letter, count = letters[0], len(letters)
     if letter in "yu" and count == 2:
         return _STRPTIME["y"]
     if letter in "yu":
         return _STRPTIME["Y"]
     if letter in "ML":
         name = "b" if count > 2 else "m"
-        return _STRPTIME["b"] if name == "b" else _digits("m", count)
+        return _STRPTIME["b"] if name == "b" else _digits("m", count, beside)
     if letter in _JAVA:
-        return _digits(_JAVA[letter], count)
+        return _digits(_JAVA[letter], count, beside)
     if letter == "S":
         return r"(?P<f>\d{1,9})" if count == 1 else rf"(?P<f>\d{{{min(count, 9)}}})"
     if letter in _JAVA_OFFSETS:
         return _STRPTIME["z"]
     if letter in "aEz":
         return _STRPTIME[{"a": "p", "E": "a", "z": "Z"}[letter]]
-    known = ", ".join([*"yuML", *_JAVA, *"SaEz", *_JAVA_OFFSETS])
-    raise _fault(pattern, f"the letter {letter!r} is not supported; these are: {known}")
+    known = ", ".join([*"yuML", *"dDHhms", *"SaEz", *_JAVA_OFFSETS])
+    raise _fault(
+        pattern,
+        f"the letter {letter!r} is not supported; these are: {known}; or write one of auto, s, ms, "
+        "us, ns, iso8601, or a pattern with % as in %Y-%m-%d",
+    )
 
 
-def _digits(name: str, count: int) -> str:
+def _digits(name: str, count: int, beside: bool) -> str:
     most = 3 if name == "j" else 2
-    width = f"{{1,{most}}}" if count == 1 else f"{{{count}}}"
+    width = f"{{{count}}}" if count > most or (beside and count > 1) else f"{{1,{most}}}"
     return rf"(?P<{name}>\d{width})"

@@ -84,7 +84,7 @@ class TimeReader:
     @property
     def identity(self) -> str:
         """Format, zone with its rules, and what is thought of zero."""
-        return f"{self._format}:{self._zone.identity}:{'zero' if self._accept_zero else ''}"
+        return f"2:{self._format}:{self._zone.identity}:{'zero' if self._accept_zero else ''}"
 
     def read(self, column: pa.Array, name: str) -> Times:
         """Return the instants of a column; ``name`` is the field's, for the reasons."""

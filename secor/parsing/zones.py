@@ -74,8 +74,10 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        near = get_close_matches(name, available_timezones(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ', such as "Europe/Amsterdam"'
+        # Only what is a slip of the pen: GMT+0 is nothing for who wrote GMT+2, nor MST for PST.
+        near = get_close_matches(name, available_timezones(), n=1, cutoff=0.85)
+        named = ', such as "Europe/Amsterdam"; "Etc/GMT-2" is always two hours ahead of UTC'
+        hint = f"; did you mean {near[0]}?" if near else named
         raise ConfigurationError(f"{name!r} is no time zone of the tz database{hint}") from error
 
 

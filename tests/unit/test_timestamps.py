@@ -261,6 +261,11 @@ def test_any_text_is_a_time_or_bad_alike_alone_and_among_others(values: list[str
         ("%F %T.%f", "2026-11-21 04:05:06.123456789", (2026, 11, 21, 4, 5, 6, 123456)),
         ("yyyy 'o''clock' HH", "2026 o'clock 04", (2026, 1, 1, 4)),
         ("%Y%%%m", "2026%11", (2026, 11, 1)),
+        # So many letters, so many digits: in Java only where numbers touch.
+        ("yyyy-MM-dd HH:mm:ss", "2026-1-5 4:05:6", (2026, 1, 5, 4, 5, 6)),
+        ("yyyyMMddHHmmssSSS", "20260105040506250", (2026, 1, 5, 4, 5, 6, 250000)),
+        ("yyyyMMdd'T'HH", "20260105T4", (2026, 1, 5, 4)),
+        ("ddMMMyyyy", "5Jan2026", (2026, 1, 5)),
     ],
 )
 def test_patterns_of_strptime_and_java(pattern: str, text: str, expected: tuple[int, ...]) -> None:
@@ -285,13 +290,27 @@ def test_numbers_are_read_by_patterns_as_their_digits() -> None:
         ("%Y %Y", "twice"),
         ("yyyy'T", "quote"),
         ("yyyy '7' MM", "digits of its own"),
-        ("millis", "'i'"),
+        ("millis", "'i'.*one of auto, s, ms, us, ns, iso8601"),
         ("%", "'%'"),
     ],
 )
 def test_patterns_that_cannot_be_read_are_refused_by_name(pattern: str, word: str) -> None:
     with pytest.raises(ConfigurationError, match=word):
         TimeReader(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("yyyyMMdd", "2026105"),
+        ("yyyy-MM-dd", "2026-011-05"),
+        ("yyyy-MM-dd", "2026-01-05T04:05:06"),
+        ("yyyy-MM-dd", "26-01-05"),
+        ("yyyy-MM-dd z", "2026-01-05 PST"),
+    ],
+)
+def test_text_that_does_not_fit_a_pattern_of_java_whole_is_bad(pattern: str, text: str) -> None:
+    assert read([text], pattern) == [f"at '{text}' is no time of format {pattern}"]
 
 
 @pytest.mark.parametrize("text", ["Feb 30 2024", "Foo 01 2024", "Feb 1 2024 x"])
