@@ -22,6 +22,7 @@ from secor.clock import SystemClock
 from secor.config.load import load
 from secor.monitoring.lastrun import LastRun
 from secor.verify.report import Report
+from secor.wording import how_many
 
 LINES = 20
 """Output partitions and findings printed; --json has all."""
@@ -83,9 +84,10 @@ def run_command(
     backfilled(last_run, partition, plan, "run")
     files = [file for receipt in receipts for file in receipt.files]
     click.echo(
-        f"read {sum(one.read for one in receipts):,} messages: {len(files):,} objects"
+        f"read {how_many(sum(one.read for one in receipts), 'message')}:"
+        f" {how_many(len(files), 'object')}"
         f" ({human_size(sum(file.size for file in files))}) staged,"
-        f" {sum(one.quarantined for one in receipts):,} messages in quarantine,"
+        f" {sum(one.quarantined for one in receipts):,} in quarantine,"
         f" {sum(one.filtered for one in receipts):,} filtered. Next: secor backfill verify"
     )
 
@@ -199,7 +201,7 @@ def _print_summary(summary: Summary, *, as_json: bool) -> None:
         click.echo(f"… {len(changed) - LINES:,} more (--json shows all)")
     if changes.exact:
         click.echo(
-            f"{changes.moved:,} messages moved, {changes.entered:,} new in quarantine,"
+            f"{how_many(changes.moved, 'message')} moved, {changes.entered:,} new in quarantine,"
             f" {changes.left:,} out of it"
         )
     for partition in summary.reports:

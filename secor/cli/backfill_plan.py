@@ -24,6 +24,7 @@ from secor.config.model import Config
 from secor.errors import ConfigurationError
 from secor.model import OffsetRange, TopicPartition
 from secor.monitoring.lastrun import LastRun
+from secor.wording import how_many
 
 _OFFSETS = re.compile(r"(\d+):(\d+)-(\d+)")
 CONFIG = click.Path(path_type=Path)
@@ -178,14 +179,17 @@ def _print_plan(plan: BackfillPlan, output: Path, *, as_json: bool) -> None:
         ranges.setdefault(batch.partition, []).append(batch.range)
     for number, found in ranges.items():
         reach = f"[{found[0].start}, {max(one.end for one in found)})"
-        click.echo(f"{plan.topic}/{number}: {len(found):,} batches in {reach}")
+        batches = how_many(len(found), "batch", "batches")
+        click.echo(f"{plan.topic}/{number}: {batches} in {reach}")
     for note in plan.notes:
         click.echo(f"note: {note}")
+    messages = sum(one.records for one in replaced)
+    places = {one.output_partition for one in replaced}
     click.echo(
-        f"reads {len(inputs):,} backup objects ({human_size(sum(inputs.values()))})\n"
-        f"replaces {len(replaced):,} objects ({human_size(sum(one.size for one in replaced))},"
-        f" {facts['replaced_messages']:,} messages) in"
-        f" {len({one.output_partition for one in replaced}):,} output partitions\n"
+        f"reads {how_many(len(inputs), 'backup object')} ({human_size(sum(inputs.values()))})\n"
+        f"replaces {how_many(len(replaced), 'object')}"
+        f" ({human_size(sum(one.size for one in replaced))},"
+        f" {how_many(messages, 'message')}) in {how_many(len(places), 'output partition')}\n"
         f"by generation {plan.generation}, staged below"
         f" {Places.of(plan.head).staging()[0]}\n"
         f"plan {plan.id} is in {output}; nothing else was written. Next: secor backfill run"

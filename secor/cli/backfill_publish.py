@@ -16,6 +16,7 @@ from secor.cli.metrics_file import backfilled, metrics_file_option
 from secor.clock import SystemClock
 from secor.config.load import load
 from secor.monitoring.lastrun import LastRun
+from secor.wording import how_many
 
 
 @contextmanager
@@ -83,8 +84,9 @@ def publish_command(
         if old == "delete":
             publisher.clean()
     backfilled(last_run, partition, plan, "publish")
-    kept = "deleted" if old == "delete" else "kept; secor backfill rollback puts them back"
-    click.echo(f"published generation {plan.generation}; {len(plan.replaced):,} old objects {kept}")
+    kept = "deleted" if old == "delete" else "kept: secor backfill rollback undoes it"
+    old_ones = how_many(len(plan.replaced), "old object")
+    click.echo(f"published generation {plan.generation}; {old_ones} {kept}")
 
 
 @click.command("rollback", epilog="Example: secor backfill rollback partition.toml plan.json")
@@ -115,7 +117,7 @@ def rollback_command(
         publisher.progress = _counted(show, len(plan.batches))
         publisher.rollback()
     backfilled(last_run, partition, plan, "rollback")
-    click.echo(f"rolled back: the {len(plan.replaced):,} old objects are in their places")
+    click.echo(f"rolled back: {how_many(len(plan.replaced), 'old object')} in place again")
 
 
 def _counted(show: Callable[[int, int], None] | None, total: int) -> Callable[[int], None]:

@@ -24,6 +24,7 @@ from secor.errors import (
 )
 from secor.model import LogRange, TopicPartition
 from secor.ports import OffsetLedger
+from secor.wording import how_many
 
 SCRATCH = "_secor-doctor"
 """Stands for a topic where the doctor tries what the service does."""
@@ -234,7 +235,9 @@ def parsers(config: Config, partitions: Sequence[TopicPartition]) -> str:
             faults[str(error)] = name
     if faults:
         raise ConfigurationError("; ".join(f"{name}: {why}" for why, name in faults.items()))
-    return f"can be made for {len(names)} topics: schemas, descriptors, plug-ins are there"
+    return (
+        f"can be made for {how_many(len(names), 'topic')}: schemas, descriptors, plug-ins are there"
+    )
 
 
 def in_ledger(config: Config, ledger: OffsetLedger, partitions: Sequence[TopicPartition]) -> str:

@@ -20,11 +20,12 @@ from secor.clock import SystemClock
 from secor.config.load import load
 from secor.config.model import Config
 from secor.errors import ConfigurationError
-from secor.finalize.finalizer import Finalizer, Outcome, Standing
+from secor.finalize.finalizer import Finalizer, Outcome
 from secor.finalize.progress import Progress, progress_of
 from secor.model import QUARANTINE
 from secor.monitoring.lastrun import LastRun
 from secor.ports import ObjectStore, OffsetLedger
+from secor.wording import how_many
 
 LISTED = 10
 """Late objects and waiting partitions printed for people."""
@@ -137,7 +138,8 @@ def _finalized(
 def _tell(outcome: Outcome, *, dry_run: bool) -> None:
     what = "would be marked" if dry_run else "marked"
     for standing in outcome.marked:
-        click.echo(f"{outcome.root}/{standing.period.path}: {what} ({_objects(standing)})")
+        objects = how_many(len(standing.objects), "object")
+        click.echo(f"{outcome.root}/{standing.period.path}: {what} ({objects})")
     for path, why in outcome.failed:
         click.echo(f"{outcome.root}/{path}: not marked: {why}", err=True)
     if outcome.waiting and outcome.held is not None:
@@ -149,22 +151,14 @@ def _tell(outcome: Outcome, *, dry_run: bool) -> None:
     for late in outcome.late:
         shown = ", ".join(late.keys[:LISTED])
         more = f" and {len(late.keys) - LISTED} more" if len(late.keys) > LISTED else ""
-        click.echo(
-            f"warning: {outcome.root}/{late.path}: {len(late.keys)} objects came after it had"
-            f" been marked: {shown}{more}",
-            err=True,
-        )
+        came = f"{how_many(len(late.keys), 'object')} came after it had been marked"
+        click.echo(f"warning: {outcome.root}/{late.path}: {came}: {shown}{more}", err=True)
     if outcome.strange:
         click.echo(
-            f"warning: {outcome.root}: {outcome.strange} objects were made under another layout"
-            " and are passed over",
+            f"warning: {outcome.root}: passed over:"
+            f" {how_many(outcome.strange, 'object')} made under another layout",
             err=True,
         )
-
-
-def _objects(standing: Standing) -> str:
-    number = len(standing.objects)
-    return f"{number} object" if number == 1 else f"{number} objects"
 
 
 def _held(held: Progress) -> str:

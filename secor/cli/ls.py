@@ -15,6 +15,7 @@ from secor.cli.archives import archive_of, archived_topics, human_size, table
 from secor.config.load import load
 from secor.config.model import Config
 from secor.ports import ObjectStore
+from secor.wording import how_many
 
 
 @click.command(epilog="Example: secor ls backup.toml clicks --partition 0")
@@ -99,7 +100,8 @@ def _objects(topic: str, found: Sequence[ArchivedObject], *, long: bool, as_json
         click.echo(line)
     untold = sum(one.info is None for one in found)
     but = f" (and those in {untold:,} that do not tell)" if untold else ""
-    click.echo(f"{len(found):,} objects, {records:,} messages{but}, {human_size(size)}")
+    in_all = f"{how_many(len(found), 'object')}, {how_many(records, 'message')}"
+    click.echo(f"{in_all}{but}, {human_size(size)}")
 
 
 def _row(one: ArchivedObject, *, long: bool) -> tuple[str, ...]:

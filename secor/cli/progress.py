@@ -21,6 +21,7 @@ from secor.config.model import Config
 from secor.errors import CorruptBatch, LedgerCorrupt, RestartPartition
 from secor.model import Entry, LogRange, TopicPartition
 from secor.ports import OffsetLedger
+from secor.wording import how_many
 
 if TYPE_CHECKING:
     from secor.adapters.kafka import KafkaReader
@@ -140,9 +141,10 @@ def _misfit(topic_partition: TopicPartition, committed: int | None, held: LogRan
             f"see secor offsets accept CONFIG {topic_partition.topic}"
         )
     if committed < held.start:
+        lost = held.start - committed
         return (
-            f"retention has removed {held.start - committed:,} offsets that are not stored: "
-            "run more processes, or keep the topic for longer"
+            f"retention has removed {how_many(lost, 'offset that is', 'offsets that are')} not"
+            " stored: run more processes, or keep the topic for longer"
         )
     return None
 
@@ -203,7 +205,8 @@ def lines(group: str, found: Sequence[Progress]) -> Iterable[str]:
     oldest = f", the oldest message is {duration(max(ages))} old" if ages else ""
     fresh = sum(one.committed is None and not one.fault for one in found)
     unknown = f", {fresh} without an entry yet" if fresh else ""
-    yield f"{group}: {len(found)} topic partitions, {lag:,} offsets behind{oldest}{unknown}"
+    partitions, behind = how_many(len(found), "topic partition"), how_many(lag, "offset")
+    yield f"{group}: {partitions}, {behind} behind{oldest}{unknown}"
 
 
 def duration(seconds: float) -> str:

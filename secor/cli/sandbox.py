@@ -12,6 +12,7 @@ import click
 
 from secor.cli.exits import Exit
 from secor.errors import ConfigurationError
+from secor.wording import how_many
 
 if TYPE_CHECKING:
     from secor.sandbox import Sandbox
@@ -117,7 +118,7 @@ def produce(directory: Path | None, topic: str) -> None:
 
     sandbox = _sandbox_class().of(directory or default_directory())
     lines = (line.rstrip(b"\n") for line in sys.stdin.buffer)
-    click.echo(f"{send(sandbox, topic, lines):,} messages sent to {topic}")
+    click.echo(f"{how_many(send(sandbox, topic, lines), 'message')} sent to {topic}")
 
 
 def _sandbox_class() -> type[Sandbox]:

@@ -18,6 +18,7 @@ from secor.errors import ConfigurationError, RestartPartition
 from secor.model import QUARANTINE, Chunk, TopicPartition
 from secor.parsing.parts import ROW
 from secor.ports import Parser
+from secor.wording import how_many
 
 if TYPE_CHECKING:
     from secor.adapters.kafka import KafkaReader
@@ -102,9 +103,9 @@ def infer(config: Path, topic: str, limit: int, output: Path | None) -> None:
         sample = Sample(reader, pipeline_for(parser, typed=True), topic, limit)
         schema = RowSchema.infer(sample.rows())
     _give(schema.describe(), output)
-    told = f"looked at {sample.good:,} messages"
+    told = f"looked at {how_many(sample.good, 'message')}"
     if sample.bad:
-        told += f"; {sample.bad:,} more cannot be parsed, they would be in quarantine"
+        told += f"; {sample.bad:,} more cannot be parsed and would be in quarantine"
     click.echo(told, err=True)
 
 

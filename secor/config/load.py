@@ -16,6 +16,7 @@ from secor.config import schema
 from secor.config.model import Config
 from secor.config.schema import Step
 from secor.errors import ConfigurationError
+from secor.wording import how_many
 
 ROUNDS = 10
 """How often a faulty tree is mended and looked at again, for what the first faults hid."""
@@ -78,8 +79,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _report(path: Path, faults: Mapping[str, str]) -> str:
-    count = "one fault" if len(faults) == 1 else f"{len(faults)} faults"
-    lines = [f"{path}: {count} in the configuration"]
+    lines = [f"{path}: {how_many(len(faults), 'fault')} in the configuration"]
     lines += [f"  {key}: {message}" for key, message in sorted(faults.items())]
     return "\n".join(lines)
 

@@ -15,6 +15,7 @@ from secor.model import TopicPartition
 from secor.monitoring.health import Health, reasons_to_wait
 from secor.partition import State, Status
 from secor.ports import Clock
+from secor.wording import how_many
 
 MOST_TOLD = 20
 """Fields that a log line names."""
@@ -229,7 +230,8 @@ def status_line(statuses: Sequence[Status]) -> str:
         for status in statuses
         if status.known_end is not None and status.committed is not None
     )
-    return f"{len(statuses)} topic partitions ({', '.join(parts)}), {lag:,} messages behind"
+    partitions = f"{how_many(len(statuses), 'topic partition')} ({', '.join(parts)})"
+    return f"{partitions}, {how_many(lag, 'message')} behind"
 
 
 def snake(error: SecorError) -> str:

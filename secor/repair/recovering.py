@@ -13,6 +13,7 @@ from secor.ports import OffsetLedger
 from secor.repair.extents import Extent, batches_of, extents_of
 from secor.repair.moving import LEASE_TIMEOUT
 from secor.verify.log import Log
+from secor.wording import how_many
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,14 @@ def plan_recovery(
         return None
     batches = batches_of(extents, generation)
     if not batches:
+        silent = how_many(
+            len(extents),
+            "object tells nothing of its range",
+            "objects tell nothing of their ranges",
+        )
         raise ConfigurationError(
-            f"{topic_partition}: its {len(extents)} objects tell nothing of their ranges (Java"
-            " Secor's do not); give the entry a value with 'secor offsets set'"
+            f"{topic_partition}: {silent} (Java Secor's do not); give the entry a value with"
+            " 'secor offsets set'"
         )
     held = log.log_range(topic_partition)
     last, remarks = _chain(topic_partition, batches, log, held)

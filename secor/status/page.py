@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from secor.status.style import STYLE
+from secor.wording import how_many
 
 REFRESH = 5
 """Seconds after which the browser asks again."""
@@ -144,9 +145,9 @@ def _batch(batch: Picture) -> str:
         return "–"
     return _parts(
         [
-            _counted(batch["messages"], "message"),
+            how_many(batch["messages"], "message"),
             _size(batch["bytes"]),
-            _counted(batch["files"], "file"),
+            how_many(batch["files"], "file"),
             f"{_ago(batch['age'])} old",
         ]
     )
@@ -211,10 +212,6 @@ def _word(text: str, kind: str) -> str:
 def _parts(texts: Iterable[str]) -> str:
     """Join what may be broken between, but not within."""
     return ", ".join(f'<span class="part">{escape(text)}</span>' for text in texts)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def _time(iso: str) -> str:

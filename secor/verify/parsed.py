@@ -16,6 +16,7 @@ from secor.model import Chunk, OffsetRange, TopicPartition, next_offset
 from secor.ports import Parser
 from secor.verify.compare import offsets_of
 from secor.verify.report import Kind, PartitionReport
+from secor.wording import how_many
 
 LOSSLESS = ".seq"
 """Of the formats of a partition group, the one that stores messages as they came."""
@@ -107,8 +108,8 @@ class CountedSource:
                 self.range.start,
                 self.range.end,
                 count=abs(rows - self._rows),
-                text=f"{len(self._objects)} objects hold {rows} rows, the log has {self._rows}"
-                " messages for them",
+                text=f"{how_many(rows, 'row')} in {how_many(len(self._objects), 'object')}, the log"
+                f" has {how_many(self._rows, 'message')} for them",
             )
 
     def _read(self, found: ArchivedObject) -> int:

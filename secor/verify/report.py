@@ -10,12 +10,27 @@ from enum import StrEnum
 import numpy as np
 
 from secor.model import TopicPartition, next_offset
+from secor.wording import how_many
 
 EXIT_DIFFERENCES = 5
 """Exit code of a verification that found something."""
 
 LISTED = 1000
 """Findings kept for each topic partition; the counts go on."""
+
+
+_REMARKS = (
+    ("below_log", "is", "are", "older than what the log still has: nothing to compare with"),
+    ("unlogged", "is", "are", "in objects but no longer in the log (compaction, deleted records)"),
+    ("values_only", "was", "were", "compared by payload only: nothing else is in the objects"),
+    ("quarantined", "is", "are", "in quarantine; see secor quarantine ls"),
+    ("filtered", "is", "are", "left out by the present configuration, so in no object"),
+    ("by_offset", "was", "were", "compared by offset only: the objects have decoded fields"),
+    ("counted", "was", "were", "only counted: the objects record no offsets"),
+    ("superseded", "has", "have", "a newer generation, which was compared"),
+    ("in_progress", "belongs", "belong", "to batches that are being uploaded"),
+)
+"""What a number of messages is, by the counter's name."""
 
 
 class Kind(StrEnum):
@@ -45,7 +60,11 @@ class Finding:
             if self.end - self.start <= 1
             else (f"offsets [{self.start}, {self.end})")
         )
-        many = f" ({self.count:,} messages)" if self.count > 1 and self.kind != "corrupt" else ""
+        many = (
+            f" ({how_many(self.count, 'message')})"
+            if self.count > 1 and self.kind != "corrupt"
+            else ""
+        )
         key = f" in {self.key}" if self.key else ""
         text = f": {self.text}" if self.text else ""
         return f"{self.kind} {where}{many}{key}{text}"
@@ -183,30 +202,20 @@ class Report:
         if counts[Kind.EXTRA]:
             parts.append(f"{counts[Kind.EXTRA]:,} extra")
         if counts[Kind.CORRUPT]:
-            parts.append(f"{_plural(counts[Kind.CORRUPT], 'object')} corrupt")
-        return f"{what} {_plural(messages, 'message')} in {_plural(objects, 'object')}: " + (
+            parts.append(f"{how_many(counts[Kind.CORRUPT], 'object')} corrupt")
+        return f"{what} {how_many(messages, 'message')} in {how_many(objects, 'object')}: " + (
             ", ".join(parts)
         )
 
     @property
     def remarks(self) -> Sequence[str]:
         """Sentences about what could not be compared, and why."""
-        sentences = (
-            ("below_log", "are older than what the log still has: nothing to compare them with"),
-            ("unlogged", "are in objects but no longer in the log (compaction, deleted records)"),
-            ("values_only", "were compared by payload only: their objects record nothing else"),
-            ("quarantined", "are in quarantine; see secor quarantine ls"),
-            ("filtered", "are in no object because the present configuration leaves them out"),
-            ("by_offset", "were compared by offset only: their objects have decoded fields"),
-            ("counted", "were only counted: their objects record no offsets"),
-            ("superseded", "have a newer generation, which was compared"),
-            ("in_progress", "belong to batches that are being uploaded"),
-        )
         remarks = []
-        for name, sentence in sentences:
+        for name, verb, verbs, rest in _REMARKS:
             number = sum(getattr(partition, name) for partition in self.partitions)
             if number:
-                remarks.append(f"{_plural(number, 'message')} {sentence}")
+                messages = how_many(number, f"message {verb}", f"messages {verbs}")
+                remarks.append(f"{messages} {rest}")
         for partition in self.partitions:
             remarks += [f"{partition.topic_partition}: {note}" for note in partition.notes]
         return remarks
@@ -218,7 +227,3 @@ class Report:
             "counts": {kind.value: self.counts[kind] for kind in Kind},
             "partitions": [partition.as_json() for partition in self.partitions],
         }
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

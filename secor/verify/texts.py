@@ -19,6 +19,7 @@ from secor.formats.text import TextFormat
 from secor.model import OffsetRange, next_offset
 from secor.verify.compare import offsets_of
 from secor.verify.report import Kind, PartitionReport
+from secor.wording import how_many
 
 Place = tuple[OffsetRange, Sequence[ArchivedObject]]
 """Offsets, and the objects that hold their messages among them."""
@@ -214,5 +215,6 @@ class SharedSource:
                 self.range.start,
                 self.range.end,
                 count=max(1, abs(rows - self._rows)),
-                text=f"{len(self._objects)} text objects hold {rows} lines, the log {self._rows}",
+                text=f"{how_many(rows, 'line')} in {how_many(len(self._objects), 'text object')},"
+                f" {self._rows:,} in the log",
             )

@@ -14,6 +14,7 @@ from secor.verify.log import Log
 from secor.verify.parsed import Parsing
 from secor.verify.partition import Bounds, PartitionCheck
 from secor.verify.report import PartitionReport
+from secor.wording import how_many
 
 Progress = Callable[[TopicPartition, int], None]
 """Told how many offsets of a topic partition were just passed."""
@@ -97,7 +98,7 @@ class Verifier:
         check.report.quarantined = sum(one.info.records for one in waiting if one.info)
         if replaying:
             check.report.notes.append(
-                f"{len(replaying)} objects in quarantine are being replayed, or that was"
+                f"{how_many(len(replaying), 'object')} in quarantine: a replay is under way, or was"
                 " interrupted: say secor quarantine replay again"
             )
         if before.committed is None and current:
@@ -106,7 +107,8 @@ class Verifier:
             )
         if len(current) < len(objects):
             check.report.notes.append(
-                f"{len(objects) - len(current)} objects are of an earlier topic of this name"
+                f"{how_many(len(objects) - len(current), 'object is', 'objects are')} of an earlier"
+                " topic of this name"
             )
         return check.run()
 

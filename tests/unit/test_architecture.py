@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-WORDS = {"secor", "secor.model", "secor.errors"}
+WORDS = {"secor", "secor.model", "secor.errors", "secor.wording"}
 PORTS = WORDS | {"secor.ports", "secor.naming", "secor.observer", "secor.retry"}
 CORE = PORTS | {
     "secor.policy",
@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "secor": set(),
     "secor.model": set(),
     "secor.errors": set(),
+    "secor.wording": set(),
     "secor.retry": set(),
     "secor.policy": set(),
     "secor.naming": WORDS,

@@ -106,7 +106,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def test_ls_counts_by_reason(world: World) -> None:
     shown = world.run(quarantine.command, "ls", world.config).stdout
-    assert "4 messages in 1 objects, by reason:" in shown
+    assert "4 messages in 1 object, by reason:" in shown
     found = json.loads(world.run(quarantine.command, "ls", world.config, "--json").stdout)
     [one] = found["objects"]
     assert (one["topic"], one["partition"], one["messages"]) == ("clicks", 0, 4)
@@ -129,11 +129,11 @@ def test_replay_tells_what_became_of_the_messages(world: World) -> None:
     dry = world.run(quarantine.command, "replay", world.config, "--dry-run")
     assert "3 would be placed" in dry.stdout
     done = world.run(quarantine.command, "replay", world.config)
-    assert "1 objects: 3 messages placed, 0 filtered, 1 still bad" in done.stdout
+    assert "1 object: 3 messages placed, 0 filtered, 1 still bad" in done.stdout
     assert done.return_value == Exit.DIFFERENT
     verified = world.run(verify.command, world.config)
     assert "nothing missing, nothing twice" in verified.stdout
-    assert "1 message are in quarantine" in verified.stdout
+    assert "1 message is in quarantine" in verified.stdout
     assert verified.return_value == 0
 
 

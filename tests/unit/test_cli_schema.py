@@ -110,7 +110,7 @@ def test_messages_that_cannot_be_parsed_are_counted_and_do_not_stop_it(
 ) -> None:
     result = run(Topic([{"n": "no time"}, {"at": AT}]), monkeypatch, config, "clicks")
     assert [field["name"] for field in json.loads(result.stdout)["fields"]] == ["at"]
-    assert "1 messages; 1 more cannot be parsed" in result.stderr
+    assert "1 message; 1 more cannot be parsed" in result.stderr
 
 
 def test_a_file_that_exists_is_not_overwritten(
