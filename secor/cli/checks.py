@@ -178,8 +178,6 @@ def of_servers(config: Config) -> Iterator[Finding]:
         if found:
             yield examine("group", group)
         yield examine("ledger", ledger)
-        if found and config.group.kind == "partition":
-            yield examine("parser", lambda: parsers(config, found))
 
 
 def topics(config: Config, reader: Log) -> list[TopicPartition]:
@@ -222,22 +220,15 @@ def letters(config: Config, reader: Log, partitions: Sequence[TopicPartition]) -
         )
 
 
-def parsers(config: Config, partitions: Sequence[TopicPartition]) -> str:
-    """Make each topic's parser and format: schema files, descriptor sets, classes are there."""
-    from secor.wiring.plans import plan_for
+def materials(config: Config) -> str:
+    """See that schema files, descriptor sets, generated classes and plug-ins can be used."""
+    from secor.wiring.materials import unusable_materials
 
-    faults = {}
-    names = sorted({one.topic for one in partitions})
-    for name in names:
-        try:
-            plan_for(config, name)
-        except ConfigurationError as error:
-            faults[str(error)] = name
+    faults = unusable_materials(config)
     if faults:
-        raise ConfigurationError("; ".join(f"{name}: {why}" for why, name in faults.items()))
-    return (
-        f"can be made for {how_many(len(names), 'topic')}: schemas, descriptors, plug-ins are there"
-    )
+        raise ConfigurationError("; ".join(f"{key}: {why}" for key, why in faults.items()))
+    rules = f" and of {how_many(len(config.topics), 'rule')} for topics" if config.topics else ""
+    return f"can be made: files, classes, plug-ins of the general settings{rules} are there"
 
 
 def in_ledger(config: Config, ledger: OffsetLedger, partitions: Sequence[TopicPartition]) -> str:

@@ -23,14 +23,31 @@ def command() -> None:
 
 @command.command(epilog="Example: secor config check /etc/secor/backup.toml")
 @click.argument("config", type=click.Path(path_type=Path))
-def check(config: Path) -> None:
-    """Say what is wrong with CONFIG, everything at once; nothing is opened or connected.
+@click.option(
+    "--without-files",
+    is_flag=True,
+    help="Do not look for the files and classes that it names: the service is on another machine.",
+)
+def check(config: Path, without_files: bool) -> None:
+    """Say what is wrong with CONFIG, everything at once; no server is asked.
+
+    Schema files, descriptor sets, generated classes and plug-ins have to be usable on this
+    machine, as the service's user finds them (PYTHONPATH, directories of relative paths).
 
     Exit code 0 when it is valid (warnings included), 2 when it is not.
     """
+    from secor.wiring.materials import unusable_materials
+
     loaded = load(config, os.environ)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
+    faults = {} if without_files else unusable_materials(loaded)
+    if faults:
+        raise ConfigurationError(
+            f"{config}: what it names cannot be used on this machine\n"
+            + "\n".join(f"  {key}: {why}" for key, why in faults.items())
+            + "\nis the service on another one? --without-files looks at the rest only"
+        )
     click.echo(f"{config}: valid")
 
 

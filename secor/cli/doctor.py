@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from secor.cli.checks import Finding, disk, examine, of_servers, open_files, versions
+from secor.cli.checks import Finding, disk, examine, materials, of_servers, open_files, versions
 from secor.cli.exits import Exit
 from secor.cli.store_checks import of_store
 from secor.config.load import load
@@ -24,7 +24,7 @@ from secor.config.model import Config
 def command(config: Path, as_json: bool) -> int:
     """Check all that CONFIG needs: each line is ok, or says what to do.
 
-    Versions, disk, open files, brokers, topics, group, ledger, the parser's files and plug-ins,
+    Versions, disk, open files, the parser's files and plug-ins, brokers, topics, group, ledger,
     clock, and the rights in the store, by a put, get, list and delete below
     PREFIX/_secor-doctor.  Run it as the user of the service, with its environment; a running
     service is not disturbed.  Exit code 5 when something is to be done.
@@ -49,6 +49,8 @@ def findings(config: Config, now: Callable[[], float]) -> Iterator[Finding]:
     yield examine("versions", versions)
     yield examine("disk", lambda: disk(config))
     yield examine("open files", lambda: open_files(config))
+    if config.group.kind == "partition":
+        yield examine("parser", lambda: materials(config))
     yield from of_servers(config)
     yield from of_store(config, now)
 

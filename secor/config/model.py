@@ -174,6 +174,10 @@ class Config(Section):
         if self.group.kind == "backup" and self.finalize != Finalize():
             raise fault('nothing tells of times where group.kind is "backup"', "finalize")
         self._check_kind("", self.output, self.parser)
+        # In rules it may be a leftover of the general settings.
+        if self.parser.time_field is None and self.parser.time_format != "auto":
+            why = "without time_field the time is that of Kafka's record: name the field"
+            raise fault(f"{why}, or take this away", "parser.time_format")
         for index, rule in enumerate(self.topics):
             self._check_kind(f"topics.{index}.", rule.output, rule.parser)
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -12,6 +12,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model
 from secor.config.values import Expression, Maybe, Names, Secret, Section, fault
 from secor.errors import ConfigurationError
 from secor.parsing.decoders import make_decoder
+from secor.parsing.decoders.regex import RegexDecoder
 from secor.parsing.layout import Layout
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.zones import Zone
@@ -51,6 +52,7 @@ OF_KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 CHANGES_FIELDS = frozenset({"drop", "rename", "mask"})
 """Kinds that only formats of decoded fields show."""
 
+_PLACE = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -113,6 +115,7 @@ class Transform(Section):
     def _check_plugin(self) -> None:
         if self.plugin is None:
             raise fault('name it: "package.module:Class"', "plugin")
+        _check_place(self.plugin, "plugin")
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -188,9 +191,12 @@ class Parser(Section):
             raise fault("give either message and descriptor_set, or message_class", "message")
         if self.decoder == "regex" and self.pattern is None:
             raise fault("regex needs an expression with groups such as (?P<time>...)", "pattern")
-        if self.decoder in ("regex", "thrift"):
-            key = "pattern" if self.decoder == "regex" else "names"
-            key = "message_class" if self.decoder == "thrift" and self.message_class else key
+        if self.message_class is not None:
+            _check_place(self.message_class, "message_class")
+        if self.names and self.message_class:
+            raise fault("the class has names, too; take one of them away", "names")
+        if self.decoder == "regex" or self.names:
+            key = "names" if self.names else "pattern"
             _made(key, lambda: make_decoder(self.decoder, **self.decoder_settings()))
 
     def _check_plugin(self) -> None:
@@ -198,6 +204,7 @@ class Parser(Section):
             if self.plugin_settings:
                 raise fault("there is no parser.plugin that takes them", "plugin_settings")
             return
+        _check_place(self.plugin, "plugin")
         for key in ("layout", "time_field", "time_format", "time_zone", "time_zero"):
             if getattr(self, key) != type(self).model_fields[key].default:
                 raise fault("the plug-in decides where messages go; take this away", key)
@@ -209,6 +216,18 @@ class Parser(Section):
             raise fault(f"decoder none reads no fields such as {layout.paths[0]}", "layout")
         if self.decoder == "none" and self.time_field is not None:
             raise fault("decoder none reads no fields", "time_field")
+        if self.decoder == "regex" and self.pattern is not None:
+            self._check_groups(layout, RegexDecoder(self.pattern).names)
+
+    def _check_groups(self, layout: Layout, groups: Sequence[str]) -> None:
+        """Refuse fields that an expression never gives, unless a step may make them."""
+        if any(step.kind in ("rename", "plugin") for step in self.transforms):
+            return
+        wanted = [("layout", path) for path in layout.paths]
+        wanted += [("time_field", self.time_field)] if self.time_field is not None else []
+        for key, path in wanted:
+            if path not in groups:
+                raise fault(f"the pattern has no group {path}, only {', '.join(groups)}", key)
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -223,6 +242,11 @@ class Parser(Section):
             given["registry_password"] = given["registry_password"].get_secret_value()
         names = {"registry_url": "registry"}
         return {names.get(key, key.removeprefix("registry_")): given[key] for key in sorted(given)}
+
+
+def _check_place(place: str, key: str) -> None:
+    if not _PLACE.fullmatch(place):
+        raise fault('write "package.module:Class"', key)
 
 
 def _targets(transform: Transform) -> tuple[str, ...]:

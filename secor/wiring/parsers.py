@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from secor.config.parser import Parser, Transform
+from secor.config.parser import OF_DECODERS, Parser, Transform
+from secor.errors import ConfigurationError
 from secor.parsing.decoders import make_decoder
 from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.layout import Layout
@@ -23,6 +25,9 @@ from secor.parsing.timestamps import TimeReader
 from secor.parsing.transforms import Drop, Filter, Mask, Rename, Route
 from secor.parsing.undecoded import Undecoded
 from secor.parsing.zones import Zone
+
+NAMES = ("message_class", "descriptor_set", "schema_file")
+"""Settings that name what decoders are made from."""
 
 
 def pipeline_for(
@@ -49,6 +54,25 @@ def pipeline_for(
         check=DeterminismCheck(f"plug-in {', '.join(plugins)}") if plugins else None,
         count=count,
     )
+
+
+def unusable(parser: Parser) -> dict[str, str]:
+    """Return by its key what of a parser cannot be made on this machine, and why.
+
+    That is what its settings only name: schema files, descriptor sets, classes.
+    """
+    own = [key for key in NAMES if parser.decoder in OF_DECODERS[key] and getattr(parser, key)]
+    makes: dict[str, Callable[[], object]] = {(own or ["decoder"])[0]: lambda: _decoder(parser)}
+    for at, transform in enumerate(parser.transforms):
+        makes[f"transforms.{at}.plugin"] = partial(_step, transform)
+    makes["plugin"] = lambda: _placement(parser)
+    faults = {}
+    for key, make in makes.items():
+        try:
+            make()
+        except ConfigurationError as error:
+            faults[key] = str(error)
+    return faults
 
 
 def routed_lanes(parser: Parser, topic: str) -> Mapping[str, str]:

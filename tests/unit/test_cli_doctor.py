@@ -129,8 +129,9 @@ def test_what_parsing_is_made_from_is_looked_at(world: World) -> None:
             """)
     assert "/nowhere/clicks.json: cannot be read" in world.faults()["parser"]
     text = world.config.read_text()
-    world.config.write_text(text.replace("output.schema_file", "parser.plugin"))
-    assert 'write "package.module:Class"' in world.faults()["parser"]
+    plugin = text.replace("output.schema_file", "parser.plugin").replace("parquet", "text")
+    world.config.write_text(plugin.replace("/nowhere/clicks.json", "no.where:Place"))
+    assert "parser.plugin: plug-in class 'no.where:Place'" in world.faults()["parser"]
     world.config.write_text(text.replace("output.schema_file", "#"))
     assert world.faults() == {}
 

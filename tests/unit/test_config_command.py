@@ -53,6 +53,81 @@ def test_check_of_a_faulty_file_ends_with_the_error_for_the_shell(path: Path) ->
         run("check", str(path))
 
 
+PARSED = """
+[group]
+name = "g"
+kind = "partition"
+[kafka]
+bootstrap_servers = ["k:9092"]
+topics = ["clicks", "orders"]
+[store.s3]
+bucket = "b"
+access_key = "k"
+[parser]
+decoder = "avro"
+schema_file = "clicks.avsc"
+transforms = [{kind = "plugin", plugin = "no.where:Upper"}]
+[[topics]]
+match = "orders"
+parser = {decoder = "protobuf", message = "shop.Order", descriptor_set = "orders.desc"}
+[[topics]]
+match = "views"
+parser.decoder = "json"
+output = {format = "parquet", schema_file = "views.json"}
+[[topics]]
+match = "places"
+parser = {plugin = "sys:exit", decoder = "none", transforms = []}
+"""
+
+
+def test_check_names_every_file_and_class_that_cannot_be_used(path: Path) -> None:
+    path.write_text(PARSED)
+    with pytest.raises(ConfigurationError) as raised:
+        run("check", str(path))
+    first, *found, last = str(raised.value).splitlines()
+    assert first == f"{path}: what it names cannot be used on this machine"
+    assert "--without-files" in last
+    told = dict(line.strip().split(": ", 1) for line in found)
+    assert list(told) == [
+        "parser.schema_file",
+        "parser.transforms.0.plugin",
+        "topics.0.parser.descriptor_set",
+        "topics.2.parser.plugin",
+    ]
+    assert "clicks.avsc" in told["parser.schema_file"]
+    assert "No module named 'no'" in told["parser.transforms.0.plugin"]
+    assert "orders.desc" in told["topics.0.parser.descriptor_set"]
+    assert "SystemExit" in told["topics.2.parser.plugin"]
+
+
+def test_check_looks_at_declared_schemas_and_at_what_they_are_written_in(path: Path) -> None:
+    schema = path.parent / "views.json"
+    text = PARSED.replace('"views.json"', f'"{schema}"')
+    path.write_text(text.replace('transforms = [{kind = "plugin", plugin = "no.where:Upper"}]', ""))
+    with pytest.raises(
+        ConfigurationError, match=r"topics\.1\.output: output.schema_file .*cannot be"
+    ):
+        run("check", str(path))
+    schema.write_text("[]")
+    with pytest.raises(ConfigurationError, match=r"topics\.1\.output: output.schema_file"):
+        run("check", str(path))
+    schema.write_text('{"type": "record", "name": "V", "fields": [{"name": "a", "type": "long"}]}')
+    with pytest.raises(ConfigurationError) as raised:
+        run("check", str(path))
+    assert "topics.1" not in str(raised.value)
+
+
+def test_check_on_another_machine_than_the_services_leaves_files_aside(path: Path) -> None:
+    path.write_text(PARSED)
+    result = run("check", "--without-files", str(path))
+    assert result.stdout == f"{path}: valid\n"
+
+
+def test_show_needs_no_files_either(path: Path) -> None:
+    path.write_text(PARSED)
+    assert "clicks.avsc" in run("show", str(path)).stdout
+
+
 def test_show_names_every_value_and_its_source_and_no_secret(path: Path) -> None:
     result = run("show", str(path))
     lines = {line.split(" = ")[0]: line for line in result.stdout.splitlines()}

@@ -58,6 +58,32 @@ def faults(path: Path, text: str) -> dict[str, str]:
     return dict(line.strip().split(": ", 1) for line in lines)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'decoder = "avro"\nschema_file = "/nowhere"',
+        'decoder = "protobuf"\nmessage = "a.B"\ndescriptor_set = "/nowhere"',
+        'decoder = "protobuf"\nmessage_class = "no.where:Outer.Event"',
+        'decoder = "thrift"\nmessage_class = "no.where:Event"',
+        'plugin = "no.where:Place"',
+        'transforms = [{kind = "plugin", plugin = "no.where:Upper"}]',
+    ],
+)
+def test_what_is_only_named_is_not_looked_for(path: Path, text: str) -> None:
+    loaded(path, f"[parser]\n{text}\n")
+
+
+def test_a_step_may_make_a_field_that_the_pattern_does_not_give(path: Path) -> None:
+    step = 'transforms = [{kind = "plugin", plugin = "ours:Upper"}]'
+    loaded(path, f'[parser]\ndecoder = "regex"\npattern = "(?P<a>.)"\nlayout = "{{b}}"\n{step}')
+
+
+def test_a_rule_may_leave_a_format_of_times_unused(path: Path) -> None:
+    general = '[parser]\ntime_field = "at"\ntime_format = "iso8601"\n'
+    rule = '[[topics]]\nmatch = "raw"\nparser = {decoder = "none", time_field = "none"}\n'
+    assert loaded(path, general + rule).for_topic("raw").parser.time_field is None
+
+
 def test_a_partition_group_needs_no_parser_section_and_has_a_prefix_of_its_own(path: Path) -> None:
     config = loaded(path, "")
     assert config.parser == Parser()
@@ -81,7 +107,30 @@ def test_a_partition_group_needs_no_parser_section_and_has_a_prefix_of_its_own(p
         ('decoder = "regex"', "parser.pattern", "groups"),
         ('decoder = "regex"\npattern = "("', "parser.pattern", "expression"),
         ('decoder = "thrift"\nnames = {a = "b"}', "parser.names", "no path"),
-        ('decoder = "thrift"\nmessage_class = "a.b:C"', "parser.message_class", "No module"),
+        (
+            'decoder = "thrift"\nmessage_class = "a.b:C"\nnames = {1 = "b"}',
+            "parser.names",
+            "take one of them away",
+        ),
+        ('decoder = "thrift"\nmessage_class = "a.b"', "parser.message_class", "module:Class"),
+        (
+            'decoder = "regex"\npattern = "(?P<at>.*)"\ntime_field = "time"',
+            "parser.time_field",
+            "no group time, only at",
+        ),
+        (
+            'decoder = "regex"\npattern = "(?P<at>.*)"\nlayout = "{a}"',
+            "parser.layout",
+            "no group a, only at",
+        ),
+        ('time_format = "iso8601"', "parser.time_format", "name the field"),
+        ('plugin = "places"', "parser.plugin", "module:Class"),
+        ('plugin = "/etc/places.py:Place"', "parser.plugin", "module:Class"),
+        (
+            'transforms = [{kind = "plugin", plugin = "upper"}]',
+            "parser.transforms.0.plugin",
+            "module:Class",
+        ),
         ('decoder = "jsn"', "parser.decoder", "json"),
         ("max_bad_ratio = 1.5", "parser.max_bad_ratio", "1"),
         ('plugin = "a:B"\nlayout = "x"', "parser.layout", "plug-in decides"),

@@ -28,8 +28,8 @@ class RegexDecoder:
                 f"regular expression {pattern!r}: {error}; every group must be named, "
                 "(?P<name>…) or (?:…), and look-around is not supported"
             ) from error
-        self._names = tuple(field.name for field in kind)
-        if len(set(self._names)) != len(self._names):
+        self.names = tuple(field.name for field in kind)
+        if len(set(self.names)) != len(self.names):
             raise ConfigurationError(f"regular expression {pattern!r}: two groups of one name")
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
@@ -38,12 +38,12 @@ class RegexDecoder:
         found = pc.extract_regex(texts, pattern=self._pattern)
         for row in pc.indices_nonzero(pc.is_null(found)).to_pylist():
             bad.setdefault(row, "the regular expression does not match")
-        names = self._names if paths is None else paths
+        names = self.names if paths is None else paths
         columns = [self._column(found, name) for name in names]
         return Decoded(struct_of(columns, names, len(texts), bad), dict(sorted(bad.items())))
 
     def _column(self, found: pa.StructArray, name: str) -> pa.Array:
-        if name not in self._names:
+        if name not in self.names:
             return pa.nulls(len(found), pa.string())
         column = pc.struct_field(found, name)
         return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
