@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +65,40 @@ def _by_first_row(codes: Codes) -> Codes:
     order = np.argsort(first, kind="stable")
     order = order[first[order] < len(codes)]
     return order + least
+
+
+def together(pieces: Sequence[Sequence[Part]]) -> list[Part]:
+    """Return the parts of rows that were parsed apart as one list, in the order of offsets.
+
+    A place has one part again or, if the types of its rows go apart, one for each run of
+    rows of one type.
+    """
+    if len(pieces) == 1:
+        return list(pieces[0])
+    found: dict[tuple[str, str], list[pa.RecordBatch]] = {}
+    for part in chain.from_iterable(pieces):
+        found.setdefault((part.output_partition, part.lane), []).append(part.records)
+    parts = [
+        Part(path, records, lane)
+        for (path, lane), batches in found.items()
+        for records in _in_order(batches)
+    ]
+    return sorted(parts, key=lambda part: int(part.records.column("offset")[0].as_py()))
+
+
+def _in_order(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    offsets = np.concatenate([batch.column("offset").to_numpy() for batch in batches])
+    order = np.argsort(offsets, kind="stable")
+    first = batches[0].schema
+    if all(first.equals(batch.schema, check_metadata=True) for batch in batches[1:]):
+        yield pa.concat_batches(batches).take(pa.array(order))
+        return
+    owners = np.repeat(np.arange(len(batches)), [batch.num_rows for batch in batches])[order]
+    given = [0] * len(batches)
+    for run in np.split(owners, np.flatnonzero(np.diff(owners)) + 1):
+        owner = int(run[0])
+        yield batches[owner].slice(given[owner], len(run))
+        given[owner] += len(run)
 
 
 def quarantined(records: pa.RecordBatch, bad: Mapping[int, str]) -> Part:

@@ -16,14 +16,23 @@ from secor.errors import SchemaGrew
 from secor.model import DATA, SCHEMA, Chunk, Part, TopicPartition
 from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.limits import BadLimits
-from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantined
-from secor.parsing.placement import Placement, Work
-from secor.parsing.rows import Decoder, Growth, Schema, Transform
+from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantined, together
+from secor.parsing.placement import Lost, Placement, Work, rows_of
+from secor.parsing.rows import (
+    Decoder,
+    Dividing,
+    DividingDecoder,
+    Growth,
+    Rows,
+    Schema,
+    Transform,
+)
 from secor.parsing.transforms import Router, Selector
 
 Step = Transform | Selector | Router
 Codes = npt.NDArray[np.int64]
 Count = Callable[[TopicPartition, str, int], None]
+Fit = tuple[pa.StructArray, Mapping[int, str]]
 
 FILTERED = "filtered"
 QUARANTINED = "quarantined_"
@@ -89,38 +98,61 @@ class Pipeline:
         """Split a chunk.  Raises ``SchemaGrew``, ``TooManyBad``, ``NotDeterministic``."""
         if not chunk.records.num_rows:
             return []
-        work, parts = self._split(chunk)
+        lost, parts = self._split(chunk)
         if self._check is not None:
             self._check.look(chunk, parts, lambda other: self._split(other)[1])
-        self._limits.add(chunk, work.bad)
-        self._report(work)
+        self._limits.add(chunk, lost.bad)
+        self._report(chunk.topic_partition, lost)
         return parts
 
-    def _split(self, chunk: Chunk) -> tuple[Work, list[Part]]:
-        work = self._decoded(chunk)
+    def _split(self, chunk: Chunk) -> tuple[Lost, list[Part]]:
+        lost = Lost()
+        works = list(self._decoded(chunk, lost))
         for step in self._steps:
-            _apply(step, work)
+            works = [done for work in works for done in _apply(step, work)]
+        placed = [self._placed(work) for work in works]
+        records = self._with_rows(works) if self._typed else [work.chunk.records for work in works]
+        parts = together(
+            [
+                list(parts_of(given, np.where(work.live, codes, NOWHERE), places))
+                for work, given, (codes, places) in zip(works, records, placed, strict=True)
+            ]
+        )
+        if lost.bad:
+            parts.append(quarantined(chunk.records, lost.bad))
+        return lost, parts
+
+    def _decoded(self, chunk: Chunk, lost: Lost) -> Iterator[Work]:
+        """Give the rows of a chunk as one work or, where their types go apart, as several."""
+        every: Rows = np.arange(chunk.records.num_rows)
+        groups: Sequence[Rows] = [every]
+        if self._typed and isinstance(self._decoder, DividingDecoder):
+            groups = self._decoder.apart(chunk.records)
+        for rows in groups:
+            some = chunk if len(groups) == 1 else rows_of(chunk, rows)
+            decoded = self._decoder.decode(some.records, self._paths)
+            work = Work(some, decoded, np.ones(len(rows), dtype=bool), rows, lost)
+            work.fail("decode", decoded.bad)
+            yield work
+
+    def _placed(self, work: Work) -> tuple[Codes, list[tuple[str, str]]]:
         codes, paths = self._placement.place(work)
-        codes, places = _with_lanes(work, codes, paths)
-        records = self._with_rows(work) if self._typed else chunk.records
-        parts = list(parts_of(records, np.where(work.live, codes, NOWHERE), places))
-        if work.bad:
-            parts.append(quarantined(chunk.records, work.bad))
-        return work, parts
+        return _with_lanes(work, codes, paths)
 
-    def _decoded(self, chunk: Chunk) -> Work:
-        decoded = self._decoder.decode(chunk.records, self._paths)
-        work = Work(chunk, decoded, np.ones(chunk.records.num_rows, dtype=bool))
-        work.fail("decode", decoded.bad)
-        return work
-
-    def _with_rows(self, work: Work) -> pa.RecordBatch:
+    def _with_rows(self, works: Sequence[Work]) -> list[pa.RecordBatch]:
         """Return the messages with their fields; those that do not fit the schema are bad."""
-        rows, records = work.decoded.rows, work.chunk.records
-        if self._schema is not None:
-            rows, bad = self._schema.fit(work.decoded.rows)
-            work.fail("schema", self._stop_where_it_grows(work, rows, bad))
-        columns = records.select(SCHEMA.names).columns
+        if self._schema is None:
+            return [self._beside(work, work.decoded.rows) for work in works]
+        fits = [self._schema.fit(work.decoded.rows) for work in works]
+        reasons = [bad for _, bad in fits]
+        if self._growth is not None:
+            reasons = _grown(self._growth, works, fits)
+        for work, bad in zip(works, reasons, strict=True):
+            work.fail("schema", bad)
+        return [self._beside(work, rows) for work, (rows, _) in zip(works, fits, strict=True)]
+
+    def _beside(self, work: Work, rows: pa.StructArray) -> pa.RecordBatch:
+        columns = work.chunk.records.select(SCHEMA.names).columns
         fields = list(SCHEMA)
         if self._origin:
             origin = work.chunk.topic_partition
@@ -129,34 +161,52 @@ class Pipeline:
         schema = pa.schema([*fields, pa.field(ROW, rows.type)])
         return pa.RecordBatch.from_arrays([*columns, rows], schema=schema)
 
-    def _stop_where_it_grows(
-        self, work: Work, fitted: pa.StructArray, bad: Mapping[int, str]
-    ) -> Mapping[int, str]:
-        """Return why rows do not fit.  Raises ``SchemaGrew``."""
-        if self._growth is None:
-            return bad
-        row, reasons = self._growth.look(work.decoded.rows, fitted, bad, work.live)
-        if row is not None:
-            raise SchemaGrew(work.chunk.records.column("offset")[row].as_py())
-        return reasons
-
-    def _report(self, work: Work) -> None:
+    def _report(self, topic_partition: TopicPartition, lost: Lost) -> None:
         if self._count is None:
             return
-        if work.filtered:
-            self._count(work.chunk.topic_partition, FILTERED, work.filtered)
-        for stage, number in _by_stage(work.bad):
-            self._count(work.chunk.topic_partition, QUARANTINED + stage, number)
+        if lost.filtered:
+            self._count(topic_partition, FILTERED, lost.filtered)
+        for stage, number in _by_stage(lost.bad):
+            self._count(topic_partition, QUARANTINED + stage, number)
 
 
-def _apply(step: Step, work: Work) -> None:
+def _grown(growth: Growth, works: Sequence[Work], fits: Sequence[Fit]) -> list[Mapping[int, str]]:
+    """Return why rows of each work do not fit.  Raises ``SchemaGrew`` for the first that grows."""
+    looks = [
+        growth.look(work.decoded.rows, rows, bad, work.live)
+        for work, (rows, bad) in zip(works, fits, strict=True)
+    ]
+    offsets = [work.chunk.records.column("offset").to_numpy() for work in works]
+    firsts = [
+        (int(offsets[at][row]), at, row) for at, (row, _) in enumerate(looks) if row is not None
+    ]
+    if not firsts:
+        return [reasons for _, reasons in looks]
+    offset, grows, row = min(firsts)
+    following = []
+    for at in sorted(range(len(works)), key=lambda at: at != grows):
+        fitting = works[at].live & (offsets[at] >= offset)
+        fitting[list(fits[at][1])] = False  # what is in conflict adds nothing, here as elsewhere
+        if at == grows:
+            fitting[row] = True
+        following.append(works[at].decoded.rows.filter(pa.array(fitting)))
+    growth.grow(works[grows].decoded.rows.slice(row, 1), following)
+    raise SchemaGrew(offset)
+
+
+def _apply(step: Step, work: Work) -> list[Work]:
+    works = work.divided(step.apart(work.decoded)) if isinstance(step, Dividing) else [work]
+    for some in works:
+        _apply_to_alike(step, some)
+    return works
+
+
+def _apply_to_alike(step: Step, work: Work) -> None:
     if hasattr(step, "apply"):
         work.decoded = step.apply(work.decoded)
         work.fail("transform", work.decoded.bad)
     elif hasattr(step, "keep"):
-        keep = step.keep(work.decoded)
-        work.filtered += int((work.live & ~keep).sum())
-        work.live &= keep
+        work.leave_out(~step.keep(work.decoded))
     else:
         found, bad = step.route(work.decoded)
         work.fail("route", bad)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,21 +17,32 @@ from secor.parsing.layout import Layout
 from secor.parsing.layout_pieces import Columns
 from secor.parsing.parts import NOWHERE
 from secor.parsing.plugins import MessagePlaces, messages_of
-from secor.parsing.rows import Decoded
+from secor.parsing.rows import Decoded, Rows
 from secor.parsing.timestamps import TimeReader
 
 Codes = npt.NDArray[np.int64]
 
 
 @dataclass
+class Lost:
+    """What of a whole chunk does not go on: why, by row, and how many on purpose."""
+
+    bad: dict[int, str] = field(default_factory=dict)
+    filtered: int = 0
+
+
+@dataclass
 class Work:
-    """A chunk on its way: its decoded rows, and which of them still go on."""
+    """Messages on their way: their decoded rows, and which of them still go on.
+
+    They are a chunk or, where the types of its rows go apart, the ``rows`` of one.
+    """
 
     chunk: Chunk
     decoded: Decoded
     live: npt.NDArray[np.bool_]
-    bad: dict[int, str] = field(default_factory=dict)
-    filtered: int = 0
+    rows: Rows
+    lost: Lost
     topics: Texts | None = None
 
     def fail(self, stage: str, bad: Mapping[int, str]) -> None:
@@ -39,7 +50,36 @@ class Work:
         for row, reason in bad.items():
             if self.live[row]:
                 self.live[row] = False
-                self.bad[row] = f"{stage}: {reason}"
+                self.lost.bad[int(self.rows[row])] = f"{stage}: {reason}"
+
+    def leave_out(self, rows: npt.NDArray[np.bool_]) -> None:
+        """Take rows out on purpose."""
+        self.lost.filtered += int((self.live & rows).sum())
+        self.live &= ~rows
+
+    def divided(self, groups: Sequence[Rows]) -> list[Work]:
+        """Return the work on some rows each."""
+        if len(groups) == 1:
+            return [self]
+        return [self._of(group) for group in groups]
+
+    def _of(self, group: Rows) -> Work:
+        places = {int(row): at for at, row in enumerate(group)}
+        bad = {places[row]: why for row, why in self.decoded.bad.items() if row in places}
+        topics = self.topics
+        return Work(
+            rows_of(self.chunk, group),
+            Decoded(self.decoded.rows.take(pa.array(group)), bad),
+            self.live[group],
+            self.rows[group],
+            self.lost,
+            None if topics is None else Texts(topics.codes[group], topics.distinct),
+        )
+
+
+def rows_of(chunk: Chunk, rows: Rows) -> Chunk:
+    """Return some messages of a chunk."""
+    return Chunk(chunk.topic_partition, chunk.records.take(pa.array(rows)), chunk.next_offset)
 
 
 class Placement(Protocol):
@@ -136,6 +176,7 @@ class ByMessage:
         """See ``Placement``."""
         codes = np.full(len(work.live), NOWHERE, dtype=np.int64)
         paths: dict[str, int] = {}
+        left_out = np.zeros(len(work.live), dtype=bool)
         rows = np.flatnonzero(work.live).tolist()
         for row, (path, fault) in zip(rows, self._asked(work.chunk, rows), strict=True):
             if path is not None:
@@ -143,8 +184,8 @@ class ByMessage:
             elif fault is not None:
                 work.fail("plugin", {row: fault})
             else:
-                work.live[row] = False
-                work.filtered += 1
+                left_out[row] = True
+        work.leave_out(left_out)
         return codes, list(paths)
 
     def _asked(self, chunk: Chunk, rows: list[int]) -> list[tuple[str | None, str | None]]:

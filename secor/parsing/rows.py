@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+Rows = npt.NDArray[np.int64]
+"""Numbers of rows, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,18 @@ class Decoder(Protocol):
         fields, named by their whole path, scalars only, each with one Arrow type for all
         rows (string, int64, double, bool or binary; numbers of mixed kinds as double;
         anything else as its JSON text); None asks for everything, nested types kept.
+        """
+
+
+@runtime_checkable
+class DividingDecoder(Decoder, Protocol):
+    """A decoder whose messages say of which type they are."""
+
+    def apart(self, messages: pa.RecordBatch) -> Sequence[Rows]:
+        """Return the rows that ``decode`` can give one type, in groups; each row is in one.
+
+        Before ``decode`` is asked for everything.  More than one group is slower; what a
+        column of two types would become depends on which messages come together.
         """
 
 
@@ -70,6 +85,17 @@ class Growth(Protocol):
 
         ``fitted`` and ``bad`` are what the schema's ``fit`` made of ``rows``.
         """
+
+    def grow(self, first: pa.StructArray, following: Sequence[pa.StructArray]) -> None:
+        """Ask for the schema that ``first``, one row, needs, and others after it that fit."""
+
+
+@runtime_checkable
+class Dividing(Protocol):
+    """What a step may be besides."""
+
+    def apart(self, decoded: Decoded) -> Sequence[Rows]:
+        """Return the rows that it can give one type, in groups; each row is in one."""
 
 
 class Transform(Protocol):

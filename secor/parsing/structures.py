@@ -40,18 +40,9 @@ def _exists(kind: pa.DataType, steps: Sequence[str]) -> bool:
     return True
 
 
-def _routes(kind: pa.StructType, path: str) -> list[list[str]]:
+def routes_of(kind: pa.StructType, path: str) -> list[list[str]]:
+    """Return the steps to every place where there may be a field of a dotted path."""
     return [steps for steps in routes(kind, path) if _exists(kind, steps)]
-
-
-def exists(kind: pa.StructType, path: str) -> bool:
-    """Tell whether there may be a field at a dotted path."""
-    return bool(_routes(kind, path))
-
-
-def in_text(kind: pa.StructType, path: str) -> bool:
-    """Tell whether a dotted path leads into a column of JSON text."""
-    return any(_in_text(kind, steps) for steps in routes(kind, path))
 
 
 def _in_text(kind: pa.DataType, steps: Sequence[str]) -> bool:
@@ -69,7 +60,7 @@ def replaced(
     rows: pa.StructArray, path: str, change: Callable[[pa.Array], pa.Array | None]
 ) -> pa.StructArray:
     """Return ``rows`` with the column at ``path`` changed (None: left out), if there is one."""
-    for steps in _routes(rows.type, path):
+    for steps in routes_of(rows.type, path):
         rows = _replaced(rows, steps, change)
     return rows
 
@@ -96,21 +87,46 @@ def _replaced(
     return _edited(rows, steps, edit, edit_object)
 
 
-def renamed(rows: pa.StructArray, path: str, name: str) -> pa.StructArray:
-    """Return ``rows`` with another name for the last step of ``path``, if there is it."""
+def renamed(rows: pa.StructArray, steps: Sequence[str], name: str) -> pa.StructArray:
+    """Return ``rows`` with another name for the last of ``steps``.
+
+    What has both names keeps one of them.  Where a column of the new name has another type,
+    either there is nothing in it or nothing in the other, see ``alike``.
+    """
 
     def edit(columns: Columns, old: str) -> None:
-        kept = [(name if key == old else key, *it) for key, it in columns.items()]
-        columns.clear()
-        columns.update({key: (kind.with_name(key), column) for key, kind, column in kept})
+        kind, column = columns.pop(old)
+        taken = columns.get(name)
+        if taken is None or taken[1].null_count == len(taken[1]):
+            columns[name] = kind.with_name(name), column
+        elif (valid(column) & ~valid(taken[1])).any():
+            columns[name] = taken[0], pc.coalesce(taken[1], column)
 
     def edit_object(item: dict[str, Any], old: str, _row: int) -> None:
         if item.get(old) is not None:
             item[name] = item.pop(old)
 
-    for steps in _routes(rows.type, path):
-        rows = _edited(rows, steps, edit, edit_object)
-    return rows
+    return _edited(rows, steps, edit, edit_object)
+
+
+def alike(kind: pa.StructType, one: Sequence[str], other: Sequence[str]) -> bool:
+    """Tell whether the columns at two places of one structure can be one, if both exist."""
+    fields = _field_at(kind, one), _field_at(kind, other)
+    if fields[0] is None or fields[1] is None:
+        return True
+    return bool(fields[0].with_name("").equals(fields[1].with_name(""), check_metadata=True))
+
+
+def _field_at(kind: pa.DataType, steps: Sequence[str]) -> pa.Field | None:
+    """Return a field; None if there is none, or if it is in JSON text."""
+    field = None
+    for step in steps:
+        index = kind.get_field_index(step) if pa.types.is_struct(kind) else -1
+        if index < 0 or (field is not None and is_mixed(field)):
+            return None
+        field = kind.field(index)
+        kind = field.type
+    return field
 
 
 def _edited(

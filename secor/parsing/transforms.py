@@ -10,17 +10,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from secor.parsing.fields import Texts, field_at, shown, text_of, texts
-from secor.parsing.rows import Decoded
-from secor.parsing.structures import Truths, exists, in_text, renamed, replaced, valid
+from secor.parsing.fields import Texts, along, field_at, shown, text_of, texts
+from secor.parsing.rows import Decoded, Rows
+from secor.parsing.structures import Truths, alike, renamed, replaced, routes_of, valid
 
 
 class Selector(Protocol):
@@ -122,11 +121,7 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """Gives a field another name in the same structure.
-
-    A message that has both is bad.  So is one with the old name where the chunk has the new
-    one with another type.
-    """
+    """Gives a field another name in the same structure; a message that has both is bad."""
 
     path: str
     name: str
@@ -141,25 +136,30 @@ class Rename:
         """Nothing."""
         return ()
 
-    @property
-    def _target(self) -> str:
-        return ".".join([*self.path.split(".")[:-1], self.name])
+    def apart(self, decoded: Decoded) -> Sequence[Rows]:
+        """Return apart the rows that have the old name, where the new one is of another type."""
+        kind = decoded.rows.type
+        codes = np.zeros(len(decoded.rows), dtype=np.int64)
+        for steps in routes_of(kind, self.path):
+            if not alike(kind, steps, target := self._target(steps)):
+                old, new = valid(along(decoded.rows, steps)), valid(along(decoded.rows, target))
+                codes = codes * 2 + (old & ~new)
+        return [np.flatnonzero(codes == code) for code in np.unique(codes)]
 
     def apply(self, decoded: Decoded) -> Decoded:
         """Return the rows with the new name."""
-        old = field_at(decoded.rows, self.path)
-        if not exists(decoded.rows.type, self._target):
-            return Decoded(renamed(decoded.rows, self.path, self.name), decoded.bad)
-        new = field_at(decoded.rows, self._target)
-        both = np.flatnonzero(valid(old) & (valid(new) | (old.type != new.type)))
-        bad = dict.fromkeys(both.tolist(), f"has {self.path} and {self._target}, too")
-        if in_text(decoded.rows.type, self.path):
-            return Decoded(renamed(decoded.rows, self.path, self.name), bad | dict(decoded.bad))
-        rows = replaced(decoded.rows, self.path, lambda _: None)
-        if old.type == new.type:
-            # A renamed value whose structure is missing has nowhere to be, nor was it there.
-            rows = replaced(rows, self._target, lambda column: pc.coalesce(column, old))
+        rows = decoded.rows
+        bad: dict[int, str] = {}
+        for steps in routes_of(rows.type, self.path):
+            target = self._target(steps)
+            both = valid(along(rows, steps)) & valid(along(rows, target))
+            why = f"has {self.path} and {'.'.join(target)}, too"
+            bad |= dict.fromkeys(np.flatnonzero(both).tolist(), why)
+            rows = renamed(rows, steps, self.name)
         return Decoded(rows, bad | dict(decoded.bad))
+
+    def _target(self, steps: Sequence[str]) -> list[str]:
+        return [*steps[:-1], self.name]
 
 
 # -------------------------------------------------------------------- messages

@@ -14,7 +14,7 @@ from secor.mixed import MIXED
 from secor.parsing.decoders.avro import AvroDecoder
 from secor.parsing.decoders.columns import MAX_DEPTH
 from secor.parsing.registry import RegisteredSchema, SchemaRegistry
-from tests.unit.decoder_cases import decode, reason, rows, survives
+from tests.unit.decoder_cases import batch, decode, reason, rows, survives
 
 USER = {"type": "record", "name": "User", "fields": [{"name": "country", "type": "string"}]}
 EVENT: dict[str, Any] = {
@@ -173,11 +173,48 @@ def test_messages_of_several_schemas_share_one_type() -> None:
     assert rows(decoder, payloads, "b", "a") == [{"b": None, "a": 1}, {"b": "y", "a": 2**40}]
 
 
-def test_schemas_that_cannot_agree_fall_back_to_json_text() -> None:
+def test_messages_of_schemas_that_cannot_agree_are_parsed_apart() -> None:
     one, other = record_of("R", a="int"), record_of("R", a="string")
-    decoder = AvroDecoder(Shelf(_1=one, _2=other))
-    payloads = [framed(1, packed(one, {"a": 1})), framed(2, packed(other, {"a": "1"}))]
-    assert rows(decoder, payloads) == [{"a": "1"}, {"a": '"1"'}]
+    third = record_of("R", a="long", b="int")
+    decoder = AvroDecoder(Shelf(_1=one, _2=other, _3=third))
+    payloads = [
+        None,
+        framed(1, packed(one, {"a": 1})),
+        framed(2, packed(other, {"a": "1"})),
+        framed(3, packed(third, {"a": 1, "b": 2})),
+        framed(4, b""),
+        b"",
+    ]
+    groups = [it.tolist() for it in decoder.apart(batch(payloads))]
+    assert groups == [[0, 1, 3, 4, 5], [2]]
+    assert list(decode(decoder, [payloads[row] for row in groups[0]]).bad) == [0, 3, 4]
+    assert rows(decoder, payloads[2:3]) == [{"a": "1"}]
+    assert rows(decoder, payloads[1:4], "a") == [{"a": "1"}, {"a": "1"}, {"a": "1"}]
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        (["int", "string"], "string"),
+        ({"type": "array", "items": ["int", "string"]}, {"type": "array", "items": "string"}),
+        ({"type": "map", "values": ["int", "string"]}, {"type": "map", "values": "string"}),
+        (record_of("I", x=["int", "string"]), record_of("I", x="string")),
+        ("int", "double"),
+        ("float", "double"),
+        ("bytes", "string"),
+    ],
+)
+def test_types_that_only_look_alike_go_apart(kinds: tuple[Any, Any]) -> None:
+    shelf = Shelf(_1=record_of("R", a=kinds[0]), _2=record_of("R", a=kinds[1]))
+    groups = AvroDecoder(shelf).apart(batch([framed(1, b""), framed(2, b"")]))
+    assert len(groups) == 2
+
+
+def test_a_default_that_could_be_taken_for_bytes_is_refused() -> None:
+    odd = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}
+    text = json.dumps(odd).replace('"string"}', r'"string", "default": "\udcff"}')
+    found = reason(AvroDecoder(Shelf(_1=text)), framed(1, packed(USER, {"country": "x"})))
+    assert "surrogates not allowed" in found
 
 
 def test_a_schema_file_reads_bare_records(tmp_path: Path) -> None:

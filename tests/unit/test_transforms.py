@@ -53,8 +53,27 @@ def test_rename_onto_a_field_that_is_there_is_decided_by_message_and_never_loses
     done = Rename("a", "b").apply(rows_of([{"a": 1}, {"b": 2}, {"a": 3, "b": 4}]))
     assert values(done)[:2] == [{"b": 1}, {"b": 2}]
     assert done.bad == {2: "has a and b, too"}
-    other = Rename("a", "b").apply(rows_of([{"a": "x"}, {"b": 2}]))
-    assert list(other.bad) == [0]
+
+
+def test_rename_onto_a_field_of_another_type_takes_the_rows_apart() -> None:
+    step, rows = Rename("a", "b"), rows_of([{"a": "x"}, {}, {}, {"a": "y"}]).rows
+    fields = [rows.type.field("a"), pa.field("b", pa.int64())]
+    both = pa.StructArray.from_arrays(
+        [rows.field("a"), pa.array([None, 2, None, 3])], fields=fields
+    )
+    groups = [it.tolist() for it in step.apart(Decoded(both))]
+    assert groups == [[1, 2, 3], [0]]
+    done = [step.apply(Decoded(both.take(pa.array(group)))) for group in groups]
+    assert values(done[0])[:2] == [{"b": 2}, {"b": None}]
+    assert values(done[1]) == [{"b": "x"}]
+    assert [it.bad for it in done] == [{2: "has a and b, too"}, {}]
+    assert [it.tolist() for it in Rename("a", "c").apart(Decoded(both))] == [[0, 1, 2, 3]]
+
+
+def test_rename_of_a_name_with_a_dot_takes_no_other_field_away() -> None:
+    done = Rename("a.x", "w").apply(rows_of([{"a.x": 1, "w": 2}, {"a.x": 3}, {"w": 4}]))
+    assert values(done)[1:] == [{"w": 3}, {"w": 4}]
+    assert done.bad == {0: "has a.x and w, too"}
 
 
 def test_mask_by_constant_or_salted_hash_keeps_null() -> None:

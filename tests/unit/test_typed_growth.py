@@ -55,9 +55,13 @@ class Topic:
         values = [json.dumps(message).encode() for message in messages]
         rows = decoded(values).column("row")
         fitted, bad = self.rows.fit(rows)
-        first, self.reasons = self.growth.look(
-            rows, fitted, bad, np.array(live or [True] * len(rows))
-        )
+        chosen = np.array(live or [True] * len(rows))
+        first, self.reasons = self.growth.look(rows, fitted, bad, chosen)
+        if first is not None:
+            chosen[list(bad)] = False
+            chosen[:first] = False
+            chosen[first] = True
+            self.growth.grow(rows.slice(first, 1), [rows.filter(pa.array(chosen))])
         return first
 
     def verdicts(self, *messages: Any) -> str:

@@ -56,6 +56,7 @@ from secor.mixed import is_mixed
 Test = Callable[[pa.DataType], bool]
 
 MAX_DIGITS = 38
+LONGEST_INTEGER = 20
 
 EXACT_FLOAT = 1 << 24
 """Floats below it hold every integer."""
@@ -349,6 +350,8 @@ def _as_kind(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Arra
             raise ValueError("not a number")
         return array.cast(kind)
     if pa.types.is_decimal(kind) and _is_number(source):
+        if pa.types.is_integer(source):  # Arrow wants room for the longest ones there are
+            array = array.cast(pa.decimal128(LONGEST_INTEGER, 0))
         wide = array.cast(pa.decimal128(MAX_DIGITS, kind.scale)).cast(kind)
         if pa.types.is_floating(source) and not _all(pc.equal(wide.cast(source), array)):
             raise ValueError("more digits than the type has")

@@ -161,9 +161,8 @@ class Growth:
         """Return the first row that grows the schema, if one does, and why others do not fit.
 
         ``fitted`` and ``bad`` are what ``RowSchema.fit`` made of ``rows``; those that are not
-        ``live`` do not count.  If there is one, what the schema becomes by this row and all
-        after it that fit is proposed: so one step is enough for all new fields.  A reason
-        names what is in conflict, not what would have grown if nothing were.
+        ``live`` do not count.  A reason names what is in conflict, not what would have grown
+        if nothing were.
         """
         extra = live & fitted.field(EXTRA).is_valid().to_numpy(zero_copy_only=False)
         wrong = [row for row in bad if live[row]]
@@ -173,16 +172,21 @@ class Growth:
         added = self._first_with_new(rows, np.flatnonzero(extra).tolist())
         grows, reasons = self._first_grown(rows, wrong)
         first = min((row for row in (added, grows) if row is not None), default=None)
-        if first is not None:
-            rest = live.copy()
-            rest[:first] = False
-            rest[wrong] = False  # what is in conflict adds nothing, here as elsewhere
-            rest[first] = True
-            together = self._seen(rows, np.flatnonzero(rest).tolist())
-            alone = self._seen(rows, [first])
-            # By itself, too: among others that are in conflict with it, it widens nothing.
-            self._propose(grown(grown(self._fields, together), alone))
         return first, {**bad, **reasons}
+
+    def grow(self, first: pa.StructArray, following: Sequence[pa.StructArray]) -> None:
+        """Propose what the schema becomes by one row, and by all after it that fit.
+
+        So one step is enough for all new fields.  ``following`` are the rows of one type each,
+        those of the type of ``first`` first.
+        """
+        alone, together, *others = (observed(rows).type for rows in (first, *following))
+        for other in others:
+            both = widened(together, other)
+            if pa.types.is_struct(both):  # else there are too many fields
+                together = both
+        # By itself, too: among others that are in conflict with it, it widens nothing.
+        self._propose(grown(grown(self._fields, together), alone))
 
     def _first_with_new(self, rows: pa.StructArray, extra: Sequence[int]) -> int | None:
         """Of rows that fit: more of them show the fields of fewer, so the first can be halved."""

@@ -12,7 +12,9 @@ from typing import Any
 
 import fastavro
 import fastavro._read_py
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from secor.errors import ConfigurationError, NotFound
 from secor.parsing.decoders.avro_types import Column, Planner, bare, wider
@@ -22,12 +24,11 @@ from secor.parsing.decoders.columns import (
     brief,
     decoded,
     depth_of,
-    everything,
     rowwise,
     typed,
 )
 from secor.parsing.registry import SchemaRegistry
-from secor.parsing.rows import Decoded
+from secor.parsing.rows import Decoded, Rows
 
 HEADER = struct.Struct(">bi")
 MAGIC = 0
@@ -45,8 +46,9 @@ class AvroDecoder:
     - ``schema_file`` alone: bare records; with ``framing="confluent"`` the five bytes are
       skipped and the file's schema counts.
 
-    Everything: records are structs, maps maps, enums text, logical types Arrow's; unions of
-    several types are their JSON text (metadata ``MIXED``), as are schemas within themselves.
+    Everything (of schemas that go together, see ``apart``): records are structs, maps maps,
+    enums text, logical types Arrow's; unions of several types are their JSON text (metadata
+    ``MIXED``), as are schemas within themselves.
     With paths: timestamps and times are the integers written, dates ISO text, decimals text.
     Bad: wrong magic, unknown ids, schemas that are no Avro record, truncated, bytes after
     the record.  ``errors.Unavailable`` when the registry does not answer.
@@ -91,17 +93,43 @@ class AvroDecoder:
         for row, item in enumerate(items):
             if item is not None:
                 objects[row] = item[0].full(item[1])
-        return _together(objects, codecs, bad)
+        rows = typed(objects, _together(codecs), bad)
+        return Decoded(rows, dict(sorted(bad.items())))
+
+    def apart(self, messages: pa.RecordBatch) -> Sequence[Rows]:
+        """See ``rows.DividingDecoder``: by what the schemas in the headers are like."""
+        every: Rows = np.arange(messages.num_rows)
+        if self._registry is None or self._own is not None or not len(every):
+            return [every]
+        heads = pc.binary_slice(messages.column("value"), 0, HEADER.size).dictionary_encode()
+        kinds: list[pa.DataType] = []
+        groups = [self._group(head, kinds) for head in heads.dictionary.to_pylist()]
+        codes = heads.indices.fill_null(len(groups)).to_numpy()
+        found = np.array([*groups, 0], dtype=np.int64)[codes]
+        return [np.flatnonzero(found == group) for group in np.unique(found)]
+
+    def _group(self, head: bytes, kinds: list[pa.DataType]) -> int:
+        """Return the first of ``kinds`` that a header's schema goes with, or add it.
+
+        What has no schema is bad wherever it is.
+        """
+        try:
+            kind = self._codec(_schema_id(head)).column.type
+        except Undecodable:
+            return 0
+        for at, known in enumerate(kinds):
+            both = wider(known, kind)
+            if both is not None:
+                kinds[at] = both
+                return at
+        kinds.append(kind)
+        return len(kinds) - 1
 
     def _decode(self, raw: bytes) -> Item:
         if not self._framed:
             assert self._fixed is not None
             return self._fixed, self._fixed.read(raw, 0)
-        if len(raw) < HEADER.size:
-            raise Undecodable(f"{len(raw)} bytes: shorter than magic and schema id")
-        magic, schema_id = HEADER.unpack_from(raw)
-        if magic != MAGIC:
-            raise Undecodable(f"magic byte {magic & 0xFF}, not 0")
+        schema_id = _schema_id(raw)
         codec = self._fixed if self._registry is None else self._codec(schema_id)
         assert codec is not None
         return codec, codec.read(raw, HEADER.size)
@@ -190,17 +218,22 @@ UNREADABLE = (
 """What the library raises on bytes that are not of the schema."""
 
 
-def _together(objects: list[Any], codecs: Sequence[_Codec], bad: dict[int, str]) -> Decoded:
-    """Give the rows of one or several schemas one type."""
-    if not codecs:
-        return Decoded(everything(objects, bad), bad)
-    kind = codecs[0].column.type
-    for codec in codecs[1:]:
+def _schema_id(raw: bytes) -> int:
+    if len(raw) < HEADER.size:
+        raise Undecodable(f"{len(raw)} bytes: shorter than magic and schema id")
+    magic, schema_id = HEADER.unpack_from(raw)
+    if magic != MAGIC:
+        raise Undecodable(f"magic byte {magic & 0xFF}, not 0")
+    return int(schema_id)
+
+
+def _together(codecs: Sequence[_Codec]) -> pa.DataType:
+    """Return the one type of several schemas, which ``apart`` has put together."""
+    kind: pa.DataType | None = pa.struct([])
+    for codec in codecs:
         kind = wider(kind, codec.column.type)
-        if kind is None:  # irreconcilable schemas: by what the values are
-            return Decoded(everything(objects, bad), bad)
-    rows = typed(objects, kind, bad)
-    return Decoded(rows, dict(sorted(bad.items())))
+        assert kind is not None, "schemas that go apart: ask apart() first"
+    return kind
 
 
 def _planned(schema: Any, references: Sequence[Any], *, plain: bool) -> tuple[Column, bool]:
@@ -219,6 +252,8 @@ def _planned(schema: Any, references: Sequence[Any], *, plain: bool) -> tuple[Co
 def _parsed(schema: Any, references: Sequence[Any]) -> Any:
     named: dict[str, Any] = {}
     try:
+        # Nothing with half of a surrogate pair: a default or a symbol could be taken for bytes.
+        json.dumps([schema, *references], ensure_ascii=False).encode()
         for item in references:
             fastavro.parse_schema(bare(item), named_schemas=named)
         return fastavro.parse_schema(bare(schema), named_schemas=named)

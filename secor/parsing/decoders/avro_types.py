@@ -227,33 +227,39 @@ def bare(schema: Any) -> Any:
 
 
 def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Return the type that holds the values of both exactly, None if there is none."""
-    if one == other or pa.types.is_null(other):
+    """Return the type in which the values of both are what they are in their own, if any.
+
+    So no integers among doubles, and no floats: what is then taken for a decimal is another.
+    """
+    if one.equals(other, check_metadata=True):
         return one
-    if pa.types.is_null(one):
-        return other
     if pa.types.is_struct(one) and pa.types.is_struct(other):
         return _wider_struct(one, other)
     if pa.types.is_list(one) and pa.types.is_list(other):
-        item = wider(one.value_type, other.value_type)
-        return None if item is None else pa.list_(one.value_field.with_type(item))
+        item = _wider_field(one.value_field, other.value_field)
+        return None if item is None else pa.list_(item)
     if pa.types.is_map(one) and pa.types.is_map(other):
-        item = wider(one.item_type, other.item_type)
-        return None if item is None else pa.map_(pa.string(), one.item_field.with_type(item))
-    for family in (INTEGERS, FLOATS, [*FLOATS, pa.int32(), pa.float64()]):
-        if one in family and other in family:
-            return family[-1]
-    return None
+        item = _wider_field(one.item_field, other.item_field)
+        return None if item is None else pa.map_(pa.string(), item)
+    return INTEGERS[-1] if one in INTEGERS and other in INTEGERS else None
+
+
+def _wider_field(one: pa.Field, other: pa.Field) -> pa.Field | None:
+    if pa.types.is_null(other.type):
+        return one
+    if pa.types.is_null(one.type):
+        return other
+    kind = wider(one.type, other.type) if one.metadata == other.metadata else None
+    return None if kind is None else one.with_type(kind)
 
 
 def _wider_struct(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     fields = {item.name: item for item in one}
     for item in other:
-        mine = fields.setdefault(item.name, item)
-        kind = wider(mine.type, item.type)
-        if kind is None or mine.metadata != item.metadata:
+        both = _wider_field(fields.get(item.name, item), item)
+        if both is None:
             return None
-        fields[item.name] = mine.with_type(kind)
+        fields[item.name] = both
     return pa.struct(list(fields.values()))
 
 
