@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,10 @@ from secor.wording import how_many
 from secor.workspace import Workspace
 
 REASONS = 15
-"""Reasons printed for people."""
+"""Kinds of reasons printed for people."""
+
+_VALUE = re.compile(r"'(?:[^'\\]|\\.)*'|(?<![\w.])-?\d[\w.:+-]*")
+"""What a reason quotes of its message, and numbers."""
 
 config_argument = click.argument("config", type=click.Path(path_type=Path))
 topic_argument = click.argument("topic", required=False)
@@ -172,12 +176,26 @@ def _show(rows: Sequence[Quarantined]) -> None:
     click.echo(
         f"{how_many(total.total(), 'message')} in {how_many(len(rows), 'object')}, by reason:"
     )
-    shown = [(f"{number:,}", reason) for reason, number in total.most_common(REASONS)]
+    kinds = _kinds(total)
+    shown = [(f"{number:,}", reason) for number, reason in kinds[:REASONS]]
     for text in table(shown, frozenset({1})):
         click.echo("  " + text)
-    if len(total) > REASONS:
-        more = how_many(len(total) - REASONS, "other reason")
+    if len(kinds) > REASONS:
+        more = how_many(len(kinds) - REASONS, "other reason")
         click.echo(f"  … and {more}; --json shows all")
+
+
+def _kinds(reasons: Counter[str]) -> list[tuple[int, str]]:
+    """Return numbers and reasons, the most frequent first; those that differ in values as one."""
+    alike: dict[str, Counter[str]] = {}
+    for reason, number in reasons.items():
+        alike.setdefault(_VALUE.sub("…", reason), Counter())[reason] += number
+    kinds = []
+    for kind, same in alike.items():
+        [(example, _)] = same.most_common(1)
+        values = " and ".join(_VALUE.findall(example))
+        kinds.append((same.total(), example if len(same) == 1 else f"{kind}, such as {values}"))
+    return sorted(kinds, key=lambda one: -one[0])
 
 
 def _tell(one: Replayed, *, dry_run: bool) -> None:
@@ -191,7 +209,7 @@ def _tell(one: Replayed, *, dry_run: bool) -> None:
             f"{one.found.key}: {one.placed:,} {would}placed, {one.filtered:,} {would}filtered,"
             f" {one.bad:,} still bad"
         )
-    for reason, number in one.reasons.most_common(3):
+    for number, reason in _kinds(one.reasons)[:3]:
         click.echo(f"  {number:,} × {reason}")
 
 

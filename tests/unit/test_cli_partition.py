@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,14 +64,16 @@ class World:
             standalone_mode=False,
         )
 
-    def consume(self, owner: TopicPartition) -> None:
+    def consume(self, owner: TopicPartition, values: Mapping[int, bytes] = VALUES) -> None:
         """Put six messages into a log, and do what the daemon does with them."""
-        self.reader.put(owner, messages(range(6), VALUES.get), 6)
+        self.reader.put(owner, messages(range(6), values.get), 6)
         self.ledger.entries[owner] = Entry(6)
-        workspace = Workspace(self.config.parent / "local", f"daemon of {owner.topic}")
+        workspace = Workspace(
+            self.config.parent / "local", f"daemon of {owner.topic}-{owner.partition}"
+        )
         plan = plan_for(load(self.config, {}), owner.topic)
         batch = Batch(owner, 0, plan=plan, workspace=workspace, clock=FakeClock())
-        batch.append(Chunk(owner, messages(range(6), VALUES.get), 6))
+        batch.append(Chunk(owner, messages(range(6), values.get), 6))
         store = LocalStore(self.config.parent / "bucket")
         for file in batch.seal(Reason.AGE).files:
             store.put(file.key, file.local.path, file.local.crc32c, file.info.metadata())
@@ -111,6 +113,15 @@ def test_ls_counts_by_reason(world: World) -> None:
     [one] = found["objects"]
     assert (one["topic"], one["partition"], one["messages"]) == ("clicks", 0, 4)
     assert sum(one["reasons"].values()) == 4
+
+
+def test_ls_counts_reasons_that_differ_in_values_as_one(world: World) -> None:
+    world.change('time_field = "time"', 'time_field = "n.at"')
+    values = [b'{"n": {"at": "%s"}}' % text for text in (b"x y", b"it's", b"z", b"z", b"1")]
+    world.consume(TopicPartition("clicks", 1), dict(enumerate([*values, b"[]"])))
+    shown = world.run(quarantine.command, "ls", world.config).stdout.splitlines()
+    assert "  4  time: n.at … is no time of format auto, such as 'z'" in shown
+    assert any(line.startswith("  1  decode: ") for line in shown)
 
 
 def test_cat_gives_messages_as_they_came_with_the_reason(world: World) -> None:
