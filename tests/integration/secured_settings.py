@@ -46,13 +46,13 @@ def mutual(servers: Secured, pair: Path | None) -> Change:
     }
 
 
-def bearer() -> Change:
+def bearer(provider: str = "Unsigned") -> Change:
     return {
         "kafka": {
             "sasl_mechanism": "OAUTHBEARER",
             "sasl_plain_username": None,
             "sasl_plain_password": None,
-            "sasl_oauth_token_provider": "tests.integration.tokens_for_tests:Unsigned",
+            "sasl_oauth_token_provider": f"tests.integration.tokens_for_tests:{provider}",
         }
     }
 
@@ -91,6 +91,8 @@ WRONG: dict[str, tuple[Callable[[Secured], Change], int, str]] = {
     ),
     "no password": (lambda _: kafka(sasl_plain_password=None), 2, "KAFKA__SASL_PLAIN_PASSWORD"),
     "mechanism": (lambda _: kafka(sasl_mechanism="SCRAM-SHA-256"), 2, "kafka.sasl_mechanism"),
+    "token": (lambda _: bearer("Out"), 4, "tokens_for_tests:Out: TimeoutError: no answer of login"),
+    "no token": (lambda _: bearer("Nothing"), 2, "tokens_for_tests:Nothing: NoneType"),
     "no TLS": (lambda _: in_plain_text(), 2, "speaks TLS"),
     "authority": (lambda it: kafka(ssl_cafile=str(it.foreign.path)), 3, "set kafka.ssl_cafile"),
     "name": (lambda it: kafka(bootstrap_servers=[by_address(it.sasl)]), 3, "ssl_check_hostname"),

@@ -19,5 +19,20 @@ class Unsigned:
         return f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."
 
 
+class Out:
+    """Asks somebody who does not answer."""
+
+    def token(self) -> str:
+        """Return none."""
+        raise TimeoutError("no answer of login")
+
+
+class Nothing:
+    """Forgot what it was to do."""
+
+    def token(self) -> None:
+        """Return none."""
+
+
 def _encoded(fields: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(fields).encode()).rstrip(b"=").decode()

@@ -7,6 +7,7 @@ import re
 from kafka import errors as kafka_errors
 
 from secor.adapters import tls
+from secor.adapters.kafka.tokens import TokenFailed
 from secor.errors import AccessDenied, ConfigurationError, SecorError, Unavailable
 
 _DENIED = (
@@ -79,9 +80,10 @@ def is_fatal(error: BaseException) -> bool:
 
 
 def refusal(error: BaseException, what: str) -> SecorError | None:
-    """Return what to tell of a connection that is refused; None where another try may help."""
+    """Return what to tell of a connection that is refused; None where the broker is out."""
     told = translated(error, what)
-    return None if isinstance(told, Unavailable) else told
+    out = isinstance(told, Unavailable) and not isinstance(told, TokenFailed)
+    return None if out else told
 
 
 def _said(error: BaseException) -> str:
