@@ -129,6 +129,27 @@ class KeptSchemas:
             raise Unavailable(f"{where}: no schema can be written there: {error}") from error
 
 
+class ImaginedSchemas(KeptSchemas):
+    """The versions of one topic, and further ones that only this process knows."""
+
+    def __init__(self, kept: KeptSchemas) -> None:
+        """Begin with what is in the store."""
+        super().__init__(kept._store, kept._root, kept._generation)
+        self._imagined: dict[int, KeptSchema] = {}
+
+    def _listed(self) -> Iterator[int]:
+        yield from super()._listed()
+        yield from self._imagined
+
+    def read(self, version: int) -> KeptSchema:
+        """Return a version.  Raises ``SchemaLost``, ``Unavailable``."""
+        return self._imagined.get(version) or super().read(version)
+
+    def add(self, schema: KeptSchema) -> None:
+        """Remember a version."""
+        self._imagined[schema.version] = schema
+
+
 Propose = Callable[[pa.StructType], None]
 MakePlan = Callable[[KeptSchema, Propose | None], TopicPlan]
 """Makes the plan of a version; what it is to be grown to is told to ``Propose``, if given."""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import click
@@ -93,7 +94,7 @@ def replay(config: Path, topic: str | None, dry_run: bool, take_over: bool, as_j
     meanwhile.  Exit code 5 when messages are left there.
     """
     from secor.wiring.clients import open_ledger_for_operator
-    from secor.wiring.plans import kept_schema, plan_for
+    from secor.wiring.plans import replaying_plans
 
     settings, done = load(config, os.environ), list[Replayed]()
     if settings.group.kind != "partition":
@@ -107,9 +108,9 @@ def replay(config: Path, topic: str | None, dry_run: bool, take_over: bool, as_j
         try:
             for name in _topics(settings, store, topic):
                 archive = archive_of(settings, name, store)
-                kept = kept_schema(settings, name, store)
-                plan = plan_for(settings, name, limited=False, kept=kept)
-                replaying = Replay(archive, plan, ledger, workspace, SystemClock())
+                grew = partial(_grew, name, dry_run=dry_run)
+                plans = replaying_plans(settings, name, store, grew, dry_run=dry_run)
+                replaying = Replay(archive, plans, ledger, workspace, SystemClock())
                 for found in quarantined(archive, name):
                     done.append(replaying.replay(found, dry_run=dry_run, take_over=take_over))
                     if not as_json:
@@ -196,6 +197,11 @@ def _kinds(reasons: Counter[str]) -> list[tuple[int, str]]:
         values = " and ".join(_VALUE.findall(example))
         kinds.append((same.total(), example if len(same) == 1 else f"{kind}, such as {values}"))
     return sorted(kinds, key=lambda one: -one[0])
+
+
+def _grew(topic: str, version: int, fields: list[str], *, dry_run: bool) -> None:
+    what = "would grow" if dry_run else "grew"
+    click.echo(f"{topic}: the schema {what} to version {version}: {', '.join(fields)}", err=True)
 
 
 def _tell(one: Replayed, *, dry_run: bool) -> None:

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from secor.archive import Archive, ArchivedObject
 from secor.batch import Batch, BatchFile, SealedBatch
@@ -31,6 +32,7 @@ from secor.errors import (
     CorruptFile,
     NotFound,
     ObjectConflict,
+    SchemaGrew,
 )
 from secor.model import QUARANTINE, Chunk, next_offset
 from secor.naming import ObjectInfo
@@ -63,13 +65,24 @@ class Replayed:
     gone: bool = False
 
 
+Adapt = Callable[[TopicPlan], TopicPlan]
+Plans = Callable[[Adapt], Callable[[str | None], TopicPlan]]
+"""Gives, for one object, its plans: a topic's, adapted; by fingerprint, as ``plan.Plans`` does.
+Where a message needs a wider schema, the next one asked for has it."""
+
+
+def always(plan: TopicPlan) -> Plans:
+    """Return the plans of a topic whose schema does not grow."""
+    return lambda adapt: lambda _: adapt(plan)
+
+
 class Replay:
-    """Replays the quarantine of one topic with one plan."""
+    """Replays the quarantine of one topic with one configuration."""
 
     def __init__(
         self,
         archive: Archive,
-        plan: TopicPlan,
+        plans: Plans,
         ledger: OffsetLedger,
         workspace: Workspace,
         clock: Clock,
@@ -77,7 +90,7 @@ class Replay:
         """``ledger`` is only read: what is not committed yet is left alone."""
         self._archive = archive
         self._store: ObjectStore = archive.store
-        self._plan = plan
+        self._plans = plans
         self._ledger = ledger
         self._workspace = workspace
         self._clock = clock
@@ -102,11 +115,11 @@ class Replay:
             return Replayed(found, gone=True)
 
     def _replay(self, found: ArchivedObject, *, dry_run: bool, take_over: bool) -> Replayed:
-        with self._parsed(found) as (sealed, reasons, read):
-            result = _result(found, sealed, reasons, read)
+        begun = self._marker(found)
+        with self._sealed(found, begun) as (sealed, read):
+            result = _result(found, sealed, _reasons(sealed), read)
             if dry_run:
                 return result
-            begun = self._marker(found)
             if begun is None and result.bad == read:
                 return replace(result, skipped="every message is still bad")
             body = _body(found, sealed)
@@ -137,53 +150,52 @@ class Replay:
         return True
 
     @contextmanager
-    def _parsed(self, found: ArchivedObject) -> Iterator[tuple[SealedBatch, Counter[str], int]]:
-        """Give the local files of the messages, parsed with the present plan."""
+    def _sealed(
+        self, found: ArchivedObject, begun: bytes | None
+    ) -> Iterator[tuple[SealedBatch, int]]:
+        """Give the local files of the messages, and how many were read.
+
+        Under the plan of the replay that was begun, if it is one of this configuration.
+        """
+        plans = self._plans(lambda plan: _beside(plan, found))
+        tried = None if begun is None else _begun(begun, found)["fingerprint"]
+        parsed = self._parsed(found, plans(tried))
+        while parsed is None:
+            parsed = self._parsed(found, plans(None))
+        batch, read = parsed
+        sealed = batch.seal(Reason.RETIRED)
+        try:
+            yield sealed, read
+        finally:
+            sealed.delete()
+
+    def _parsed(self, found: ArchivedObject, plan: TopicPlan) -> tuple[Batch, int] | None:
+        """Return the messages parsed, and their number; None where the schema has to grow."""
         info = found.info
         assert info is not None
         batch = Batch(
             found.topic_partition,
             info.batch.start,
-            plan=self._plan_for(found),
+            plan=plan,
             workspace=self._workspace,
             clock=self._clock,
             topic_id=info.topic_id,
         )
+        read = 0
         try:
-            read = 0
             for records, _ in messages(self._archive, found):
                 if records.num_rows:
                     end = next_offset(records.column("offset")[-1].as_py())
                     batch.append(Chunk(found.topic_partition, records, end))
                     read += records.num_rows
-            batch.skip(info.batch.end)
+        except SchemaGrew:
+            batch.drop()
+            return None
         except BaseException:
             batch.drop()
             raise
-        sealed = batch.seal(Reason.RETIRED)
-        try:
-            yield sealed, self._reasons(sealed), read
-        finally:
-            sealed.delete()
-
-    def _plan_for(self, found: ArchivedObject) -> TopicPlan:
-        """The results stand beside the other objects of the same generation and batch."""
-        lane = self._plan.lane(QUARANTINE)
-        root = f"{lane.root}/{successor(found.name)}"
-        return replace(
-            self._plan,
-            generation=found.name.generation,
-            lanes={**self._plan.lanes, QUARANTINE: Lane(root, lane.log_format)},
-        )
-
-    def _reasons(self, sealed: SealedBatch) -> Counter[str]:
-        reasons: Counter[str] = Counter()
-        log_format = self._plan.lane(QUARANTINE).log_format
-        for file in _bad_files(sealed):
-            with file.local.path.open("rb") as opened:
-                for records in log_format.read(opened, file.key):
-                    reasons.update(released(records)[1])
-        return reasons
+        batch.skip(info.batch.end)
+        return batch, read
 
     def _marker(self, found: ArchivedObject) -> bytes | None:
         try:
@@ -211,7 +223,7 @@ class Replay:
         """Delete what a replay under another configuration has put, then its marker."""
         if not take_over:
             raise _other(found)
-        for key in json.loads(begun)["objects"]:
+        for key in _begun(begun, found)["objects"]:
             try:
                 metadata = self._store.head(key).metadata or {}
             except NotFound:
@@ -232,6 +244,24 @@ class Replay:
                     f"{file.key}: another object stands where messages of {found.key} belong;"
                     " nothing was overwritten"
                 ) from error
+
+
+def _beside(plan: TopicPlan, found: ArchivedObject) -> TopicPlan:
+    """The results stand beside the other objects of the same generation and batch."""
+    lane = plan.lane(QUARANTINE)
+    root = f"{lane.root}/{successor(found.name)}"
+    lanes = {**plan.lanes, QUARANTINE: Lane(root, lane.log_format)}
+    return replace(plan, generation=found.name.generation, lanes=lanes)
+
+
+def _reasons(sealed: SealedBatch) -> Counter[str]:
+    reasons: Counter[str] = Counter()
+    log_format = sealed.plan.lane(QUARANTINE).log_format
+    for file in _bad_files(sealed):
+        with file.local.path.open("rb") as opened:
+            for records in log_format.read(opened, file.key):
+                reasons.update(released(records)[1])
+    return reasons
 
 
 def _same(stored: dict[str, str], file: BatchFile, found: ArchivedObject) -> bool:
@@ -265,6 +295,19 @@ def _result(
     kept = sum(file.info.records for file in sealed.files)
     keys = tuple(file.key for file in sealed.files)
     return Replayed(found, kept - bad, read - kept, bad, keys, reasons)
+
+
+def _begun(marker: bytes, found: ArchivedObject) -> dict[str, Any]:
+    """Return what ``_body`` wrote."""
+    try:
+        content = json.loads(marker)
+        known: dict[str, Any] = {key: content[key] for key in ("fingerprint", "objects")}
+    except (ValueError, LookupError, TypeError) as error:
+        raise CorruptFile(
+            f"{marker_key(found.name)}: is no marker of a replay ({error}); if secor ls shows no"
+            f" object with messages of {found.key}, delete it and say the replay again"
+        ) from error
+    return known
 
 
 def _body(found: ArchivedObject, sealed: SealedBatch) -> bytes:

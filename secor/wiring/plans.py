@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from secor.plan import Lane, Plans, TopicPlan
 from secor.policy import Age
 from secor.policy import Policy as SealingPolicy
 from secor.ports import LogFormat, ObjectStore, Parser
-from secor.schemas import GrowingPlans, KeptSchema, KeptSchemas, Propose
+from secor.quarantine.replay import Plans as ReplayingPlans
+from secor.quarantine.replay import always
+from secor.schemas import GrowingPlans, ImaginedSchemas, KeptSchema, KeptSchemas, Propose
 from secor.wiring.parsers import pipeline_for, routed_lanes
 
 GROUP_ROWS = {"parquet": "row_group_rows", "orc": "stripe_rows", "avro": "block_rows"}
@@ -113,6 +116,31 @@ def growing_plans(
         return plans.plan(fingerprint)
 
     return plan
+
+
+def replaying_plans(
+    config: Config,
+    topic: str,
+    store: ObjectStore,
+    tell: Callable[[int, list[str]], None],
+    *,
+    dry_run: bool,
+) -> ReplayingPlans:
+    """Return the plans by which quarantine is parsed again: kept schemas grow as they do in a
+    process that consumes, and ``tell`` is given the version and what is new in it.  In a dry
+    run nothing is put.
+    """
+
+    def make(kept: KeptSchema | None, propose: Propose | None) -> TopicPlan:
+        return plan_for(config, topic, limited=False, kept=kept, propose=propose)
+
+    if not keeps_schema(config, topic):
+        return always(make(None, None))
+    kept = schemas_of(config, topic, store)
+    if dry_run:
+        kept = ImaginedSchemas(kept)
+
+    return lambda adapt: GrowingPlans(kept, lambda *given: adapt(make(*given)), tell).plan
 
 
 def keeps_schema(config: Config, topic: str) -> bool:

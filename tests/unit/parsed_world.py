@@ -17,7 +17,7 @@ from secor.plan import TopicPlan
 from secor.policy import Reason
 from secor.quarantine.listing import quarantined
 from secor.quarantine.replay import Replay, Replayed
-from secor.wiring.plans import plan_for
+from secor.wiring.plans import plan_for, replaying_plans
 from secor.workspace import Workspace
 from tests.fakes.archive import OperatorLedger, messages
 from tests.fakes.clock import FakeClock
@@ -58,6 +58,7 @@ class World:
     format: str = "sequencefile"
     targets: tuple[str, ...] = ()
     turn: int = 0
+    grown: list[int] = field(default_factory=list)
 
     @property
     def archive(self) -> Archive:
@@ -83,13 +84,20 @@ class World:
             self.store.put(file.key, file.local.path, file.local.crc32c, file.info.metadata())
 
     def replay(self, parser: Mapping[str, object], **options: bool) -> list[Replayed]:
-        plan = plan_for(config(parser, self.format), "clicks", limited=False)
+        dry_run = options.get("dry_run", False)
+        plans = replaying_plans(
+            config(parser, self.format), "clicks", self.store, self.told, dry_run=dry_run
+        )
         workspace = self.workspace()
         try:
-            doing = Replay(self.archive, plan, self.ledger, workspace, FakeClock())
+            doing = Replay(self.archive, plans, self.ledger, workspace, FakeClock())
             return [doing.replay(one, **options) for one in quarantined(self.archive, "clicks")]
         finally:
             workspace.close()
+
+    def told(self, version: int, fields: list[str]) -> None:
+        assert fields
+        self.grown.append(version)
 
     def rows(self, root: str) -> dict[str, list[int]]:
         """Offsets by output partition, of the objects below ``root``."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from crc32c import crc32c
 
-from secor.errors import ConfigurationError, DiskFull
+from secor.errors import ConfigurationError, CorruptFile, DiskFull
 from secor.model import Entry, OffsetRange
 from secor.naming import ObjectName, parse_key
 from secor.parsing.parts import REASON_HEADER
 from secor.ports import Sink
 from secor.quarantine.listing import counted, marker_key, markers, quarantined
-from secor.quarantine.replay import Replay
+from secor.quarantine.replay import Replay, always
 from secor.repair.moving import move, plan_move
+from secor.schemas import KeptSchema, KeptSchemas
 from secor.wiring.plans import plan_for
 from tests.fakes.clock import FakeClock
 from tests.unit.parsed_world import HERE, NO_BOTS, WHEN, World, config
@@ -96,7 +101,7 @@ def test_what_another_replay_has_done_meanwhile_is_done(world: World) -> None:
     world.replay(WHEN)
     before = dict(world.store.objects)
     plan = plan_for(config(WHEN), "clicks", limited=False)
-    doing = Replay(world.archive, plan, world.ledger, world.workspace(), FakeClock())
+    doing = Replay(world.archive, always(plan), world.ledger, world.workspace(), FakeClock())
     done = doing.replay(found)
     assert done.gone
     assert (done.placed, done.bad, done.skipped) == (0, 0, None)
@@ -140,6 +145,19 @@ def test_a_crash_at_any_step_and_the_same_replay_end_with_each_message_once(
     world.replay(WHEN)
     world.once()
     assert world.bad == {"replay=1": [2]}
+
+
+def test_a_marker_that_is_none_is_told_of_and_nothing_is_placed(
+    world: World, tmp_path: Path
+) -> None:
+    [found] = quarantined(world.archive, "clicks")
+    path = tmp_path / "marker"
+    path.write_bytes(b"[]")
+    world.store.put(marker_key(found.name), path, crc32c(b"[]"), {})
+    before = dict(world.store.objects)
+    with pytest.raises(CorruptFile, match="is no marker of a replay"):
+        world.replay(WHEN)
+    assert world.store.objects == before
 
 
 def test_a_replay_begun_under_another_configuration_is_not_mixed_with_this_one(
@@ -218,9 +236,67 @@ def test_messages_of_another_generation_stay_in_it(world: World) -> None:
     assert found.info is not None
     assert found.info.batch == OffsetRange(0, 6)
     plan = replace(plan_for(config(WHEN), "clicks", limited=False), generation=9)
-    doing = Replay(world.archive, plan, world.ledger, world.workspace(), FakeClock())
+    doing = Replay(world.archive, always(plan), world.ledger, world.workspace(), FakeClock())
     done = doing.replay(found)
     assert {key.rpartition("/")[2][:2] for key in done.keys} == {"1_"}
+
+
+# ---------------------------------------------------------- schemas kept with the objects
+
+
+@pytest.fixture
+def growing(tmp_path: Path) -> World:
+    """All is in quarantine, and no schema is known yet."""
+    made = World(tmp_path / "local", format="parquet")
+    made.consume(plan_for(config({"time_field": "none_such"}, "parquet"), "clicks"))
+    return made
+
+
+def columns(world: World) -> set[str]:
+    """The columns of the only file among the data."""
+    [key] = [key for key in world.store.objects if parse_key("p/clicks", key)]
+    return set(pq.read_schema(io.BytesIO(world.store.content(key))).names)
+
+
+WHOLE = {"layout": "offset={offset:10}"}
+
+
+def schemas(world: World) -> list[str]:
+    return sorted(key for key in world.store.objects if "/_schema/" in key)
+
+
+def test_a_replay_lets_the_kept_schema_grow_as_the_daemon_does(growing: World) -> None:
+    [done] = growing.replay(WHOLE)
+    assert (done.placed, done.bad) == (5, 1)
+    assert columns(growing) >= {"time", "when", "bot"}
+    assert schemas(growing)[0] == "p/clicks/_schema/1_0001.json"
+
+
+def test_a_dry_run_tells_of_growth_and_lets_nothing_grow(growing: World) -> None:
+    before = dict(growing.store.objects)
+    [told] = growing.replay(WHOLE, dry_run=True)
+    assert growing.store.objects == before
+    [done] = growing.replay(WHOLE)
+    assert (told.placed, told.bad, told.reasons) == (done.placed, done.bad, done.reasons)
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_schema_that_grew_meanwhile_is_no_other_configuration(
+    growing: World, number: int
+) -> None:
+    crash_at(growing, number, before=False)
+    with pytest.raises(Crash):
+        growing.replay(WHOLE)
+    growing.store.after = lambda _call, _key: None
+    kept = KeptSchemas(growing.store, "p/clicks", 1)
+    newest = kept.newest()
+    late = pa.struct([*newest.fields, pa.field("late", pa.string())])
+    kept.add(KeptSchema(newest.version + 1, late))
+    growing.replay(WHOLE)
+    placed = [key for key in growing.store.objects if parse_key("p/clicks", key)]
+    assert len(placed) == 1
+    [bad] = quarantined(growing.archive, "clicks")
+    assert bad.name.output_partition == "replay=1"
 
 
 class FullDisk:
@@ -247,7 +323,7 @@ def test_line_20_a_write_error_is_never_taken_for_a_bad_message(tmp_path: Path) 
     before = dict(world.store.objects)
     [found] = quarantined(world.archive, "clicks")
     plan = replace(plan_for(config(WHEN), "clicks", limited=False), log_format=FullDisk())
-    doing = Replay(world.archive, plan, world.ledger, world.workspace(), FakeClock())
+    doing = Replay(world.archive, always(plan), world.ledger, world.workspace(), FakeClock())
     with pytest.raises(DiskFull):
         doing.replay(found)
     assert world.store.objects == before
