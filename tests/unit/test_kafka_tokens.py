@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from secor.adapters.kafka import token_provider
@@ -12,10 +14,10 @@ from secor.errors import ConfigurationError, Unavailable
 class Source:
     """Gives what it is told to give."""
 
-    def __init__(self, token: object) -> None:
+    def __init__(self, token: Any) -> None:
         self._token = token
 
-    def token(self) -> object:
+    def token(self) -> Any:
         if isinstance(self._token, BaseException):
             raise self._token
         return self._token
