@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -17,6 +18,13 @@ from secor.config.model import Config
 from secor.config.schema import Step
 from secor.errors import ConfigurationError
 from secor.wording import how_many
+
+PLAIN = {
+    "a valid tuple": "an array, in [ ]",
+    "a valid dictionary( or instance of .*)?": "a table",
+    "a valid string": "text",
+}
+"""What the library calls kinds of values, as TOML calls them."""
 
 ROUNDS = 10
 """How often a faulty tree is mended and looked at again, for what the first faults hid."""
@@ -103,6 +111,8 @@ def _message(detail: ErrorDetails, steps: Sequence[Step]) -> str:
     if detail["type"] == "extra_forbidden":
         return schema.suggestion(steps)
     message = detail["msg"].replace("Input should be", "must be")
+    for jargon, plain in PLAIN.items():
+        message = re.sub(jargon, plain, message)
     if schema.is_secret(steps) or isinstance(detail["input"], dict | list):
         return message
     return f"{message}; it is {detail['input']!r}"

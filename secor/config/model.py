@@ -12,8 +12,9 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from secor.config.finalize import Finalize
 from secor.config.output import TYPED_FORMATS, Output, without_settings_of
-from secor.config.parser import CHANGES_FIELDS, OF_DECODERS, Parser
+from secor.config.parser import OF_DECODERS, Parser
 from secor.config.servers import S3, Kafka, Ledger, LocalStore, Store, ZooKeeper
+from secor.config.transforms import CHANGES_FIELDS
 from secor.config.values import Duration, Expression, Maybe, Secret, Section, Size, fault
 
 __all__ = [
@@ -213,7 +214,7 @@ class Config(Section):
         if changing and output.format not in TYPED_FORMATS:
             shown = ", ".join(sorted(TYPED_FORMATS))
             why = f"{changing[0]} would not show: {output.format} writes values as they came"
-            raise fault(f"{why}; {shown} has fields", f"{before}parser.transforms")
+            raise fault(f"{why}; {shown} have fields", f"{before}parser.transforms")
 
     def rule_of(self, topic: str) -> int | None:
         """Return the index of the first rule that matches the whole name, if any does."""

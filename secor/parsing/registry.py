@@ -51,10 +51,7 @@ class SchemaRegistry:
         most_unknown: int = 10_000,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
-            raise ConfigurationError(
-                f"schema registry {url!r}: must begin with http:// or https://"
-            )
+        _check_address(url)
         self.url = url.rstrip("/")
         self._headers = {"Accept": ACCEPT} | _authorization(username, password)
         self._timeout = timeout
@@ -125,6 +122,25 @@ class SchemaRegistry:
         if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
             raise Unavailable(f"schema registry: {address} answered without a schema")
         return found
+
+
+def _check_address(url: str) -> None:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        parts.port  # noqa: B018 - raises ValueError for what is no number
+    except ValueError as error:
+        raise ConfigurationError(f"schema registry: the address is none: {error}") from error
+    if parts.username is not None:
+        # Not shown: there may be a password in it.
+        raise ConfigurationError(
+            "schema registry: give username and password as settings of their own, not in the "
+            "address"
+        )
+    if not usable:
+        raise ConfigurationError(
+            f"schema registry {url!r}: must be an address such as http://registry:8081"
+        )
 
 
 def _meaning(address: str, error: urllib.error.HTTPError) -> Exception:

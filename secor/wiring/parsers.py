@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from secor.config.parser import OF_DECODERS, Parser, Transform
+from secor.config.parser import OF_DECODERS, Parser
+from secor.config.transforms import Transform
 from secor.errors import ConfigurationError
 from secor.parsing.decoders import make_decoder
 from secor.parsing.determinism import DeterminismCheck

@@ -116,14 +116,71 @@ def test_a_partition_group_needs_no_parser_section_and_has_a_prefix_of_its_own(p
         (
             'decoder = "regex"\npattern = "(?P<at>.*)"\ntime_field = "time"',
             "parser.time_field",
-            "no group time, only at",
+            "no group time; its groups: at",
         ),
         (
             'decoder = "regex"\npattern = "(?P<at>.*)"\nlayout = "{a}"',
             "parser.layout",
-            "no group a, only at",
+            "no group a; its groups: at",
         ),
         ('time_format = "iso8601"', "parser.time_format", "name the field"),
+        ('time_field = ""', "parser.time_field", "names no field"),
+        ('time_field = ".time"', "parser.time_field", "names no field"),
+        ('time_field = "a..b"', "parser.time_field", "names no field"),
+        (
+            'decoder = "avro"\nregistry_url = "registry:8081"',
+            "parser.registry_url",
+            "such as http://registry:8081",
+        ),
+        ('decoder = "avro"\nregistry_url = "http://"', "parser.registry_url", "such as"),
+        ('decoder = "avro"\nregistry_url = "http://h:x"', "parser.registry_url", "Port"),
+        (
+            'decoder = "avro"\nregistry_url = "http://u:hush@h"',
+            "parser.registry_url",
+            "settings of their own",
+        ),
+        (
+            'decoder = "avro"\nregistry_url = "http://h"\nregistry_password = "hush"',
+            "parser.registry_username",
+            "is missing",
+        ),
+        (
+            'decoder = "avro"\nschema_file = "x"\nregistry_username = "u"',
+            "parser.registry_username",
+            "give registry_url",
+        ),
+        (
+            'decoder = "none"\ntransforms = [{kind = "filter", field = "a", equals = 1}]',
+            "parser.transforms.0.field",
+            "reads no fields",
+        ),
+        (
+            'plugin = "a:B"\ntransforms = [{kind = "route", field = "a", topics = ["x"]}]',
+            "parser.transforms.0.field",
+            "reads no fields",
+        ),
+        (
+            'decoder = "regex"\npattern = "."\ntransforms = [{kind = "drop", field = "a"}]',
+            "parser.transforms.0.field",
+            "no group a; its groups: (?P<name>...)",
+        ),
+        (
+            'transforms = [{kind = "filter", field = "a..b", exists = true}]',
+            "parser.transforms.0.field",
+            "names no field",
+        ),
+        (
+            'transforms = [{kind = "filter", field = "a", equals = 2026-11-21}]',
+            "parser.transforms.0.equals",
+            "must be text, a number, true or false",
+        ),
+        (
+            'transforms = [{kind = "filter", field = "a", one_of = []}]',
+            "parser.transforms.0.one_of",
+            "name the values",
+        ),
+        ('transforms = {kind = "drop", field = "a"}', "parser.transforms", "an array, in [ ]"),
+        ("transforms = [5]", "parser.transforms.0", "must be a table"),
         ('plugin = "places"', "parser.plugin", "module:Class"),
         ('plugin = "/etc/places.py:Place"', "parser.plugin", "module:Class"),
         (

@@ -17,7 +17,7 @@ from secor.errors import ConfigurationError, NotDeterministic, PluginFailed
 from secor.parsing.decoders import make_decoder
 from secor.parsing.fields import field_at, texts
 from secor.parsing.pipeline import Pipeline
-from secor.parsing.plugins import Message
+from secor.parsing.plugins import Message, load_plugin
 from secor.wiring.parsers import pipeline_for
 from tests.unit.decoder_cases import decode
 from tests.unit.parsing_cases import chunk_of, json_chunk, places, reasons
@@ -138,7 +138,7 @@ def test_a_column_plugin_that_breaks_its_promise_stops_the_partition_by_name(nam
 )
 def test_plugins_that_cannot_be_made_are_configuration_errors(path: str, word: str) -> None:
     with pytest.raises(ConfigurationError, match=word):
-        pipeline_for(Parser(plugin=path), typed=False)
+        load_plugin(path, "place", {})
 
 
 FAULTY = {

@@ -39,18 +39,23 @@ def imported(what: str, place: str) -> Any:
         "write module:Class, of a module that can be imported with all that it needs: installed, "
         "or in a directory of PYTHONPATH"
     )
-    with usable(f"{what} class {place!r}", f"; {hint}"):
+    with usable(f"{what} class {place!r}", hint):
         return attrgetter(name)(importlib.import_module(module))
 
 
 @contextmanager
 def usable(what: str, hint: str = "") -> Iterator[None]:
-    """Take what users' code raises for a fault of the configuration, which names ``what``."""
+    """Take what users' code raises for a fault of the configuration, which names ``what``.
+
+    ``hint`` is what to do where something was not found.
+    """
     try:
         with quiet():
             yield
     except UNUSABLE as error:
-        raise ConfigurationError(f"{what}: {type(error).__name__}: {error}{hint}") from error
+        not_found = isinstance(error, AttributeError | ImportError | ValueError)
+        advice = f"; {hint}" if hint and not_found else ""
+        raise ConfigurationError(f"{what}: {type(error).__name__}: {error}{advice}") from error
 
 
 def quiet() -> redirect_stdout[Any]:
