@@ -175,6 +175,9 @@ def test_new_fields_come_last_and_what_is_there_stays_where_it_is() -> None:
     [
         (pa.decimal128(10, 2), pa.decimal128(8, 4), pa.decimal128(12, 4)),
         (INT, pa.uint64(), pa.decimal128(20, 0)),
+        (INT, pa.decimal128(5, 2), pa.decimal128(22, 2)),
+        (INT, pa.decimal128(38, 18), pa.decimal128(38, 18)),
+        (pa.decimal128(5, 2), INT, pa.decimal128(21, 2)),
         (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC")),
         (pa.timestamp("us"), pa.timestamp("ms"), pa.timestamp("us")),
         (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("us")),
@@ -210,6 +213,22 @@ def test_there_is_an_end_of_fields_of_names_and_of_depth() -> None:
     assert field_count(fields) == DEEPEST
     topic = Topic(fields)
     assert topic.verdicts(deep, {"_extra": 1}, {"k" * 300: 1}) == "fff"
+
+
+def test_names_that_readers_take_for_one_get_one_column_and_no_name_gets_none() -> None:
+    before = kept(("id", INT), ("in", kept(("X", INT))))
+    message = {"ID": 1, "a": 1, "A": 2, "": 3, "_EXTRA": 4, "in": {"x": 5, "y": 6}}
+    after = grown(before, seen(message))
+    assert after == kept(("id", INT), ("in", kept(("X", INT), ("y", INT))), ("A", INT))
+    topic = Topic(after)
+    assert topic.verdicts(message, {"Id": 1}, {"id": 1, "ID": "x"}) == "fff"
+    rows = decoded([json.dumps(message).encode()]).column("row")
+    [extra] = topic.rows.fit(rows)[0].field("_extra").to_pylist()
+    assert json.loads(extra) == {"": 3, "ID": 1, "_EXTRA": 4, "a": 1, "in": {"x": 5}}
+    lists = {"l": [{"b": 1, "B": 2}], "new": {"c": 1, "C": 2}}
+    assert grown(NOTHING, seen(lists)) == kept(
+        ("l", pa.list_(kept(("B", INT)))), ("new", kept(("C", INT)))
+    )
 
 
 def test_a_field_called_as_the_column_of_what_has_none_is_kept_in_it() -> None:

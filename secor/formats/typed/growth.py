@@ -15,14 +15,14 @@ A column never gets a type that would not hold what it held.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from secor.formats.typed.descriptions import NAMES, described
-from secor.formats.typed.inference import observed, widened
+from secor.formats.typed.inference import MAX_DIGITS, observed, widened
 from secor.formats.typed.schema import EXTRA, RowSchema
 from secor.formats.typed.shapes import groups
 from secor.formats.typed.trees import JSON, is_json, is_list
@@ -35,6 +35,9 @@ LONGEST_NAME = 255
 
 DEEPEST = 20
 """Levels; what is nested deeper is JSON text."""
+
+LONG_DIGITS = 20
+"""Before the point of decimals that were int64: with fewer Spark does not read both."""
 
 NOTHING: pa.StructType = pa.struct([])
 
@@ -74,14 +77,21 @@ class _Growing:
             field.with_type(self._both(field.type, found.pop(field.name, pa.null()), depth + 1))
             for field in kept.fields
         ]
-        if depth == 0:
-            found.pop(EXTRA, None)
-        return pa.struct([*fields, *self._new(found, depth)])
+        names = [field.name for field in fields]
+        new = self._new(found, [*names, EXTRA] if depth == 0 else names, depth)
+        return pa.struct([*fields, *new])
 
-    def _new(self, found: Mapping[str, pa.DataType], depth: int) -> list[pa.Field]:
+    def _new(
+        self, found: Mapping[str, pa.DataType], names: Iterable[str], depth: int
+    ) -> list[pa.Field]:
+        """Return the columns of new fields, beside those called ``names``.
+
+        Most readers of tables take ``Id`` and ``id`` for one, and some no name at all for none.
+        """
         made = []
+        taken = {"", *(name.lower() for name in names)}
         for name, kind in found.items():
-            if len(name) > LONGEST_NAME or self._room <= 0:
+            if len(name) > LONGEST_NAME or name.lower() in taken or self._room <= 0:
                 continue
             self._room -= 1
             new = self._column(kind, depth + 1)
@@ -89,6 +99,7 @@ class _Growing:
                 self._room += 1
             else:
                 made.append(pa.field(name, new))
+                taken.add(name.lower())
         return made
 
     def _both(self, kept: pa.DataType, seen: pa.DataType, depth: int) -> pa.DataType:
@@ -104,6 +115,9 @@ class _Growing:
                 item = self._both(item, field.type, depth + 1)
             return pa.map_(pa.string(), item)
         wide = widened(kept, _leaf(seen)) if self._widens else kept
+        if kept == pa.int64() and pa.types.is_decimal(wide):
+            digits = max(wide.precision, LONG_DIGITS + wide.scale)
+            wide = pa.decimal128(min(digits, MAX_DIGITS), wide.scale)
         return kept if is_json(wide) else wide
 
     def _column(self, kind: pa.DataType, depth: int) -> pa.DataType | None:
@@ -117,7 +131,7 @@ class _Growing:
         if pa.types.is_null(kind):
             return None
         if pa.types.is_struct(kind):
-            fields = self._new({field.name: field.type for field in kind.fields}, depth)
+            fields = self._new({field.name: field.type for field in kind.fields}, (), depth)
             return pa.struct(fields) if fields else None
         if is_list(kind):
             item = self._column(kind.value_type, depth + 1)

@@ -76,17 +76,17 @@ def columns_of(records: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
 def fields_beside(names: Sequence[str], own: Sequence[pa.Field]) -> list[pa.Field]:
     """Return the fields of a file: metadata columns, then a row's own.
 
-    A field with the name of a metadata column is given underscores in front until it
-    has a name of its own.
+    A field with the name of a metadata column, in capitals or not, is given underscores in
+    front until it has a name of its own.
     """
-    taken = {*names, *(field.name for field in own)}
+    taken = {name.lower() for name in (*names, *(field.name for field in own))}
     fields = [pa.field(name, COLUMNS[name][1]) for name in names]
     for field in own:
         name = field.name
-        if name in names:
-            while name in taken:
+        if name.lower() in names:
+            while name.lower() in taken:
                 name = f"_{name}"
-            taken.add(name)
+            taken.add(name.lower())
         fields.append(pa.field(name, field.type))
     return fields
 

@@ -24,7 +24,7 @@ CODECS: Mapping[str, str] = MappingProxyType(
     {"zstd": "zstd", "none": "uncompressed", "gzip": "zlib", "snappy": "snappy", "lz4": "lz4"}
 )
 
-VERSION = 1
+VERSION = 2
 """Of the writer: grows when it writes other bytes for the same settings."""
 
 ROWS_READ = 8192
@@ -37,7 +37,8 @@ class OrcFormat:
     ORC gives no way to end a stripe as long as no column has filled a block of 64 KiB: a
     stripe that small goes on through the next rows.
     What ORC lacks is stored otherwise: times as text, unsigned integers as wider signed
-    ones.
+    ones.  Instants are ORC's ``timestamp`` in UTC: Spark reads no file with its ``timestamp
+    with local time zone``.
     """
 
     codec: str = "zstd"
@@ -90,6 +91,8 @@ def _leaf(array: pa.Array) -> pa.Array:
         return array.cast(pa.decimal128(20, 0) if kind == pa.uint64() else pa.int64())
     if pa.types.is_date64(kind):
         return array.cast(pa.date32())
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return array.cast(pa.int64()).cast(pa.timestamp(kind.unit))
     if pa.types.is_duration(kind):
         return array.cast(pa.int64())
     return array.cast(pa.float32()) if pa.types.is_float16(kind) else text_of(array)
