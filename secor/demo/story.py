@@ -149,6 +149,8 @@ class Demonstration:
             f"secor cat {configuration} {flights.TOPIC} --limit 10": "messages",
             f"secor verify {configuration}": "prove it again",
             f"secor run {parquet}": "go on writing Parquet",
+            f"secor quarantine ls {parquet}": "what could not be parsed, and why",
+            f"secor finalize {parquet} --dry-run": "which months are complete",
             f"secor backfill rollback {parquet} {self.folder / mending.PLAN}": "the old days again",
             f"secor sandbox down --delete --directory {place}": "stop the servers",
         }
