@@ -210,6 +210,12 @@ def test_types_that_only_look_alike_go_apart(kinds: tuple[Any, Any]) -> None:
     assert len(groups) == 2
 
 
+def test_a_reason_names_no_place_in_memory(decoder: AvroDecoder) -> None:
+    kind = record_of("R", a="double")
+    found = reason(AvroDecoder(Shelf(_1=kind)), framed(1, b"\0\0"))
+    assert found == "invalid Avro at or before byte 7: cannot read double"
+
+
 def test_a_default_that_could_be_taken_for_bytes_is_refused() -> None:
     odd = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}
     text = json.dumps(odd).replace('"string"}', r'"string", "default": "\udcff"}')

@@ -118,7 +118,10 @@ class JsonLinesWriter:
             row = fit_or_refuse(schema, records.column(ROW), records.column("offset"))
         columns = [*metadata.columns_of(records, names), row]
         group = pa.RecordBatch.from_arrays(columns, names=[*names, ROW])
-        struct = flattened(group, lambda leaf: leaf).to_struct_array()
+        group = flattened(group, lambda leaf: leaf)
+        if not group.num_columns:  # such a batch does not know how many rows it has
+            return self._encoder.encode_lines([{}] * records.num_rows)
+        struct = group.to_struct_array()
         rows = plain(written_out(struct), integral=not schema.declared)
         return self._encoder.encode_lines(rows)
 

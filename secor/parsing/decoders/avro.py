@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -186,7 +187,8 @@ class _Codec:
             raise Undecodable(f"nested deeper than {MAX_DEPTH}") from error
         except UNREADABLE as error:
             place = f"at or before byte {stream.tell()}"
-            raise Undecodable(f"invalid Avro {place}: {brief(error)}") from error
+            why = _STREAM.sub("", brief(error))
+            raise Undecodable(f"invalid Avro {place}: {why}") from error
         if self._loops and depth_of(record) > MAX_DEPTH:
             raise Undecodable(f"nested deeper than {MAX_DEPTH}")
         if stream.tell() != len(raw):
@@ -201,6 +203,9 @@ class _Codec:
         """Return the record for the path rules."""
         return self._plain(record) if self._plain else record
 
+
+_STREAM = re.compile(r" from <[^>]*>")
+"""Where the library's stream is in memory, which no reason may depend on."""
 
 UNREADABLE = (
     EOFError,
