@@ -66,14 +66,15 @@ class Replayed:
 
 
 Adapt = Callable[[TopicPlan], TopicPlan]
-Plans = Callable[[Adapt], Callable[[str | None], TopicPlan]]
-"""Gives, for one object, its plans: a topic's, adapted; by fingerprint, as ``plan.Plans`` does.
+Plans = Callable[[Adapt, int], Callable[[str | None], TopicPlan]]
+"""Gives, for one object of a generation, its plans: a topic's, adapted; by fingerprint, as
+``plan.Plans`` does.
 Where a message needs a wider schema, the next one asked for has it."""
 
 
 def always(plan: TopicPlan) -> Plans:
     """Return the plans of a topic whose schema does not grow."""
-    return lambda adapt: lambda _: adapt(plan)
+    return lambda adapt, _generation: lambda _fingerprint: adapt(plan)
 
 
 class Replay:
@@ -157,7 +158,7 @@ class Replay:
 
         Under the plan of the replay that was begun, if it is one of this configuration.
         """
-        plans = self._plans(lambda plan: _beside(plan, found))
+        plans = self._plans(lambda plan: _beside(plan, found), found.name.generation)
         tried = None if begun is None else _begun(begun, found)["fingerprint"]
         parsed = self._parsed(found, plans(tried))
         while parsed is None:

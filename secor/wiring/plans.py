@@ -22,8 +22,8 @@ from secor.plan import Lane, Plans, TopicPlan
 from secor.policy import Age
 from secor.policy import Policy as SealingPolicy
 from secor.ports import LogFormat, ObjectStore, Parser
+from secor.quarantine.replay import Adapt, always
 from secor.quarantine.replay import Plans as ReplayingPlans
-from secor.quarantine.replay import always
 from secor.schemas import GrowingPlans, ImaginedSchemas, KeptSchema, KeptSchemas, Propose
 from secor.wiring.parsers import pipeline_for, routed_lanes
 
@@ -74,15 +74,20 @@ def plan_for(
 
 
 def schemas_of(
-    config: Config, topic: str, store: ObjectStore, directory: Path | None = None
+    config: Config,
+    topic: str,
+    store: ObjectStore,
+    directory: Path | None = None,
+    generation: int | None = None,
 ) -> KeptSchemas:
-    """Return the schemas kept with a topic's objects, of the present generation.
+    """Return the schemas kept with a topic's objects; without ``generation``, the present one's.
 
     ``directory`` is for files on their way to the store; without one, it is the system's.
     """
     output = config.for_topic(topic).output
     root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
-    return KeptSchemas(store, root, output.generation, directory)
+    kept = output.generation if generation is None else generation
+    return KeptSchemas(store, root, kept, directory)
 
 
 def kept_schema(config: Config, topic: str, store: ObjectStore) -> KeptSchema | None:
@@ -126,9 +131,10 @@ def replaying_plans(
     *,
     dry_run: bool,
 ) -> ReplayingPlans:
-    """Return the plans by which quarantine is parsed again: kept schemas grow as they do in a
-    process that consumes, and ``tell`` is given the version and what is new in it.  In a dry
-    run nothing is put.
+    """Return the plans by which quarantine is parsed again.
+
+    Kept schemas, of the generation of what is parsed, grow as they do in a process that
+    consumes; ``tell`` is given the version and what is new in it.  In a dry run nothing is put.
     """
 
     def make(kept: KeptSchema | None, propose: Propose | None) -> TopicPlan:
@@ -136,11 +142,16 @@ def replaying_plans(
 
     if not keeps_schema(config, topic):
         return always(make(None, None))
-    kept = schemas_of(config, topic, store)
-    if dry_run:
-        kept = ImaginedSchemas(kept)
 
-    return lambda adapt: GrowingPlans(kept, lambda *given: adapt(make(*given)), tell).plan
+    @cache
+    def kept(generation: int) -> KeptSchemas:
+        schemas = schemas_of(config, topic, store, generation=generation)
+        return ImaginedSchemas(schemas) if dry_run else schemas
+
+    def plans(adapt: Adapt, generation: int) -> Callable[[str | None], TopicPlan]:
+        return GrowingPlans(kept(generation), lambda *given: adapt(make(*given)), tell).plan
+
+    return plans
 
 
 def keeps_schema(config: Config, topic: str) -> bool:

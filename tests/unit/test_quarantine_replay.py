@@ -22,7 +22,7 @@ from secor.quarantine.listing import counted, marker_key, markers, quarantined
 from secor.quarantine.replay import Replay, always
 from secor.repair.moving import move, plan_move
 from secor.schemas import KeptSchema, KeptSchemas
-from secor.wiring.plans import plan_for
+from secor.wiring.plans import plan_for, replaying_plans
 from tests.fakes.clock import FakeClock
 from tests.unit.parsed_world import HERE, NO_BOTS, WHEN, World, config
 
@@ -270,6 +270,20 @@ def test_a_replay_lets_the_kept_schema_grow_as_the_daemon_does(growing: World) -
     assert (done.placed, done.bad) == (5, 1)
     assert columns(growing) >= {"time", "when", "bot"}
     assert schemas(growing)[0] == "p/clicks/_schema/1_0001.json"
+
+
+def test_a_replay_grows_the_schema_of_the_generation_that_its_results_are_of(
+    growing: World,
+) -> None:
+    [found] = quarantined(growing.archive, "clicks")
+    settings = config(WHOLE, "parquet")
+    second = settings.output.model_copy(update={"generation": 2})
+    settings = settings.model_copy(update={"output": second})
+    assert settings.for_topic("clicks").output.generation == 2
+    plans = replaying_plans(settings, "clicks", growing.store, growing.told, dry_run=False)
+    doing = Replay(growing.archive, plans, growing.ledger, growing.workspace(), FakeClock())
+    assert doing.replay(found).placed == 5
+    assert schemas(growing) == ["p/clicks/_schema/1_0001.json"]
 
 
 def test_a_dry_run_tells_of_growth_and_lets_nothing_grow(growing: World) -> None:
