@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
+import msgpack
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -221,6 +222,53 @@ def test_results_do_not_depend_on_how_the_log_is_cut_into_chunks(
     assert places(pieces) == places(whole)
     assert reasons(pieces) == reasons(whole)
     assert sum(part.records.num_rows for part in whole) <= len(values)
+
+
+ODD = [
+    {"a.b": "whole"},
+    {"a": {"b": "along"}},
+    {"a": {"b": "along"}, "a.b": "whole"},
+    {"a": {"b": "along"}, "a.b": None},
+    {"a": {"b": {"z": 1.0, "y": None, "x": [2.0, 2**63, {"w": "é"}]}}},
+    {"a": {"b": [1.0, None]}},
+    {"a": [{"b": 1}]},
+    {"a": {"b.c": 1}},
+    {"a": None},
+    {"b": 1},
+]
+"""Where a dotted path may lead, and what may be there."""
+
+
+@pytest.mark.parametrize("decoder", ["json", "messagepack"])
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_path_leads_to_one_place_whatever_is_written_and_whatever_is_beside_it(
+    decoder: str, alone: bool
+) -> None:
+    pack = (lambda item: json.dumps(item).encode()) if decoder == "json" else msgpack.packb
+    found: dict[bool, dict[str, list[int]]] = {}
+    for typed in (False, True):
+        parser = pipeline(typed=typed, decoder=decoder, layout="{a.b}")
+        values = [pack(item) for item in ODD]
+        chunks = [chunk_of([one], first=at) for at, one in enumerate(values)]
+        parts = [
+            part for one in (chunks if alone else [chunk_of(values)]) for part in parser.split(one)
+        ]
+        found[typed] = places(parts)
+    assert found[False] == found[True]
+    assert found[True] == {
+        "whole": [0, 2],
+        "along": [1, 3],
+        "%7B%22x%22%3A%5B2,9223372036854775808,%7B%22w%22%3A%22é%22}%5D,%22z%22%3A1}": [4],
+        "%5B1,null%5D": [5],
+        "%5F_HIVE_DEFAULT_PARTITION__": [6, 7, 8, 9],
+    }
+
+
+@pytest.mark.parametrize("format", ["text", "parquet"])
+def test_the_time_may_be_in_a_field_whose_name_has_a_dot(format: str) -> None:
+    parser = pipeline(time_field="meta.at", typed=format == "parquet")
+    items: list[dict[str, Any]] = [{"meta.at": AT}, {"meta": {"at": AT}}, {"meta": {"at.x": AT}}]
+    assert places(parser.split(json_chunk(items))) == {"dt=2026-03-01": [0, 1], "quarantine:": [2]}
 
 
 def test_the_identity_has_every_setting_that_changes_the_result() -> None:

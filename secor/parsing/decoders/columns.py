@@ -54,13 +54,20 @@ def decoded(
     """Build the answer of a decoder from one dictionary a message."""
     if paths is None:
         return Decoded(everything(objects, bad), bad)
-    columns = [scalars([lookup(item, names) for item in objects]) for names in split_paths(paths)]
+    columns = [scalars([first(item, ways) for item in objects]) for ways in map(ways_of, paths)]
     return Decoded(struct_of(columns, paths, len(objects), bad), bad)
 
 
-def split_paths(paths: Sequence[str]) -> list[tuple[str, ...]]:
-    """``user.country`` to its names."""
-    return [tuple(path.split(".")) for path in paths]
+def ways_of(path: str) -> list[tuple[str, ...]]:
+    """Where a dotted path may lead: to a field of that whole name, which comes first, or along."""
+    steps = tuple(path.split("."))
+    return [steps] if len(steps) == 1 else [(path,), steps]
+
+
+def first(value: Any, ways: Sequence[tuple[str, ...]]) -> Any:
+    """Return what the first of several ways through nested dictionaries finds."""
+    found = (lookup(value, names) for names in ways)
+    return next((one for one in found if one is not None), None)
 
 
 def lookup(value: Any, names: Sequence[str]) -> Any:
@@ -92,14 +99,15 @@ def _masked(
 def scalars(values: Sequence[Any]) -> pa.Array:
     """One column of string, int64, double, bool or binary.
 
-    Integers among doubles become doubles when every one is exact, integers beyond int64
-    and every other mixture become text: strings as they are, the rest as JSON.
+    Integers among doubles become doubles when every one is exact; integers beyond int64
+    and every other mixture become text as ``text_of`` has it: what a path or a filter sees
+    depends neither on the kinds of its neighbours nor on the format that is written.
     """
     kinds = set(map(type, values))
     kinds.discard(type(None))
     array = _plain(values, kinds)
     if array is None:
-        array = pa.array([scalar_text(value) for value in values], pa.string())
+        array = pa.array([text_of(value) for value in values], pa.string())
     return array
 
 
@@ -122,15 +130,6 @@ def _integers(values: Sequence[Any]) -> pa.Array | None:
         return pa.array(values, pa.int64())
     except (OverflowError, pa.ArrowInvalid):  # beyond int64: as text, digit by digit
         return None
-
-
-def scalar_text(value: Any) -> str | None:
-    """Text of a value in a column of several kinds.
-
-    What a path or a filter sees must not depend on the kinds of its neighbours, which are
-    others when the log is cut elsewhere: 5.0 is "5" in any column.
-    """
-    return json_text(value) if isinstance(value, dict | list) else text_of(value)
 
 
 def json_text(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,8 +18,8 @@ from secor.parsing.decoders.columns import (
     everything,
     lookup,
     scalars,
-    split_paths,
     struct_of,
+    ways_of,
 )
 from secor.parsing.rows import Decoded
 
@@ -34,7 +34,7 @@ class JsonDecoder:
     Integers beyond int64 turn their column (of this chunk) into text, never into doubles.
     """
 
-    identity = "json-2"
+    identity = "json-3"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
@@ -69,7 +69,8 @@ def _scattered(rows: pa.StructArray, places: pa.Array, total: int) -> pa.StructA
 
 
 def _fields(values: pa.Array, paths: tuple[str, ...]) -> tuple[pa.StructArray, dict[int, str]]:
-    shape = _Shape(split_paths(paths))
+    ways = [ways_of(path) for path in paths]
+    shape = _Shape([names for several in ways for names in several])
     bad: dict[int, str] = {}
     try:
         found = shape.decoder.decode_lines(json_text.joined(values))
@@ -78,7 +79,21 @@ def _fields(values: pa.Array, paths: tuple[str, ...]) -> tuple[pa.StructArray, d
         columns = None
     if columns is None:
         columns, bad = _fields_by_row(values, shape)
-    return struct_of([scalars(column) for column in columns], paths, len(values), bad), bad
+    merged = _first_of_several(columns, ways)
+    return struct_of([scalars(column) for column in merged], paths, len(values), bad), bad
+
+
+def _first_of_several(
+    columns: Sequence[list[Any]], ways: Sequence[Sequence[tuple[str, ...]]]
+) -> Iterator[list[Any]]:
+    """Give one column a path, of those of all its ways."""
+    left = iter(columns)
+    for several in ways:
+        found = next(left)
+        for _ in several[1:]:
+            more = next(left)
+            found = [b if a is None else a for a, b in zip(found, more, strict=True)]
+        yield found
 
 
 def _fields_by_row(values: pa.Array, shape: _Shape) -> tuple[list[list[Any]], dict[int, str]]:

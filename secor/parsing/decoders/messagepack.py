@@ -22,7 +22,7 @@ class MessagePackDecoder:
     Source: https://github.com/msgpack/msgpack/blob/master/spec.md
     """
 
-    identity = "messagepack"
+    identity = "messagepack-2"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
