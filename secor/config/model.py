@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from secor.config.finalize import Finalize
 from secor.config.output import TYPED_FORMATS, Output, without_settings_of
-from secor.config.parser import OF_DECODERS, Parser
+from secor.config.parser import OF_DECODERS, Parser, check_together
 from secor.config.servers import S3, Kafka, Ledger, LocalStore, Store, ZooKeeper
 from secor.config.transforms import CHANGES_FIELDS
 from secor.config.values import Duration, Expression, Maybe, Secret, Section, Size, fault
@@ -179,8 +179,11 @@ class Config(Section):
         if self.parser.time_field is None and self.parser.time_format != "auto":
             why = "without time_field the time is that of Kafka's record: name the field"
             raise fault(f"{why}, or take this away", "parser.time_format")
+        parsers = {"": self.parser}
         for index, rule in enumerate(self.topics):
+            parsers[f"topics.{index}."] = rule.parser
             self._check_kind(f"topics.{index}.", rule.output, rule.parser)
+        check_together(parsers)
         return self
 
     def _check_dead_letters(self, before: str, parser: Parser) -> None:

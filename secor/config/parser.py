@@ -172,6 +172,20 @@ class Parser(Section):
         return {names.get(key, key.removeprefix("registry_")): given[key] for key in sorted(given)}
 
 
+def check_together(parsers: Mapping[str, Parser]) -> None:
+    """Refuse what cannot be of the general parser and those of rules, by their keys, together.
+
+    Where a message was brought by a route, and where one says that it comes from, must differ:
+    names of objects tell no topic.
+    """
+    if not any(parser.targets for parser in parsers.values()):
+        return
+    for before, parser in parsers.items():
+        if Layout(parser.layout).is_routes:
+            why = "there are routes, and directories that begin with from= are theirs"
+            raise fault(f"{why}: call it otherwise", f"{before}parser.layout")
+
+
 def _targets(transform: Transform) -> tuple[str, ...]:
     return transform.targets if transform.kind == "route" else ()
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secor.errors import ConfigurationError
+from secor.naming import ROUTED
 from secor.parsing.fields import shown
 from secor.parsing.layout_pieces import (
     BucketPiece,
@@ -60,6 +61,11 @@ class Layout:
         self.paths = tuple(dict.fromkeys(it.path for it in pieces if isinstance(it, FieldPiece)))
         self.needs_time = any(isinstance(piece, TimePiece) for piece in pieces)
         self.needs_topic = any(isinstance(piece, TopicPiece) for piece in pieces)
+
+    @property
+    def is_routes(self) -> bool:
+        """Whether it begins as do the directories into which routes bring messages."""
+        return self.template.startswith(ROUTED)
 
     @property
     def identity(self) -> str:

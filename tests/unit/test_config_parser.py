@@ -58,6 +58,17 @@ def faults(path: Path, text: str) -> dict[str, str]:
     return dict(line.strip().split(": ", 1) for line in lines)
 
 
+ROUTE = '[[topics]]\nmatch = "a"\nparser.transforms = [{kind = "route", to = "b"}]\n'
+
+
+def test_directories_of_routes_are_nobody_elses(path: Path) -> None:
+    layout = '[[topics]]\nmatch = "b"\nparser.layout = "from={country}"\n'
+    assert loaded(path, layout).for_topic("b").parser.layout == "from={country}"
+    [(key, why)] = faults(path, ROUTE + layout).items()
+    assert key == "topics.1.parser.layout"
+    assert "from= are theirs" in why
+
+
 @pytest.mark.parametrize(
     "text",
     [
