@@ -21,7 +21,7 @@ from secor.config.load import load
 from secor.config.model import Config
 from secor.errors import ConfigurationError
 from secor.finalize.finalizer import Finalizer, Outcome
-from secor.finalize.progress import Progress, progress_of
+from secor.finalize.progress import UP_TO_DATE, Progress, progress_of
 from secor.model import QUARANTINE
 from secor.monitoring.lastrun import LastRun
 from secor.ports import ObjectStore, OffsetLedger
@@ -90,7 +90,11 @@ def _topics(config: Config, reader: KafkaReader, topic: str | None) -> list[str]
         return [topic]
     kafka = config.kafka
     names = kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
-    return [name for name in names if tells_times(config, name)]
+    told = [name for name in names if tells_times(config, name)]
+    absent = [name for name in told if not reader.partitions(name)]
+    for name in absent:  # one that is not made yet keeps no other waiting
+        click.echo(f"warning: the broker has no topic {name!r}", err=True)
+    return [name for name in told if name not in absent]
 
 
 def _finalized(
@@ -143,10 +147,13 @@ def _tell(outcome: Outcome, *, dry_run: bool) -> None:
     for path, why in outcome.failed:
         click.echo(f"{outcome.root}/{path}: not marked: {why}", err=True)
     if outcome.waiting and outcome.held is not None:
-        first = outcome.waiting[0].period.path
+        first = outcome.waiting[0].period
+        why = _held(outcome.held)
+        if outcome.held.why == UP_TO_DATE:
+            why = f"at the earliest at {_time(first.end + outcome.delay)}"
         click.echo(
-            f"{outcome.root}: {len(outcome.waiting)} not complete yet, the first is {first}:"
-            f" {_held(outcome.held)}"
+            f"{outcome.root}: {len(outcome.waiting)} not complete yet, the first is {first.path}:"
+            f" {why}"
         )
     for late in outcome.late:
         shown = ", ".join(late.keys[:LISTED])

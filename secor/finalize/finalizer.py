@@ -62,13 +62,15 @@ class Late:
 
 @dataclass
 class Outcome:
-    """What became of one topic.  ``failed`` has paths and reasons, ``strange`` counts objects
-    that another layout made.
+    """What became of one topic; ``delay`` in seconds.
+
+    ``failed`` has paths and reasons, ``strange`` counts objects that another layout made.
     """
 
     topic: str
     root: str
     held: Progress | None
+    delay: float = 0.0
     marked: list[Standing] = field(default_factory=list)
     waiting: list[Standing] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
@@ -104,7 +106,7 @@ class Finalizer:
     def run(self, progress: Sequence[Progress], *, dry_run: bool = False) -> Outcome:
         """Mark what is complete.  ``progress`` was read before: of every partition."""
         held = slowest(progress)
-        outcome = Outcome(self._topic, self._root, held)
+        outcome = Outcome(self._topic, self._root, held, self._delay)
         through = held.through if held is not None else None
         for standing in self._standings(outcome):
             if standing.marker is not None:
@@ -199,13 +201,12 @@ class Finalizer:
         if not content:
             return None  # somebody else's empty marker
         try:
-            by_topic = json.loads(content)["offsets"]
-        except (ValueError, KeyError, TypeError) as error:
+            found = json.loads(content)["offsets"].get(self._topic)
+            return None if found is None else {key: int(found[key]) for key in found}
+        except (AttributeError, ValueError, KeyError, TypeError) as error:
             raise CorruptFile(
                 f"{marker.key}: is no marker of Secor's ({error}); delete it to mark anew"
             ) from error
-        found: dict[str, int] | None = by_topic.get(self._topic)
-        return found
 
 
 def _beyond(name: ObjectName, recorded: dict[str, int] | None) -> bool:

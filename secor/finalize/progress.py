@@ -12,6 +12,8 @@ from secor.ports import OffsetLedger, Parser
 from secor.positioning import check
 from secor.verify.log import Log
 
+UP_TO_DATE = "is up to date"
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -73,7 +75,7 @@ def _progress(
             if through is None:
                 why += ", where messages have no timestamps"
             return Progress(topic_partition, committed, through, why)
-    return Progress(topic_partition, committed, before, "is up to date")
+    return Progress(topic_partition, committed, before, UP_TO_DATE)
 
 
 def _least(chunk: Chunk, parser: Parser, periods: Periods) -> float | None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from secor.adapters.local import LocalStore
 from secor.batch import Batch
 from secor.cli import finalize, quarantine, verify
 from secor.cli.exits import Exit
+from secor.clock import SystemClock
 from secor.config.load import load
 from secor.errors import ConfigurationError
 from secor.model import Chunk, Entry, TopicPartition
@@ -178,6 +180,27 @@ def test_finalize_names_the_partition_that_never_committed(world: World) -> None
     world.ledger.entries.clear()
     shown = world.run(finalize.command, world.config, "clicks").stdout
     assert "1 not complete yet, the first is dt=2023-11-14: partition clicks/0 has never" in shown
+
+
+def test_finalize_tells_when_an_hour_that_waits_for_its_end_is_complete(world: World) -> None:
+    world.change("finalize.delay = 0", 'finalize.delay = "9999h"')
+    now = int(SystemClock().now())
+    world.consume(TopicPartition("clicks", 1), {0: b'{"time": %d}' % now})
+    shown = world.run(finalize.command, world.config).stdout
+    ends = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    complete = (ends + timedelta(days=1, hours=9999)).isoformat()
+    day = f"dt={ends:%Y-%m-%d}"
+    assert f"1 not complete yet, the first is {day}: at the earliest at {complete}" in shown
+
+
+def test_a_topic_that_is_not_there_keeps_no_other_from_being_finalized(world: World) -> None:
+    world.change('["clicks"]', '["absent", "clicks"]')
+    done = world.run(finalize.command, world.config)
+    assert "partition/clicks/dt=2023-11-14: marked (1 object)" in done.stdout
+    assert "warning: the broker has no topic 'absent'" in done.stderr
+    assert done.return_value == Exit.OK
+    with pytest.raises(ConfigurationError, match="absent"):
+        world.run(finalize.command, world.config, "absent")
 
 
 def test_finalize_warns_of_what_a_replay_puts_into_a_marked_day(world: World) -> None:

@@ -305,10 +305,13 @@ def test_line_22_an_object_beyond_the_marks_offsets_is_late_even_within_the_same
     assert found.keys == (beyond,)
 
 
-def test_a_marker_that_is_none_of_ours_is_told_of(directory: Directory, tmp_path: Path) -> None:
+@pytest.mark.parametrize("body", [b"{}", b"[]", b"\xff", b'{"offsets": [1]}'])
+def test_a_marker_that_is_none_of_ours_is_told_of(
+    directory: Directory, tmp_path: Path, body: bytes
+) -> None:
     path = tmp_path / "marker"
-    path.write_bytes(b"{}")
-    directory.store.put(MARKER, path, crc32c(b"{}"), {})
+    path.write_bytes(body)
+    directory.store.put(MARKER, path, crc32c(body), {})
     with pytest.raises(CorruptFile, match="delete it to mark anew"):
         directory.run(at("2026-11-21T05:00"))
 
