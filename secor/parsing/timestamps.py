@@ -105,6 +105,7 @@ class TimeReader:
         rows = np.flatnonzero(~good)
         missing, unread = f"{name} is missing", f"is no time of format {self._format}"
         unset = f"{name} is 1970-01-01T00:00:00Z: no time was set"
+        structure = "is a structure: the time is to be one of its fields"
         reasons = []
         values = texts(column.take(pa.array(rows)))
         for at, row in enumerate(rows.tolist()):
@@ -114,7 +115,8 @@ class TimeReader:
             elif len(zero) and zero[row]:
                 reasons.append((row, unset))
             else:
-                reasons.append((row, f"{name} {shown(value)} {unread}"))
+                why = structure if value.startswith("{") else unread
+                reasons.append((row, f"{name} {shown(value)} {why}"))
         return reasons
 
     def _read(self, column: pa.Array) -> Reading:

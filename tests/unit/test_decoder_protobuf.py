@@ -190,6 +190,18 @@ def test_settings_that_cannot_be_are_refused(path: Path, tmp_path: Path) -> None
             ProtobufDecoder(message_class=place)
 
 
+def test_a_class_made_for_another_version_of_the_package_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "later_pb2.py").write_text(
+        "from google.protobuf import runtime_version as it\n"
+        "it.ValidateProtobufRuntimeVersion(it.Domain.PUBLIC, 99, 0, 0, '', 'later.proto')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigurationError, match="later_pb2:Event.*later.proto: gencode 99"):
+        ProtobufDecoder(message_class="later_pb2:Event")
+
+
 def test_the_identity_covers_the_definition(path: Path, decoder: ProtobufDecoder) -> None:
     assert ProtobufDecoder("shop.Event", path).identity == decoder.identity
     changed = descriptors()

@@ -204,6 +204,12 @@ def test_what_is_no_time_is_bad_and_the_reason_is_short(text: str) -> None:
     assert reason.isprintable()
 
 
+def test_a_structure_where_a_time_should_be_is_called_one() -> None:
+    expected = "at '{\"seconds\":1}' is a structure: the time is to be one of its fields"
+    assert read(['{"seconds":1}']) == [expected]
+    assert read(pa.array([{"seconds": 1}])) == [expected]
+
+
 def test_bytes_are_read_as_text_even_if_they_are_none() -> None:
     assert read(pa.array([b"2024-01-01", b"\xff\xfe"], pa.binary())) == [
         micros(2024, 1, 1),

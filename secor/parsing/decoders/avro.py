@@ -79,7 +79,7 @@ class AvroDecoder:
                 "confluent" if self._framed else "none",
             ]
         )
-        self._fixed = None if self._own is None else _Codec(self._own, None, [])
+        self._fixed = None if self._own is None else _codec_of_file(self._own, schema_file)
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
@@ -270,7 +270,14 @@ def _parsed(schema: Any, references: Sequence[Any]) -> Any:
         AttributeError,
         RecursionError,
     ) as error:
-        raise ConfigurationError(f"Avro schema: {brief(error)}") from error
+        raise ConfigurationError(f"Avro schema: {type(error).__name__}: {brief(error)}") from error
+
+
+def _codec_of_file(schema: Any, path: str | Path | None) -> _Codec:
+    try:
+        return _Codec(schema, None, [])
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{error}; it is that of {path}") from error
 
 
 def _from_file(path: Path) -> Any:

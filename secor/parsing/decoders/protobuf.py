@@ -11,6 +11,7 @@ import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.runtime_version import VersionError
 
 from secor.errors import ConfigurationError
 from secor.mixed import MIXED
@@ -128,7 +129,10 @@ def _described(path: Path, name: str) -> type[Message]:
 
 
 def _imported(place: str) -> type[Message]:
-    found = imported("protobuf", place)
+    try:
+        found = imported("protobuf", place)
+    except VersionError as error:
+        raise ConfigurationError(f"protobuf class {place!r}: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Message)):
         raise ConfigurationError(f"protobuf class {place!r} is no generated message")
     return found
