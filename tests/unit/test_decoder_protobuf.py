@@ -198,7 +198,7 @@ def test_a_class_made_for_another_version_of_the_package_says_so(
         "it.ValidateProtobufRuntimeVersion(it.Domain.PUBLIC, 99, 0, 0, '', 'later.proto')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigurationError, match="later_pb2:Event.*later.proto: gencode 99"):
+    with pytest.raises(ConfigurationError, match=r"later_pb2:Event.*later\.proto: gencode 99"):
         ProtobufDecoder(message_class="later_pb2:Event")
 
 
