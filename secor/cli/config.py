@@ -36,18 +36,17 @@ def check(config: Path, without_files: bool) -> None:
 
     Exit code 0 when it is valid (warnings included), 2 when it is not.
     """
-    from secor.wiring.materials import unusable_materials
+    from secor.wiring.materials import require_materials
 
     loaded = load(config, os.environ)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
-    faults = {} if without_files else unusable_materials(loaded)
-    if faults:
-        raise ConfigurationError(
-            f"{config}: what it names cannot be used on this machine\n"
-            + "\n".join(f"  {key}: {why}" for key, why in faults.items())
-            + "\nis the service on another one? --without-files looks at the rest only"
-        )
+    if not without_files:
+        try:
+            require_materials(loaded)
+        except ConfigurationError as error:
+            hint = "is the service on another one? --without-files looks at the rest only"
+            raise ConfigurationError(f"{config}: {error}\n{hint}") from error
     click.echo(f"{config}: valid")
 
 

@@ -13,6 +13,7 @@ from secor import __version__, logs
 from secor.cli.exits import Exit
 from secor.config.load import load
 from secor.journal import Journal, is_journal
+from secor.wiring.materials import require_materials
 from secor.wiring.service import build
 
 
@@ -27,6 +28,8 @@ def command(config: Path) -> None:
     reads it again.
     """
     settings = load(config, os.environ)
+    # Now, and not in the night when the first partition of some topic comes.
+    require_materials(settings)
     journal = None
     if settings.logs.format == "auto" and is_journal(sys.stderr, os.environ):
         journal = Journal()

@@ -8,6 +8,15 @@ from secor.wiring.parsers import unusable
 from secor.wiring.plans import plan_for
 
 
+def require_materials(config: Config) -> None:
+    """Raise ``ConfigurationError`` with all that cannot be used, if something cannot."""
+    faults = unusable_materials(config)
+    if faults:
+        lines = [f"  {key}: {why}" for key, why in faults.items()]
+        told = "what the configuration names cannot be used on this machine"
+        raise ConfigurationError("\n".join([told, *lines]))
+
+
 def unusable_materials(config: Config) -> dict[str, str]:
     """Return by dotted key what cannot be used, and why.
 

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from secor.cli.config import command
+from secor.cli.run import command as service
 from secor.errors import ConfigurationError
 
 CONFIG = """
@@ -85,7 +86,7 @@ def test_check_names_every_file_and_class_that_cannot_be_used(path: Path) -> Non
     with pytest.raises(ConfigurationError) as raised:
         run("check", str(path))
     first, *found, last = str(raised.value).splitlines()
-    assert first == f"{path}: what it names cannot be used on this machine"
+    assert first == f"{path}: what the configuration names cannot be used on this machine"
     assert "--without-files" in last
     told = dict(line.strip().split(": ", 1) for line in found)
     assert list(told) == [
@@ -115,6 +116,12 @@ def test_check_looks_at_declared_schemas_and_at_what_they_are_written_in(path: P
     with pytest.raises(ConfigurationError) as raised:
         run("check", str(path))
     assert "topics.1" not in str(raised.value)
+
+
+def test_a_service_does_not_start_without_what_its_configuration_names(path: Path) -> None:
+    path.write_text(PARSED)
+    with pytest.raises(ConfigurationError, match=r"topics\.0\.parser\.descriptor_set: .*orders"):
+        CliRunner().invoke(service, [str(path)], env=ENVIRONMENT, catch_exceptions=False)
 
 
 def test_check_on_another_machine_than_the_services_leaves_files_aside(path: Path) -> None:
