@@ -50,7 +50,8 @@ class Errands:
         partition.in_work = True
 
         def find() -> Positioned:
-            found = self._positioning.find(partition.topic_partition, lambda: partition.wanted)
+            key, since = partition.topic_partition, partition.since
+            found = self._positioning.find(key, since, lambda: partition.wanted)
             return Positioned(partition, found)
 
         self._executor.submit(find)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from secor.already_stored import AlreadyStored
 from secor.errors import (
     AccessDenied,
     DataLost,
     LedgerEdited,
     LedgerLost,
     NoStartingOffset,
-    ObjectConflict,
     OutcomeUnknown,
     RestartPartition,
     SecorError,
@@ -22,11 +22,11 @@ from secor.errors import (
     Unavailable,
 )
 from secor.model import Entry, LogRange, TopicPartition
-from secor.naming import ObjectName, parse_key
 from secor.observer import Observer
 from secor.plan import Plans, TopicPlan
 from secor.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.retry import delay
+from secor.shared import Shared
 
 ATTEMPTS = 5
 
@@ -80,7 +80,8 @@ class Positioning:
         """Take the ports and the two policies of the source."""
         self._ledger = ledger
         self._source = source
-        self._store = store
+        self._already_stored = AlreadyStored(store, clock)
+        self._topic_ids = Shared(source.topic_id, clock)
         self._plans = plans
         self._clock = clock
         self._observer = observer
@@ -91,12 +92,16 @@ class Positioning:
         self._lost: dict[TopicPartition, int] = {}
 
     def find(
-        self, topic_partition: TopicPartition, wanted: Callable[[], bool]
+        self, topic_partition: TopicPartition, since: float, wanted: Callable[[], bool]
     ) -> Position | SecorError:
-        """Return the position, or the error that ended the search."""
+        """Return the position, or the error that ended the search.
+
+        ``since`` is when the topic partition came (monotonic seconds): what was asked of its
+        topic later than that is not asked again.  ``wanted`` is asked before each further try.
+        """
         for attempt in range(ATTEMPTS):
             try:
-                return self._find(topic_partition)
+                return self._find(topic_partition, since)
             except (RestartPartition, StopPartition) as error:
                 return error
             except (Unavailable, OutcomeUnknown, AccessDenied) as error:
@@ -108,18 +113,20 @@ class Positioning:
                     break
         return failure
 
-    def _find(self, topic_partition: TopicPartition) -> Position:
+    def _find(self, topic_partition: TopicPartition, since: float) -> Position:
         entry = self._ledger.read(topic_partition)
         tried = entry.intent.fingerprint if entry.intent is not None else None
         plan = self._plans(topic_partition.topic, tried)
-        topic_id = self._source.topic_id(topic_partition.topic)
+        topic_id = self._topic_ids.get(topic_partition.topic, since)
         log = self._source.log_range(topic_partition)
         if entry.committed is None:
-            entry = self._begin(topic_partition, plan, entry, log, topic_id)
+            _refuse_intent(topic_partition, entry)
+            self._already_stored.refuse_any(topic_partition, plan, since)
+            entry = self._begin(topic_partition, entry, log, topic_id)
         committed = check(topic_partition, entry, log, topic_id)
         if entry.topic_id is None and topic_id is not None and entry.intent is None:
             # We would have recorded the topic's id: this entry is Java Secor's or a person's.
-            self._refuse_uncommitted(topic_partition, plan, committed)
+            self._already_stored.refuse_uncommitted(topic_partition, plan, committed, since)
         if committed < log.start:
             self._lose(topic_partition, committed, log)
         return Position(
@@ -133,18 +140,11 @@ class Positioning:
     def _begin(
         self,
         topic_partition: TopicPartition,
-        plan: TopicPlan,
         entry: Entry,
         log: LogRange,
         topic_id: str | None,
     ) -> Entry:
         """Make the first entry before anything is read, so that a lost one is told from none."""
-        if entry.intent is not None:
-            raise LedgerEdited(
-                f"{topic_partition}: an intent is open without a committed offset; settle it with"
-                " 'secor offsets set'"
-            )
-        self._refuse_if_stored(topic_partition, plan)
         if self._reset is Reset.NONE:
             raise NoStartingOffset(
                 f"{topic_partition}: the group has no offset and kafka.reset is none; set one"
@@ -157,47 +157,6 @@ class Positioning:
         finally:
             lease.release()
 
-    def _refuse_if_stored(self, topic_partition: TopicPartition, plan: TopicPlan) -> None:
-        for name in self._stored(topic_partition, plan, plan.roots):
-            if not self._of_another_topic(name.key, topic_partition.topic):
-                raise LedgerLost(
-                    f"{topic_partition}: the group has no offset, yet {name.key} exists; rebuild"
-                    " it with 'secor offsets recover', or begin a new output.generation"
-                )
-
-    def _refuse_uncommitted(
-        self, topic_partition: TopicPartition, plan: TopicPlan, committed: int
-    ) -> None:
-        """Stop before what Java Secor uploaded, and was killed before it committed, would be
-        stored again.
-        """
-        for name in self._stored(topic_partition, plan, (plan.root,)):
-            if name.first_offset < committed:
-                continue
-            if "fingerprint" not in (self._store.head(name.key).metadata or {}):
-                raise ObjectConflict(
-                    f"{topic_partition}: {name.key} is not ours and begins at or above the"
-                    f" committed offset {committed}: Java Secor was killed between upload and"
-                    " commit, and its messages would be stored twice. Delete such objects (secor"
-                    " verify calls them extra), or begin a new output.generation"
-                )
-
-    def _stored(
-        self, topic_partition: TopicPartition, plan: TopicPlan, roots: Iterable[str]
-    ) -> Iterator[ObjectName]:
-        """Give the objects of this partition and generation below ``roots``."""
-        mine = (topic_partition.partition, plan.generation)
-        for root in roots:
-            for stored in self._store.list(f"{root}/"):
-                name = parse_key(root, stored.key)
-                if name is not None and (name.partition, name.generation) == mine:
-                    yield name
-
-    def _of_another_topic(self, key: str, topic: str) -> bool:
-        """Tell whether a route brought an object here with another topic's messages."""
-        metadata = self._store.head(key).metadata or {}
-        return metadata.get("topic", topic) != topic
-
     def _lose(self, topic_partition: TopicPartition, committed: int, log: LogRange) -> None:
         if self._on_data_loss is OnDataLoss.STOP:
             raise DataLost(
@@ -209,6 +168,14 @@ class Positioning:
         if log.start > counted:
             self._observer.lost(topic_partition, counted, log.start)
             self._lost[topic_partition] = log.start
+
+
+def _refuse_intent(topic_partition: TopicPartition, entry: Entry) -> None:
+    if entry.intent is not None:
+        raise LedgerEdited(
+            f"{topic_partition}: an intent is open without a committed offset; settle it with"
+            " 'secor offsets set'"
+        )
 
 
 def check(

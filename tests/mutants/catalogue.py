@@ -307,14 +307,21 @@ MUTANTS = (
     Mutant(
         "a lost ledger begins anew over the objects",
         POSITIONING,
-        "        self._refuse_if_stored(topic_partition, plan)\n",
+        "            self._already_stored.refuse_any(topic_partition, plan, since)\n",
         "",
     ),
     Mutant(
         "what Java Secor uploaded and never committed is stored again",
         POSITIONING,
-        "            self._refuse_uncommitted(topic_partition, plan, committed)\n",
+        "            self._already_stored.refuse_uncommitted("
+        "topic_partition, plan, committed, since)\n",
         "            pass\n",
+    ),
+    Mutant(
+        "a partition is served by what was asked before it came",
+        "secor/shared.py",
+        "        if known is None or known[0] <= since:\n",
+        "        if known is None:\n",
     ),
     Mutant(
         "a topic made again is not noticed by its id",

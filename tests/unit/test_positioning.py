@@ -26,10 +26,12 @@ from secor.plan import Lane, TopicPlan
 from secor.positioning import ATTEMPTS, OnDataLoss, Position, Positioning, Reset
 from tests.fakes.format import PlainFormat
 from tests.fakes.ledger import Kind
-from tests.fakes.source import FakeBroker, FakeLog
+from tests.fakes.source import FakeBroker, FakeLog, FakeSource
 from tests.unit.rituals import FIRST, KEY, Observed, Rituals
 
 ID = "id"
+SINCE = 0.0
+"""When the topic partition came."""
 
 
 class Seeker:
@@ -48,13 +50,12 @@ class Seeker:
         observer = _Losses(self.lost)
         self.make: Callable[..., Positioning] = lambda **settings: Positioning(
             ledger=self.rituals.ledger,
-            source=self.broker.source(),
             store=self.rituals.store,
             plans=self._plans,
             clock=self.rituals.clock,
             observer=observer,
             rng=random.Random(1),
-            **settings,
+            **{"source": self.broker.source(), **settings},
         )
 
     @property
@@ -67,7 +68,7 @@ class Seeker:
         return self.plan
 
     def find(self, **settings: object) -> Position | SecorError:
-        return self.make(**settings).find(KEY, lambda: True)
+        return self.make(**settings).find(KEY, SINCE, lambda: True)
 
 
 class _Losses(Observed):
@@ -77,6 +78,18 @@ class _Losses(Observed):
 
     def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
         self._lost.append((start, end))
+
+
+class CountingSource(FakeSource):
+    """Remembers which topics' ids it was asked for."""
+
+    def __init__(self, broker: FakeBroker, asked: list[str]) -> None:
+        super().__init__(broker, most=10)
+        self._asked = asked
+
+    def topic_id(self, topic: str) -> str | None:
+        self._asked.append(topic)
+        return super().topic_id(topic)
 
 
 @pytest.fixture
@@ -191,14 +204,44 @@ def test_what_another_topics_route_brought_here_does_not_matter(seeker: Seeker) 
     assert isinstance(seeker.find(), Position)
 
 
+def test_partitions_that_came_together_ask_for_their_topic_once(seeker: Seeker) -> None:
+    seeker.rituals.server.drop(KEY)
+    seeker.broker.create(KEY.topic, 50)
+    asked: list[str] = []
+    positioning = seeker.make(source=CountingSource(seeker.broker, asked))
+    came = seeker.rituals.clock.monotonic()
+    seeker.rituals.clock.advance(0.1)
+    for key in seeker.broker.logs:
+        assert isinstance(positioning.find(key, came, lambda: True), Position)
+    assert seeker.rituals.calls.count("list") == 1
+    assert asked == [KEY.topic]
+
+
+def test_a_partition_that_comes_later_asks_again(seeker: Seeker) -> None:
+    positioning = seeker.make()
+    assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
+    seeker.rituals.server.drop(KEY)
+    seeker.rituals.clock.advance(1)
+    assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
+    (file,) = seeker.rituals.batch([0, 1]).files
+    leave(seeker, file.key, file.info.metadata())
+    seeker.rituals.server.drop(KEY)
+    seeker.broker.topic_ids[KEY.topic] = "another"
+    came = seeker.rituals.clock.monotonic()
+    seeker.rituals.clock.advance(1)
+    assert isinstance(positioning.find(KEY, came, lambda: True), LedgerLost)
+    seeker.rituals.server.put(KEY, b"5", topic_id=ID)
+    assert isinstance(positioning.find(KEY, came, lambda: True), TopicRecreated)
+
+
 def test_retention_that_passed_committed_is_told_once(seeker: Seeker) -> None:
     seeker.log.retain(8)
     positioning = seeker.make()
     for _ in range(2):
-        found = positioning.find(KEY, lambda: True)
+        found = positioning.find(KEY, SINCE, lambda: True)
         assert found == Position(seeker.plan, 5, 8, None, ID)
     seeker.log.retain(10)
-    positioning.find(KEY, lambda: True)
+    positioning.find(KEY, SINCE, lambda: True)
     assert seeker.lost == [(5, 8), (8, 10)]
 
 
@@ -255,6 +298,6 @@ def test_what_does_not_answer_is_asked_again_and_then_later(
 
 def test_a_partition_that_is_not_wanted_is_not_looked_for_again(seeker: Seeker) -> None:
     seeker.rituals.fail("before", "read", Unavailable("gone"))
-    found = seeker.make().find(KEY, lambda: False)
+    found = seeker.make().find(KEY, SINCE, lambda: False)
     assert isinstance(found, Unavailable)
     assert seeker.rituals.calls.count("read") == 1
