@@ -521,7 +521,7 @@ MUTANTS = (
     Mutant(
         "a message that needs a wider schema is parsed under the old one",
         PIPELINE,
-        "            self._stop_where_it_grows(work, rows, bad)\n",
+        "            reasons = _grown(self._growth, works, fits)\n",
         "",
         SCHEMA_TESTS,
     ),
