@@ -169,7 +169,7 @@ def _show(config: Config, found: Sequence[Progress], *, as_json: bool, watch: bo
         told = {
             "group": config.group.name,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "lag": sum(one.lag or 0 for one in found),
+            "lag": _together([one.lag for one in found]),
             "partitions": [asdict(one) for one in found],
         }
         click.echo(json.dumps(told, indent=None if watch else 2))
@@ -178,6 +178,12 @@ def _show(config: Config, found: Sequence[Progress], *, as_json: bool, watch: bo
         click.clear()
     for line in lines(config.group.name, found):
         click.echo(line)
+
+
+def _together(lags: Sequence[int | None]) -> int | None:
+    """Return the sum; None where a partition has none to tell, so that nobody takes it for 0."""
+    known = [lag for lag in lags if lag is not None]
+    return sum(known) if len(known) == len(lags) else None
 
 
 def lines(group: str, found: Sequence[Progress]) -> Iterable[str]:

@@ -131,6 +131,8 @@ def test_no_entry_is_no_fault_and_an_unreadable_one_is(
     assert shown.return_value == 0
     assert shown.stdout.rstrip().endswith(", 1 without an entry yet")
     assert world.partitions()[1]["lag"] is None
+    whole = json.loads(world.run("--json").stdout)
+    assert whole["lag"] is None, "who waits for 0 is not done"
 
     def read(topic_partition: TopicPartition) -> Entry:
         raise LedgerCorrupt(f"{topic_partition}: 127.0.0.1 is no offset")
