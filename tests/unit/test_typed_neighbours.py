@@ -17,10 +17,13 @@ from secor.config.parser import Parser
 from secor.errors import SchemaGrew
 from secor.formats.typed.growth import Growth
 from secor.formats.typed.schema import RowSchema
+from secor.formats.typed.trees import entries
 from secor.model import DATA
 from secor.parsing.pipeline import Pipeline
 from secor.schemas import KeptSchema
 from secor.wiring.parsers import pipeline_for
+from tests.unit.neighbours import agree as agree_in
+from tests.unit.neighbours import lines
 from tests.unit.parsing_cases import chunk_of, reasons
 from tests.unit.test_typed_misfits import shown
 
@@ -339,3 +342,14 @@ def test_a_path_into_an_object_is_followed_whatever_others_have_there(
     values = [*(NESTED[1:] if rename_into_another_type else NESTED), beside]
     alone = {at: it for row, value in enumerate(values) for at, it in results([value], row).items()}
     assert results(values, 0) == alone
+
+
+def test_maps_of_structures_with_a_field_that_is_always_null_may_be_cut() -> None:
+    kind = pa.map_(pa.string(), pa.struct([pa.field("x", pa.null()), pa.field("y", pa.string())]))
+    maps = pa.array([[("k", {"y": "a"})], [("k", {"y": "b"})], [("k", {"y": "c"})]], kind)
+    assert entries(maps[1:])[1].field(1).field("y").to_pylist() == ["b", "c"]
+
+
+def test_objects_without_a_field_are_lines_of_their_own() -> None:
+    found = agree_in(lines, pipeline("json", RowSchema()), [b"{}", b"{}"])
+    assert found == dict.fromkeys(range(2), (DATA, "dt=2023-11-14", "{}"))

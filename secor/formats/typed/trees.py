@@ -85,6 +85,8 @@ def list_of(values: pa.Array, field: pa.Field, like: pa.Array) -> pa.ListArray:
 
 def entries(array: pa.MapArray) -> tuple[pa.Array, pa.StructArray]:
     """Return a map column as lists of ``key`` and ``value``, and those lists' values."""
+    if array.offset:  # Arrow's cast forgets it in columns of the null type
+        array = array.take(pa.array(np.arange(len(array))))
     kind = array.type
     entry = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
     # The names of a map's parts are free: the cast goes by the type's own ones.
