@@ -169,7 +169,8 @@ def _time(draft: Draft, parser: Parser, decoder: str) -> None:
     if parser.time == "pattern":
         if not draft.value(PATTERN):
             draft.fault(PATTERN, "is empty, and the parser needs the pattern of its dates")
-        draft.set("parser.time_format", draft.value(PATTERN) or "iso8601", PATTERN)
+        note = "The whole text has to fit; Java Secor leaves aside what follows the pattern."
+        draft.set("parser.time_format", draft.value(PATTERN) or "iso8601", PATTERN, note=note)
     elif parser.time != "auto":
         draft.set("parser.time_format", parser.time, CLASS)
 
