@@ -174,6 +174,26 @@ def test_a_replay_begun_under_another_configuration_is_not_mixed_with_this_one(
     assert set(world.data) == {"dt=2023-11-14", "dt=2023-11-15"}
 
 
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("number", range(8))
+def test_a_crash_at_any_step_of_taking_over_is_answered_by_taking_over_again(
+    world: World, number: int, before: bool
+) -> None:
+    # Of the first: marker, two files, successor.  Deleted: these; then anew, and deletion.
+    crash_at(world, 4, before=True)
+    with pytest.raises(Crash):
+        world.replay({**WHEN, "layout": "hour={time:%H}"})
+    world.store.before = lambda _call, _key: None
+    crash_at(world, number, before=before)
+    with pytest.raises(Crash):
+        world.replay(WHEN, take_over=True)
+    world.store.before = world.store.after = lambda _call, _key: None
+    world.replay(WHEN, take_over=True)
+    world.once()
+    assert set(world.data) == {"dt=2023-11-14", "dt=2023-11-15"}
+    assert world.bad == {"replay=1": [2]}
+
+
 def test_a_process_that_slept_cannot_place_the_messages_once_more(world: World) -> None:
     """It read the quarantine, another replayed it, then it goes on under its own plan."""
 
