@@ -36,6 +36,8 @@ MOST_VERSIONS = 100
 
 DIRECTORY = "_schema"
 
+_DO = "put a copy of it back, or begin a new output.generation"
+
 _NAME = re.compile(r"([0-9]+)_([0-9]{4})\.json")
 
 
@@ -111,9 +113,11 @@ class KeptSchemas:
                 text = file.read().decode()
             return KeptSchema.parse(text, key, version)
         except NotFound as error:
-            raise SchemaLost(f"{key}: this version of the schema is gone") from error
-        except (ConfigurationError, UnicodeDecodeError) as error:
-            raise SchemaLost(f"{key}: is no schema any more: {error}") from error
+            raise SchemaLost(f"{key}: this version of the schema is gone; {_DO}") from error
+        except UnicodeDecodeError as error:
+            raise SchemaLost(f"{key}: is no text: {error}; {_DO}") from error
+        except ConfigurationError as error:
+            raise SchemaLost(f"{error}; {_DO}") from error
 
     def add(self, schema: KeptSchema) -> None:
         """Put a version.  Raises ``AlreadyExists``, ``OutcomeUnknown``, ``Unavailable``."""
@@ -184,7 +188,9 @@ class GrowingPlans:
         """
         newest = self._grown()
         if fingerprint is not None:
-            for version in range(newest.version, -1, -1):
+            # A rule of the bucket may have deleted old ones: none of those is looked for.
+            earlier = [one for one in self._kept.versions() if one < newest.version]
+            for version in (newest.version, *reversed([0, *earlier])):
                 plan = self._plan(newest if version == newest.version else self._kept.read(version))
                 if plan.fingerprint == fingerprint:
                     return plan

@@ -189,6 +189,19 @@ def test_the_plan_of_a_fingerprint_is_found_among_all_versions(store: FakeStore)
     assert len({first.fingerprint, second.fingerprint, newest.fingerprint}) == 3
 
 
+def test_earlier_versions_that_are_gone_are_passed_over(store: FakeStore) -> None:
+    process = Process(store)
+    before = process.plans.plan()
+    process.grow(A)
+    lost = process.plans.plan()
+    process.grow(B)
+    newest = process.plans.plan()
+    store.delete(process.kept.key(1))
+    other = Process(store)
+    assert other.plans.plan(before.fingerprint).fingerprint == before.fingerprint
+    assert other.plans.plan(lost.fingerprint).fingerprint == newest.fingerprint
+
+
 def test_generations_and_other_files_do_not_meet(store: FakeStore, tmp_path: Path) -> None:
     for name in ("1_12.json", "1_00001.json", "x_0001.json", "1_0001.json.bak", "11_0003.json"):
         path = tmp_path / name
@@ -217,7 +230,7 @@ def test_a_schema_that_cannot_be_read_stops_and_is_named(store: FakeStore, tmp_p
     body.write_bytes(b"")
     store.put(f"{ROOT}/_schema/1_0002.json", body, 0, {})
     process = Process(store)
-    with pytest.raises(SchemaLost, match=r"p/clicks/_schema/1_0002\.json: is no schema"):
+    with pytest.raises(SchemaLost, match=r"^p/clicks/_schema/1_0002\.json: is no JSON.*a copy"):
         process.plans.plan()
     with pytest.raises(SchemaLost, match=r"1_0001\.json: .* is gone"):
         process.kept.read(1)
