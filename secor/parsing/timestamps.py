@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.parsing.fields import shown, text_of, texts
+from secor.parsing.fields import EXACT_INTEGERS, shown, text_of, texts
 from secor.parsing.time_patterns import ISO_8601, expression_of
 from secor.parsing.written_times import Column, Good, Group, Written
 from secor.parsing.zones import DAY, GREATEST, LEAST, SECOND, Micros, Zone
@@ -48,6 +48,9 @@ RANGES_OF_AUTO = (
     (10**15, 10**18, "us"),
     (10**18, 2**63, "ns"),
 )
+
+EXACT = 2.0**53
+"""From here on every double is an integer."""
 
 _INTEGER = re.compile(r"[+-]?0{1,18}")
 _WHOLE = re.compile(rb"[+-]?[0-9]+")
@@ -235,6 +238,12 @@ def _doubles_in(values: npt.NDArray[np.float64], unit: str) -> Reading:
     """Round fractions to microseconds; nanoseconds are cut off as those of integers are."""
     # Beyond any time already; hostile numbers would overflow.
     values = np.clip(values, -BEYOND, BEYOND)
-    scaled = np.floor(values / 1000) if unit == "ns" else np.rint(values * PER_UNIT[unit])
+    if unit == "ns":
+        scaled = np.floor(values / 1000)
+        whole = (np.abs(values) >= EXACT) & (np.abs(values) < EXACT_INTEGERS)
+        # Such doubles are integers, and cut as those: their quotients would be rounded.
+        scaled[whole] = values[whole].astype(np.int64) // 1000
+    else:
+        scaled = np.rint(values * PER_UNIT[unit])
     good = (scaled >= LEAST) & (scaled <= GREATEST)
     return np.where(good, scaled, 0).astype(np.int64), good

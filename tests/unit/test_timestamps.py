@@ -357,6 +357,15 @@ def test_zones_hold_at_the_ends_of_the_years_and_in_the_fingerprint() -> None:
         Zone("Europe/Amsterdm")
 
 
+def test_nanoseconds_in_doubles_are_cut_as_in_integers_and_in_text() -> None:
+    at = 8_399_589_116_837_456_896  # its quotient by 1000 is rounded up in doubles
+    assert float(at) == at
+    for format in ("ns", "auto"):
+        assert good(float(at), format=format) == [at // 1000] == good(at, format=format)
+        assert good(str(at), format=format) == [at // 1000]
+    assert good(-float(at), format="ns") == [-at // 1000]
+
+
 # ------------------------------------------------------------------ typed times
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -66,8 +64,11 @@ def ways_of(path: str) -> list[tuple[str, ...]]:
 
 def first(value: Any, ways: Sequence[tuple[str, ...]]) -> Any:
     """Return what the first of several ways through nested dictionaries finds."""
-    found = (lookup(value, names) for names in ways)
-    return next((one for one in found if one is not None), None)
+    for names in ways:
+        found = lookup(value, names)
+        if found is not None:
+            return found
+    return None
 
 
 def lookup(value: Any, names: Sequence[str]) -> Any:
@@ -130,15 +131,6 @@ def _integers(values: Sequence[Any]) -> pa.Array | None:
         return pa.array(values, pa.int64())
     except (OverflowError, pa.ArrowInvalid):  # beyond int64: as text, digit by digit
         return None
-
-
-def json_text(value: Any) -> str:
-    """JSON of a value for a path: names in their order, bytes in base64, decimals as strings."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_jsonable)
-
-
-def _jsonable(value: Any) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 def everything(objects: Sequence[Any], bad: Mapping[int, str]) -> pa.StructArray:

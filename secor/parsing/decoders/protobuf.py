@@ -14,14 +14,13 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.runtime_version import VersionError
 
 from secor.errors import ConfigurationError
-from secor.mixed import MIXED
+from secor.mixed import MIXED, dumps
 from secor.parsing.decoders.classes import imported
 from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     Undecodable,
     brief,
     decoded,
-    json_text,
     rowwise,
     typed,
 )
@@ -256,4 +255,4 @@ def _message(kind: Descriptor, above: tuple[str, ...]) -> tuple[pa.DataType, Con
 
 
 def _whole_text(message: Message) -> str:
-    return json_text(json_format.MessageToDict(message, preserving_proto_field_name=True))
+    return dumps(json_format.MessageToDict(message, preserving_proto_field_name=True))
