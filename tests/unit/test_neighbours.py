@@ -130,8 +130,10 @@ def test_whether_a_message_grows_a_kept_schema(
     source = sources[decoder]
     values = damaged(chance, source.messages(chance))
     kept = KeptSchema(1, schema_of(chance, decoder).fields or pa.struct([]))
+    steps = steps_of(chance, decoder, changing=True) if chance.random() < 0.5 else None
     proposed: list[pa.StructType] = []
-    parser = pipeline(source, schema=kept.rows, growth=Growth(kept.rows, proposed.append))
+    growth = Growth(kept.rows, proposed.append)
+    parser = pipeline(source, steps, schema=kept.rows, growth=growth)
 
     def grows(some: list[bytes | None]) -> int | None:
         try:
@@ -146,8 +148,8 @@ def test_whether_a_message_grows_a_kept_schema(
     assert grows(values) == first
     if first is not None:  # one step is enough for it
         [fields] = proposed
-        grew = KeptSchema(2, fields)
-        after = pipeline(source, schema=grew.rows, growth=Growth(grew.rows, proposed.append))
+        rows = KeptSchema(2, fields).rows
+        after = pipeline(source, steps, schema=rows, growth=Growth(rows, proposed.append))
         after.split(chunk_of([values[first]]))
 
 
