@@ -22,7 +22,6 @@ from secor.config.model import Config
 from secor.errors import ConfigurationError
 from secor.finalize.finalizer import Finalizer, Outcome
 from secor.finalize.progress import UP_TO_DATE, Progress, progress_of
-from secor.model import QUARANTINE
 from secor.monitoring.lastrun import LastRun
 from secor.ports import ObjectStore, OffsetLedger
 from secor.wording import how_many
@@ -108,10 +107,11 @@ def _finalized(
 ) -> Iterator[Outcome]:
     """Finalize a topic's directory, and those to which a route sends its messages."""
     from secor.wiring.finalizing import actions_for, periods_for
+    from secor.wiring.parsers import routed_lanes
     from secor.wiring.plans import plan_for
 
     plan, periods = plan_for(config, topic, limited=False), periods_for(config, topic)
-    clock, actions, topic_id = SystemClock(), actions_for(config, topic), reader.topic_id(topic)
+    clock, topic_id = SystemClock(), reader.topic_id(topic)
     progress = [
         progress_of(
             topic_partition,
@@ -124,8 +124,9 @@ def _finalized(
         )
         for topic_partition in of_topic(reader.partitions(topic), topic)
     ]
-    routed = [lane.root for name, lane in plan.lanes.items() if name != QUARANTINE]
-    for root in (plan.root, *routed):
+    routed = routed_lanes(config.for_topic(topic).parser, topic)
+    roots = {topic: plan.root} | {to: plan.lane(lane).root for lane, to in routed.items()}
+    for target, root in roots.items():
         finalizer = Finalizer(
             store,
             root,
@@ -134,7 +135,8 @@ def _finalized(
             delay=config.finalize.delay,
             now=clock.now,
             by=f"secor {__version__}",
-            actions=actions,
+            target=target,
+            actions=actions_for(config, target),
         )
         yield finalizer.run(progress, dry_run=dry_run)
 

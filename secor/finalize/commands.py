@@ -22,8 +22,8 @@ class Command:
     """Runs a command without a shell.
 
     The template is split into arguments first and filled in afterwards, so that no value can
-    become another argument.  ``{partition}`` (``dt='2026-11-21', hr='04'``) and
-    ``{location}`` are written as SQL literals; ``{topic}``, ``{path}`` and ``{url}`` plainly.
+    become another argument.  ``{partition}`` (`dt`='2026-11-21', `hr`='04') and
+    ``{location}`` are written as SQL; ``{topic}``, ``{path}`` and ``{url}`` plainly.
     """
 
     def __init__(self, template: str, *, base: str, timeout: float) -> None:
@@ -73,7 +73,8 @@ class Command:
                     return literal(url)
                 case _:
                     pairs = names_and_values(leaf.output_partition)
-                    return ", ".join(f"{name}={literal(text)}" for name, text in pairs)
+                    # Names may be words of SQL, as "from" is.
+                    return ", ".join(f"`{name}`={literal(text)}" for name, text in pairs)
 
         return PLACEHOLDER.sub(value, argument)
 

@@ -25,12 +25,15 @@ CLOSE = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """An output partition with objects, as a user's command or a catalogue wants it."""
+    """An output partition with objects, as a user's command or a catalogue wants it.
+
+    ``topic`` is the one whose directory it is in, ``output_partition`` its path below that, and
+    ``key`` the directory's key, without a slash at the end.
+    """
 
     topic: str
     output_partition: str
     key: str
-    """The directory's key, without a slash at the end."""
 
 
 Action = Callable[[Leaf], None]
@@ -79,7 +82,7 @@ class Outcome:
 
 
 class Finalizer:
-    """Finalizes one topic's directory."""
+    """Finalizes one topic's directory, or what its route has sent to another's."""
 
     def __init__(
         self,
@@ -91,9 +94,12 @@ class Finalizer:
         delay: float,
         now: Callable[[], float],
         by: str,
+        target: str | None = None,
         actions: Sequence[Action] = (),
     ) -> None:
-        """``delay`` in seconds is given to stragglers; ``by`` names the program."""
+        """``root`` has messages of ``topic``: where it is not its own, in the directory of the
+        topic ``target``.  ``delay`` in seconds is given to stragglers; ``by`` names the program.
+        """
         self._store = store
         self._root = root
         self._topic = topic
@@ -101,6 +107,7 @@ class Finalizer:
         self._delay = delay
         self._now = now
         self._by = by
+        self._target = target or topic
         self._actions = tuple(actions)
 
     def run(self, progress: Sequence[Progress], *, dry_run: bool = False) -> Outcome:
@@ -150,14 +157,20 @@ class Finalizer:
         path = standing.period.path
         try:
             for output_partition in standing.output_partitions:
-                key = f"{self._root}/{output_partition}"
+                leaf = self._leaf(output_partition)
                 for action in self._actions:
-                    action(Leaf(self._topic, output_partition, key))
+                    action(leaf)
         except ActionFailed as error:
             outcome.failed.append((path, str(error)))
             return
         self._put(f"{self._root}/{path}/{SUCCESS}", self._body(standing, progress))
         outcome.marked.append(standing)
+
+    def _leaf(self, output_partition: str) -> Leaf:
+        key = f"{self._root}/{output_partition}"
+        if self._target != self._topic:
+            output_partition = f"{ROUTED}{self._topic}/{output_partition}"
+        return Leaf(self._target, output_partition, key)
 
     def _body(self, standing: Standing, progress: Sequence[Progress]) -> bytes:
         content = {

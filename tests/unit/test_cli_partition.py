@@ -193,6 +193,27 @@ def test_finalize_tells_when_an_hour_that_waits_for_its_end_is_complete(world: W
     assert f"1 not complete yet, the first is {day}: at the earliest at {complete}" in shown
 
 
+def test_what_a_route_sent_is_finalized_as_a_part_of_the_other_topic(
+    world: World, tmp_path: Path
+) -> None:
+    """Its table is the other topic's: in that of its own it would stand for other messages."""
+    out, script = tmp_path / "out", tmp_path / "script"
+    script.write_text(f'printf "%s\\n" "$@" >>{out}')
+    world.change(
+        "finalize.delay = 0",
+        f"""finalize.delay = 0
+    finalize.command = "sh {script} {{topic}} {{path}} ({{partition}})"
+    parser.transforms = [{{kind = "route", field = "to", topics = ["views"]}}]""",
+    )
+    world.consume(TopicPartition("clicks", 1), {0: b'{"time": 1700000000, "to": "views"}'})
+    done = world.run(finalize.command, world.config)
+    assert "partition/views/from=clicks/dt=2023-11-14: marked (1 object)" in done.stdout
+    assert out.read_text().splitlines() == [
+        *("clicks", "dt=2023-11-14", "(`dt`='2023-11-14')"),
+        *("views", "from=clicks/dt=2023-11-14", "(`from`='clicks', `dt`='2023-11-14')"),
+    ]
+
+
 def test_a_topic_that_is_not_there_keeps_no_other_from_being_finalized(world: World) -> None:
     world.change('["clicks"]', '["absent", "clicks"]')
     done = world.run(finalize.command, world.config)

@@ -363,7 +363,7 @@ def test_a_command_gets_values_as_single_arguments_and_as_literals(tmp_path: Pat
     Command(template, base="s3://logs", timeout=60)(LEAF)
     assert out.read_text().splitlines() == [
         (
-            r"ADD IF NOT EXISTS PARTITION (country='O\'Brien\u003b rm', dt='2026-11-21')"
+            r"ADD IF NOT EXISTS PARTITION (`country`='O\'Brien\u003b rm', `dt`='2026-11-21')"
             r" LOCATION 's3://logs/p/clicks/country=O%27Brien\u003b rm/dt=2026-11-21'"
         ),
         "s3://logs/p/clicks/country=O%27Brien; rm/dt=2026-11-21",
@@ -399,7 +399,7 @@ def test_line_21_a_value_with_a_null_byte_does_not_end_the_finalizer(tmp_path: P
     out = tmp_path / "out"
     leaf = Leaf("clicks", "user=a%00b%0Ac", "p/clicks/user=a%00b%0Ac")
     Command(f"""sh -c 'printf %s "$1" >"$0"' {out} {{partition}}""", base="", timeout=60)(leaf)
-    assert out.read_text() == r"user='a\u0000b\u000ac'"
+    assert out.read_text() == r"`user`='a\u0000b\u000ac'"
 
 
 def test_line_21_what_a_value_says_is_no_second_statement_and_no_variable() -> None:
