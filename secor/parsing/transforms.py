@@ -140,8 +140,10 @@ class Rename:
         """Return apart the rows that have the old name, where the new one is of another type."""
         kind = decoded.rows.type
         codes = np.zeros(len(decoded.rows), dtype=np.int64)
-        for steps in routes_of(kind, self.path):
-            if not alike(kind, steps, target := self._target(steps)):
+        places = routes_of(kind, self.path)
+        for steps in places:
+            target = self._target(steps)
+            if len(places) > 1 or not alike(kind, steps, target):
                 old, new = valid(along(decoded.rows, steps)), valid(along(decoded.rows, target))
                 codes = codes * 2 + (old & ~new)
         return [np.flatnonzero(codes == code) for code in np.unique(codes)]
@@ -150,7 +152,8 @@ class Rename:
         """Return the rows with the new name."""
         rows = decoded.rows
         bad: dict[int, str] = {}
-        for steps in routes_of(rows.type, self.path):
+        # Within structures first: what a whole name becomes may be one of them.
+        for steps in reversed(routes_of(rows.type, self.path)):
             target = self._target(steps)
             both = valid(along(rows, steps)) & valid(along(rows, target))
             why = f"has {self.path} and {'.'.join(target)}, too"

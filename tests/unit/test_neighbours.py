@@ -26,7 +26,7 @@ from tests.unit.neighbours import PATTERN, THRIFT_NAMES, Source, agree, damaged,
 from tests.unit.parsing_cases import chunk_of
 from tests.unit.test_decoder_protobuf import descriptors
 
-STEADY = settings(deadline=None, max_examples=60, derandomize=True)
+STEADY = settings(deadline=None, max_examples=25, derandomize=True)
 DECODERS = (
     *("json", "messagepack", "avro", "protobuf", "protobuf-json"),
     *("thrift", "thrift-class", "regex"),
@@ -112,7 +112,7 @@ def test_whether_a_message_fits_a_schema(
     chance = random.Random(seed)
     source = sources[decoder]
     values = damaged(chance, source.messages(chance))
-    for _ in range(3):
+    for _ in range(2):
         schema = schema_of(chance, decoder)
         agree(outcomes, pipeline(source, schema=schema), values)
         assert schema.fields is not None
@@ -214,7 +214,7 @@ def test_where_a_message_goes_as_it_came(
     chance = random.Random(seed)
     source = sources[decoder]
     values = damaged(chance, source.messages(chance))
-    for _ in range(3):
+    for _ in range(2):
         steps = steps_of(chance, decoder, changing=False)
         agree(outcomes, pipeline(source, steps, typed=False), values)
 
@@ -228,7 +228,7 @@ def test_what_transforms_make_of_a_message_and_where_it_goes(
     chance = random.Random(seed)
     source = sources[decoder]
     values = damaged(chance, source.messages(chance))
-    for _ in range(3):
+    for _ in range(2):
         steps = steps_of(chance, decoder, changing=True)
         agree(outcomes, pipeline(source, steps, schema=schema_of(chance, decoder)), values)
         agree(lines, pipeline(source, steps, schema=RowSchema()), values)

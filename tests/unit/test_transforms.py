@@ -76,6 +76,16 @@ def test_rename_of_a_name_with_a_dot_takes_no_other_field_away() -> None:
     assert done.bad == {0: "has a.x and w, too"}
 
 
+def test_rename_of_a_name_with_a_dot_may_give_it_the_name_of_a_structure() -> None:
+    rows = rows_of([{"a.x": {"x": 5}}, {"a": {"x": 6}}, {"a.x": {"x": 7}, "a": {"x": 8}}])
+    step = Rename("a.x", "a")
+    groups = [it.tolist() for it in step.apart(rows)]
+    assert groups == [[1, 2], [0]]
+    done = [step.apply(Decoded(rows.rows.take(pa.array(group)))) for group in groups]
+    assert [it.bad for it in done] == [{1: "has a.x and a, too"}, {}]
+    assert [values(it)[0] for it in done] == [{"a": {"a": 6}}, {"a": {"x": 5}}]
+
+
 def test_mask_by_constant_or_salted_hash_keeps_null() -> None:
     masked = values(Mask("user.mail", "***").apply(rows_of(ROWS)))
     assert [it and it["user"] and it["user"]["mail"] for it in masked] == ["***", None, None, "***"]
