@@ -77,11 +77,16 @@ def along(rows: pa.StructArray, steps: Sequence[str]) -> pa.Array:
     """Return the column that ``steps`` lead to, all null if it does not exist."""
     here: pa.Array = rows
     for at, step in enumerate(steps):
-        index = here.type.get_field_index(step) if pa.types.is_struct(here.type) else -1
-        if index < 0:
+        kind = here.type
+        index = kind.get_field_index(step) if pa.types.is_struct(kind) else -1
+        if pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
+            mixed = is_mixed(kind.item_field)
+            here = pc.map_lookup(here, step, "first")
+        elif index >= 0:
+            mixed = is_mixed(kind.field(index))
+            here = pc.struct_field(here, [index])
+        else:
             return pa.nulls(len(rows))
-        mixed = is_mixed(here.type.field(index))
-        here = pc.struct_field(here, [index])
         if mixed:
             return _unmixed(here, steps[at + 1 :])
     return here

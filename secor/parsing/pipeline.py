@@ -126,7 +126,7 @@ class Pipeline:
         """Give the rows of a chunk as one work or, where their types go apart, as several."""
         every: Rows = np.arange(chunk.records.num_rows)
         groups: Sequence[Rows] = [every]
-        if self._typed and isinstance(self._decoder, DividingDecoder):
+        if isinstance(self._decoder, DividingDecoder):
             groups = self._decoder.apart(chunk.records)
         for rows in groups:
             some = chunk if len(groups) == 1 else rows_of(chunk, rows)

@@ -39,7 +39,8 @@ class Decoder(Protocol):
         With ``paths`` (dotted, such as ``user.country``) the struct has exactly these
         fields, named by their whole path, scalars only, each with one Arrow type for all
         rows (string, int64, double, bool or binary; numbers of mixed kinds as double;
-        anything else as its JSON text); None asks for everything, nested types kept.
+        anything else as its JSON text; a decoder with a schema keeps its types); None asks
+        for everything, nested types kept.
         """
 
 
@@ -50,7 +51,7 @@ class DividingDecoder(Decoder, Protocol):
     def apart(self, messages: pa.RecordBatch) -> Sequence[Rows]:
         """Return the rows that ``decode`` can give one type, in groups; each row is in one.
 
-        Before ``decode`` is asked for everything.  More than one group is slower; what a
+        Before ``decode`` is asked.  More than one group is slower; what a
         column of two types would become depends on which messages come together.
         """
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import fastavro
 import msgpack
 import pyarrow as pa
 import pytest
@@ -269,6 +272,48 @@ def test_the_time_may_be_in_a_field_whose_name_has_a_dot(format: str) -> None:
     parser = pipeline(time_field="meta.at", typed=format == "parquet")
     items: list[dict[str, Any]] = [{"meta.at": AT}, {"meta": {"at": AT}}, {"meta": {"at.x": AT}}]
     assert places(parser.split(json_chunk(items))) == {"dt=2026-03-01": [0, 1], "quarantine:": [2]}
+
+
+LOGICAL = [
+    # An early one has as many digits as milliseconds of today, or as nothing that is a time.
+    ("timestamp-millis", 946_684_800_000, "UTC", "2000-01-01 00"),
+    ("timestamp-micros", 946_684_800_000_000, "UTC", "2000-01-01 00"),
+    ("timestamp-micros", 31_536_000_000_000, "UTC", "1971-01-01 00"),
+    ("timestamp-nanos", 946_684_800_000_000_000, "UTC", "2000-01-01 00"),
+    ("timestamp-micros", 31_536_000_000_000, "Asia/Tokyo", "1971-01-01 09"),
+    ("local-timestamp-micros", 31_536_000_000_000, "Asia/Tokyo", "1971-01-01 00"),
+    ("local-timestamp-millis", 1_700_000_000_000, "Asia/Tokyo", "2023-11-14 22"),
+]
+
+
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize("format", ["auto", "ms", "iso8601"])
+@pytest.mark.parametrize(("logical", "count", "zone", "expected"), LOGICAL)
+def test_avros_times_are_what_their_schema_says_whatever_is_written(
+    tmp_path: Path,
+    typed: bool,
+    format: str,
+    logical: str,
+    count: int,
+    zone: str,
+    expected: str,
+) -> None:
+    kind = {"type": "long", "logicalType": logical}
+    schema = {"type": "record", "name": "E", "fields": [{"name": "at", "type": ["null", kind]}]}
+    (tmp_path / "e.avsc").write_text(json.dumps(schema))
+    packed = io.BytesIO()
+    plain = {**schema, "fields": [{"name": "at", "type": ["null", "long"]}]}
+    fastavro.schemaless_writer(packed, plain, {"at": count})
+    parser = pipeline(
+        typed=typed,
+        decoder="avro",
+        schema_file=str(tmp_path / "e.avsc"),
+        time_field="at",
+        time_format=format,
+        time_zone=zone,
+        layout="{time:%Y-%m-%d %H}",
+    )
+    assert places(parser.split(chunk_of([packed.getvalue()]))) == {expected: [0]}
 
 
 def test_the_identity_has_every_setting_that_changes_the_result() -> None:

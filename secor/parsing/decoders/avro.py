@@ -23,11 +23,12 @@ from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     Undecodable,
     brief,
-    decoded,
     depth_of,
     rowwise,
+    struct_of,
     typed,
 )
+from secor.parsing.fields import field_at
 from secor.parsing.registry import SchemaRegistry
 from secor.parsing.rows import Decoded, Rows
 
@@ -73,7 +74,7 @@ class AvroDecoder:
         self._codecs: dict[int, _Codec | str] = {}
         self.identity = ":".join(
             [
-                "avro",
+                "avro-2",
                 registry.url if registry else "-",
                 _hash(self._own) if self._own is not None else "-",
                 "confluent" if self._framed else "none",
@@ -84,18 +85,14 @@ class AvroDecoder:
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
         items, bad = rowwise(messages, self._decode)
-        objects = [None if item is None else item[1] for item in items]
-        codecs = list(dict.fromkeys(item[0] for item in items if item is not None))
-        if paths is not None:
-            for row, item in enumerate(items):
-                if item is not None:
-                    objects[row] = item[0].plain(item[1])
-            return decoded(objects, bad, paths)
-        for row, item in enumerate(items):
-            if item is not None:
-                objects[row] = item[0].full(item[1])
-        rows = typed(objects, _together(codecs), bad)
-        return Decoded(rows, dict(sorted(bad.items())))
+        objects = [None if item is None else item[0].full(item[1]) for item in items]
+        kind = _together(list(dict.fromkeys(item[0] for item in items if item is not None)))
+        if paths is None:
+            return Decoded(typed(objects, kind, bad), dict(sorted(bad.items())))
+        wanted = {path.partition(".")[0] for path in paths}
+        rows = typed(objects, pa.struct([one for one in kind if one.name in wanted]), bad)
+        columns = [field_at(rows, path) for path in paths]
+        return Decoded(struct_of(columns, paths, len(rows), bad), dict(sorted(bad.items())))
 
     def apart(self, messages: pa.RecordBatch) -> Sequence[Rows]:
         """See ``rows.DividingDecoder``: by what the schemas in the headers are like."""
@@ -168,11 +165,10 @@ class _Codec:
         self._reader = None if reader is None else _parsed(reader, [])
         shown = writer if reader is None else reader
         named = references if reader is None else []
-        self.column, recursive = _planned(shown, named, plain=False)
+        self.column, recursive = _planned(shown, named)
         self._full = self.column.convert
-        self._plain = _planned(shown, named, plain=True)[0].convert
         # The compiled reader overflows the C stack on data that nests without end.
-        self._loops = _planned(writer, references, plain=False)[1] or recursive
+        self._loops = _planned(writer, references)[1] or recursive
         self._read = (
             fastavro._read_py.schemaless_reader if self._loops else fastavro.schemaless_reader
         )
@@ -198,10 +194,6 @@ class _Codec:
     def full(self, record: Any) -> Any:
         """Return the record for its Arrow type."""
         return self._full(record) if self._full else record
-
-    def plain(self, record: Any) -> Any:
-        """Return the record for the path rules."""
-        return self._plain(record) if self._plain else record
 
 
 _STREAM = re.compile(r" from <[^>]*>")
@@ -241,8 +233,8 @@ def _together(codecs: Sequence[_Codec]) -> pa.DataType:
     return kind
 
 
-def _planned(schema: Any, references: Sequence[Any], *, plain: bool) -> tuple[Column, bool]:
-    planner = Planner(plain)
+def _planned(schema: Any, references: Sequence[Any]) -> tuple[Column, bool]:
+    planner = Planner()
     try:
         for item in references:
             planner.column(item)

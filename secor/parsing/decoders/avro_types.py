@@ -66,11 +66,8 @@ AS_TEXT = Column(pa.string(), dumps, True)
 
 @dataclass(slots=True)
 class Planner:
-    """Walks one schema.  ``plain`` wants scalars as the path rules have them: dates as ISO
-    text, decimals as text, timestamps as the integers that were written.
-    """
+    """Walks one schema."""
 
-    plain: bool
     named: dict[str, Any] = field(default_factory=dict)
     open: list[str] = field(default_factory=list)
     recursive: bool = False
@@ -100,7 +97,7 @@ class Planner:
             full = name
         if full in self.open:
             self.recursive = True
-            return Column(pa.string()) if self.plain else AS_TEXT
+            return AS_TEXT
         if full not in self.named:
             raise ConfigurationError(f"Avro schema: unknown type {name!r}")
         schema, inner = self.named[full]
@@ -134,8 +131,6 @@ class Planner:
         return Column(pa.list_(item.field("item")), convert)
 
     def _map(self, value: Column) -> Column:
-        if self.plain:
-            return Column(pa.string(), _in_map(value.convert) if value.convert else None)
         kind = pa.map_(pa.string(), value.field("value"))
         return Column(kind, _in_map(value.convert) if value.convert else None)
 
@@ -145,9 +140,6 @@ class Planner:
             return Column(pa.null())
         if len(columns) == 1:
             return columns[0]
-        if self.plain:
-            # Which branch it was is lost, so only what no other branch could be is converted.
-            return Column(pa.string())
         types = [column.type for column in columns]
         for family in (INTEGERS, FLOATS, [pa.string()]):
             if all(kind in family for kind in types) and not any(c.convert for c in columns):
@@ -159,18 +151,14 @@ class Planner:
         if logical == "decimal" and kind in ("bytes", "fixed"):
             return self._decimal(schema, column)
         found = LOGICAL.get((kind, str(logical)))
-        if found is None:
-            return column
-        if not self.plain:
-            return Column(found)
-        return Column(pa.string(), _date) if logical == "date" else column
+        return column if found is None else Column(found)
 
     def _decimal(self, schema: Mapping[str, Any], column: Column) -> Column:
         precision, scale = schema.get("precision"), schema.get("scale", 0)
         if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
             return column  # an invalid logical type counts as none, says the specification
         convert = _decimal_text(scale)
-        if self.plain or not 0 < precision <= WIDEST_DECIMAL:
+        if not 0 < precision <= WIDEST_DECIMAL:
             return Column(pa.string(), convert)
         wide = pa.decimal128 if precision <= 38 else pa.decimal256
         return Column(wide(precision, scale), _decimal(scale))
@@ -204,13 +192,6 @@ def _decimal(scale: int) -> Convert:
 def _decimal_text(scale: int) -> Convert:
     exact = _decimal(scale)
     return lambda raw: format(exact(raw), "f")
-
-
-def _date(days: int) -> str:
-    try:
-        return (EPOCH + dt.timedelta(days=days)).isoformat()
-    except OverflowError:
-        return str(days)  # beyond the year 9999: text too, so that the column keeps its type
 
 
 def bare(schema: Any) -> Any:
