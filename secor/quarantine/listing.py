@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from secor.archive import Archive, ArchivedObject
+from secor.errors import CorruptFile, NotFound
 from secor.model import TopicPartition
 from secor.naming import ObjectName, parse_key
 from secor.parsing.parts import released
@@ -59,6 +61,33 @@ def marker_key(name: ObjectName) -> str:
     """Return the key of what is written before an object's messages are placed."""
     directory, _, last = name.key.rpartition("/")
     return f"{directory}/{MARKER}{last.removesuffix(name.extension)}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What the marker of a replay says: under which plan, and which objects it puts."""
+
+    body: bytes
+    fingerprint: str
+    keys: tuple[str, ...]
+
+
+def begun(archive: Archive, found: ArchivedObject) -> Begun | None:
+    """Return what the marker beside an object says; None without one.  Raises ``CorruptFile``."""
+    key = marker_key(found.name)
+    try:
+        with archive.store.open(key) as file:
+            body = file.read()
+    except NotFound:
+        return None
+    try:
+        content = json.loads(body)
+        return Begun(body, str(content["fingerprint"]), tuple(map(str, content["objects"])))
+    except (ValueError, LookupError, TypeError) as error:
+        raise CorruptFile(
+            f"{key}: is no marker of a replay ({error}); if secor ls shows no object with messages"
+            f" of {found.key}, delete it and say the replay again"
+        ) from error
 
 
 def markers(

@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from secor.archive import Archive, ArchivedObject
 from secor.batch import Batch, BatchFile, SealedBatch
@@ -40,7 +39,7 @@ from secor.parsing.parts import released
 from secor.plan import Lane, TopicPlan
 from secor.policy import Reason
 from secor.ports import Clock, ObjectStore, OffsetLedger
-from secor.quarantine.listing import marker_key, messages, successor
+from secor.quarantine.listing import Begun, begun, marker_key, messages, successor
 from secor.workspace import Workspace
 
 REPLAYED = "replay-of"
@@ -116,16 +115,16 @@ class Replay:
             return Replayed(found, gone=True)
 
     def _replay(self, found: ArchivedObject, *, dry_run: bool, take_over: bool) -> Replayed:
-        begun = self._marker(found)
-        with self._sealed(found, begun) as (sealed, read):
+        marker = begun(self._archive, found)
+        with self._sealed(found, marker) as (sealed, read):
             result = _result(found, sealed, _reasons(sealed), read)
             if dry_run:
                 return result
-            if begun is None and result.bad == read:
+            if marker is None and result.bad == read:
                 return replace(result, skipped="every message is still bad")
             body = _body(found, sealed)
-            if begun is not None and begun != body:
-                self._give_up(found, begun, sealed, take_over=take_over)
+            if marker is not None and marker.body != body:
+                self._give_up(found, marker, take_over=take_over)
             self._mark(found, body)
             for file in sealed.files:
                 self._put(file, found)
@@ -152,14 +151,14 @@ class Replay:
 
     @contextmanager
     def _sealed(
-        self, found: ArchivedObject, begun: bytes | None
+        self, found: ArchivedObject, marker: Begun | None
     ) -> Iterator[tuple[SealedBatch, int]]:
         """Give the local files of the messages, and how many were read.
 
         Under the plan of the replay that was begun, if it is one of this configuration.
         """
         plans = self._plans(lambda plan: _beside(plan, found), found.name.generation)
-        tried = None if begun is None else _begun(begun, found)["fingerprint"]
+        tried = None if marker is None else marker.fingerprint
         parsed = self._parsed(found, plans(tried))
         while parsed is None:
             parsed = self._parsed(found, plans(None))
@@ -198,13 +197,6 @@ class Replay:
         batch.skip(info.batch.end)
         return batch, read
 
-    def _marker(self, found: ArchivedObject) -> bytes | None:
-        try:
-            with self._store.open(marker_key(found.name)) as file:
-                return file.read()
-        except NotFound:
-            return None
-
     def _mark(self, found: ArchivedObject, body: bytes) -> None:
         key = marker_key(found.name)
         local = self._workspace.create()
@@ -213,18 +205,17 @@ class Replay:
             local.finish()
             self._store.put(key, local.path, local.crc32c, {REPLAYED: _name_of(found)})
         except AlreadyExists as error:
-            if self._marker(found) != body:
+            other = begun(self._archive, found)
+            if other is None or other.body != body:
                 raise _other(found) from error
         finally:
             local.delete()
 
-    def _give_up(
-        self, found: ArchivedObject, begun: bytes, sealed: SealedBatch, *, take_over: bool
-    ) -> None:
+    def _give_up(self, found: ArchivedObject, marker: Begun, *, take_over: bool) -> None:
         """Delete what a replay under another configuration has put, then its marker."""
         if not take_over:
             raise _other(found)
-        for key in _begun(begun, found)["objects"]:
+        for key in marker.keys:
             try:
                 metadata = self._store.head(key).metadata or {}
             except NotFound:
@@ -296,19 +287,6 @@ def _result(
     kept = sum(file.info.records for file in sealed.files)
     keys = tuple(file.key for file in sealed.files)
     return Replayed(found, kept - bad, read - kept, bad, keys, reasons)
-
-
-def _begun(marker: bytes, found: ArchivedObject) -> dict[str, Any]:
-    """Return what ``_body`` wrote."""
-    try:
-        content = json.loads(marker)
-        known: dict[str, Any] = {key: content[key] for key in ("fingerprint", "objects")}
-    except (ValueError, LookupError, TypeError) as error:
-        raise CorruptFile(
-            f"{marker_key(found.name)}: is no marker of a replay ({error}); if secor ls shows no"
-            f" object with messages of {found.key}, delete it and say the replay again"
-        ) from error
-    return known
 
 
 def _body(found: ArchivedObject, sealed: SealedBatch) -> bytes:

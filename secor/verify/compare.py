@@ -15,22 +15,15 @@ from secor.model import SCHEMA
 class Rows:
     """Records of one object with non-decreasing offsets.
 
-    Of an offset in rows of several ranks those of the greatest count; ``offsets_only``
+    Of an offset in rows of several generations those of the greatest count; ``offsets_only``
     tells that nothing else of them can be compared.
     """
 
     records: pa.RecordBatch
-    rank: int
+    generation: int
     values_only: bool
     key: str
     offsets_only: bool = False
-
-
-def rank(generation: int, *, replaying: bool = False) -> int:
-    """Return the rank of a generation; messages in quarantine that are being replayed come
-    just below those of their generation.
-    """
-    return 2 * generation - int(replaying)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +39,7 @@ class Combined:
 
 
 def combine(rows: Sequence[Rows]) -> Combined:
-    """Sort a window's records by offset; the greatest rank counts."""
+    """Sort a window's records by offset; the greatest generation counts."""
     none = np.empty(0, np.int64)
     if not rows:
         empty = pa.RecordBatch.from_pylist([], schema=SCHEMA)
@@ -58,12 +51,12 @@ def combine(rows: Sequence[Rows]) -> Combined:
     bare = np.repeat([r.offsets_only for r in rows], sizes)
     if (offsets[1:] > offsets[:-1]).all():
         return Combined(records, offsets, lossy, bare, none, 0)
-    ranks = np.repeat([r.rank for r in rows], sizes)
-    order = np.lexsort((-ranks, offsets))
-    offsets, ranks = offsets[order], ranks[order]
+    generations = np.repeat([r.generation for r in rows], sizes)
+    order = np.lexsort((-generations, offsets))
+    offsets, generations = offsets[order], generations[order]
     first = np.concatenate(([True], offsets[1:] != offsets[:-1]))
-    greatest = ranks[first][np.cumsum(first) - 1]
-    again = ~first & (ranks == greatest)
+    greatest = generations[first][np.cumsum(first) - 1]
+    again = ~first & (generations == greatest)
     kept = order[first]
     return Combined(
         records.take(pa.array(kept)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 from secor.archive import Archive, ArchivedObject
 from secor.formats.text import TextFormat
 from secor.model import SCHEMA, Chunk, LogRange, OffsetRange, TopicPartition, next_offset
-from secor.verify.compare import Rows, combine, differing, offsets_of, rank
+from secor.verify.compare import Rows, combine, differing, offsets_of
 from secor.verify.log import Log
 from secor.verify.parsed import CountedSource, Parsing, Recorded, recorded, without
 from secor.verify.report import Kind, PartitionReport
@@ -70,14 +70,10 @@ class PartitionCheck:
         bounds: Bounds,
         progress: Callable[[TopicPartition, int], None] | None = None,
         parsing: Parsing | None = None,
-        replaying: Collection[str] = (),
     ) -> None:
-        """``parsing`` is for groups that parse; ``replaying`` has the keys of objects in
-        quarantine of which some messages may be elsewhere as well.
-        """
+        """``parsing`` is for groups that parse."""
         self.report = PartitionReport(topic_partition, objects=len(objects))
         self._parsing = parsing
-        self._replaying = replaying
         self._archive = archive
         self._log = log
         self._bounds = bounds
@@ -125,7 +121,6 @@ class PartitionCheck:
                 found,
                 self.report,
                 offsets_only=what is Recorded.OFFSETS,
-                replaying=found.key in self._replaying,
             )
             with_offsets.append(source)
         reach = reach_of(objects, self._bounds.committed)
@@ -231,7 +226,7 @@ class PartitionCheck:
                     there = _beside(there, held, pending.generation)
                 there = source.take(there)
                 bare = isinstance(source, CountedSource)
-                rows.append(Rows(there, rank(pending.generation), True, pending.key, bare))
+                rows.append(Rows(there, pending.generation, True, pending.key, bare))
         self._finish_texts(end)
         return rows
 
@@ -284,8 +279,7 @@ class PartitionCheck:
 
 def _beside(log: pa.RecordBatch, held: Sequence[Rows], generation: int) -> pa.RecordBatch:
     """Return the rows of the log that no other object of the generation holds."""
-    same = (rank(generation), rank(generation, replaying=True))
-    offsets = [offsets_of(part.records) for part in held if part.rank in same]
+    offsets = [offsets_of(part.records) for part in held if part.generation == generation]
     return without(log, np.concatenate(offsets)) if offsets else log
 
 

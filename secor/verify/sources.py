@@ -11,7 +11,7 @@ from secor.archive import Archive, ArchivedObject
 from secor.errors import CorruptFile
 from secor.model import next_offset
 from secor.parsing.parts import released
-from secor.verify.compare import Rows, offsets_of, rank
+from secor.verify.compare import Rows, offsets_of
 from secor.verify.report import Kind, PartitionReport
 
 
@@ -29,14 +29,11 @@ class ObjectSource:
         report: PartitionReport,
         *,
         offsets_only: bool = False,
-        replaying: bool = False,
     ) -> None:
-        """``offsets_only``: its payloads are not those of the log; ``replaying``: it is in
-        quarantine, and its messages may be elsewhere as well by now.
-        """
+        """``offsets_only``: its payloads are not those of the log."""
         self.found = found
         self._offsets_only = offsets_only
-        self._rank = rank(found.name.generation, replaying=replaying)
+        self._generation = found.name.generation
         self.start = min(found.name.first_offset, found.batch_start)
         self.last: int | None = None
         self.records = 0
@@ -79,7 +76,7 @@ class ObjectSource:
         kinds = records.column("timestamp_type")
         foreign = self.found.info is None
         lossy = foreign or kinds.null_count == records.num_rows
-        return Rows(records, self._rank, lossy, self.found.key, self._offsets_only)
+        return Rows(records, self._generation, lossy, self.found.key, self._offsets_only)
 
     def _current(self) -> pa.RecordBatch | None:
         while self._held is None and not self._ended:

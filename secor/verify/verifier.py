@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from secor.archive import Archive, ArchivedObject, reading_ahead
 from secor.model import Entry, TopicPartition
 from secor.ports import OffsetLedger
-from secor.quarantine.listing import marker_key, markers
+from secor.quarantine.listing import begun, marker_key, markers
 from secor.verify.alone import check_alone
 from secor.verify.log import Log
 from secor.verify.parsed import Parsing
@@ -83,24 +83,19 @@ class Verifier:
         start = self._start(current)
         committed = start if before.committed is None else before.committed
         allowed = max(committed, after.committed or 0, after.intent.end if after.intent else 0)
-        replaying = self._replaying(topic_partition, current)
+        settled, notes = _settled(self.archive, topic_partition, current)
         check = PartitionCheck(
             topic_partition,
-            current,
+            settled,
             archive=self.archive,
             log=self.log,
             bounds=Bounds(start, committed, allowed),
             progress=self.progress,
             parsing=self.parsing,
-            replaying=replaying,
         )
         waiting = [one for one in current if self.archive.in_quarantine(one) and one.info]
         check.report.quarantined = sum(one.info.records for one in waiting if one.info)
-        if replaying:
-            check.report.notes.append(
-                f"{how_many(len(replaying), 'object')} in quarantine: a replay is under way, or was"
-                " interrupted: say secor quarantine replay again"
-            )
+        check.report.notes += notes
         if before.committed is None and current:
             check.report.notes.append(
                 "the ledger has no entry: nothing counts as committed; see secor offsets recover"
@@ -111,16 +106,6 @@ class Verifier:
                 " topic of this name"
             )
         return check.run()
-
-    def _replaying(
-        self, topic_partition: TopicPartition, objects: Sequence[ArchivedObject]
-    ) -> frozenset[str]:
-        """Return the keys of objects in quarantine beside which a marker stands."""
-        bad = [one for one in objects if self.archive.in_quarantine(one)]
-        if not bad:
-            return frozenset()
-        begun = set(markers(self.archive, topic_partition, start=0, generation=0))
-        return frozenset(one.key for one in bad if marker_key(one.name) in begun)
 
     def _start(self, objects: Sequence[ArchivedObject]) -> int:
         if self.start is not None:
@@ -133,6 +118,29 @@ class Verifier:
 def _order(one: ArchivedObject) -> tuple[int, int]:
     """Return where an object comes among those that are read."""
     return one.batch_start, one.name.first_offset
+
+
+def _settled(
+    archive: Archive, topic_partition: TopicPartition, objects: Sequence[ArchivedObject]
+) -> tuple[Sequence[ArchivedObject], list[str]]:
+    """Leave out what replays have put whose last step, which takes the messages out of
+    quarantine, is still to come; return the rest, and what is to be noted.
+    """
+    bad = [one for one in objects if archive.in_quarantine(one)]
+    marked = set(markers(archive, topic_partition, start=0, generation=0)) if bad else ()
+    unfinished = [
+        replay
+        for one in bad
+        if marker_key(one.name) in marked and (replay := begun(archive, one)) is not None
+    ]
+    if not unfinished:
+        return objects, []
+    put = {key for replay in unfinished for key in replay.keys}
+    note = (
+        f"{how_many(len(unfinished), 'object')} in quarantine: a replay is under way, or was"
+        " interrupted: say secor quarantine replay again"
+    )
+    return [one for one in objects if one.key not in put], [note]
 
 
 def _of_earlier_topic(found: ArchivedObject, entry: Entry) -> bool:
@@ -154,5 +162,7 @@ def verify_archive_only(
     for number, objects in sorted(found.items()):
         held = sorted(objects, key=lambda one: (one.name.generation, _order(one)))
         with reading_ahead(archive, {one.key: one.size for one in held}) as ahead:
-            report = check_alone(TopicPartition(topic, number), held, ahead, parsed=parsed)
+            settled, notes = _settled(archive, TopicPartition(topic, number), held)
+            report = check_alone(TopicPartition(topic, number), settled, ahead, parsed=parsed)
+        report.notes += notes
         yield report
