@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from secor.errors import ConfigurationError
 from secor.mixed import MIXED
 from secor.parsing.decoders.protobuf import ProtobufDecoder
+from secor.parsing.fields import field_at, texts
 from tests.unit.decoder_cases import decode, reason, rows, survives
 
 FIELD = descriptor_pb2.FieldDescriptorProto
@@ -109,13 +110,17 @@ def test_messages_become_typed_rows(decoder: ProtobufDecoder) -> None:
 
 def test_asked_for_fields_are_found(decoder: ProtobufDecoder) -> None:
     payload = event(**FULL).SerializeToString()
-    asked = rows(decoder, [payload], "ts", "user.country", "color", "counts", "sizes")
-    assert list(asked[0].values()) == [
-        1735686001000,
+    paths = ("ts", "user.country", "color", "counts", "counts.b", "sizes", "parent.ts", "x")
+    asked = decode(decoder, [payload], *paths).rows
+    assert [texts(field_at(asked, path)).at(0) for path in paths] == [
+        "1735686001000",
         "NL",
         "BLUE",
         '{"a":1,"b":2}',
+        "2",
         "[1,18446744073709551615]",
+        "3",
+        None,
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 from secor.errors import ConfigurationError
 from secor.mixed import MIXED
 from secor.parsing.decoders.thrift import ThriftDecoder
+from secor.parsing.fields import field_at, texts
 from tests.unit.decoder_cases import decode, reason, rows, survives
 from tests.unit.test_decoder_thrift import BOTH, field, text
 
@@ -57,13 +58,15 @@ def test_fields_have_the_names_types_and_defaults_of_the_class(
 @BOTH
 def test_paths_are_of_names(protocol: str, payload: bytes) -> None:
     decoder = ThriftDecoder(protocol, message_class=EVENT)
-    asked = rows(decoder, [payload], "ts", "user.country", "owner.country", "2.1", "flags")
-    assert list(asked[0].values()) == [
-        1735686001000,
+    paths = ("ts", "user.country", "owner.country", "2.1", "flags", "flags.k")
+    asked = decode(decoder, [payload], *paths).rows
+    assert [texts(field_at(asked, path)).at(0) for path in paths] == [
+        "1735686001000",
         "NL",
         "DE",
         None,
-        '[{"key":"k","value":true}]',
+        '{"k":true}',
+        "true",
     ]
 
 

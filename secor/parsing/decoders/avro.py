@@ -23,12 +23,10 @@ from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     Undecodable,
     brief,
+    declared,
     depth_of,
     rowwise,
-    struct_of,
-    typed,
 )
-from secor.parsing.fields import field_at
 from secor.parsing.registry import SchemaRegistry
 from secor.parsing.rows import Decoded, Rows
 
@@ -87,12 +85,7 @@ class AvroDecoder:
         items, bad = rowwise(messages, self._decode)
         objects = [None if item is None else item[0].full(item[1]) for item in items]
         kind = _together(list(dict.fromkeys(item[0] for item in items if item is not None)))
-        if paths is None:
-            return Decoded(typed(objects, kind, bad), dict(sorted(bad.items())))
-        wanted = {path.partition(".")[0] for path in paths}
-        rows = typed(objects, pa.struct([one for one in kind if one.name in wanted]), bad)
-        columns = [field_at(rows, path) for path in paths]
-        return Decoded(struct_of(columns, paths, len(rows), bad), dict(sorted(bad.items())))
+        return declared(objects, kind, bad, paths)
 
     def apart(self, messages: pa.RecordBatch) -> Sequence[Rows]:
         """See ``rows.DividingDecoder``: by what the schemas in the headers are like."""

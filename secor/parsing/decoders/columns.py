@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from secor.mixed import MIXED, dumps
-from secor.parsing.fields import text_of
+from secor.parsing.fields import field_at, text_of
 from secor.parsing.rows import Decoded
 
 MAX_DEPTH = 64
@@ -203,6 +203,18 @@ def typed(objects: list[Any], kind: pa.DataType, bad: dict[int, str]) -> pa.Stru
                 bad[row] = reason
                 objects[row] = None
     return pa.array(objects, kind)
+
+
+def declared(
+    objects: list[Any], kind: pa.StructType, bad: dict[int, str], paths: Sequence[str] | None
+) -> Decoded:
+    """Build the answer of a decoder that knows its type; of it only what ``paths`` lead to."""
+    if paths is None:
+        return Decoded(typed(objects, kind, bad), dict(sorted(bad.items())))
+    wanted = {path.partition(".")[0] for path in paths}
+    rows = typed(objects, pa.struct([one for one in kind if one.name in wanted]), bad)
+    columns = [field_at(rows, path) for path in paths]
+    return Decoded(struct_of(columns, paths, len(rows), bad), dict(sorted(bad.items())))
 
 
 def _misfit(item: Any, kind: pa.DataType) -> str | None:

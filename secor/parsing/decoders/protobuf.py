@@ -20,9 +20,8 @@ from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     Undecodable,
     brief,
-    decoded,
+    declared,
     rowwise,
-    typed,
 )
 from secor.parsing.decoders.json_text import depth
 from secor.parsing.rows import Decoded
@@ -80,7 +79,7 @@ class ProtobufDecoder:
         kind: Any = self._class.DESCRIPTOR
         self._framed = framing == "confluent"
         self._type, self._getters = _plan(kind, ())
-        self.identity = f"protobuf:{encoding}:{framing}:{kind.full_name}:{_hash(kind)}"
+        self.identity = f"protobuf-2:{encoding}:{framing}:{kind.full_name}:{_hash(kind)}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
@@ -90,9 +89,7 @@ class ProtobufDecoder:
             getters = [getter for getter in getters if getter[0] in wanted]
         plain = _dictionary(getters)
         objects, bad = rowwise(messages, lambda raw: plain(self._message(raw)))
-        if paths is None:
-            return Decoded(typed(objects, self._type, bad), dict(sorted(bad.items())))
-        return decoded(objects, bad, paths)
+        return declared(objects, self._type, bad, paths)
 
     def _message(self, raw: bytes) -> Message:
         return self._parse(_unframed(raw) if self._framed else raw)

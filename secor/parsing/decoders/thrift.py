@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from secor.errors import ConfigurationError
-from secor.parsing.decoders.columns import MAX_DEPTH, Undecodable, decoded, rowwise, typed
+from secor.parsing.decoders.columns import MAX_DEPTH, Undecodable, declared, decoded, rowwise
 from secor.parsing.decoders.thrift_class import GeneratedStruct
 from secor.parsing.decoders.thrift_wire import BinaryReader, CompactReader, Reader
 from secor.parsing.rows import Decoded
@@ -45,22 +45,22 @@ class ThriftDecoder:
         self._names = dict(names or {})
         _check_names(self._names)
         stated = self._class.identity if self._class else json.dumps(self._names, sort_keys=True)
-        self.identity = f"thrift:{protocol}:{stated}"
+        self.identity = f"thrift-2:{protocol}:{stated}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
-        objects, bad = rowwise(messages, lambda raw: self._decode(raw, typed=paths is None))
-        if self._class is not None and paths is None:
-            return Decoded(typed(objects, self._class.type, bad), dict(sorted(bad.items())))
+        objects, bad = rowwise(messages, self._decode)
+        if self._class is not None:
+            return declared(objects, self._class.type, bad, paths)
         return decoded(objects, bad, paths)
 
-    def _decode(self, raw: bytes, *, typed: bool) -> dict[str, Any]:
+    def _decode(self, raw: bytes) -> dict[str, Any]:
         reader = self._reader(raw)
         fields = reader.struct(MAX_DEPTH)
         if reader.position != len(raw):
             raise Undecodable(f"bytes after the struct's end, at byte {reader.position}")
         if self._class is not None:
-            return self._class.named(fields, typed=typed)
+            return self._class.named(fields)
         return self._named(fields, "") if self._names else fields
 
     def _named(self, value: Any, above: str) -> Any:

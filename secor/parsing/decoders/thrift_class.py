@@ -77,12 +77,9 @@ class GeneratedStruct:
         stated = "\n".join(f"{kind.__name__} {known}" for kind, known in self._fields.items())
         self.identity = f"{place}:{hashlib.sha256(stated.encode()).hexdigest()[:16]}"
 
-    def named(self, fields: Mapping[str, Any], *, typed: bool) -> dict[str, Any]:
-        """Return a struct that was read by ids with names.  Raises ``Undecodable``.
-
-        It is for ``type``, or has structs within themselves as such.
-        """
-        return self._named(fields, self._class, (self._class,) if typed else None)
+    def named(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a struct that was read by ids, for ``type``.  Raises ``Undecodable``."""
+        return self._named(fields, self._class, (self._class,))
 
     # ------------------------------------------------------------------ types
 
