@@ -31,13 +31,21 @@ Outcome = tuple[str, str, str]
 def outcomes(pipeline: Pipeline, chunk: Chunk) -> dict[int, Outcome]:
     """Return what becomes of each message, by offset; what is filtered is not there."""
     found: dict[int, Outcome] = {}
-    for part in pipeline.split(chunk):
+    for part in _split(pipeline, chunk):
         offsets = part.records.column("offset").to_pylist()
-        assert offsets == sorted(offsets)
         for offset, told in zip(offsets, _told(part), strict=True):
-            assert offset not in found
             found[offset] = (part.lane, part.output_partition, told)
     return found
+
+
+def _split(pipeline: Pipeline, chunk: Chunk) -> Sequence[Part]:
+    parts = pipeline.split(chunk)
+    places: dict[tuple[str, str], list[int]] = {}
+    for part in parts:
+        offsets = part.records.column("offset").to_pylist()
+        places.setdefault((part.lane, part.output_partition), []).extend(offsets)
+    assert all(offsets == sorted(set(offsets)) for offsets in places.values())
+    return parts
 
 
 def _told(part: Part) -> list[str]:
@@ -55,7 +63,7 @@ class _Lines(io.BytesIO):
 def lines(pipeline: Pipeline, chunk: Chunk) -> dict[int, Outcome]:
     """Return likewise what JSON lines have of rows of no schema."""
     found: dict[int, Outcome] = {}
-    for part in pipeline.split(chunk):
+    for part in _split(pipeline, chunk):
         told = _told(part)
         if ROW in part.records.schema.names:
             sink: Any = _Lines()
