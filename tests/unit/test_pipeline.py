@@ -130,6 +130,31 @@ def test_messages_that_are_read_again_are_not_counted_twice() -> None:
 # ------------------------------------------------------------------ transforms
 
 
+def test_rows_that_are_parsed_apart_are_counted_and_told_as_those_of_one_chunk() -> None:
+    counts: Counter[str] = Counter()
+    items = [{"a": 1}, {"b": "x"}, {"a": 2, "b": "x"}, 5, {"b": "bot"}, {"a": 3}, {"b": "y"}]
+    parts = pipeline(
+        typed=True,
+        layout="x",
+        transforms=[
+            {"kind": "rename", "field": "a", "to": "b"},
+            {"kind": "filter", "field": "b", "equals": "bot", "negated": True},
+        ],
+        count=lambda _, name, n: counts.update({name: n}),
+    ).split(json_chunk(items))
+    assert counts == {"filtered": 1, "quarantined_transform": 1, "quarantined_decode": 1}
+    assert sorted(reasons(parts)) == [2, 3]
+    rows = [
+        row for part in parts[:-1] for row in part.records.select(["offset", "row"]).to_pylist()
+    ]
+    assert [(row["offset"], row["row"]["b"]) for row in rows] == [
+        (0, 1),
+        (1, "x"),
+        (5, 3),
+        (6, "y"),
+    ]
+
+
 def test_filtered_messages_are_counted_and_not_quarantined_for_a_later_fault() -> None:
     counts: Counter[str] = Counter()
     parser = pipeline(
