@@ -180,11 +180,11 @@ def texts(column: pa.Array) -> Texts:
 
 
 def _texts_one_by_one(column: pa.Array) -> Texts:
-    values = [text_of(value) for value in _values(column)]
+    values = [text_of(value) for value in values_of(column)]
     return _merged(np.arange(len(values), dtype=np.int64), values)
 
 
-def _values(column: pa.Array) -> list[Any]:
+def values_of(column: pa.Array) -> list[Any]:
     """Return nested values, their leaves as ``readable`` has them, JSON text parsed."""
     kind = column.type
     if pa.types.is_struct(kind):
@@ -204,12 +204,12 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _held(column: pa.Array, field: pa.Field) -> list[Any]:
-    return parsed(column) if is_mixed(field) else _values(column)
+    return parsed(column) if is_mixed(field) else values_of(column)
 
 
 def _maps(column: pa.MapArray) -> list[dict[str, Any] | None]:
     """Return maps as objects, which they are in JSON text."""
-    keys = [str(text_of(key)) for key in _values(column.keys)]
+    keys = [str(text_of(key)) for key in values_of(column.keys)]
     pairs = list(zip(keys, _held(column.items, column.type.item_field), strict=True))
     valid = column.is_valid().to_pylist()
     return [

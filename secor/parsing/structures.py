@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.mixed import dumps, is_mixed
-from secor.parsing.fields import along, parsed, routes
+from secor.parsing.fields import along, parsed, routes, values_of
 
 Truths = npt.NDArray[np.bool_]
 Columns = dict[str, tuple[pa.Field, pa.Array]]
@@ -54,6 +54,39 @@ def _in_text(kind: pa.DataType, steps: Sequence[str]) -> bool:
             return True
         kind = kind.field(index).type
     return False
+
+
+def beyond(rows: pa.StructArray, path: str) -> Truths:
+    """Tell in which rows there is something at a dotted path, but within a list or a map."""
+    found = np.zeros(len(rows), dtype=bool)
+    for steps in routes(rows.type, path):
+        found |= _beyond(rows, steps)
+    return found
+
+
+def _beyond(here: pa.Array, steps: Sequence[str]) -> Truths:
+    for at, step in enumerate(steps):
+        kind = here.type
+        if pa.types.is_list(kind) or pa.types.is_map(kind):
+            return np.array([_leads(it, steps[at:], True) for it in values_of(here)], dtype=bool)
+        index = kind.get_field_index(step) if pa.types.is_struct(kind) else -1
+        if index < 0:
+            break
+        mixed = is_mixed(kind.field(index))
+        here = pc.struct_field(here, [index])
+        if mixed:
+            left = steps[at + 1 :]
+            return np.array([_leads(it, left, False) for it in parsed(here)], dtype=bool)
+    return np.zeros(len(here), dtype=bool)
+
+
+def _leads(value: Any, steps: Sequence[str], within: bool) -> bool:
+    """Tell whether a path leads to something in a value, ``within`` a list or through one."""
+    if not steps:
+        return within and value is not None
+    if isinstance(value, list):
+        return any(_leads(item, steps, True) for item in value)
+    return isinstance(value, dict) and _leads(value.get(steps[0]), steps[1:], within)
 
 
 def replaced(

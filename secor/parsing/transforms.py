@@ -19,7 +19,15 @@ import pyarrow as pa
 
 from secor.parsing.fields import Texts, along, field_at, shown, text_of, texts
 from secor.parsing.rows import Decoded, Rows
-from secor.parsing.structures import Truths, alike, renamed, replaced, routes_of, valid
+from secor.parsing.structures import (
+    Truths,
+    alike,
+    beyond,
+    renamed,
+    replaced,
+    routes_of,
+    valid,
+)
 
 
 class Selector(Protocol):
@@ -76,8 +84,10 @@ class Drop:
         return ()
 
     def apply(self, decoded: Decoded) -> Decoded:
-        """Return the rows without it."""
-        return Decoded(replaced(decoded.rows, self.path, lambda _: None), decoded.bad)
+        """Return the rows without it; what it cannot be taken out of is bad."""
+        bad = _kept(decoded.rows, self.path, "drop")
+        rows = replaced(decoded.rows, self.path, lambda _: None)
+        return Decoded(rows, bad | dict(decoded.bad))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +114,10 @@ class Mask:
         return ()
 
     def apply(self, decoded: Decoded) -> Decoded:
-        """Return the rows with the field as text."""
-        return Decoded(replaced(decoded.rows, self.path, self._masked), decoded.bad)
+        """Return the rows with the field as text; where it would be left as it is is bad."""
+        bad = _kept(decoded.rows, self.path, "mask")
+        rows = replaced(decoded.rows, self.path, self._masked)
+        return Decoded(rows, bad | dict(decoded.bad))
 
     def _masked(self, column: pa.Array) -> pa.Array:
         found = texts(column)
@@ -117,6 +129,12 @@ class Mask:
         if self.constant is not None:
             return self.constant
         return hmac.new(self.salt, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
+
+
+def _kept(rows: pa.StructArray, path: str, verb: str) -> dict[int, str]:
+    """Tell of the rows in which a secret would stay where it is."""
+    why = f"{path} is within a list or a map: {verb} the whole of that"
+    return dict.fromkeys(np.flatnonzero(beyond(rows, path)).tolist(), why)
 
 
 @dataclass(frozen=True, slots=True)

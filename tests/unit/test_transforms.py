@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import re
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from secor.parsing.decoders import make_decoder
+from secor.parsing.fields import field_at, texts
 from secor.parsing.rows import Decoded
 from secor.parsing.transforms import Drop, Filter, Mask, Rename, Route
+from tests.unit.decoder_cases import decode
 from tests.unit.parsing_cases import rows_of
 
 ROWS = [
@@ -92,6 +96,46 @@ def test_mask_by_constant_or_salted_hash_keeps_null() -> None:
     hashed = values(Mask("id", salt=b"pepper").apply(rows_of(ROWS)))
     assert hashed[0]["id"] == hmac.new(b"pepper", b"1", hashlib.sha256).hexdigest()
     assert hashed[3]["id"] is None
+
+
+WITHIN: list[Any] = [
+    {"u": {"mail": "a@x"}},
+    {"u": [{"mail": "b@x"}]},
+    {"u": [1, [{"mail": "c@x"}]]},
+    {"u": {"mail": [{"mail": "d@x"}]}},
+    {"u": [{"mail": None}, {"name": "e"}]},
+    {"u": [1, "mail"]},
+    {"u": "mail"},
+    {"u": None},
+]
+
+
+@pytest.mark.parametrize("step", [Mask("u.mail", "***"), Drop("u.mail")])
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_secret_within_a_list_is_never_left_where_it_is(step: Mask | Drop, alone: bool) -> None:
+    decoder = make_decoder("json")
+    lines = [json.dumps(item).encode() for item in WITHIN]
+    groups = [[line] for line in lines] if alone else [lines]
+    bad: list[str | None] = []
+    for group in groups:
+        made = step.apply(decode(decoder, group))
+        made.rows.validate(full=True)
+        bad += [made.bad.get(row) for row in range(len(group))]
+    why = "u.mail is within a list or a map: "
+    assert [None if one is None else one.startswith(why) for one in bad] == [
+        *(None, True, True),
+        *(None, None, None, None, None),
+    ]
+
+
+def test_a_secret_within_a_map_is_never_left_where_it_is() -> None:
+    kind = pa.struct({"tags": pa.map_(pa.string(), pa.string()), "name": pa.string()})
+    items = [{"tags": {"mail": "a@x"}}, {"tags": {"name": "b"}}, {"tags": {"mail": None}}, {}]
+    rows = pa.array(items, kind)
+    assert list(Mask("tags.mail", "***").apply(Decoded(rows)).bad) == [0]
+    assert list(Drop("tags.mail").apply(Decoded(rows)).bad) == [0]
+    assert Drop("tags").apply(Decoded(rows)).bad == {}
+    assert texts(field_at(rows, "tags.mail")).at(0) == "a@x"
 
 
 def test_the_identity_of_a_mask_tells_of_its_salt_without_telling_it() -> None:
