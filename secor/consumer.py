@@ -20,7 +20,7 @@ from secor.ports import (
     Revoked,
 )
 from secor.positioning import Position, Positioning
-from secor.pressure import Limits, Load, relieve
+from secor.pressure import Limits, Load, relieve, spares
 from secor.uploader import Committed, Dropped, Later, Outcome, Uploader
 from secor.workspace import Workspace
 
@@ -52,6 +52,7 @@ class Consumer:
             source, self._errands, clock, observer, pauses if pauses is not None else Pauses()
         )
         self._held = False
+        self._sharing = 1
         self._draining = False
 
     # ---------------------------------------------------------------- public
@@ -237,7 +238,7 @@ class Consumer:
             self._seal(partition, reason)
             reason = None
         following = partition.batch is not None and partition.batch.end is not None
-        pause = reason is not None or (self._held and not following)
+        pause = reason is not None or (self._held and not following and not self._spared(partition))
         if partition.reading and pause is not partition.paused:
             partition.paused = pause
             (self._source.pause if pause else self._source.resume)(partition.topic_partition)
@@ -257,12 +258,13 @@ class Consumer:
 
     # ---------------------------------------------------------------- limits
 
+    def _spared(self, partition: Partition) -> bool:
+        load = _load(partition)
+        return load is not None and spares(self._limits, load, self._sharing)
+
     def _relieve(self) -> None:
-        loads = [
-            Load(p.topic_partition, p.batch.buffered, p.batch.size, _may_seal_early(p))
-            for p in self._assignment
-            if p.batch is not None
-        ]
+        loads = [load for p in self._assignment if (load := _load(p)) is not None]
+        self._sharing = max(len(loads), 1)
         holders = [*self._assignment, *self._assignment.retired]
         sealed = sum(batch.size for p in holders for batch in p.queue)
         relief = relieve(self._limits, loads, sealed=sealed, held=self._held)
@@ -271,6 +273,14 @@ class Consumer:
             partition = self._assignment.get(topic_partition)
             assert partition is not None
             self._seal(partition, Reason.PRESSURE)
+
+
+def _load(partition: Partition) -> Load | None:
+    batch = partition.batch
+    if batch is None:
+        return None
+    may_seal = _may_seal_early(partition)
+    return Load(partition.topic_partition, batch.buffered, batch.size, may_seal)
 
 
 def _may_seal_early(partition: Partition) -> bool:

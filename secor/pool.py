@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -14,6 +15,7 @@ class ThreadPool:
 
     def __init__(self, threads: int) -> None:
         """Start no thread yet."""
+        self._threads = threads
         self._rituals = ThreadPoolExecutor(threads, thread_name_prefix="ritual")
         self._puts = ThreadPoolExecutor(threads, thread_name_prefix="put")
         self._done: queue.SimpleQueue[Future[object]] = queue.SimpleQueue()
@@ -34,10 +36,16 @@ class ThreadPool:
 
         All calls have ended when it returns, so that no put outlives its ritual's lease.
         """
-        calls = [self._puts.submit(function, file) for file in files]
-        errors = [error for call in calls if (error := call.exception()) is not None]
-        if errors:
-            raise errors[0]
+        waiting: deque[Future[None]] = deque()
+        errors: list[BaseException | None] = []
+        for file in files:
+            # No more at once than there are threads: else all of it comes before another's first.
+            if len(waiting) == self._threads:
+                errors.append(waiting.popleft().exception())
+            waiting.append(self._puts.submit(function, file))
+        errors += [call.exception() for call in waiting]
+        for error in filter(None, errors):
+            raise error
 
     def close(self) -> None:
         """Wait for no one: what has not begun is cancelled."""

@@ -41,7 +41,7 @@ def relieve(limits: Limits, loads: Sequence[Load], *, sealed: int, held: bool) -
     """Decide; ``sealed`` bytes wait for their upload, ``held`` tells whether reading is paused.
 
     Early sealing starts at ``RELIEF`` of a limit; reading pauses at the limit and goes on
-    below ``RELIEF``, so that it does not flutter.
+    below ``RELIEF``, so that it does not flutter; see ``spares`` for exceptions.
     """
     memory = sum(load.memory for load in loads)
     local = sealed + sum(load.size for load in loads)
@@ -51,7 +51,7 @@ def relieve(limits: Limits, loads: Sequence[Load], *, sealed: int, held: bool) -
         return Relief((), hold)
     by_memory = memory / limits.memory >= local / limits.local
     ready = sorted(
-        (load for load in loads if load.may_seal),
+        (load for load in loads if load.may_seal and not spares(limits, load, len(loads))),
         key=lambda load: load.memory if by_memory else load.size,
         reverse=True,
     )
@@ -63,3 +63,13 @@ def relieve(limits: Limits, loads: Sequence[Load], *, sealed: int, held: bool) -
         chosen.append(load.topic_partition)
         excess -= load.memory if by_memory else load.size
     return Relief(tuple(chosen), hold)
+
+
+def spares(limits: Limits, load: Load, partitions: int) -> bool:
+    """Tell whether one of so many ``partitions`` is neither sealed early nor paused.
+
+    Those are not that hold little, all together no more than what ``RELIEF`` leaves of a
+    limit: else who comes slowly would wait for who fills the memory again and again.
+    """
+    share = (1 - RELIEF) / partitions
+    return load.memory <= share * limits.memory and load.size <= share * limits.local

@@ -55,3 +55,35 @@ def test_all_puts_have_ended_when_the_first_error_is_raised(pool: ThreadPool) ->
     with pytest.raises(ValueError, match="the first"):
         pool.parallel(put, files)
     assert sorted(ended) == [1, 2]
+
+
+def test_of_two_rituals_none_waits_for_all_files_of_the_other(pool: ThreadPool) -> None:
+    put: list[str] = []
+    turns, begun, ended = threading.Semaphore(0), threading.Event(), threading.Event()
+
+    def slow(file: BatchFile) -> None:
+        begun.set()
+        turns.acquire(timeout=30)
+        put.append(str(file))
+
+    def quick(file: BatchFile) -> None:
+        put.append(str(file))
+
+    many = cast("list[BatchFile]", [f"many {number}" for number in range(50)])
+    one = cast("list[BatchFile]", ["one"])
+    pool.submit(lambda: pool.parallel(slow, many))
+    assert begun.wait(30)
+
+    def other() -> None:
+        pool.parallel(quick, one)
+        ended.set()
+
+    pool.submit(other)
+    for _ in range(5):
+        turns.release()
+    assert ended.wait(30)
+    assert put.index("one") <= 5
+    for _ in many:
+        turns.release()
+    wait_for(pool, 2)
+    assert len(put) == 51

@@ -1,7 +1,7 @@
 """Limits on memory and disk."""
 
 from secor.model import TopicPartition
-from secor.pressure import Limits, Load, relieve
+from secor.pressure import Limits, Load, relieve, spares
 
 LIMITS = Limits(memory=100, local=1000)
 
@@ -30,7 +30,7 @@ def test_a_full_disk_seals_by_size_and_counts_what_waits_for_upload() -> None:
 
 
 def test_what_must_not_be_cut_is_left_alone() -> None:
-    assert sealed([load(0, 90, 90, may_seal=False), load(1, 5, 5)]) == [1]
+    assert sealed([load(0, 90, 90, may_seal=False), load(1, 15, 15)]) == [1]
 
 
 def test_reading_pauses_at_the_limit_and_resumes_below_the_relief() -> None:
@@ -41,3 +41,11 @@ def test_reading_pauses_at_the_limit_and_resumes_below_the_relief() -> None:
     assert hold(100, held=False)
     assert hold(80, held=True)
     assert not hold(79, held=True)
+
+
+def test_while_reading_is_paused_those_go_on_that_hold_little() -> None:
+    assert sealed([load(0, 90, 90, may_seal=False), load(1, 9, 9)]) == []
+    assert spares(LIMITS, load(0, 4, 49), 4)
+    assert not spares(LIMITS, load(0, 6, 6), 4)
+    assert not spares(LIMITS, load(0, 4, 51), 4)
+    assert spares(LIMITS, load(0, 19, 19), 1)

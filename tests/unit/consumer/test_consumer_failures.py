@@ -19,7 +19,7 @@ from secor.uploader import ATTEMPTS
 from tests.fakes.format import PlainFormat, PlainWriter
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.source import FakeBroker
-from tests.unit.consumer.world import KEY, Process
+from tests.unit.consumer.world import KEY, MIB, Process
 
 
 class Refusing(PlainFormat):
@@ -120,6 +120,35 @@ def test_pressure_does_not_cut_a_batch_that_follows_an_intent(
     process.run(60)
     assert [entry.committed for _, entry in server.history] == [0, 30]
     process.workspace.close()
+
+
+def test_a_flood_that_fills_the_limits_does_not_keep_others_from_being_read(
+    process: Process, broker: FakeBroker
+) -> None:
+    _, trickle = broker.create("clicks", 2)
+    process.consumer._limits = Limits(MIB, 600)
+    process.source.assign([trickle])
+    broker.logs[KEY].produce(200)
+    process.run(3)
+    process.executor.held = True  # nothing is uploaded any more
+    process.run(20)
+    flood = next(one for one in process.consumer.status() if one.topic_partition == KEY)
+    assert flood.pause is not None
+    broker.logs[trickle].produce(1)
+    process.run(5)
+    read = {one.topic_partition: one.batch_messages for one in process.consumer.status()}
+    assert read[trickle] == 1
+    broker.logs[trickle].produce(50)
+    process.run(20)
+    read = {one.topic_partition: one.batch_messages for one in process.consumer.status()}
+    assert read[trickle] < 10  # what it holds is bounded, too
+    process.executor.held = False
+    while process.executor.waiting:
+        process.executor.step()
+    process.run(200)
+    process.consumer.drain()
+    process.run(20)
+    assert sorted(process.offsets()) == sorted([*range(200), *range(51)])
 
 
 def test_a_partition_that_comes_back_waits_for_its_upload_in_work(
