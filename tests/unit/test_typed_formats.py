@@ -34,6 +34,7 @@ from tests.unit.typed_rows import (
     read,
     split,
     wild_messages,
+    with_rows,
     with_schema,
     written,
 )
@@ -141,6 +142,22 @@ def test_dates_times_and_decimals_keep_their_types(name: str, inferred: bool) ->
         assert found == [row | {"at": dt.datetime(2026, 11, 21, 4, 5, 6, 789000)}]  # noqa: DTZ001
     else:
         assert found == [row]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_any_number_are_written_or_do_not_fit_and_break_no_writer(
+    name: str, unit: str
+) -> None:
+    schema = declared([{"name": "at", "type": f"timestamp({unit})"}])
+    values = [b'{"at": %d}' % (sign * 10**digits) for digits in range(19) for sign in (1, -1)]
+    records = decoded(values)
+    rows, bad = schema.fit(records.column("row"))
+    good = with_rows(records.select(range(6)), rows).filter(rows.is_valid())
+    data = written(small(name, schema=schema), good)
+    assert len(bad) == {"s": 15, "ms": 9, "us": 3, "ns": 0}[unit]
+    if name != "orc":  # Arrow reads nanoseconds only
+        assert len(rows_of(name, data)) == len(values) - len(bad)
 
 
 @pytest.mark.parametrize("name", COLUMNAR)

@@ -72,6 +72,32 @@ def test_what_a_declared_type_takes(kind: Any, values: pa.Array, fitting: list[A
     assert sorted(bad) == [row for row, value in enumerate(fitting) if value is None]
 
 
+@pytest.mark.parametrize(
+    ("kind", "first", "last"),
+    [
+        ("date", -719_162, 2_932_896),
+        ("timestamp(s)", -62_135_596_800, 253_402_300_799),
+        ("timestamp(ms, UTC)", -62_135_596_800_000, 253_402_300_799_999),
+        ("timestamp(us)", -62_135_596_800_000_000, 253_402_300_799_999_999),
+        ("timestamp(ns)", -(2**63), 2**63 - 1),
+        ("time(s)", 0, 86_399),
+        ("time(ns)", 0, 86_399_999_999_999),
+    ],
+)
+def test_dates_and_times_are_those_that_somebody_can_read(kind: str, first: int, last: int) -> None:
+    schema = declared([{"name": "a", "type": kind}])
+    target = schema.type.field("a").type
+    greatest = 2 ** (target.bit_width - 1) - 1
+    width = pa.int32() if target.bit_width == 32 else pa.int64()
+    counts = [first - 1, first, last, last + 1, greatest]
+    counts = [count for count in counts if -greatest - 1 <= count <= greatest]
+    bad = [row for row, count in enumerate(counts) if not first <= count <= last]
+    for column in (pa.array(counts, pa.int64()), pa.array(counts, width).view(target)):
+        rows, misfits = schema.fit(pa.StructArray.from_arrays([column], ["a"]))
+        assert [*misfits] == bad
+        assert rows.is_null().to_pylist() == [row in bad for row in range(len(counts))]
+
+
 def test_null_fits_every_type_and_is_no_misfit() -> None:
     for kind in ("int64", "string", "json", "timestamp(ms)", {"list": "int64"}, {"map": "string"}):
         for values in (pa.nulls(2), pa.array([None, None], pa.string())):

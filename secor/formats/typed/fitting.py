@@ -8,7 +8,7 @@
 | decimal | integers, text, doubles that are written with that many digits |
 | bool | bool |
 | date, time, timestamp | the same if nothing is lost, ISO 8601 text, integers in its unit |
-| time | of these, what is a time of a day |
+| date, timestamp, time | of these, what is of the years 1 to 9999, and of one day |
 | struct, list | the same; a struct's fields by name |
 | map | maps, structs |
 | json | anything |
@@ -25,7 +25,6 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -36,6 +35,7 @@ import pyarrow.compute as pc
 from secor.formats.typed.descriptions import DEFAULT
 from secor.formats.typed.inference import by_kind
 from secor.formats.typed.plain import EXACT, json_texts, plain, written_out
+from secor.formats.typed.times import counted, is_limited, readable
 from secor.formats.typed.trees import (
     any_leaf,
     as_json,
@@ -60,8 +60,6 @@ LONGEST_INTEGER = 20
 
 EXACT_FLOAT = 1 << 24
 """Floats below it hold every integer."""
-
-DAY = MappingProxyType({"s": 86_400, "ms": 86_400_000, "us": 86_400 * 10**6, "ns": 86_400 * 10**9})
 
 NUMBER = r"\A[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
 
@@ -112,7 +110,7 @@ def fitted(
 
 
 def _is_checked(kind: pa.DataType) -> bool:
-    return is_json(kind) or bool(pa.types.is_time(kind))
+    return is_json(kind) or is_limited(kind)
 
 
 def _by_kind(array: pa.Array, target: pa.Field, path: str, *, exact: bool) -> pa.Array:
@@ -327,20 +325,9 @@ def _hopeful(array: pa.Array, kind: pa.DataType) -> list[int]:
 def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Raise ``ValueError`` or an error of Arrow's if one value is not of ``kind``."""
     made = array if array.type == kind else _as_kind(array, array.type, kind)
-    if pa.types.is_time(kind) and not _all(of_a_day(made)):
-        raise ValueError("not a time of a day")
+    if is_limited(kind) and not _all(readable(made)):
+        raise ValueError("not a time of a day, or of a year beyond 9999")
     return made
-
-
-def of_a_day(times: pa.Array) -> pa.Array:
-    """Tell which times of a day are some: the type holds others, too, which nobody can read."""
-    counts = times.view(counted(times.type))
-    return pc.and_(pc.greater_equal(counts, 0), pc.less(counts, DAY[times.type.unit]))
-
-
-def counted(kind: pa.DataType) -> pa.DataType:
-    """Return the type of integers in which a date or time is counted."""
-    return pa.int32() if kind.bit_width == pa.int32().bit_width else pa.int64()
 
 
 def _as_kind(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Array:

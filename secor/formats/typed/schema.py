@@ -17,7 +17,8 @@ from secor.formats.typed.descriptions import DEFAULT, describe
 from secor.formats.typed.fitting import MisfitError, default_of
 from secor.formats.typed.inference import final, observed, widened
 from secor.formats.typed.plain import json_text, plain, written_out
-from secor.formats.typed.trees import JSON, as_json, children, struct_of, unmarked
+from secor.formats.typed.times import is_limited
+from secor.formats.typed.trees import JSON, any_leaf, as_json, children, struct_of, unmarked
 
 ExtraFields = Literal["drop", "quarantine", "json"]
 
@@ -96,14 +97,16 @@ class RowSchema:
         if self.fields is None:
             return "inferred"
         digest = hashlib.sha256(self.describe().encode()).hexdigest()[:16]
-        return f"declared-2:{digest}:{self.extra_fields}{':exact' if self.exact else ''}"
+        return f"declared-3:{digest}:{self.extra_fields}{':exact' if self.exact else ''}"
 
     def fit(self, rows: pa.StructArray) -> tuple[pa.StructArray, Mapping[int, str]]:
         """Return the rows in the declared type, and by row number why one does not fit.
 
         Rows that do not fit, and those that were null, are null.  Undeclared rows all fit.
         """
-        if self.fields is None or rows.type.equals(self.type, check_metadata=True):
+        if self.fields is None:
+            return rows, {}
+        if rows.type.equals(self.type, check_metadata=True) and not any_leaf(rows.type, is_limited):
             return rows, {}
         extra = self.extra_fields != "drop"
         fitting = _Fitting(len(rows), rows.is_valid(), extra=extra, exact=self.exact)

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.formats.typed.descriptions import DEFAULT
-from secor.formats.typed.fitting import NUMBER, counted, of_a_day, takes
+from secor.formats.typed.fitting import NUMBER, takes
 from secor.formats.typed.inference import by_kind
 from secor.formats.typed.plain import EXACT
+from secor.formats.typed.times import counted, is_limited, readable
 from secor.formats.typed.trees import children, entries, flattened, is_json, is_list
 from secor.mixed import is_mixed
 
@@ -55,7 +56,7 @@ def _suspects(array: pa.Array, kind: pa.DataType, marked: bool, exact: bool) -> 
             plain = not is_json(part.type)
             nobody[rows] = _suspects(part, kind, False, exact) if plain else present[rows]
         return nobody
-    if array.type == kind and not pa.types.is_nested(kind) and not pa.types.is_time(kind):
+    if array.type == kind and not pa.types.is_nested(kind) and not is_limited(kind):
         return nobody
     if pa.types.is_nested(kind) or pa.types.is_nested(array.type):
         found = _nested(array, kind, exact)
@@ -101,7 +102,7 @@ def _scalars(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths:
         array = array.cast(array.type.value_type)
     source = array.type
     if source == kind:
-        return ~_truths(of_a_day(array)) if pa.types.is_time(kind) else np.zeros(len(array), bool)
+        return ~_truths(readable(array)) if is_limited(kind) else np.zeros(len(array), bool)
     if not takes(kind, source, exact=exact):
         return np.ones(len(array), dtype=bool)
     if pa.types.is_integer(source) or pa.types.is_floating(source) or pa.types.is_temporal(source):
@@ -141,9 +142,7 @@ def _lossy(array: pa.Array, kind: pa.DataType) -> Truths:
     if pa.types.is_temporal(kind) and not pa.types.is_temporal(source):
         counts = counted(kind)
         lost = _lossy(array, counts)
-        if pa.types.is_time(kind):
-            lost |= ~_truths(of_a_day(array.cast(counts, safe=False).view(kind)))
-        return lost
+        return lost | ~_truths(readable(array.cast(counts, safe=False).view(kind)))
     try:
         there = array.cast(kind, safe=False)
         lost = ~_truths(pc.equal(there.cast(source, safe=False), array))
