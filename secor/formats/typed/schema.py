@@ -17,8 +17,8 @@ from secor.formats.typed.descriptions import DEFAULT, describe
 from secor.formats.typed.fitting import MisfitError, default_of
 from secor.formats.typed.inference import final, observed, widened
 from secor.formats.typed.plain import json_text, plain, written_out
-from secor.formats.typed.times import is_limited
-from secor.formats.typed.trees import JSON, any_leaf, as_json, children, struct_of, unmarked
+from secor.formats.typed.times import all_readable
+from secor.formats.typed.trees import JSON, as_json, children, struct_of, unmarked
 
 ExtraFields = Literal["drop", "quarantine", "json"]
 
@@ -106,7 +106,7 @@ class RowSchema:
         """
         if self.fields is None:
             return rows, {}
-        if rows.type.equals(self.type, check_metadata=True) and not any_leaf(rows.type, is_limited):
+        if rows.type.equals(self.type, check_metadata=True) and all_readable(rows):
             return rows, {}
         extra = self.extra_fields != "drop"
         fitting = _Fitting(len(rows), rows.is_valid(), extra=extra, exact=self.exact)

@@ -7,6 +7,8 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from secor.formats.typed.trees import any_leaf, children, entries, flattened, is_list
+
 SECOND = MappingProxyType({"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9})
 """Units in a second."""
 
@@ -33,6 +35,20 @@ def readable(times: pa.Array) -> pa.Array:
 
 
 INT64_END = 1 << 63
+
+
+def all_readable(array: pa.Array) -> bool:
+    """Tell whether every date and time in it, at any level, is one that can be read."""
+    kind = array.type
+    if not any_leaf(kind, is_limited):
+        return True
+    if pa.types.is_struct(kind):
+        return all(all_readable(column) for _, column in children(array))
+    if is_list(kind):
+        return all_readable(flattened(array))
+    if pa.types.is_map(kind):
+        return all_readable(entries(array)[1].field(1))
+    return bool(pc.all(readable(array), min_count=0).as_py())
 
 
 def counted(kind: pa.DataType) -> pa.DataType:
