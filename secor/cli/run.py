@@ -11,10 +11,8 @@ import structlog
 
 from secor import __version__, logs
 from secor.cli.exits import Exit
-from secor.config.load import load
+from secor.heap import share_one_heap
 from secor.journal import Journal, is_journal
-from secor.wiring.materials import require_materials
-from secor.wiring.service import build
 
 
 @click.command(epilog="Example: secor run /etc/secor/backup.toml")
@@ -27,6 +25,12 @@ def command(config: Path) -> None:
     seconds, and ends with 0; a second one leaves at once: nothing is lost, the next process
     reads it again.
     """
+    share_one_heap()
+    # These import Arrow, which chooses its allocator then.
+    from secor.config.load import load
+    from secor.wiring.materials import require_materials
+    from secor.wiring.service import build
+
     settings = load(config, os.environ)
     # Now, and not in the night when the first partition of some topic comes.
     require_materials(settings)

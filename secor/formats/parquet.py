@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from secor.errors import ConfigurationError, CorruptFile, SecorError
+from secor.formats.groups import RowGroups
 from secor.formats.outputs import Output
 from secor.model import SCHEMA
 from secor.ports import Sink
@@ -98,10 +98,7 @@ class ParquetWriter:
     """One Parquet file in the making."""
 
     def __init__(self, sink: Sink, log_format: ParquetFormat) -> None:
-        self._rows = log_format.row_group_rows
-        self._held: list[pa.RecordBatch] = []
-        self._held_rows = 0
-        self._held_bytes = 0
+        self._groups = RowGroups(log_format.row_group_rows)
         self._output = Output(sink)
         self._writer = pq.ParquetWriter(
             pa.PythonFile(self._output, mode="w"),
@@ -116,40 +113,22 @@ class ParquetWriter:
 
     def append(self, records: pa.RecordBatch) -> None:
         """Add messages; every full row group is written."""
-        at = 0
-        while at < records.num_rows:
-            part = records.slice(at, self._rows - self._held_rows)
-            at += part.num_rows
-            self._hold(part)
-            if self._held_rows == self._rows:
-                self._write_group()
+        for group in self._groups.add(records):
+            self._write(group)
 
     def buffered(self) -> int:
         """Return the bytes of the row group that is not full yet."""
-        return self._held_bytes
+        return self._groups.buffered
 
     def close(self) -> None:
         """Write the last row group and the footer."""
-        if self._held:
-            self._write_group()
+        if len(self._groups):
+            self._write(self._groups.rest())
         self._writer.close()
 
     def discard(self) -> None:
         """Let nothing more reach the sink."""
         self._output.discard()
 
-    def _hold(self, part: pa.RecordBatch) -> None:
-        size = part.get_total_buffer_size()
-        if size > 2 * part.nbytes + 4096:
-            # A few rows would keep a whole fetched batch in memory.
-            part = part.take(pa.array(np.arange(part.num_rows)))
-            size = part.get_total_buffer_size()
-        self._held.append(part)
-        self._held_rows += part.num_rows
-        self._held_bytes += size
-
-    def _write_group(self) -> None:
-        # Pages are cut along the pieces of a column: in one piece they depend on the rows alone.
-        group = pa.concat_batches(self._held)
-        self._held, self._held_rows, self._held_bytes = [], 0, 0
+    def _write(self, group: pa.RecordBatch) -> None:
         self._writer.write_table(pa.Table.from_batches([group]), row_group_size=group.num_rows)

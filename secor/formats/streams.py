@@ -112,6 +112,8 @@ class _Blocks:
             self._feed(self._rest)
             self._rest = bytearray()
         self._sink.write(self._compressor.flush())
+        # Its memory is freed at once: thousands of files are closed in a row.
+        self._compressor = None
         self._held = 0
 
     def _feed(self, block: bytearray | memoryview) -> None:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from secor.errors import RecordRefused
+from secor.formats.groups import Pieces
 from secor.formats.sequencefile.codecs import Codec
 from secor.formats.sequencefile.fields import (
     Longs,
@@ -35,7 +36,6 @@ BLOCK_SIZE = 1_000_000
 """Bytes of keys and values that end a block: Hadoop's ``io.seqfile.compress.blocksize``."""
 
 _PENDING = 512 * 1024  # small appends are gathered to this size: framing has a fixed price
-_SMALL = 4096
 _SLICE_BYTES = 4 << 20
 _SLICE_ROWS = 32_768
 _LEAST_WRITE = 256 * 1024
@@ -224,7 +224,7 @@ class SequenceFileWriter:
     def __init__(self, output: Output, body: Body) -> None:
         self._output = output
         self._body = body
-        self._pending: list[pa.RecordBatch] = []
+        self._pending = Pieces()
         self._pending_size = 0
 
     def append(self, records: pa.RecordBatch) -> None:
@@ -233,22 +233,15 @@ class SequenceFileWriter:
             return
         size = records.nbytes
         if self._pending_size + size < _PENDING:
-            self._gather(records, size)
+            self._pending.add(records)
+            self._pending_size += size
             return
         self._frame_pending()
         self._frame(records)
 
-    def _gather(self, records: pa.RecordBatch, size: int) -> None:
-        held = records.get_total_buffer_size()
-        if held > 2 * size + _SMALL:  # a slice holds all that it was cut from: copy it
-            records = pa.concat_batches([records])
-            held = size
-        self._pending.append(records)
-        self._pending_size += held
-
     def buffered(self) -> int:
         """Return the bytes held in memory, not yet given to the sink."""
-        return self._pending_size + self._body.buffered() + self._output.buffered()
+        return self._pending.buffered + self._body.buffered() + self._output.buffered()
 
     def close(self) -> None:
         """Write the rest; the sink itself stays open."""
@@ -260,9 +253,8 @@ class SequenceFileWriter:
         """Nothing to free but memory."""
 
     def _frame_pending(self) -> None:
-        if self._pending:
-            self._frame(pa.concat_batches(self._pending))
-            self._pending.clear()
+        if self._pending.rows:
+            self._frame(self._pending.take())
             self._pending_size = 0
 
     def _frame(self, records: pa.RecordBatch) -> None:

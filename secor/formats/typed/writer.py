@@ -9,8 +9,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from secor.errors import RecordRefused
+from secor.formats.groups import RowGroups
 from secor.formats.typed import metadata
-from secor.formats.typed.groups import RowGroups
 from secor.formats.typed.metadata import ROW
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.trees import children
@@ -87,6 +87,8 @@ class TypedWriter:
             self._write(self._groups.rest())
         if self._file is not None:
             self._file.close()
+            # What the library holds is freed now: thousands of files are closed in a row.
+            self._file = None
 
     def discard(self) -> None:
         """Let nothing more reach the sink."""
