@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from secor.assignment import Assignment, Pauses
 from secor.batch import Batch, SealedBatch
 from secor.errands import Errands, Positioned, Uploaded
@@ -13,6 +15,7 @@ from secor.policy import Reason
 from secor.ports import (
     Assigned,
     Clock,
+    Event,
     Executor,
     Failed,
     Fetched,
@@ -23,6 +26,9 @@ from secor.positioning import Position, Positioning
 from secor.pressure import Limits, Load, relieve, spares
 from secor.uploader import Committed, Dropped, Later, Outcome, Uploader
 from secor.workspace import Workspace
+
+ROUND = 0.5
+"""Seconds; then messages that have arrived wait, for what has finished and what is due."""
 
 
 class Consumer:
@@ -51,6 +57,7 @@ class Consumer:
         self._assignment = Assignment(
             source, self._errands, clock, observer, pauses if pauses is not None else Pauses()
         )
+        self._arrived: deque[Event] = deque()
         self._held = False
         self._sharing = 1
         self._draining = False
@@ -61,8 +68,11 @@ class Consumer:
         """Take what has finished and what has arrived (waiting ``timeout`` seconds), then act."""
         for result in self._errands.finished():
             self._finished(result)
-        for event in self._source.poll(timeout):
-            self._handle(event)
+        if not self._arrived:
+            self._arrived.extend(self._source.poll(timeout))
+        began = self._clock.monotonic()
+        while self._arrived and self._clock.monotonic() - began < ROUND:
+            self._handle(self._arrived.popleft())
         for partition in self._assignment:
             self._advance(partition)
         for partition in self._assignment.retired:

@@ -13,7 +13,7 @@ from secor.model import Intent
 from secor.parsing.backup import OffsetBuckets
 from secor.partition import State
 from secor.policy import Policy
-from secor.ports import Sink
+from secor.ports import Event, Sink
 from secor.pressure import Limits
 from secor.uploader import ATTEMPTS
 from tests.fakes.format import PlainFormat, PlainWriter
@@ -149,6 +149,32 @@ def test_a_flood_that_fills_the_limits_does_not_keep_others_from_being_read(
     process.consumer.drain()
     process.run(20)
     assert sorted(process.offsets()) == sorted([*range(200), *range(51)])
+
+
+def test_a_round_ends_in_time_though_more_has_arrived(
+    process: Process, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what others have finished, and what is due, waits for all that a flood brings."""
+    process.run(3)
+    polls: list[float] = []
+    poll = process.source.poll
+
+    def many(timeout: float) -> list[Event]:
+        polls.append(timeout)
+        return [event for _ in range(5) for event in poll(timeout)]
+
+    monkeypatch.setattr(process.source, "poll", many)
+    monkeypatch.setattr(process.observer, "consumed", lambda *_: process.clock.advance(1.0))
+    broker.logs[KEY].produce(20)
+    read = []
+    for _ in range(5):
+        process.consumer.run_once(0.0)
+        [status] = process.consumer.status()
+        read.append(status.next_offset)
+    assert read == [4, 8, 12, 16, 20]
+    assert len(polls) == 1
+    process.run()
+    assert process.offsets() == list(range(12))  # a batch has ten, or what a chunk makes of it
 
 
 def test_a_partition_that_comes_back_waits_for_its_upload_in_work(
