@@ -211,6 +211,20 @@ def test_undeclared_fields_are_kept_as_json() -> None:
     assert rows.type == schema.type
 
 
+def test_json_text_in_a_list_is_no_text_where_it_is_kept() -> None:
+    schema = declared(
+        [{"name": "l", "type": {"list": {"struct": [{"name": "a", "type": "int64"}]}}}],
+        extra_fields="json",
+    )
+    texts = pa.list_(pa.field("item", pa.string(), metadata=MARK))
+    plain = pa.array([{"l": [{"a": 1, "b": [2]}]}])
+    column = pa.array([['{"a":1,"b":[2]}']], texts)
+    marked = pa.StructArray.from_arrays([column], ["l"])
+    for rows in (plain, marked):
+        [row] = schema.fit(rows)[0].to_pylist()
+        assert row == {"l": [{"a": 1}], "_extra": '{"l":[{"a":1,"b":[2]}]}'}
+
+
 def test_fitted_rows_fit_unchanged() -> None:
     schema = declared(FIELDS, extra_fields="json")
     rows, _ = schema.fit(ROWS)

@@ -78,4 +78,5 @@ def _undeclared_items(
     flags = list_of(more.is_valid(), pa.field("item", pa.bool_()), lists)
     held: list[Any] = [bool(some) and any(some) for some in flags.to_pylist()]
     rows = np.where(np.array(held, dtype=bool), np.arange(len(array)), -1)
-    return array.take(pa.array(rows, pa.int64(), mask=rows < 0))
+    found = array.take(pa.array(rows, pa.int64(), mask=rows < 0))
+    return unmarked(found, pa.field("found", array.type))
