@@ -98,6 +98,16 @@ def test_dates_and_times_are_those_that_somebody_can_read(kind: str, first: int,
         assert rows.is_null().to_pylist() == [row in bad for row in range(len(counts))]
 
 
+def test_times_that_nobody_can_read_fit_no_rows_at_all() -> None:
+    kind = pa.struct({"id": pa.int64(), "at": pa.list_(pa.timestamp("us"))})
+    ids, lists = pa.array([1, 2, 3]), pa.array([[0], [0, 2**62], None], pa.list_(pa.int64()))
+    rows = pa.StructArray.from_arrays([ids, lists.cast(kind.field("at").type)], fields=list(kind))
+    found, bad = RowSchema().fit(rows)
+    assert dict(bad) == {1: "at: holds a date or time that is not of the years 1 to 9999"}
+    assert found.type == kind
+    assert [row and row["id"] for row in found.to_pylist()] == [1, None, 3]
+
+
 def test_null_fits_every_type_and_is_no_misfit() -> None:
     for kind in ("int64", "string", "json", "timestamp(ms)", {"list": "int64"}, {"map": "string"}):
         for values in (pa.nulls(2), pa.array([None, None], pa.string())):

@@ -95,17 +95,18 @@ class RowSchema:
     def identity(self) -> str:
         """Everything that changes the bytes."""
         if self.fields is None:
-            return "inferred"
+            return "inferred-2"
         digest = hashlib.sha256(self.describe().encode()).hexdigest()[:16]
         return f"declared-3:{digest}:{self.extra_fields}{':exact' if self.exact else ''}"
 
     def fit(self, rows: pa.StructArray) -> tuple[pa.StructArray, Mapping[int, str]]:
         """Return the rows in the declared type, and by row number why one does not fit.
 
-        Rows that do not fit, and those that were null, are null.  Undeclared rows all fit.
+        Rows that do not fit, and those that were null, are null.  Undeclared rows all fit, but
+        for dates and times that cannot be written out.
         """
         if self.fields is None:
-            return rows, {}
+            return _readable(rows)
         if rows.type.equals(self.type, check_metadata=True) and all_readable(rows):
             return rows, {}
         extra = self.extra_fields != "drop"
@@ -176,6 +177,23 @@ class _Fitting:
         if self.bad:
             good = pc.and_(good, pa.array([row not in self.bad for row in self._all]))
         return pc.if_else(good, True, pa.scalar(None, pa.bool_()))
+
+
+def _readable(rows: pa.StructArray) -> tuple[pa.StructArray, Mapping[int, str]]:
+    """Return undeclared rows, and which of them have dates or times that nobody can read."""
+    bad: dict[int, str] = {}
+    for field, column in children(rows):
+        if not all_readable(column):
+            wrong = [row for row in range(len(rows)) if not all_readable(column[row : row + 1])]
+            reason = f"{field.name}: holds a date or time that is not of the years 1 to 9999"
+            bad = dict.fromkeys(wrong, reason) | bad
+    if not bad:
+        return rows, {}
+    good = pc.and_(rows.is_valid(), pa.array([row not in bad for row in range(len(rows))]))
+    like = pc.if_else(good, True, pa.scalar(None, pa.bool_()))
+    found = children(rows)
+    fields = [field for field, _ in found]
+    return struct_of([column for _, column in found], fields, like), dict(sorted(bad.items()))
 
 
 def _check_defaults(fields: pa.StructType, path: str) -> None:
