@@ -190,7 +190,7 @@ def _parser(
     return pipeline_for(
         parser,
         typed=typed,
-        schema=schema if typed and schema.declared else None,
+        schema=schema if typed else None,
         growth=growth,
         origin="_topic" in columns or "_partition" in columns,
         count=count,

@@ -25,7 +25,7 @@ from secor.schemas import KeptSchema
 from secor.wiring.plans import growing_plans, kept_schema, plan_for
 from tests.fakes.observer import SilentObserver
 from tests.fakes.store import FakeStore
-from tests.unit.parsing_cases import json_chunk, places, reasons
+from tests.unit.parsing_cases import chunk_of, json_chunk, places, reasons
 
 AT = 1_772_366_706
 KEPT = KeptSchema.parse(
@@ -126,6 +126,24 @@ def test_a_message_that_does_not_fit_the_schema_is_in_quarantine_with_the_reason
     assert counts == {"quarantined_schema": 1, "quarantined_time": 1}
     assert [row["offset"] for row in stored(chosen, parts)] == [0, 3]
     assert [row["n"] for row in stored(chosen, parts)] == [1, 2]
+
+
+@pytest.mark.parametrize("name", TYPED_FORMATS)
+def test_a_date_that_nobody_can_read_is_in_quarantine_also_where_nothing_is_declared(
+    name: str, tmp_path: Path
+) -> None:
+    day = {"type": "int", "logicalType": "date"}
+    avro = {"type": "record", "name": "R", "fields": [{"name": "day", "type": day}]}
+    (tmp_path / "r.avsc").write_text(json.dumps(avro))
+    parser = {"decoder": "avro", "schema_file": str(tmp_path / "r.avsc"), "layout": "all"}
+    made, faults = validated({"format": name}, parser=parser)
+    assert made is not None, faults
+    kept = KeptSchema(1, pa.struct({"day": pa.date32()}))
+    chosen = plan_for(made, "clicks", kept=kept)
+    values = [b"\x02", b"\xfe\xff\xff\xff\x0f"]  # 1 and 2^31 - 1, as Avro writes them
+    parts = list(chosen.parser.split(chunk_of(values)))
+    assert places(parts) == {"all": [0], "quarantine:": [1]}
+    assert reasons(parts)[1].startswith("schema: day")
 
 
 @pytest.mark.parametrize(
