@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secor.mixed import MIXED
+from secor.parsing.decoders import json_text
 from secor.parsing.decoders.columns import MAX_DEPTH, MAX_FIELDS, everything
 from secor.parsing.decoders.json import JsonDecoder
 from tests.unit.decoder_cases import decode, reason, rows, survives
@@ -188,6 +189,14 @@ def test_an_object_used_as_a_dictionary_is_json_text(decoder: JsonDecoder) -> No
     assert found.rows.type.field("u").metadata == MIXED
     assert found.rows[7].as_py() == {"u": '{"k7":1}'}
     assert decode(decoder, payloads[1:]).rows.type.field("u").type.num_fields == MAX_FIELDS
+
+
+def test_names_that_are_data_are_seen_in_a_sample() -> None:
+    def messages(names: int) -> pa.Array:
+        return pa.array([b'{"u":[{"k%d":1}]}' % (row % names) for row in range(2 * MAX_FIELDS)])
+
+    assert json_text.read(messages(MAX_FIELDS)) is None
+    assert json_text.read(messages(40)) is not None
 
 
 def test_no_messages_give_no_rows(decoder: JsonDecoder) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from secor.config.parser import Parser
 from secor.errors import SchemaGrew
 from secor.formats.typed.growth import Growth
+from secor.formats.typed.inference import MAX_FIELDS
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.trees import entries
 from secor.model import DATA
@@ -353,3 +354,25 @@ def test_maps_of_structures_with_a_field_that_is_always_null_may_be_cut() -> Non
 def test_objects_without_a_field_are_lines_of_their_own() -> None:
     found = agree_in(lines, pipeline("json", RowSchema()), [b"{}", b"{}"])
     assert found == dict.fromkeys(range(2), (DATA, "dt=2023-11-14", "{}"))
+
+
+POINTS = {"struct": [{"name": "x", "type": "int64"}]}
+ITEMS: list[Any] = [5, 5.5, "x", "5", {"x": 1}, {"x": "y"}, [1, 2], [1, "z"], True, None, 1 << 70]
+
+
+@pytest.mark.parametrize(
+    "item", ["int64", "string", "json", "decimal(9, 2)", {"list": "int64"}, POINTS], ids=str
+)
+@pytest.mark.parametrize(("decoder", "encode"), ENCODINGS)
+def test_maps_of_more_names_than_columns_can_have_fit_as_they_do_alone(
+    decoder: str, encode: Encode, item: Any
+) -> None:
+    native = ITEMS if decoder == "json" else ITEMS[:-1]
+    special: list[Any] = [{"z": one, "k": two} for one in native for two in (None, 5, native[4])]
+    special += [{}, 5, "x", None, [1]]
+    many = [encode({"a": {f"k{at}": at, f"l{at}": None}}) for at in range(MAX_FIELDS)]
+    values = [*many[: len(many) // 2], *(encode({"a": it}) for it in special), *many]
+    schema = schema_of({"map": item})
+    together = outcomes(pipeline(decoder, schema), values)[len(many) // 2 : -len(many)]
+    alone = [outcomes(pipeline(decoder, schema), [encode({"a": it})])[0] for it in special]
+    assert together == alone

@@ -116,7 +116,7 @@ def _is_checked(kind: pa.DataType) -> bool:
 def _by_kind(array: pa.Array, target: pa.Field, path: str, *, exact: bool) -> pa.Array:
     """Fit JSON text of several kinds, each value as if it had come alone."""
     made = []
-    for rows, part in by_kind(array):
+    for rows, part in by_kind(array, maps=pa.types.is_map(target.type)):
         if is_json(part.type):
             raise _misfit(path, part, target.type)
         made.append((rows, fitted(part, target, path, exact=exact)))

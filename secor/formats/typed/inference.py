@@ -118,17 +118,21 @@ def typed_text(array: pa.Array) -> pa.Array:
     return typed(_parsed(array), lossless=True)
 
 
-def by_kind(array: pa.Array) -> Iterator[tuple[Rows, pa.Array]]:
+def by_kind(array: pa.Array, *, maps: bool = False) -> Iterator[tuple[Rows, pa.Array]]:
     """Part JSON text into columns of one kind each, as each row by itself would be typed.
 
-    Null is of no kind.  Integers beyond 64 bits have no type: they stay JSON text.
+    Null is of no kind.  Integers beyond 64 bits have no type: they stay JSON text, and so do
+    objects with too many names, unless they are wanted as ``maps``.
     """
     values = _parsed(array)
     rows: dict[str, list[int]] = {}
     for row, value in enumerate(values):
         rows.setdefault(_kind(value), []).append(row)
     for chosen in rows.values():
-        part = typed([values[row] for row in chosen], lossless=True)
+        some = [values[row] for row in chosen]
+        part = typed(some, lossless=True)
+        if maps and is_json(part.type) and isinstance(some[0], dict):
+            part = _maps(some)
         yield np.array(chosen, dtype=np.int64), part
 
 
@@ -186,6 +190,14 @@ def _objects(values: Sequence[Any], lossless: bool) -> pa.Array | None:
     return struct_of(
         list(known.values()), fields, pa.array([v is not None or None for v in values])
     )
+
+
+def _maps(objects: Sequence[dict[str, Any]]) -> pa.MapArray:
+    """Return objects as maps: names in order, those without a value left out."""
+    pairs = [[(name, it[name]) for name in sorted(it) if it[name] is not None] for it in objects]
+    keys = pa.array([[name for name, _ in some] for some in pairs], pa.list_(pa.string()))
+    items = typed([item for some in pairs for _, item in some], lossless=True)
+    return map_of(flattened(keys), items, keys)
 
 
 def _lists(values: Sequence[Any], lossless: bool) -> pa.Array:

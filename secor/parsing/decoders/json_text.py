@@ -126,7 +126,10 @@ def read(values: pa.Array) -> pa.StructArray | None:
     if not len(values):
         return pa.array([], pa.struct([]))
     try:
-        table = _table(values)
+        sample = _parse(joined(values.slice(0, SAMPLE)), None)
+        if _names_are_data(sample, len(values)):
+            return None  # the reader's time grows with the square of them
+        table = _table(values, sample.schema)
         table.validate()  # of lists of nulls the reader makes arrays that are too short
     except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
@@ -140,13 +143,35 @@ def read(values: pa.Array) -> pa.StructArray | None:
     return pa.StructArray.from_arrays(columns, fields=list(table.schema))
 
 
-def _table(values: pa.Array) -> pa.Table:
+def _names_are_data(sample: pa.Table, rows: int) -> bool:
+    """Tell whether some object, at the rate of the sample, has too many names in ``rows``."""
+    try:
+        sample.validate()
+    except pa.ArrowInvalid:  # as in ``read``: it cannot be looked at
+        return False
+    return any(_grows(column.combine_chunks(), rows) for column in sample.columns)
+
+
+def _grows(sample: pa.Array, rows: int) -> bool:
+    kind = sample.type
+    if pa.types.is_list(kind):
+        return _grows(sample.flatten(), rows)
+    if not pa.types.is_struct(kind):
+        return False
+    half = len(sample) // 2
+    fields = sample.flatten()
+    new = sum(field.slice(0, half).null_count == half for field in fields)
+    if new * rows > MAX_FIELDS * max(len(sample) - half, 1):
+        return True
+    return any(_grows(field, rows) for field in fields)
+
+
+def _table(values: pa.Array, sample: pa.Schema) -> pa.Table:
     """Read with strings left alone: a sample tells which fields they are.
 
     If the sample did not tell all, a first reading of the whole does.
     """
     text = joined(values)
-    sample = _parse(joined(values.slice(0, SAMPLE)), None).schema
     if not _has(sample, pa.types.is_null):
         try:
             table = _parse(text, _untimed(sample))
