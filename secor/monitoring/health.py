@@ -76,10 +76,10 @@ class Health:
         return _unavailable(self._waiting) if self._waiting else Answer(HTTPStatus.OK, b"ready\n")
 
 
-def reasons_to_wait(*, assigned: int, ledger_up: bool) -> list[str]:
+def reasons_to_wait(*, assigned: int, stopped: int, ledger_up: bool) -> list[str]:
     """Return why no messages can be persisted, in words.
 
-    A stopped partition is no reason: the others go on, and an alert tells of it.
+    One stopped partition is no reason: the others go on, and an alert tells of it.
     """
     found = []
     if not assigned:
@@ -87,6 +87,8 @@ def reasons_to_wait(*, assigned: int, ledger_up: bool) -> list[str]:
             "no partitions assigned: do the brokers answer, does a topic match, "
             "are there more processes than partitions?"
         )
+    elif stopped == assigned:
+        found.append("all assigned partitions are stopped: the log and the status page say why")
     if not ledger_up:
         found.append("the ledger does not answer")
     return found

@@ -161,7 +161,10 @@ class Telemetry:
         self._metrics.local_bytes.set(sum(status.local for status in statuses))
         for status in statuses:
             self._report_partition(status)
-        self._health.waiting(reasons_to_wait(assigned=len(assigned), ledger_up=ledger_up))
+        stopped = sum(status.state is State.STOPPED for status in statuses)
+        self._health.waiting(
+            reasons_to_wait(assigned=len(assigned), stopped=stopped, ledger_up=ledger_up)
+        )
 
     def _report_partition(self, status: Status) -> None:
         metrics, where = self._metrics, status.topic_partition

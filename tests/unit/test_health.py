@@ -53,15 +53,19 @@ def test_a_process_is_not_ready_before_it_has_said_so(clock: StandingClock) -> N
 
 
 @pytest.mark.parametrize(
-    ("assigned", "ledger_up", "words"),
+    ("assigned", "stopped", "ledger_up", "words"),
     [
-        (1, True, []),
-        (0, True, ["partitions"]),
-        (1, False, ["ledger"]),
-        (0, False, ["partitions", "ledger"]),
+        (1, 0, True, []),
+        (2, 1, True, []),
+        (2, 2, True, ["stopped"]),
+        (0, 0, True, ["partitions"]),
+        (1, 0, False, ["ledger"]),
+        (0, 0, False, ["partitions", "ledger"]),
     ],
 )
-def test_reasons_name_what_is_waited_for(assigned: int, ledger_up: bool, words: list[str]) -> None:
-    found = reasons_to_wait(assigned=assigned, ledger_up=ledger_up)
+def test_reasons_name_what_is_waited_for(
+    assigned: int, stopped: int, ledger_up: bool, words: list[str]
+) -> None:
+    found = reasons_to_wait(assigned=assigned, stopped=stopped, ledger_up=ledger_up)
     assert len(found) == len(words)
     assert all(word in reason for word, reason in zip(words, found, strict=True))
