@@ -101,12 +101,19 @@ def down(directory: Path | None, as_json: bool, delete: bool) -> None:
 
 @command.command(epilog="Example: secor sandbox config > my.toml && secor run my.toml")
 @_folder
-def config(directory: Path | None) -> None:
-    """Print a configuration of a backup group for the sandbox: all of its topics."""
+@click.option(
+    "--kind",
+    type=click.Choice(["backup", "partition"]),
+    default="backup",
+    show_default=True,
+    help="Of which group: partition parses JSON and writes Parquet by the hour.",
+)
+def config(directory: Path | None, kind: str) -> None:
+    """Print a configuration of a group for the sandbox: all of its topics."""
     from secor.sandbox.trying import try_out
 
     sandbox = _sandbox_class().of(directory or default_directory())
-    click.echo(try_out(sandbox), nl=False)
+    click.echo(try_out(sandbox, kind), nl=False)
 
 
 @command.command(epilog="Example: seq 1000 | secor sandbox produce clicks")

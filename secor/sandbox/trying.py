@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kafka import KafkaProducer
@@ -10,19 +10,30 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import InvalidTopicError, KafkaError, TopicAlreadyExistsError
 
 from secor.errors import ConfigurationError, Unavailable
-from secor.sandbox.configuration import configuration
+from secor.sandbox.configuration import Settings, configuration
 from secor.sandbox.sandbox import Sandbox
 
 PARTITIONS = 4
 
 
-def try_out(sandbox: Sandbox) -> str:
-    """Return the configuration of a backup group to begin with, as TOML."""
+BEGINNINGS: Mapping[str, Settings] = {
+    "backup": {"group": {"name": "try"}},
+    "partition": {
+        "group": {"name": "try-partition", "kind": "partition"},
+        "parser": {"decoder": "json", "layout": "dt={time:%Y-%m-%d}/hr={time:%H}"},
+        "output": {"format": "parquet"},
+    },
+}
+"""By the kind of group, what a newcomer begins with."""
+
+
+def try_out(sandbox: Sandbox, kind: str) -> str:
+    """Return the configuration of a group of ``kind`` to begin with, as TOML."""
     return configuration(
         sandbox,
-        Path(sandbox.directory) / "local",
+        Path(sandbox.directory) / "local" / kind,
         {
-            "group": {"name": "try"},
+            **BEGINNINGS[kind],
             "kafka": {
                 "topics_pattern": ".*",
                 "topics_exclude": "_.*",
@@ -31,7 +42,7 @@ def try_out(sandbox: Sandbox) -> str:
             },
             "policy": {"max_age": "5s"},
         },
-        about="A backup group that uploads soon; config/backup.toml explains every key.",
+        about=f"A {kind} group that uploads soon; config/{kind}.toml explains every key.",
     )
 
 

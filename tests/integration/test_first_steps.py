@@ -45,6 +45,34 @@ def test_the_first_steps_of_the_readme_end_with_every_message_verified(
     assert "verified 1,000 messages" in verified.stdout, verified.stdout + verified.stderr
 
 
+def test_the_parsed_steps_of_the_readme_end_with_a_schema_and_every_message_verified(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    folder = ["-d", str(sandbox.directory)]
+    topic, messages = "parsed-steps", 1000
+    subprocess.run(
+        secor("sandbox", "produce", *folder, topic),
+        input="".join(f'{{"id": {number}, "country": "NL"}}\n' for number in range(messages)),
+        stdout=subprocess.DEVNULL,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    config = tmp_path / "partition.toml"
+    written = run_secor("sandbox", "config", "--kind", "partition", *folder).stdout
+    config.write_text(written.replace('topics_pattern = ".*"', f'topics_pattern = "{topic}"'))
+    with daemons() as start:
+        daemon = start(config, tmp_path / "log")
+        wait_until(lambda: committed(config, topic, 4) == messages, "everything committed")
+        daemon.send(signal.SIGINT)
+        assert daemon.wait() == 0, daemon.text()
+    shown = run_secor("schema", "show", str(config), topic).stdout
+    assert '"country"' in shown, shown
+    assert run_secor("quarantine", "ls", str(config)).returncode == 0
+    verified = run_secor("verify", str(config))
+    assert "verified 1,000 messages" in verified.stdout, verified.stdout + verified.stderr
+
+
 def test_a_name_that_no_topic_may_have_is_refused_in_one_line(sandbox: Sandbox) -> None:
     done = run_secor("sandbox", "produce", "-d", str(sandbox.directory), "no topic")
     assert done.returncode == 2
