@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from secor.assignment import Assignment, Pauses
 from secor.batch import Batch, SealedBatch
 from secor.errands import Errands, Positioned, Uploaded
 from secor.errors import DiskFull, SchemaGrew, SecorError, StopPartition
-from secor.model import Chunk
+from secor.model import Chunk, TopicPartition
 from secor.observer import Observer
 from secor.partition import Partition, State, Status
 from secor.policy import Reason
 from secor.ports import (
     Assigned,
     Clock,
-    Event,
     Executor,
     Failed,
     Fetched,
@@ -46,6 +43,7 @@ class Consumer:
         clock: Clock,
         observer: Observer,
         pauses: Pauses | None = None,
+        round_seconds: float = ROUND,
     ) -> None:
         """Read nothing yet."""
         self._source = source
@@ -57,7 +55,8 @@ class Consumer:
         self._assignment = Assignment(
             source, self._errands, clock, observer, pauses if pauses is not None else Pauses()
         )
-        self._arrived: deque[Event] = deque()
+        self._arrived: dict[TopicPartition, Fetched] = {}
+        self._round = round_seconds
         self._held = False
         self._sharing = 1
         self._draining = False
@@ -68,11 +67,7 @@ class Consumer:
         """Take what has finished and what has arrived (waiting ``timeout`` seconds), then act."""
         for result in self._errands.finished():
             self._finished(result)
-        if not self._arrived:
-            self._arrived.extend(self._source.poll(timeout))
-        began = self._clock.monotonic()
-        while self._arrived and self._clock.monotonic() - began < ROUND:
-            self._handle(self._arrived.popleft())
+        self._receive(timeout)
         for partition in self._assignment:
             self._advance(partition)
         for partition in self._assignment.retired:
@@ -99,6 +94,20 @@ class Consumer:
 
     # ---------------------------------------------------------------- events
 
+    def _receive(self, timeout: float) -> None:
+        """Read what has arrived for ``ROUND`` seconds at most; the rest waits for the next call.
+
+        No topic partition is in two events of one poll, so their order does not matter.
+        """
+        if not self._arrived:
+            for event in self._source.poll(timeout):
+                self._handle(event)
+        until = self._clock.monotonic() + self._round
+        while self._arrived:
+            self._fetched(self._arrived.pop(next(iter(self._arrived))))
+            if self._clock.monotonic() >= until:
+                break
+
     def _handle(self, event: Assigned | Revoked | Fetched | Failed) -> None:
         match event:
             case Assigned(partitions):
@@ -108,7 +117,7 @@ class Consumer:
                 for topic_partition in sorted(partitions):
                     self._assignment.revoke(topic_partition)
             case Fetched():
-                self._fetched(event)
+                self._arrived[event.topic_partition] = event
             case Failed(topic_partition, error):
                 partition = self._assignment.get(topic_partition)
                 if partition is not None and partition.reading:
@@ -180,6 +189,8 @@ class Consumer:
         partition.batch = self._open(partition, found.committed, found.topic_id, found.end)
         partition.become(State.READING)
         self._observer.running(partition.topic_partition)
+        # As the source does: nothing of an earlier start comes any more.
+        self._arrived.pop(partition.topic_partition, None)
         self._source.start(partition.topic_partition, found.read_from)
 
     def _open(

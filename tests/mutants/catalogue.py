@@ -373,6 +373,12 @@ MUTANTS = (
         "",
     ),
     Mutant(
+        "what arrived before a new start is read after it",
+        CONSUMER,
+        "        self._arrived.pop(partition.topic_partition, None)\n",
+        "",
+    ),
+    Mutant(
         "a failed batch is not read again",
         CONSUMER,
         "                if partition.reading:\n"

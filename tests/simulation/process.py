@@ -185,6 +185,7 @@ class Process(Host):
             limits=self._world.scene.limits or Limits(memory=1 << 20, local=1 << 20),
             clock=self.clock,
             observer=self.observer,
+            round_seconds=self._world.scene.round_seconds,
         )
 
     # ------------------------------------------------------------------ life

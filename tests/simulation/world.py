@@ -10,6 +10,7 @@ from pathlib import Path
 
 from crc32c import crc32c
 
+from secor.consumer import ROUND
 from secor.model import Intent, TopicPartition
 from secor.ports import LogFormat
 from secor.pressure import Limits
@@ -37,7 +38,8 @@ class Scene:
     ``reshaping`` says that the log or the configuration may come to make other objects of
     the same range; puts and deletions are then in flight for less than half a session
     (DESIGN: "What remains").  ``restart_after`` is when a process that crashed is started
-    again, in seconds.  With ``parsed`` messages have fields, in an ``encoding``, and setups have
+    again, in seconds.  With ``round_seconds`` 0 a process handles one fetch a round, and has the
+    others in hand meanwhile.  With ``parsed`` messages have fields, in an ``encoding``, and setups have
     rules for them; with ``growing``, too, such as a schema has to grow for.
     """
 
@@ -48,6 +50,7 @@ class Scene:
     reshaping: bool = False
     limits: Limits | None = None
     poll: float = 1.0
+    round_seconds: float = ROUND
     restart_after: float | None = None
     parsed: bool = False
     growing: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,17 +10,19 @@ import pyarrow as pa
 import pytest
 
 from secor.errors import DiskFull, RecordRefused, Unavailable
-from secor.model import Intent
+from secor.model import Intent, TopicPartition
 from secor.parsing.backup import OffsetBuckets
 from secor.partition import State
 from secor.policy import Policy
-from secor.ports import Event, Sink
+from secor.ports import Sink
 from secor.pressure import Limits
 from secor.uploader import ATTEMPTS
 from tests.fakes.format import PlainFormat, PlainWriter
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.source import FakeBroker
 from tests.unit.consumer.world import KEY, MIB, Process
+
+LAST = TopicPartition(KEY.topic, 5)
 
 
 class Refusing(PlainFormat):
@@ -151,30 +154,38 @@ def test_a_flood_that_fills_the_limits_does_not_keep_others_from_being_read(
     assert sorted(process.offsets()) == sorted([*range(200), *range(51)])
 
 
-def test_a_round_ends_in_time_though_more_has_arrived(
-    process: Process, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else what others have finished, and what is due, waits for all that a flood brings."""
-    process.run(3)
-    polls: list[float] = []
-    poll = process.source.poll
-
-    def many(timeout: float) -> list[Event]:
-        polls.append(timeout)
-        return [event for _ in range(5) for event in poll(timeout)]
-
-    monkeypatch.setattr(process.source, "poll", many)
+@pytest.fixture
+def slow(process: Process, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> Process:
+    """Has six partitions, and needs a second for each piece of them."""
+    first, *others = broker.create(KEY.topic, 6)
+    assert first == KEY
+    process.source.assign(others)
+    process.plan = replace(process.plan, policy=Policy(max_age=3.0))
+    process.run(5)
     monkeypatch.setattr(process.observer, "consumed", lambda *_: process.clock.advance(1.0))
-    broker.logs[KEY].produce(20)
+    for key in (KEY, *others):
+        broker.logs[key].produce(20)
+    return process
+
+
+def test_a_round_ends_in_time_though_more_has_arrived(slow: Process) -> None:
+    """Else what others have finished, and what is due, waits for all that a flood brings."""
     read = []
-    for _ in range(5):
-        process.consumer.run_once(0.0)
-        [status] = process.consumer.status()
-        read.append(status.next_offset)
-    assert read == [4, 8, 12, 16, 20]
-    assert len(polls) == 1
-    process.run()
-    assert process.offsets() == list(range(12))  # a batch has ten, or what a chunk makes of it
+    for _ in range(4):
+        slow.consumer.run_once(0.0)
+        read.append([status.next_offset for status in slow.consumer.status()])
+    assert read == [[4] * (at + 1) + [0] * (5 - at) for at in range(4)]
+
+
+def test_what_arrived_before_a_partition_began_again_is_not_read_after_it(
+    slow: Process, server: LedgerServer
+) -> None:
+    """Its open batch is due, and dropped, while messages of it wait to be read."""
+    server.put(LAST, b"6")  # by somebody else
+    slow.run(60, seconds=0.1)
+    stored = sorted(key for key in slow.store.objects if "/1_5_" in key)
+    lines = [json.loads(line)[0] for key in stored for line in slow.store.content(key).splitlines()]
+    assert lines == list(range(6, 20))
 
 
 def test_a_partition_that_comes_back_waits_for_its_upload_in_work(
