@@ -39,8 +39,8 @@ class Scene:
     the same range; puts and deletions are then in flight for less than half a session
     (DESIGN: "What remains").  ``restart_after`` is when a process that crashed is started
     again, in seconds.  With ``round_seconds`` 0 a process handles one fetch a round, and has the
-    others in hand meanwhile.  With ``parsed`` messages have fields, in an ``encoding``, and setups have
-    rules for them; with ``growing``, too, such as a schema has to grow for.
+    others in hand meanwhile.  With ``parsed`` messages have fields, in an ``encoding``, and
+    setups have rules for them; with ``growing``, too, such as a schema has to grow for.
     """
 
     ledger: LedgerKind = "zookeeper"
