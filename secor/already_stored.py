@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from secor.asked_once import AskedOnce
 from secor.errors import LedgerLost, ObjectConflict
 from secor.model import TopicPartition
 from secor.naming import ObjectName, parse_key
 from secor.plan import TopicPlan
 from secor.ports import Clock, ObjectStore
-from secor.shared import Shared
+
+LISTING_LIFETIME = 60.0
+"""Seconds; an entry that is lost after it was listed is noticed by nobody else."""
 
 Greatest = Mapping[tuple[int, int], int]
 """The greatest first offset below a directory, by partition and generation."""
@@ -18,13 +21,13 @@ Greatest = Mapping[tuple[int, int], int]
 class AlreadyStored:
     """Looks into the store before messages are stored a second time.
 
-    A topic's directory is listed once for all partitions that were assigned together; only
+    A topic's directory is listed once for all partitions that are looked for together; only
     where that shows an object in question its names are looked at.
     """
 
     def __init__(self, store: ObjectStore, clock: Clock) -> None:
         self._store = store
-        self._greatest = Shared(self._list, clock)
+        self._greatest = AskedOnce(self._list, clock, LISTING_LIFETIME)
 
     def refuse_any(self, topic_partition: TopicPartition, plan: TopicPlan, since: float) -> None:
         """Raise ``LedgerLost`` if there are objects, for which there must be an entry."""

@@ -72,8 +72,8 @@ class Assignment:
         self._begin(topic_partition, 0.0)
 
     def _begin(self, topic_partition: TopicPartition, pause: float) -> None:
-        now = self._clock.monotonic()
-        self._partitions[topic_partition] = Partition(topic_partition, now, now + pause)
+        not_before = self._clock.monotonic() + pause
+        self._partitions[topic_partition] = Partition(topic_partition, not_before)
 
     def revoke(self, topic_partition: TopicPartition) -> None:
         """Let it go; the source is told when nothing of it is in work any more."""

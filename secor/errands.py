@@ -48,9 +48,9 @@ class Errands:
     def position(self, partition: Partition) -> None:
         """Have its position found."""
         partition.in_work = True
+        key, since = partition.topic_partition, self._clock.monotonic()
 
         def find() -> Positioned:
-            key, since = partition.topic_partition, partition.since
             found = self._positioning.find(key, since, lambda: partition.wanted)
             return Positioned(partition, found)
 

@@ -77,13 +77,9 @@ class Status:
 class Partition:
     """State of one topic partition from its assignment, or restart, to its retirement."""
 
-    def __init__(self, topic_partition: TopicPartition, since: float, not_before: float) -> None:
-        """It came at ``since``; wait until ``not_before``, then look for the position.
-
-        Both in monotonic seconds.
-        """
+    def __init__(self, topic_partition: TopicPartition, not_before: float) -> None:
+        """Wait until ``not_before`` (monotonic seconds), then look for the position."""
         self.topic_partition = topic_partition
-        self.since = since
         self.plan: TopicPlan | None = None
         self.not_before = not_before
         self.retry_at = 0.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from secor.already_stored import AlreadyStored
+from secor.asked_once import AskedOnce
 from secor.errors import (
     AccessDenied,
     DataLost,
@@ -26,9 +27,11 @@ from secor.observer import Observer
 from secor.plan import Plans, TopicPlan
 from secor.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.retry import delay
-from secor.shared import Shared
 
 ATTEMPTS = 5
+
+TOPIC_ID_LIFETIME = 1.0
+"""Seconds; a topic may be deleted and made again at any time."""
 
 
 class Reset(StrEnum):
@@ -81,7 +84,7 @@ class Positioning:
         self._ledger = ledger
         self._source = source
         self._already_stored = AlreadyStored(store, clock)
-        self._topic_ids = Shared(source.topic_id, clock)
+        self._topic_ids = AskedOnce(source.topic_id, clock, TOPIC_ID_LIFETIME)
         self._plans = plans
         self._clock = clock
         self._observer = observer
@@ -96,8 +99,9 @@ class Positioning:
     ) -> Position | SecorError:
         """Return the position, or the error that ended the search.
 
-        ``since`` is when the topic partition came (monotonic seconds): what was asked of its
-        topic later than that is not asked again.  ``wanted`` is asked before each further try.
+        ``since`` is when that was asked for (monotonic seconds): what has been asked of the topic
+        since then, a short while ago, is not asked again.  ``wanted`` is asked before each
+        further try.
         """
         for attempt in range(ATTEMPTS):
             try:

@@ -319,9 +319,15 @@ MUTANTS = (
     ),
     Mutant(
         "a partition is served by what was asked before it came",
-        "secor/shared.py",
+        "secor/asked_once.py",
+        "        if known is None or known[0] <= since or now - known[0] > self._lifetime:\n",
+        "        if known is None or now - known[0] > self._lifetime:\n",
+    ),
+    Mutant(
+        "what was asked of a topic long ago still counts",
+        "secor/asked_once.py",
+        "        if known is None or known[0] <= since or now - known[0] > self._lifetime:\n",
         "        if known is None or known[0] <= since:\n",
-        "        if known is None:\n",
     ),
     Mutant(
         "a topic made again is not noticed by its id",

@@ -217,18 +217,26 @@ def test_partitions_that_came_together_ask_for_their_topic_once(seeker: Seeker) 
     assert asked == [KEY.topic]
 
 
+def test_a_topic_made_again_while_partitions_of_it_wait_is_noticed(seeker: Seeker) -> None:
+    positioning = seeker.make()
+    assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
+    seeker.broker.topic_ids[KEY.topic] = "another"
+    seeker.rituals.clock.advance(5)
+    assert isinstance(positioning.find(KEY, SINCE, lambda: True), TopicRecreated)
+
+
 def test_a_partition_that_comes_later_asks_again(seeker: Seeker) -> None:
     positioning = seeker.make()
     assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
     seeker.rituals.server.drop(KEY)
-    seeker.rituals.clock.advance(1)
+    seeker.rituals.clock.advance(0.5)
     assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
     (file,) = seeker.rituals.batch([0, 1]).files
     leave(seeker, file.key, file.info.metadata())
     seeker.rituals.server.drop(KEY)
     seeker.broker.topic_ids[KEY.topic] = "another"
     came = seeker.rituals.clock.monotonic()
-    seeker.rituals.clock.advance(1)
+    seeker.rituals.clock.advance(0.1)
     assert isinstance(positioning.find(KEY, came, lambda: True), LedgerLost)
     seeker.rituals.server.put(KEY, b"5", topic_id=ID)
     assert isinstance(positioning.find(KEY, came, lambda: True), TopicRecreated)
