@@ -108,6 +108,21 @@ def test_times_that_nobody_can_read_fit_no_rows_at_all() -> None:
     assert [row and row["id"] for row in found.to_pylist()] == [1, None, 3]
 
 
+def test_dates_that_count_milliseconds_are_of_the_years_1_to_9999_too() -> None:
+    days = [-719_163, -719_162, 20_778, None, 2_932_896, 2_932_897]
+    counts = pa.array([day and day * 86_400_000 for day in days], pa.int64())
+    rows = pa.StructArray.from_arrays([counts.view(pa.date64())], ["a"])
+    found, bad = RowSchema().fit(rows)
+    assert [*bad] == [0, 5]
+    assert found.is_null().to_pylist() == [True, False, False, False, False, True]
+
+
+def test_intervals_are_no_times_that_nobody_can_read() -> None:
+    kind = pa.month_day_nano_interval()
+    rows = pa.StructArray.from_arrays([pa.array([(1, 2, 3), None], kind)], ["a"])
+    assert RowSchema().fit(rows) == (rows, {})
+
+
 def test_null_fits_every_type_and_is_no_misfit() -> None:
     for kind in ("int64", "string", "json", "timestamp(ms)", {"list": "int64"}, {"map": "string"}):
         for values in (pa.nulls(2), pa.array([None, None], pa.string())):

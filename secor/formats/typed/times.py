@@ -22,12 +22,13 @@ FIRST_DAY, END_DAY = -719_162, 2_932_897
 def readable(times: pa.Array) -> pa.Array:
     """Tell which dates and timestamps are of the years 1 to 9999, which times of one day."""
     kind = times.type
-    if pa.types.is_date(kind):
+    if pa.types.is_date32(kind):
         first, end = FIRST_DAY, END_DAY
     elif pa.types.is_time(kind):
         first, end = 0, DAY * SECOND[kind.unit]
     else:
-        first, end = (day * DAY * SECOND[kind.unit] for day in (FIRST_DAY, END_DAY))
+        unit = "ms" if pa.types.is_date64(kind) else kind.unit
+        first, end = (day * DAY * SECOND[unit] for day in (FIRST_DAY, END_DAY))
     counts = times.view(counted(kind))
     if kind.bit_width > pa.int32().bit_width and end > INT64_END:  # nanoseconds hold fewer years
         return pc.is_valid(times)
@@ -58,4 +59,5 @@ def counted(kind: pa.DataType) -> pa.DataType:
 
 def is_limited(kind: pa.DataType) -> bool:
     """Tell whether the type holds values that nobody can read."""
-    return bool(pa.types.is_temporal(kind) and not pa.types.is_duration(kind))
+    limited = pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind)
+    return bool(limited)
