@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from secor.model import Chunk
-from secor.parsing.decoders.classes import quiet
+from secor.parsing.classes import quiet
 from secor.parsing.fields import Texts, field_at
 from secor.parsing.layout import Layout
 from secor.parsing.layout_pieces import Columns

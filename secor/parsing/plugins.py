@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from secor.errors import ConfigurationError, PluginFailed
 from secor.model import Chunk
-from secor.parsing.decoders.classes import imported, quiet, usable
+from secor.parsing.classes import imported, quiet, usable
 from secor.parsing.fields import shown
 from secor.parsing.rows import Decoded, Transform
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
+import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ import pytest
 
 from secor.config.parser import Parser
 from secor.errors import ConfigurationError, NotDeterministic, PluginFailed
+from secor.parsing.classes import quiet
 from secor.parsing.decoders import make_decoder
 from secor.parsing.fields import field_at, texts
 from secor.parsing.pipeline import Pipeline
@@ -202,6 +206,26 @@ def test_what_plugins_print_stays_out_of_the_commands_output(
     said = capsys.readouterr()
     assert said.out == ""
     assert {"made", "applied", "placed"} <= set(said.err.split())
+
+
+def test_the_commands_output_is_given_back_when_plugins_ran_in_two_threads() -> None:
+    own = sys.stdout
+    begun, to_end = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with quiet():
+            begun.set()
+            assert to_end.wait(60)
+
+    with ThreadPoolExecutor(1) as pool:
+        with quiet():
+            done = pool.submit(other)
+            assert begun.wait(60), "none waits for another's plug-in"
+        still = sys.stdout
+        to_end.set()
+        done.result()
+    assert still is sys.stderr
+    assert sys.stdout is own
 
 
 def test_a_class_may_be_within_another() -> None:

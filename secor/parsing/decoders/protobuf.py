@@ -15,7 +15,7 @@ from google.protobuf.runtime_version import VersionError
 
 from secor.errors import ConfigurationError
 from secor.mixed import MIXED, dumps
-from secor.parsing.decoders.classes import imported
+from secor.parsing.classes import imported
 from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     Undecodable,

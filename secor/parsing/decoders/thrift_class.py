@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from secor.errors import ConfigurationError
 from secor.mixed import MIXED, dumps
-from secor.parsing.decoders.classes import imported
+from secor.parsing.classes import imported
 from secor.parsing.decoders.columns import Undecodable
 from secor.parsing.decoders.thrift_wire import (
     BOOL,

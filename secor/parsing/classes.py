@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from operator import attrgetter
 from typing import Any
 
@@ -58,6 +59,38 @@ def usable(what: str, hint: str = "") -> Iterator[None]:
         raise ConfigurationError(f"{what}: {type(error).__name__}: {error}{advice}") from error
 
 
-def quiet() -> redirect_stdout[Any]:
-    """Let what users' code prints go to standard error: the other is the commands' own."""
-    return redirect_stdout(sys.stderr)
+class _Output:
+    """Standard output, which all threads share: the first takes it, the last gives it back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._taken = ExitStack()
+
+    def take(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._taken.enter_context(redirect_stdout(sys.stderr))
+            self._users += 1
+
+    def give_back(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._taken.close()
+
+
+_OUTPUT = _Output()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let what users' code prints go to standard error: the other is the commands' own.
+
+    Within another, and in threads at once: none waits until another's code has ended.
+    """
+    _OUTPUT.take()
+    try:
+        yield
+    finally:
+        _OUTPUT.give_back()
