@@ -20,7 +20,7 @@ from secor.ports import (
     Revoked,
 )
 from secor.positioning import Position, Positioning
-from secor.pressure import Limits, Load, relieve, spares
+from secor.pressure import Limits, relieve, spares
 from secor.uploader import Committed, Dropped, Later, Outcome, Uploader
 from secor.workspace import Workspace
 
@@ -45,7 +45,7 @@ class Consumer:
         pauses: Pauses | None = None,
         round_seconds: float = ROUND,
     ) -> None:
-        """Read nothing yet."""
+        """Read nothing yet.  ``round_seconds`` bounds the reading of one ``run_once``."""
         self._source = source
         self._errands = Errands(executor, positioning, uploader, clock)
         self._workspace = workspace
@@ -95,7 +95,7 @@ class Consumer:
     # ---------------------------------------------------------------- events
 
     def _receive(self, timeout: float) -> None:
-        """Read what has arrived for ``ROUND`` seconds at most; the rest waits for the next call.
+        """Read what has arrived, for a limited time; the rest waits for the next call.
 
         No topic partition is in two events of one poll, so their order does not matter.
         """
@@ -280,11 +280,11 @@ class Consumer:
     # ---------------------------------------------------------------- limits
 
     def _spared(self, partition: Partition) -> bool:
-        load = _load(partition)
+        load = partition.load
         return load is not None and spares(self._limits, load, self._sharing)
 
     def _relieve(self) -> None:
-        loads = [load for p in self._assignment if (load := _load(p)) is not None]
+        loads = [load for p in self._assignment if (load := p.load) is not None]
         self._sharing = max(len(loads), 1)
         holders = [*self._assignment, *self._assignment.retired]
         sealed = sum(batch.size for p in holders for batch in p.queue)
@@ -294,16 +294,3 @@ class Consumer:
             partition = self._assignment.get(topic_partition)
             assert partition is not None
             self._seal(partition, Reason.PRESSURE)
-
-
-def _load(partition: Partition) -> Load | None:
-    batch = partition.batch
-    if batch is None:
-        return None
-    may_seal = _may_seal_early(partition)
-    return Load(partition.topic_partition, batch.buffered, batch.size, may_seal)
-
-
-def _may_seal_early(partition: Partition) -> bool:
-    batch = partition.batch
-    return partition.may_seal and batch is not None and batch.end is None and not batch.empty

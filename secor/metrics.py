@@ -154,7 +154,7 @@ class Metrics:
         self.open_files = self._gauge("secor_open_files", (), "Local files open for writing.")
         self.local_bytes = self._gauge("secor_local_bytes", (), "Bytes of local files.")
         self.local_bytes_limit = self._gauge(
-            "secor_local_bytes_limit", (), "limits.local_bytes: beyond it reading waits."
+            "secor_local_bytes_limit", (), "limits.local_bytes: near it reading waits."
         )
         self.local_free_bytes = self._gauge(
             "secor_local_free_bytes", (), "Bytes free on the file system of local.directory."
@@ -163,7 +163,7 @@ class Metrics:
             "secor_memory_bytes", (), "Bytes of open batches that are held in memory."
         )
         self.memory_bytes_limit = self._gauge(
-            "secor_memory_bytes_limit", (), "limits.memory: beyond it reading waits."
+            "secor_memory_bytes_limit", (), "limits.memory: near it reading waits."
         )
         self.reported = self._gauge(
             "secor_reported_timestamp_seconds",

@@ -11,6 +11,7 @@ from secor.errors import SecorError
 from secor.model import OffsetRange, TopicPartition
 from secor.plan import TopicPlan
 from secor.policy import Reason
+from secor.pressure import Load
 
 
 class State(StrEnum):
@@ -110,6 +111,15 @@ class Partition:
     def may_seal(self) -> bool:
         """One sealed batch at a time: the next goes on filling until that one is done."""
         return self.reading and not self.queue
+
+    @property
+    def load(self) -> Load | None:
+        """What the open batch holds, and whether pressure may seal it."""
+        batch = self.batch
+        if batch is None:
+            return None
+        may_seal = self.may_seal and batch.end is None and not batch.empty
+        return Load(self.topic_partition, batch.buffered, batch.size, may_seal)
 
     def seal(self, reason: Reason) -> None:
         """Move the open batch into the queue.  Raises ``DiskFull``."""

@@ -10,6 +10,9 @@ from secor.model import TopicPartition
 RELIEF = 0.8
 """Share of a limit at which the largest batches are sealed early, and reading resumes."""
 
+HOLD = 0.95
+"""Share of a limit at which reading pauses; the rest is for those that ``spares`` names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -40,13 +43,13 @@ class Relief:
 def relieve(limits: Limits, loads: Sequence[Load], *, sealed: int, held: bool) -> Relief:
     """Decide; ``sealed`` bytes wait for their upload, ``held`` tells whether reading is paused.
 
-    Early sealing starts at ``RELIEF`` of a limit; reading pauses at the limit and goes on
+    Early sealing starts at ``RELIEF`` of a limit; reading pauses at ``HOLD`` of it and goes on
     below ``RELIEF``, so that it does not flutter; see ``spares`` for exceptions.
     """
     memory = sum(load.memory for load in loads)
     local = sealed + sum(load.size for load in loads)
     share = max(memory / limits.memory, local / limits.local)
-    hold = share >= 1.0 or (held and share >= RELIEF)
+    hold = share >= HOLD or (held and share >= RELIEF)
     if share < RELIEF:
         return Relief((), hold)
     by_memory = memory / limits.memory >= local / limits.local
@@ -68,8 +71,9 @@ def relieve(limits: Limits, loads: Sequence[Load], *, sealed: int, held: bool) -
 def spares(limits: Limits, load: Load, partitions: int) -> bool:
     """Tell whether one of so many ``partitions`` is neither sealed early nor paused.
 
-    Those are not that hold little, all together no more than what ``RELIEF`` leaves of a
-    limit: else who comes slowly would wait for who fills the memory again and again.
+    Those are not that hold little: else who comes slowly would wait for who fills the memory
+    again and again.  All together, with a sealed batch of each, they hold no more than what
+    ``HOLD`` leaves of a limit.
     """
-    share = (1 - RELIEF) / partitions
+    share = (1 - HOLD) / (2 * partitions)
     return load.memory <= share * limits.memory and load.size <= share * limits.local

@@ -413,10 +413,9 @@ MUTANTS = (
     ),
     Mutant(
         "pressure cuts a batch that follows an intent",
-        CONSUMER,
-        "    return partition.may_seal and batch is not None and batch.end is None"
-        " and not batch.empty\n",
-        "    return partition.may_seal and batch is not None and not batch.empty\n",
+        "secor/partition.py",
+        "        may_seal = self.may_seal and batch.end is None and not batch.empty\n",
+        "        may_seal = self.may_seal and not batch.empty\n",
     ),
     Mutant(
         "the next reading does not wait for the one before",

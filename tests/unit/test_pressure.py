@@ -1,7 +1,7 @@
 """Limits on memory and disk."""
 
 from secor.model import TopicPartition
-from secor.pressure import Limits, Load, relieve, spares
+from secor.pressure import HOLD, Limits, Load, relieve, spares
 
 LIMITS = Limits(memory=100, local=1000)
 
@@ -33,19 +33,29 @@ def test_what_must_not_be_cut_is_left_alone() -> None:
     assert sealed([load(0, 90, 90, may_seal=False), load(1, 15, 15)]) == [1]
 
 
-def test_reading_pauses_at_the_limit_and_resumes_below_the_relief() -> None:
+def test_reading_pauses_before_the_limit_and_resumes_below_the_relief() -> None:
     def hold(memory: int, *, held: bool) -> bool:
         return relieve(LIMITS, [load(0, memory, memory)], sealed=0, held=held).hold
 
-    assert not hold(99, held=False)
-    assert hold(100, held=False)
+    assert not hold(94, held=False)
+    assert hold(95, held=False)
     assert hold(80, held=True)
     assert not hold(79, held=True)
 
 
 def test_while_reading_is_paused_those_go_on_that_hold_little() -> None:
-    assert sealed([load(0, 90, 90, may_seal=False), load(1, 9, 9)]) == []
-    assert spares(LIMITS, load(0, 4, 49), 4)
-    assert not spares(LIMITS, load(0, 6, 6), 4)
-    assert not spares(LIMITS, load(0, 4, 51), 4)
-    assert spares(LIMITS, load(0, 19, 19), 1)
+    assert sealed([load(0, 90, 90, may_seal=False), load(1, 1, 9)]) == []
+    assert spares(LIMITS, load(0, 1, 12), 2)
+    assert not spares(LIMITS, load(0, 2, 2), 2)
+    assert not spares(LIMITS, load(0, 1, 13), 2)
+    assert spares(LIMITS, load(0, 2, 24), 1)
+
+
+def test_what_is_held_and_what_is_spared_are_within_the_limits() -> None:
+    for partitions in (1, 7, 1000):
+        most = max(
+            size
+            for size in range(1001)
+            if spares(Limits(10**9, 1000), load(0, 0, size), partitions)
+        )
+        assert HOLD * 1000 + 2 * most * partitions <= 1000

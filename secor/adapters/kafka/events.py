@@ -81,7 +81,7 @@ class EventQueue:
     def poll(self, timeout: float) -> list[Event]:
         """Return the next events; no topic partition is in more than one of them.
 
-        So the receiver may start a partition anew and hold nothing of its earlier start.
+        So who starts a partition anew has to drop one event of its earlier start at most.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._events or self._error, timeout)
