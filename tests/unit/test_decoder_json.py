@@ -199,6 +199,12 @@ def test_names_that_are_data_are_seen_in_a_sample() -> None:
     assert json_text.read(messages(40)) is not None
 
 
+@pytest.mark.parametrize("rare", [b'{"errors":[{"code":10}]}', b'{"geo":{"a":1,"b":2,"c":3}}'])
+def test_an_object_that_is_seldom_there_is_no_reason_to_read_slowly(rare: bytes) -> None:
+    often = [b'{"x":1}'] * 40
+    assert json_text.read(pa.array([*often, rare, *often * 125])) is not None
+
+
 def test_no_messages_give_no_rows(decoder: JsonDecoder) -> None:
     assert rows(decoder, []) == []
     assert rows(decoder, [], "a") == []

@@ -21,6 +21,9 @@ NOT_AN_OBJECT = "not a JSON object"
 CUT_SHORT = "not a whole JSON object: it begins with { and does not end with }"
 SPACE = b" \t\r\n"
 SAMPLE = 64
+FEWEST = 8
+"""Objects in half a sample; of fewer it cannot be told at what rate new names come."""
+
 MINUS_ZERO = r"-0\s*[,\]}]"
 """As an integer it is 0: beside doubles Arrow's reader makes -0.0 of it."""
 
@@ -153,17 +156,21 @@ def _names_are_data(sample: pa.Table, rows: int) -> bool:
 
 
 def _grows(sample: pa.Array, rows: int) -> bool:
+    """Tell it of a column, of which there are ``rows`` rows where the sample has its length."""
     kind = sample.type
-    if pa.types.is_list(kind):
-        return _grows(sample.flatten(), rows)
-    if not pa.types.is_struct(kind):
+    if not pa.types.is_struct(kind) and not pa.types.is_list(kind):
         return False
-    half = len(sample) // 2
-    fields = sample.flatten()
+    there = sample.drop_null()
+    rows = rows * len(there) // max(len(sample), 1)
+    if pa.types.is_list(kind):
+        items = there.flatten()
+        return _grows(items, rows * len(items) // max(len(there), 1))
+    half = len(there) // 2
+    if half < FEWEST:
+        return False
+    fields = there.flatten()
     new = sum(field.slice(0, half).null_count == half for field in fields)
-    if new * rows > MAX_FIELDS * max(len(sample) - half, 1):
-        return True
-    return any(_grows(field, rows) for field in fields)
+    return new * rows > MAX_FIELDS * half or any(_grows(field, rows) for field in fields)
 
 
 def _table(values: pa.Array, sample: pa.Schema) -> pa.Table:
