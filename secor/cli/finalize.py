@@ -21,9 +21,10 @@ from secor.config.load import load
 from secor.config.model import Config
 from secor.errors import ConfigurationError
 from secor.finalize.finalizer import Finalizer, Outcome
+from secor.finalize.periods import Periods
 from secor.finalize.progress import UP_TO_DATE, Progress, progress_of
 from secor.monitoring.lastrun import LastRun
-from secor.ports import ObjectStore, OffsetLedger
+from secor.ports import ObjectStore, OffsetLedger, Parser
 from secor.wording import how_many
 
 LISTED = 10
@@ -44,7 +45,7 @@ def command(
     One is complete when every kafka partition has passed its end by finalize.delay; a
     partition whose messages are all stored has passed everything up to now.  finalize.command
     and finalize.glue are done before.  Without TOPIC, all topics of CONFIG.  Objects that
-    came after the mark are reported.  Exit code 5 when a command failed.
+    came after the mark are reported.  Exit code 5 when a command or Glue failed.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 
@@ -111,19 +112,7 @@ def _finalized(
     from secor.wiring.plans import plan_for
 
     plan, periods = plan_for(config, topic, limited=False), periods_for(config, topic)
-    clock, topic_id = SystemClock(), reader.topic_id(topic)
-    progress = [
-        progress_of(
-            topic_partition,
-            topic_id,
-            ledger=ledger,
-            log=reader,
-            parser=plan.parser,
-            periods=periods,
-            now=clock.now,
-        )
-        for topic_partition in of_topic(reader.partitions(topic), topic)
-    ]
+    progress = _progress(topic, plan.parser, periods, ledger, reader)
     routed = routed_lanes(config.for_topic(topic).parser, topic)
     roots = {topic: plan.root} | {to: plan.lane(lane).root for lane, to in routed.items()}
     for target, root in roots.items():
@@ -133,12 +122,31 @@ def _finalized(
             topic,
             periods,
             delay=config.finalize.delay,
-            now=clock.now,
+            now=SystemClock().now,
             by=f"secor {__version__}",
             target=target,
             actions=actions_for(config, target),
         )
         yield finalizer.run(progress, dry_run=dry_run)
+
+
+def _progress(
+    topic: str, parser: Parser, periods: Periods, ledger: OffsetLedger, reader: KafkaReader
+) -> list[Progress]:
+    """Tell of each partition of a topic how far it has come."""
+    topic_id, now = reader.topic_id(topic), SystemClock().now
+    return [
+        progress_of(
+            topic_partition,
+            topic_id,
+            ledger=ledger,
+            log=reader,
+            parser=parser,
+            periods=periods,
+            now=now,
+        )
+        for topic_partition in of_topic(reader.partitions(topic), topic)
+    ]
 
 
 def _tell(outcome: Outcome, *, dry_run: bool) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from secor.errors import ActionFailed, AlreadyExists, CorruptFile
+from secor.errors import ActionFailed, AlreadyExists, ConfigurationError, CorruptFile
 from secor.finalize.periods import Period, Periods
 from secor.finalize.progress import Progress, offsets, slowest
 from secor.model import StoredObject
@@ -37,8 +37,8 @@ class Leaf:
 
 
 Action = Callable[[Leaf], None]
-"""Done for each output partition before it is marked.  Raises ``ActionFailed``; done again
-whenever the marker could not be put afterwards."""
+"""Done for each output partition before it is marked; done again whenever the marker could not
+be put afterwards.  Raises ``ActionFailed``, or ``ConfigurationError`` where it does not suit."""
 
 
 @dataclass
@@ -160,7 +160,8 @@ class Finalizer:
                 leaf = self._leaf(output_partition)
                 for action in self._actions:
                     action(leaf)
-        except ActionFailed as error:
+        except (ActionFailed, ConfigurationError) as error:
+            # A table that is missing, or of other columns, is one topic's: the others go on.
             outcome.failed.append((path, str(error)))
             return
         self._put(f"{self._root}/{path}/{SUCCESS}", self._body(standing, progress))

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import boto3
 import click
 import pytest
 from click.testing import CliRunner, Result
+from moto import mock_aws
 
 from secor.adapters.local import LocalStore
 from secor.batch import Batch
@@ -212,6 +214,34 @@ def test_what_a_route_sent_is_finalized_as_a_part_of_the_other_topic(
         *("clicks", "dt=2023-11-14", "(`dt`='2023-11-14')"),
         *("views", "from=clicks/dt=2023-11-14", "(`from`='clicks', `dt`='2023-11-14')"),
     ]
+
+
+def test_a_table_that_does_not_suit_what_a_route_sent_keeps_no_other_topic_from_being_finalized(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    world.change('["clicks"]', '["clicks", "views"]')
+    world.change(
+        "finalize.delay = 0",
+        """finalize.delay = 0
+    finalize.glue = {database = "logs", table = "{topic}", region = "us-east-1"}
+    parser.transforms = [{kind = "route", field = "to", topics = ["views"]}]""",
+    )
+    world.consume(TopicPartition("clicks", 1), {0: b'{"time": 1700000000, "to": "views"}'})
+    world.consume(TopicPartition("views", 0))
+    with mock_aws():
+        glue = boto3.client("glue", region_name="us-east-1")
+        glue.create_database(DatabaseInput={"Name": "logs"})
+        for name in ("clicks", "views"):
+            table = {"Name": name, "PartitionKeys": [{"Name": "dt", "Type": "string"}]}
+            glue.create_table(DatabaseName="logs", TableInput=table)
+        done = world.run(finalize.command, world.config)
+    for topic in ("clicks", "views"):
+        assert f"partition/{topic}/dt=2023-11-14: marked (1 object)" in done.stdout
+    refused = "partition/views/from=clicks/dt=2023-11-14: not marked: finalize.glue: logs.views"
+    assert f"{refused} is partitioned by dt, the layout by from, dt" in done.stderr
+    assert done.return_value == Exit.DIFFERENT
 
 
 def test_a_topic_that_is_not_there_keeps_no_other_from_being_finalized(world: World) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from secor.errors import ActionFailed, ConfigurationError, CorruptFile
+from secor.errors import ActionFailed, ConfigurationError, CorruptFile, SecorError
 from secor.finalize.commands import Command, literal, names_and_values
 from secor.finalize.finalizer import Action, Finalizer, Leaf, Outcome
 from secor.finalize.periods import Period, Periods
@@ -337,9 +337,14 @@ def test_actions_come_before_the_mark_for_each_directory_with_objects(tmp_path: 
     assert "p/clicks/dt=2026-11-20/_SUCCESS" in directory.store.objects
 
 
-def test_what_fails_is_not_marked_and_tried_again(directory: Directory) -> None:
+@pytest.mark.parametrize("kind", [ActionFailed, ConfigurationError])
+def test_what_fails_is_not_marked_and_tried_again(
+    directory: Directory, kind: type[SecorError]
+) -> None:
+    """Also where Glue has no such table for this topic: the others go on."""
+
     def action(leaf: Leaf) -> None:
-        raise ActionFailed("no table")
+        raise kind("no table")
 
     outcome = directory.run(at("2026-11-21T05:00"), actions=(action,))
     assert outcome.failed == [("dt=2026-11-21/hr=03", "no table")]
