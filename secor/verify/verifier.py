@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from secor.archive import Archive, ArchivedObject, reading_ahead
-from secor.model import Entry, TopicPartition
+from secor.errors import CorruptFile
+from secor.model import Entry, TopicPartition, next_offset
 from secor.ports import OffsetLedger
 from secor.quarantine.listing import begun, marker_key, markers
 from secor.verify.alone import check_alone
 from secor.verify.log import Log
 from secor.verify.parsed import Parsing
 from secor.verify.partition import Bounds, PartitionCheck
-from secor.verify.report import PartitionReport
+from secor.verify.report import Kind, PartitionReport
 from secor.wording import how_many
 
 Progress = Callable[[TopicPartition, int], None]
@@ -83,19 +84,19 @@ class Verifier:
         start = self._start(current)
         committed = start if before.committed is None else before.committed
         allowed = max(committed, after.committed or 0, after.intent.end if after.intent else 0)
-        settled, notes = _settled(self.archive, topic_partition, current)
+        settled = _settled(self.archive, topic_partition, current)
         check = PartitionCheck(
             topic_partition,
-            settled,
+            settled.objects,
             archive=self.archive,
             log=self.log,
             bounds=Bounds(start, committed, allowed),
             progress=self.progress,
             parsing=self.parsing,
         )
-        waiting = [one for one in current if self.archive.in_quarantine(one) and one.info]
+        waiting = [one for one in settled.objects if self.archive.in_quarantine(one)]
         check.report.quarantined = sum(one.info.records for one in waiting if one.info)
-        check.report.notes += notes
+        settled.tell(check.report)
         if before.committed is None and current:
             check.report.notes.append(
                 "the ledger has no entry: nothing counts as committed; see secor offsets recover"
@@ -120,27 +121,47 @@ def _order(one: ArchivedObject) -> tuple[int, int]:
     return one.batch_start, one.name.first_offset
 
 
+@dataclass
+class _Settled:
+    """``objects`` without those of replays under way; markers that cannot be read, and why."""
+
+    objects: Sequence[ArchivedObject]
+    unfinished: int = 0
+    damaged: list[tuple[ArchivedObject, str]] = field(default_factory=list)
+
+    def tell(self, report: PartitionReport) -> None:
+        """Put into the report what was met."""
+        for found, why in self.damaged:
+            key, at = marker_key(found.name), found.name.first_offset
+            text = why.removeprefix(f"{key}: ")
+            report.found_range(Kind.CORRUPT, at, next_offset(at), key=key, text=text)
+        if self.unfinished:
+            report.notes.append(
+                f"{how_many(self.unfinished, 'object')} in quarantine: a replay is under way, or"
+                " was interrupted: say secor quarantine replay again"
+            )
+
+
 def _settled(
     archive: Archive, topic_partition: TopicPartition, objects: Sequence[ArchivedObject]
-) -> tuple[Sequence[ArchivedObject], list[str]]:
+) -> _Settled:
     """Leave out what replays have put whose last step, which takes the messages out of
-    quarantine, is still to come; return the rest, and what is to be noted.
+    quarantine, is still to come.
     """
     bad = [one for one in objects if archive.in_quarantine(one)]
     marked = set(markers(archive, topic_partition, start=0, generation=0)) if bad else ()
-    unfinished = [
-        replay
-        for one in bad
-        if marker_key(one.name) in marked and (replay := begun(archive, one)) is not None
-    ]
-    if not unfinished:
-        return objects, []
-    put = {key for replay in unfinished for key in replay.keys}
-    note = (
-        f"{how_many(len(unfinished), 'object')} in quarantine: a replay is under way, or was"
-        " interrupted: say secor quarantine replay again"
-    )
-    return [one for one in objects if one.key not in put], [note]
+    settled, put = _Settled(objects), set[str]()
+    for one in bad:
+        try:
+            replay = begun(archive, one) if marker_key(one.name) in marked else None
+        except CorruptFile as error:
+            settled.damaged.append((one, str(error)))
+            continue
+        if replay is not None:
+            settled.unfinished += 1
+            put.update(replay.keys)
+    settled.objects = [one for one in objects if one.key not in put]
+    return settled
 
 
 def _of_earlier_topic(found: ArchivedObject, entry: Entry) -> bool:
@@ -162,7 +183,9 @@ def verify_archive_only(
     for number, objects in sorted(found.items()):
         held = sorted(objects, key=lambda one: (one.name.generation, _order(one)))
         with reading_ahead(archive, {one.key: one.size for one in held}) as ahead:
-            settled, notes = _settled(archive, TopicPartition(topic, number), held)
-            report = check_alone(TopicPartition(topic, number), settled, ahead, parsed=parsed)
-        report.notes += notes
+            settled = _settled(archive, TopicPartition(topic, number), held)
+            report = check_alone(
+                TopicPartition(topic, number), settled.objects, ahead, parsed=parsed
+            )
+        settled.tell(report)
         yield report

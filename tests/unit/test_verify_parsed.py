@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from secor.formats.typed.parquet import TypedParquetFormat
 from secor.plan import TopicPlan
+from secor.quarantine.listing import marker_key, quarantined
 from secor.schemas import KeptSchema
 from secor.verify.parsed import Parsing
-from secor.verify.report import Kind, PartitionReport, Report
+from secor.verify.report import EXIT_DIFFERENCES, Kind, PartitionReport, Report
 from secor.verify.verifier import Verifier, verify_archive_only
 from secor.wiring.archives import archive_of, earlier_routes
 from secor.wiring.plans import plan_for
@@ -109,9 +111,31 @@ def test_in_the_middle_of_a_replay_no_message_counts_twice(
     with pytest.raises(Crash):
         world.replay(WHEN)
     [alone] = verify_archive_only(world.archive, "clicks", parsed=True)
-    for report in (verified(world, {**TIME, "transforms": [NO_BOTS]}), alone):
+    compared = verified(world, {**TIME, "transforms": [NO_BOTS]})
+    assert compared.quarantined == 3  # not once more in what the replay has put
+    for report in (compared, alone):
         assert not report.counts, report.findings
         assert any("say secor quarantine replay again" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"\xff"])
+def test_a_damaged_marker_of_a_replay_is_a_finding_and_the_rest_is_verified(
+    body: bytes, tmp_path: Path
+) -> None:
+    world = World(tmp_path / "local")
+    world.consume(plan_of("sequencefile"))
+    [bad] = quarantined(world.archive, "clicks")
+    key, path = marker_key(bad.name), tmp_path / "marker"
+    path.write_bytes(body)
+    world.store.put(key, path, crc32c(body), {})
+    [alone] = verify_archive_only(world.archive, "clicks", parsed=True)
+    compared = verified(world, {**TIME, "transforms": [NO_BOTS]})
+    assert (compared.compared, compared.quarantined, compared.filtered) == (5, 3, 1)
+    for report in (compared, alone):
+        assert Report([report]).exit_code == EXIT_DIFFERENCES
+        [finding] = report.findings
+        assert (finding.kind, finding.key) == (Kind.CORRUPT, key)
+        assert finding.text.startswith("is no marker of a replay")
 
 
 def test_a_message_in_data_and_in_quarantine_is_there_twice(tmp_path: Path) -> None:
