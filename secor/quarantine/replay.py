@@ -2,10 +2,12 @@
 
 For one object in quarantine, in this order:
 
-1. Its messages are parsed with the present plan into local files: those that are good now,
-   and perhaps a successor in quarantine with those that are still bad.
+1. Its messages are parsed into local files: those that are good now, and perhaps a successor
+   in quarantine with those that are still bad.  The plan is the present one; where a replay
+   was begun under an earlier version of the kept schema, it is of that version.
 2. The **marker** beside the object is put-if-absent: the plan's fingerprint, and every key
-   and number of messages to be put.  Whoever finds another marker goes no further.
+   and number of messages to be put.  Whoever finds another marker goes no further, unless
+   an operator says ``--take-over``: then its objects are deleted, then it, and this is put.
 3. The files are put-if-absent.  Their names are free: a name is that of a first message,
    and this message was in no other object of its generation.
 4. The object in quarantine is deleted.  The marker stays for ever, so that a process which
@@ -65,13 +67,13 @@ class Replayed:
 
 
 Adapt = Callable[[TopicPlan], TopicPlan]
-Plans = Callable[[Adapt, int], Callable[[str | None], TopicPlan]]
+PlansFor = Callable[[Adapt, int], Callable[[str | None], TopicPlan]]
 """Gives, for one object of a generation, its plans: a topic's, adapted; by fingerprint, as
 ``plan.Plans`` does.
 Where a message needs a wider schema, the next one asked for has it."""
 
 
-def always(plan: TopicPlan) -> Plans:
+def always(plan: TopicPlan) -> PlansFor:
     """Return the plans of a topic whose schema does not grow."""
     return lambda adapt, _generation: lambda _fingerprint: adapt(plan)
 
@@ -82,7 +84,7 @@ class Replay:
     def __init__(
         self,
         archive: Archive,
-        plans: Plans,
+        plans: PlansFor,
         ledger: OffsetLedger,
         workspace: Workspace,
         clock: Clock,

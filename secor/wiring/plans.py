@@ -22,8 +22,7 @@ from secor.plan import Lane, Plans, TopicPlan
 from secor.policy import Age
 from secor.policy import Policy as SealingPolicy
 from secor.ports import LogFormat, ObjectStore, Parser
-from secor.quarantine.replay import Adapt, always
-from secor.quarantine.replay import Plans as ReplayingPlans
+from secor.quarantine.replay import Adapt, PlansFor, always
 from secor.schemas import GrowingPlans, ImaginedSchemas, KeptSchema, KeptSchemas, Propose
 from secor.wiring.parsers import pipeline_for, routed_lanes
 
@@ -130,7 +129,7 @@ def replaying_plans(
     tell: Callable[[int, list[str]], None],
     *,
     dry_run: bool,
-) -> ReplayingPlans:
+) -> PlansFor:
     """Return the plans by which quarantine is parsed again.
 
     Kept schemas, of the generation of what is parsed, grow as they do in a process that
