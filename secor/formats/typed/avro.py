@@ -16,6 +16,7 @@ from secor.errors import CorruptFile
 from secor.formats.outputs import Output
 from secor.formats.typed import metadata
 from secor.formats.typed.avro_schema import avro_schema, renamed
+from secor.formats.typed.descriptions import LONGEST_INTEGER
 from secor.formats.typed.plain import json_text, plain
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
@@ -108,7 +109,7 @@ def _leaf(array: pa.Array) -> pa.Array:
     if pa.types.is_date64(kind):
         return array.cast(pa.date32())
     if pa.types.is_duration(kind) or pa.types.is_unsigned_integer(kind):
-        return array.cast(pa.decimal128(20, 0) if kind == pa.uint64() else pa.int64())
+        return array.cast(pa.decimal128(LONGEST_INTEGER, 0) if kind == pa.uint64() else pa.int64())
     if pa.types.is_float16(kind) or pa.types.is_decimal256(kind):
         return array.cast(pa.float32() if pa.types.is_float16(kind) else pa.string())
     return text_of(array)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from secor.formats.typed.declared_fields import FaultError, field_of, inside, row_of
+from secor.formats.typed.descriptions import MOST_DIGITS
 from secor.formats.typed.trees import JSON
 
 PRIMITIVE: Mapping[str, pa.DataType] = MappingProxyType(
@@ -38,8 +39,6 @@ LOGICAL: Mapping[str, pa.DataType] = MappingProxyType(
         "local-timestamp-nanos": pa.timestamp("ns"),
     }
 )
-
-MOST_DIGITS = 38
 
 
 class AvroDeclaration:

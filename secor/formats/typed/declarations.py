@@ -12,13 +12,12 @@ import pyarrow as pa
 from secor.errors import ConfigurationError
 from secor.formats.typed.avro_declarations import AvroDeclaration
 from secor.formats.typed.declared_fields import FaultError, field_of, inside, row_of
-from secor.formats.typed.descriptions import SCALARS
+from secor.formats.typed.descriptions import MOST_DIGITS, SCALARS
 
 _WITH_ARGUMENTS = re.compile(r"(\w+)\(([^)]*)\)")
 _TIMES = MappingProxyType(
     {"s": pa.time32("s"), "ms": pa.time32("ms"), "us": pa.time64("us"), "ns": pa.time64("ns")}
 )
-_MOST_DIGITS = 38
 
 DEEPEST = 32
 """Levels of a declaration; readers of Parquet end at some three times as many groups."""
@@ -100,8 +99,9 @@ def _scalar(declared: str) -> pa.DataType | None:
     word, arguments = (match[1], match[2].split(",")) if match else ("", [])
     first, second, *more = [*(argument.strip() for argument in arguments), "", ""]
     if word == "decimal" and first.isdecimal() and second.isdecimal() and not any(more):
-        if not (1 <= int(first) <= _MOST_DIGITS and int(second) <= int(first)):
-            raise FaultError(f"{declared}: of 1 to 38 digits, no more than all in the fraction")
+        if not (1 <= int(first) <= MOST_DIGITS and int(second) <= int(first)):
+            span = f"of 1 to {MOST_DIGITS} digits, no more than all in the fraction"
+            raise FaultError(f"{declared}: {span}")
         return pa.decimal128(int(first), int(second))
     if word == "timestamp" and first in _TIMES and not any(more):
         return _timestamp(first, second)

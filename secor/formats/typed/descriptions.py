@@ -36,6 +36,12 @@ SCALARS: Mapping[str, pa.DataType] = MappingProxyType(
     }
 )
 
+MOST_DIGITS = 38
+"""Of a decimal: Spark, Hive and Arrow's ``decimal128`` have no more."""
+
+LONGEST_INTEGER = 20
+"""Digits of any that 64 bits hold.  Spark reads int64 only as a decimal with as many in front."""
+
 NAMES = MappingProxyType({kind: name for name, kind in SCALARS.items() if name != "json"})
 
 

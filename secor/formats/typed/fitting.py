@@ -32,7 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.formats.typed.descriptions import DEFAULT
+from secor.formats.typed.descriptions import DEFAULT, LONGEST_INTEGER, MOST_DIGITS
 from secor.formats.typed.inference import by_kind
 from secor.formats.typed.plain import EXACT, json_texts, plain, written_out
 from secor.formats.typed.times import counted, is_limited, readable
@@ -54,9 +54,6 @@ from secor.formats.typed.trees import (
 from secor.mixed import is_mixed
 
 Test = Callable[[pa.DataType], bool]
-
-MAX_DIGITS = 38
-LONGEST_INTEGER = 20
 
 EXACT_FLOAT = 1 << 24
 """Floats below it hold every integer."""
@@ -339,7 +336,7 @@ def _as_kind(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Arra
     if pa.types.is_decimal(kind) and _is_number(source):
         if pa.types.is_integer(source):  # Arrow wants room for the longest ones there are
             array = array.cast(pa.decimal128(LONGEST_INTEGER, 0))
-        wide = array.cast(pa.decimal128(MAX_DIGITS, kind.scale)).cast(kind)
+        wide = array.cast(pa.decimal128(MOST_DIGITS, kind.scale)).cast(kind)
         if pa.types.is_floating(source) and not _all(pc.equal(wide.cast(source), array)):
             raise ValueError("more digits than the type has")
         return wide

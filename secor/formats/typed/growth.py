@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from secor.formats.typed.descriptions import NAMES, described
-from secor.formats.typed.inference import MAX_DIGITS, observed, widened
+from secor.formats.typed.descriptions import LONGEST_INTEGER, MOST_DIGITS, NAMES, described
+from secor.formats.typed.inference import observed, widened
 from secor.formats.typed.schema import EXTRA, RowSchema
 from secor.formats.typed.shapes import groups
 from secor.formats.typed.trees import JSON, is_json, is_list
@@ -35,9 +35,6 @@ LONGEST_NAME = 255
 
 DEEPEST = 20
 """Levels; what is nested deeper is JSON text."""
-
-LONG_DIGITS = 20
-"""Before the point of decimals that were int64: with fewer Spark does not read both."""
 
 NOTHING: pa.StructType = pa.struct([])
 
@@ -116,8 +113,8 @@ class _Growing:
             return pa.map_(pa.string(), item)
         wide = widened(kept, _leaf(seen)) if self._widens else kept
         if kept == pa.int64() and pa.types.is_decimal(wide):
-            digits = max(wide.precision, LONG_DIGITS + wide.scale)
-            wide = pa.decimal128(min(digits, MAX_DIGITS), wide.scale)
+            digits = max(wide.precision, LONGEST_INTEGER + wide.scale)
+            wide = pa.decimal128(min(digits, MOST_DIGITS), wide.scale)
         return kept if is_json(wide) else wide
 
     def _column(self, kind: pa.DataType, depth: int) -> pa.DataType | None:
@@ -145,7 +142,7 @@ class _Growing:
 def _leaf(kind: pa.DataType) -> pa.DataType:
     """Return the type in which a schema writes down what is not nested."""
     if kind == pa.uint64():
-        return pa.decimal128(20, 0)
+        return pa.decimal128(LONGEST_INTEGER, 0)
     known = kind in NAMES or pa.types.is_timestamp(kind) or pa.types.is_time(kind)
     if known or pa.types.is_null(kind) or pa.types.is_decimal128(kind) or pa.types.is_nested(kind):
         return kind

@@ -26,6 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from secor.formats.typed.descriptions import MOST_DIGITS
 from secor.formats.typed.plain import EXACT, is_integral
 from secor.formats.typed.trees import (
     JSON,
@@ -47,7 +48,6 @@ Rows = npt.NDArray[np.int64]
 MAX_FIELDS = 1000
 """Objects with more names than this are kept as JSON text: they are maps."""
 
-MAX_DIGITS = 38
 UNITS = ("s", "ms", "us", "ns")
 INT64 = range(-(1 << 63), 1 << 63)
 
@@ -248,7 +248,7 @@ def _decimal(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
         return None
     scale = max(scale for _, scale in both)
     digits = max(precision - scale for precision, scale in both) + scale
-    return pa.decimal128(digits, scale) if digits <= MAX_DIGITS else None
+    return pa.decimal128(digits, scale) if digits <= MOST_DIGITS else None
 
 
 def final(kind: pa.DataType) -> pa.DataType:

@@ -13,6 +13,7 @@ from pyarrow import orc
 from secor.errors import CorruptFile
 from secor.formats.outputs import Output
 from secor.formats.typed import metadata
+from secor.formats.typed.descriptions import LONGEST_INTEGER
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
 from secor.formats.typed.trees import text_of
@@ -88,7 +89,7 @@ def _leaf(array: pa.Array) -> pa.Array:
     if pa.types.is_null(kind) or pa.types.is_time(kind) or pa.types.is_decimal256(kind):
         return array.cast(pa.string())
     if pa.types.is_unsigned_integer(kind):
-        return array.cast(pa.decimal128(20, 0) if kind == pa.uint64() else pa.int64())
+        return array.cast(pa.decimal128(LONGEST_INTEGER, 0) if kind == pa.uint64() else pa.int64())
     if pa.types.is_date64(kind):
         return array.cast(pa.date32())
     if pa.types.is_timestamp(kind) and kind.tz is not None:
