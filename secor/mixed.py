@@ -25,8 +25,7 @@ _WRITTEN = r"\udcff"
 
 def is_mixed(field: pa.Field) -> bool:
     """Tell whether a field holds such text, by its type or by a decoder's metadata."""
-    typed = isinstance(field.type, pa.JsonType)
-    return typed or (field.metadata or {}).get(b"secor.encoding") == b"json"
+    return isinstance(field.type, pa.JsonType) or MIXED.items() <= (field.metadata or {}).items()
 
 
 def dumps(value: Any) -> str:
