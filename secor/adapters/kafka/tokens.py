@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import TracebackType
 from typing import Any, Protocol
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
@@ -33,8 +32,12 @@ class _Tokens(AbstractTokenProvider):
 
     def token(self) -> str:
         """Return a token.  Raises ``TokenFailed``, ``ConfigurationError``."""
-        with _Telling(self._name):
+        try:
             token: object = self._source.token()
+        except Exception as error:
+            # Users' code, of any library: the client takes what it raises for a silent broker.
+            said = f"{self._name}: {type(error).__name__}: {error}"
+            raise TokenFailed(f"{said}; no token, so no broker was asked") from error
         if not isinstance(token, str):
             raise ConfigurationError(
                 f"{self._name}: {type(token).__name__} is no token: token() must return text"
@@ -45,30 +48,6 @@ class _Tokens(AbstractTokenProvider):
                 " characters that no token has"
             )
         return token
-
-
-class _Telling:
-    """Turns any error within it into one that names who raised it.
-
-    The client would take it for a broker that does not answer.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Raise ``TokenFailed`` from the error, if it is one of a program."""
-        if isinstance(error, Exception):
-            said = f"{type(error).__name__}: {error}"
-            raise TokenFailed(f"{self._name}: {said}; no token, so no broker was asked") from error
 
 
 def token_provider(source: TokenSource) -> Any:
