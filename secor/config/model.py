@@ -175,10 +175,6 @@ class Config(Section):
         if self.group.kind == "backup" and self.finalize != Finalize():
             raise fault('nothing tells of times where group.kind is "backup"', "finalize")
         self._check_kind("", self.output, self.parser)
-        # In rules it may be a leftover of the general settings.
-        if self.parser.time_field is None and self.parser.time_format != "auto":
-            why = "without time_field the time is that of Kafka's record: name the field"
-            raise fault(f"{why}, or take this away", "parser.time_format")
         parsers = {"": self.parser}
         for index, rule in enumerate(self.topics):
             parsers[f"topics.{index}."] = rule.parser

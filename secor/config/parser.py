@@ -173,11 +173,15 @@ class Parser(Section):
 
 
 def check_together(parsers: Mapping[str, Parser]) -> None:
-    """Refuse what cannot be of the general parser and those of rules, by their keys, together.
+    """Refuse what cannot be of the general parser, at "", and those of rules, by their keys.
 
     Where a message was brought by a route, and where one says that it comes from, must differ:
     names of objects tell no topic.
     """
+    # In rules a format may be a leftover of the general settings.
+    if parsers[""].time_field is None and parsers[""].time_format != "auto":
+        why = "without time_field the time is that of Kafka's record: name the field"
+        raise fault(f"{why}, or take this away", "parser.time_format")
     if not any(parser.targets for parser in parsers.values()):
         return
     for before, parser in parsers.items():
