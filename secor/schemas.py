@@ -136,9 +136,11 @@ class KeptSchemas:
 class ImaginedSchemas(KeptSchemas):
     """The versions of one topic, and further ones that only this process knows."""
 
-    def __init__(self, kept: KeptSchemas) -> None:
+    def __init__(
+        self, store: ObjectStore, root: str, generation: int, directory: Path | None = None
+    ) -> None:
         """Begin with what is in the store."""
-        super().__init__(kept._store, kept._root, kept._generation)
+        super().__init__(store, root, generation, directory)
         self._imagined: dict[int, KeptSchema] = {}
 
     def _listed(self) -> Iterator[int]:

@@ -78,15 +78,19 @@ def schemas_of(
     store: ObjectStore,
     directory: Path | None = None,
     generation: int | None = None,
+    *,
+    imagined: bool = False,
 ) -> KeptSchemas:
     """Return the schemas kept with a topic's objects; without ``generation``, the present one's.
 
     ``directory`` is for files on their way to the store; without one, it is the system's.
+    Further ones that are ``imagined`` are put nowhere.
     """
     output = config.for_topic(topic).output
     root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
     kept = output.generation if generation is None else generation
-    return KeptSchemas(store, root, kept, directory)
+    made = ImaginedSchemas if imagined else KeptSchemas
+    return made(store, root, kept, directory)
 
 
 def kept_schema(config: Config, topic: str, store: ObjectStore) -> KeptSchema | None:
@@ -144,8 +148,7 @@ def replaying_plans(
 
     @cache
     def kept(generation: int) -> KeptSchemas:
-        schemas = schemas_of(config, topic, store, generation=generation)
-        return ImaginedSchemas(schemas) if dry_run else schemas
+        return schemas_of(config, topic, store, generation=generation, imagined=dry_run)
 
     def plans(adapt: Adapt, generation: int) -> Callable[[str | None], TopicPlan]:
         return GrowingPlans(kept(generation), lambda *given: adapt(make(*given)), tell).plan
