@@ -156,7 +156,15 @@ def _fault_of(made: object, count: int) -> str | None:
     strange = [row for row in made.bad if not 0 <= row < count]
     if strange:
         return f"Decoded.bad names row {strange[0]}, and there are {count}, from 0"
+    for field in made.rows.type.fields:
+        if _has_interval(field.type):
+            return f"its field {field.name} is {field.type}, and no format stores intervals"
     return None
+
+
+def _has_interval(kind: pa.DataType) -> bool:
+    inner = (kind.field(at).type for at in range(kind.num_fields))
+    return pa.types.is_interval(kind) or any(map(_has_interval, inner))
 
 
 class MessagePlaces:

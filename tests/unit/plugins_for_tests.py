@@ -133,11 +133,13 @@ class Answering(Upper):
         self._answer = answer
 
     def apply(self, decoded: Decoded) -> Decoded:
+        spans = pa.array([[(1, 2, 3)]] * len(decoded.rows), pa.list_(pa.month_day_nano_interval()))
         answers: dict[str, object] = {
             "nothing": None,
             "an array": Decoded(pa.array([1] * len(decoded.rows))),
             "a row beyond": Decoded(decoded.rows, {len(decoded.rows): "bad"}),
             "a row before": Decoded(decoded.rows, {-1: "bad"}),
+            "intervals": Decoded(pa.StructArray.from_arrays([spans], ["spans"])),
         }
         return answers[self._answer]  # type: ignore[return-value]
 

@@ -186,6 +186,7 @@ def test_a_column_plugin_that_does_not_name_itself_is_refused(name: str, expecte
         ("an array", "must return Decoded.*not Int64Array"),
         ("a row beyond", "names row 2, and there are 2, from 0"),
         ("a row before", "names row -1, and there are 2, from 0"),
+        ("intervals", "its field spans is .*month_day_nano_interval.*no format stores"),
     ],
 )
 def test_what_is_no_answer_stops_the_partition_by_the_plugins_name(
