@@ -117,8 +117,7 @@ class Finalizer:
         through = held.through if held is not None else None
         for standing in self._standings(outcome):
             if standing.marker is not None:
-                late = self._late(standing, standing.marker)
-                outcome.late += [late] if late.keys else []
+                self._look(standing, standing.marker, outcome)
             elif not standing.objects:
                 continue
             elif through is None or standing.period.end + self._delay > through:
@@ -193,6 +192,14 @@ class Finalizer:
                 self._store.put(key, Path(file.name), crc32c(body), {})
             except AlreadyExists:
                 return  # another run of this command was faster
+
+    def _look(self, standing: Standing, marker: StoredObject, outcome: Outcome) -> None:
+        try:
+            late = self._late(standing, marker)
+        except CorruptFile as error:
+            outcome.failed.append((standing.period.path, str(error)))
+            return
+        outcome.late += [late] if late.keys else []
 
     def _late(self, standing: Standing, marker: StoredObject) -> Late:
         suspects = [

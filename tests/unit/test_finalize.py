@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from secor.errors import ActionFailed, ConfigurationError, CorruptFile, SecorError
+from secor.errors import ActionFailed, ConfigurationError, SecorError
 from secor.finalize.commands import Command, literal, names_and_values
 from secor.finalize.finalizer import Action, Finalizer, Leaf, Outcome
 from secor.finalize.periods import Period, Periods
@@ -306,14 +306,18 @@ def test_line_22_an_object_beyond_the_marks_offsets_is_late_even_within_the_same
 
 
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"\xff", b'{"offsets": [1]}'])
-def test_a_marker_that_is_none_of_ours_is_told_of(
+def test_a_marker_that_is_none_of_ours_is_told_of_and_others_are_set(
     directory: Directory, tmp_path: Path, body: bytes
 ) -> None:
     path = tmp_path / "marker"
     path.write_bytes(body)
     directory.store.put(MARKER, path, crc32c(body), {})
-    with pytest.raises(CorruptFile, match="delete it to mark anew"):
-        directory.run(at("2026-11-21T05:00"))
+    directory.put("dt=2026-11-21/hr=02", 8)
+    outcome = directory.run(at("2026-11-21T05:00"))
+    [(failed, why)] = outcome.failed
+    assert failed == "dt=2026-11-21/hr=03"
+    assert "delete it to mark anew" in why
+    assert "dt=2026-11-21/hr=02" in [it.period.path for it in outcome.marked]
 
 
 def test_objects_of_another_layout_are_passed_over_and_counted(directory: Directory) -> None:
