@@ -8,7 +8,6 @@ streams), ``SnappyCodec`` and ``Lz4Codec`` (raw blocks framed by ``BlockCompress
 from __future__ import annotations
 
 import bz2
-import gzip
 import struct
 import zlib
 from collections.abc import Callable
@@ -20,7 +19,7 @@ import lz4.block
 import zstandard
 
 try:
-    from isal import igzip, isal_zlib
+    from isal import isal_zlib
 except ImportError:  # a platform without a wheel: slower, and other bytes (see ``identity``)
     ISAL = False
 else:
@@ -33,6 +32,7 @@ CHUNK = 200_000
 """Bytes compressed at once by snappy and lz4: Hadoop expands them into buffers of 256 KiB."""
 
 _ZSTD_WINDOW = 1 << 27
+_GZIP, _ZLIB = 31, 15
 
 
 class Expander(Protocol):
@@ -64,12 +64,21 @@ class Codec:
     expand: Callable[[bytes, int], bytes]
 
 
+def _deflated(data: bytes | bytearray, wbits: int) -> bytes:
+    """Compress as a stream: of the same data ISA-L's call for whole buffers now and then makes
+    other bytes.
+    """
+    stream = (isal_zlib if ISAL else zlib).compressobj(1, zlib.DEFLATED, wbits)
+    compressed: bytes = stream.compress(data)
+    return compressed + stream.flush()
+
+
 def _gzip_compress(data: bytes | bytearray) -> bytes:
-    return igzip.compress(data, 1, mtime=0) if ISAL else gzip.compress(data, 1, mtime=0)
+    return _deflated(data, _GZIP)
 
 
 def _zlib_compress(data: bytes | bytearray) -> bytes:
-    return isal_zlib.compress(data, 1) if ISAL else zlib.compress(data, 1)
+    return _deflated(data, _ZLIB)
 
 
 def _inflater(wbits: int) -> Expander:
@@ -95,11 +104,11 @@ def _expand_streams(start: Callable[[], Expander], data: bytes, limit: int) -> b
 
 
 def _gzip_expand(data: bytes, limit: int) -> bytes:
-    return _translated(lambda: _expand_streams(lambda: _inflater(31), data, limit))
+    return _translated(lambda: _expand_streams(lambda: _inflater(_GZIP), data, limit))
 
 
 def _zlib_expand(data: bytes, limit: int) -> bytes:
-    return _translated(lambda: _expand_streams(lambda: _inflater(15), data, limit))
+    return _translated(lambda: _expand_streams(lambda: _inflater(_ZLIB), data, limit))
 
 
 def _bzip2_expand(data: bytes, limit: int) -> bytes:
@@ -210,7 +219,7 @@ def _translated(expand: Callable[[], bytes]) -> bytes:
         raise ValueError(f"it cannot be expanded ({error})") from error
 
 
-_ENGINE = "isal-1" if ISAL else "zlib-1"
+_ENGINE = "isal-1-stream" if ISAL else "zlib-1"
 
 CODECS: dict[str, Codec] = {
     "gzip": Codec(f"gzip:{_ENGINE}", _PACKAGE + "GzipCodec", _gzip_compress, _gzip_expand),
