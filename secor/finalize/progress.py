@@ -45,36 +45,24 @@ def progress_of(
     the daemon would stop, or the log was cut meanwhile, nobody can tell.
     Raises ``Unavailable``.
     """
+    before = now()
     try:
-        return _progress(topic_partition, topic_id, ledger, log, parser, periods, now)
+        entry = ledger.read(topic_partition)
+        if entry.committed is None:
+            return Progress(topic_partition, None, None, "has never committed")
+        held = log.log_range(topic_partition)
+        committed = check(topic_partition, entry, held, topic_id)
+        start = max(committed, held.start)
+        for chunk in log.read(topic_partition, start, held.end):
+            if chunk.records.num_rows:
+                through = _least(chunk, parser, periods)
+                why = f"waits at offset {committed}, {held.end - committed} behind"
+                if through is None:
+                    why += ", where messages have no timestamps"
+                return Progress(topic_partition, committed, through, why)
     except (StopPartition, RestartPartition) as error:
         why = str(error).removeprefix(f"{topic_partition}: ")
         return Progress(topic_partition, None, None, f"is held up: {why}")
-
-
-def _progress(
-    topic_partition: TopicPartition,
-    topic_id: str | None,
-    ledger: OffsetLedger,
-    log: Log,
-    parser: Parser,
-    periods: Periods,
-    now: Callable[[], float],
-) -> Progress:
-    before = now()
-    entry = ledger.read(topic_partition)
-    if entry.committed is None:
-        return Progress(topic_partition, None, None, "has never committed")
-    held = log.log_range(topic_partition)
-    committed = check(topic_partition, entry, held, topic_id)
-    start = max(committed, held.start)
-    for chunk in log.read(topic_partition, start, held.end):
-        if chunk.records.num_rows:
-            through = _least(chunk, parser, periods)
-            why = f"waits at offset {committed}, {held.end - committed} behind"
-            if through is None:
-                why += ", where messages have no timestamps"
-            return Progress(topic_partition, committed, through, why)
     return Progress(topic_partition, committed, before, UP_TO_DATE)
 
 

@@ -29,31 +29,24 @@ def valid(column: pa.Array) -> Truths:
     return truths
 
 
-def _exists(kind: pa.DataType, steps: Sequence[str]) -> bool:
-    for step in steps:
+def _columns_along(kind: pa.DataType, steps: Sequence[str]) -> int | None:
+    """Return how many of the steps are columns: the rest is within JSON text.
+
+    None if there is no column where one would have to be.
+    """
+    for count, step in enumerate(steps, 1):
         index = kind.get_field_index(step) if pa.types.is_struct(kind) else -1
         if index < 0:
-            return False
+            return None
         if is_mixed(kind.field(index)):
-            return True
+            return count
         kind = kind.field(index).type
-    return True
+    return len(steps)
 
 
 def routes_of(kind: pa.StructType, path: str) -> list[list[str]]:
     """Return the steps to every place where there may be a field of a dotted path."""
-    return [steps for steps in routes(kind, path) if _exists(kind, steps)]
-
-
-def _in_text(kind: pa.DataType, steps: Sequence[str]) -> bool:
-    for step in steps[:-1]:
-        index = kind.get_field_index(step) if pa.types.is_struct(kind) else -1
-        if index < 0:
-            return False
-        if is_mixed(kind.field(index)):
-            return True
-        kind = kind.field(index).type
-    return False
+    return [steps for steps in routes(kind, path) if _columns_along(kind, steps) is not None]
 
 
 def beyond(rows: pa.StructArray, path: str) -> Truths:
@@ -103,7 +96,8 @@ def _replaced(
 ) -> pa.StructArray:
     # Through the path, not the field's own array: JSON texts of mixed kinds are values.
     changed = change(along(rows, steps))
-    values = None if changed is None else changed.to_pylist() if _in_text(rows.type, steps) else []
+    in_text = _columns_along(rows.type, steps) not in (None, len(steps))
+    values = None if changed is None else changed.to_pylist() if in_text else []
 
     def edit(columns: Columns, name: str) -> None:
         if changed is None:

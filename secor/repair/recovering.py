@@ -58,17 +58,7 @@ def plan_recovery(
     ]
     if not extents:
         return None
-    batches = batches_of(extents, generation)
-    if not batches:
-        silent = how_many(
-            len(extents),
-            "object tells nothing of its range",
-            "objects tell nothing of their ranges",
-        )
-        raise ConfigurationError(
-            f"{topic_partition}: {silent} (Java Secor's do not); give the entry a value with"
-            " 'secor offsets set'"
-        )
+    batches = _batches(topic_partition, extents, generation)
     held = log.log_range(topic_partition)
     last, remarks = _chain(topic_partition, batches, log, held)
     of_last = [one for one in extents if one.found.info and one.found.info.batch == last]
@@ -85,6 +75,23 @@ def plan_recovery(
     else:
         remarks.append(f"the log no longer has {last}: that it is complete cannot be proved")
     return Recovery(topic_partition, last.end, topic_id, None, tuple(remarks))
+
+
+def _batches(
+    topic_partition: TopicPartition, extents: Sequence[Extent], generation: int
+) -> Sequence[OffsetRange]:
+    found = batches_of(extents, generation)
+    if not found:
+        silent = how_many(
+            len(extents),
+            "object tells nothing of its range",
+            "objects tell nothing of their ranges",
+        )
+        raise ConfigurationError(
+            f"{topic_partition}: {silent} (Java Secor's do not); give the entry a value with"
+            " 'secor offsets set'"
+        )
+    return found
 
 
 def recover(ledger: OffsetLedger, planned: Recovery) -> Entry:
