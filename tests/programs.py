@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from secor.errors import ConfigurationError, Unavailable
+from secor.core.errors import ConfigurationError, Unavailable
 from secor.sandbox.cache import Progress, cache_folder, exclusive
 
 PACKAGES = {"prometheus": "prometheus", "promtool": "prometheus", "spin": "spin"}

@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from secor.errors import AccessDenied, ActionFailed, ConfigurationError
+from secor.core.errors import AccessDenied, ActionFailed, ConfigurationError
 
 DENIED = frozenset(
     {"AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException"}

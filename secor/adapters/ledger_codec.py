@@ -11,8 +11,8 @@ import math
 import re
 from collections.abc import Mapping
 
-from secor.errors import LedgerCorrupt
-from secor.model import Intent, Superseded
+from secor.core.errors import LedgerCorrupt
+from secor.core.model import Intent, Superseded
 
 _OFFSET = re.compile(rb"[0-9]{1,19}")
 _GREATEST_OFFSET = 2**63 - 1

@@ -23,7 +23,7 @@ from typing import BinaryIO
 import crc32c as checksum
 import msgspec
 
-from secor.errors import (
+from secor.core.errors import (
     AccessDenied,
     AlreadyExists,
     NotFound,
@@ -32,7 +32,7 @@ from secor.errors import (
     StopPartition,
     Unavailable,
 )
-from secor.model import StoredObject
+from secor.core.model import StoredObject
 
 _PRIVATE = ".secor"
 _SIDECAR = ".metadata"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 
 _OTHER_NAME = (62, 64)
 _OUT_OF_DATE = (9, 10)

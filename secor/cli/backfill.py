@@ -11,18 +11,18 @@ from typing import Any
 
 import click
 
-from secor.backfill.model import BackfillPlan, read_plan
-from secor.backfill.verifying import Summary, summary_of
-from secor.cli.archives import human_size, table
+from secor.archive.backfill.model import BackfillPlan, read_plan
+from secor.archive.backfill.verifying import Summary, summary_of
+from secor.archive.verify.report import Report
 from secor.cli.backfill_plan import CONFIG, check_kinds, plan_command
 from secor.cli.backfill_publish import progress, publish_command, rollback_command
-from secor.cli.exits import Exit
+from secor.cli.exit_codes import Exit
 from secor.cli.metrics_file import backfilled, metrics_file_option
-from secor.clock import SystemClock
+from secor.cli.open_archive import human_size, table
 from secor.config.load import load
-from secor.monitoring.lastrun import LastRun
-from secor.verify.report import Report
-from secor.wording import how_many
+from secor.core.clock import SystemClock
+from secor.core.text import how_many
+from secor.service.monitoring.last_run import LastRun
 
 LINES = 20
 """Output partitions and findings printed; --json has all."""

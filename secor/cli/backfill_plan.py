@@ -12,19 +12,19 @@ from pathlib import Path
 
 import click
 
-from secor.backfill.asking import Wanted
-from secor.backfill.model import BackfillPlan, encode
-from secor.backfill.places import Places
-from secor.backfill.planning import Planner
-from secor.cli.archives import archive_of, human_size
+from secor.archive.backfill.model import BackfillPlan, encode
+from secor.archive.backfill.paths import Places
+from secor.archive.backfill.plan_request import Wanted
+from secor.archive.backfill.planning import Planner
 from secor.cli.metrics_file import backfilled, metrics_file_option
-from secor.clock import SystemClock
+from secor.cli.open_archive import archive_of, human_size
 from secor.config.load import load
 from secor.config.model import Config
-from secor.errors import ConfigurationError
-from secor.model import OffsetRange, TopicPartition
-from secor.monitoring.lastrun import LastRun
-from secor.wording import how_many
+from secor.core.clock import SystemClock
+from secor.core.errors import ConfigurationError
+from secor.core.model import OffsetRange, TopicPartition
+from secor.core.text import how_many
+from secor.service.monitoring.last_run import LastRun
 
 _OFFSETS = re.compile(r"(\d+):(\d+)-(\d+)")
 CONFIG = click.Path(path_type=Path)

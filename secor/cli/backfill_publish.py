@@ -10,13 +10,13 @@ from pathlib import Path
 
 import click
 
-from secor.backfill.model import read_plan
+from secor.archive.backfill.model import read_plan
 from secor.cli.backfill_plan import CONFIG
 from secor.cli.metrics_file import backfilled, metrics_file_option
-from secor.clock import SystemClock
 from secor.config.load import load
-from secor.monitoring.lastrun import LastRun
-from secor.wording import how_many
+from secor.core.clock import SystemClock
+from secor.core.text import how_many
+from secor.service.monitoring.last_run import LastRun
 
 
 @contextmanager

@@ -15,12 +15,12 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.archive import ArchivedObject
-from secor.cli.archives import archive_of
+from secor.archive.objects import ArchivedObject
+from secor.cli.open_archive import archive_of
 from secor.config.load import load
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
+from secor.core.model import OffsetRange
 from secor.formats import format_of_key
-from secor.model import OffsetRange
 
 BEYOND_ALL = 1 << 62
 

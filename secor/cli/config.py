@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from secor.cli.exits import Exit
+from secor.cli.exit_codes import Exit
 from secor.config.load import load
 from secor.config.show import Setting, settings, topic_settings
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 
 
 @click.group()
@@ -36,7 +36,7 @@ def check(config: Path, without_files: bool) -> None:
 
     Exit code 0 when it is valid (warnings included), 2 when it is not.
     """
-    from secor.wiring.materials import require_materials
+    from secor.wiring.check_references import require_materials
 
     loaded = load(config, os.environ)
     for warning in loaded.warnings:
@@ -90,9 +90,9 @@ def import_(properties: Path, overrides: tuple[str, ...], output: Path | None) -
     supported or unknown (the configuration is written all the same), 2 when no valid one can
     be made.
     """
-    from secor.takeover.convert import convert
-    from secor.takeover.properties import read
-    from secor.takeover.report import needs_a_person, report
+    from secor.config.java_secor.convert import convert
+    from secor.config.java_secor.properties import read
+    from secor.config.java_secor.report import needs_a_person, report
 
     given = read(properties, dict(map(_override, overrides)), os.environ)
     text, draft = convert(given, properties.name)

@@ -11,8 +11,16 @@ from pathlib import Path
 
 import click
 
-from secor.cli.checks import Finding, disk, examine, materials, of_servers, open_files, versions
-from secor.cli.exits import Exit
+from secor.cli.doctor_checks import (
+    Finding,
+    disk,
+    examine,
+    materials,
+    of_servers,
+    open_files,
+    versions,
+)
+from secor.cli.exit_codes import Exit
 from secor.cli.store_checks import of_store
 from secor.config.load import load
 from secor.config.model import Config

@@ -13,19 +13,19 @@ import click
 
 from secor import __version__
 from secor.adapters.kafka import KafkaReader
-from secor.cli.archives import of_topic
-from secor.cli.exits import Exit
+from secor.archive.finalize.finalizer import Finalizer, Outcome
+from secor.archive.finalize.periods import Periods
+from secor.archive.finalize.stored_time import UP_TO_DATE, Progress, progress_of
+from secor.cli.exit_codes import Exit
 from secor.cli.metrics_file import metrics_file_option
-from secor.clock import SystemClock
+from secor.cli.open_archive import of_topic
 from secor.config.load import load
 from secor.config.model import Config
-from secor.errors import ConfigurationError
-from secor.finalize.finalizer import Finalizer, Outcome
-from secor.finalize.periods import Periods
-from secor.finalize.progress import UP_TO_DATE, Progress, progress_of
-from secor.monitoring.lastrun import LastRun
-from secor.ports import ObjectStore, OffsetLedger, Parser
-from secor.wording import how_many
+from secor.core.clock import SystemClock
+from secor.core.errors import ConfigurationError
+from secor.core.ports import ObjectStore, OffsetLedger, Parser
+from secor.core.text import how_many
+from secor.service.monitoring.last_run import LastRun
 
 LISTED = 10
 """Late objects and waiting partitions printed for people."""
@@ -84,7 +84,7 @@ def _counts(outcomes: list[Outcome]) -> dict[str, int]:
 
 
 def _topics(config: Config, reader: KafkaReader, topic: str | None) -> list[str]:
-    from secor.wiring.finalizing import tells_times
+    from secor.wiring.finalize_actions import tells_times
 
     if topic is not None:
         return [topic]
@@ -107,7 +107,7 @@ def _finalized(
     dry_run: bool,
 ) -> Iterator[Outcome]:
     """Finalize a topic's directory, and those to which a route sends its messages."""
-    from secor.wiring.finalizing import actions_for, periods_for
+    from secor.wiring.finalize_actions import actions_for, periods_for
     from secor.wiring.parsers import routed_lanes
     from secor.wiring.plans import plan_for
 

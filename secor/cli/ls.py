@@ -10,12 +10,12 @@ from pathlib import Path
 
 import click
 
-from secor.archive import ArchivedObject
-from secor.cli.archives import archive_of, archived_topics, human_size, table
+from secor.archive.objects import ArchivedObject
+from secor.cli.open_archive import archive_of, archived_topics, human_size, table
 from secor.config.load import load
 from secor.config.model import Config
-from secor.ports import ObjectStore
-from secor.wording import how_many
+from secor.core.ports import ObjectStore
+from secor.core.text import how_many
 
 
 @click.command(epilog="Example: secor ls backup.toml clicks --partition 0")

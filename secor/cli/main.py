@@ -11,9 +11,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from secor import __version__
-from secor.cli.exits import Exit, exit_of
-from secor.errors import SecorError
-from secor.journal import is_journal
+from secor.cli.exit_codes import Exit, exit_of
+from secor.core.errors import SecorError
+from secor.service.journal import is_journal
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("secor.cli.run", "Persist the topics of a configuration, until told to stop."),

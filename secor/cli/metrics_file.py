@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from secor.backfill.model import BackfillPlan
+from secor.archive.backfill.model import BackfillPlan
 from secor.config.load import load
-from secor.monitoring.lastrun import LastRun
+from secor.service.monitoring.last_run import LastRun
 
 metrics_file_option = click.option(
     "--metrics-file",

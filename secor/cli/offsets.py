@@ -11,16 +11,16 @@ from pathlib import Path
 
 import click
 
-from secor.cli.archives import archive_of, earlier_routes, of_topic, table
-from secor.cli.exits import Exit
+from secor.archive.repair.accept_topic import plan_acceptance
+from secor.archive.repair.move_offset import Move, move, plan_move
+from secor.archive.repair.recover_ledger import plan_recovery, recover
+from secor.cli.exit_codes import Exit
+from secor.cli.open_archive import archive_of, earlier_routes, of_topic, table
 from secor.config.load import load
 from secor.config.model import Config
-from secor.errors import LedgerCorrupt
-from secor.model import Entry, TopicPartition
-from secor.ports import OffsetLedger
-from secor.repair.accepting import plan_acceptance
-from secor.repair.moving import Move, move, plan_move
-from secor.repair.recovering import plan_recovery, recover
+from secor.core.errors import LedgerCorrupt
+from secor.core.model import Entry, TopicPartition
+from secor.core.ports import OffsetLedger
 
 config_argument = click.argument("config", type=click.Path(path_type=Path))
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from secor.cli.archives import of_topic, table
-from secor.cli.exits import Exit
+from secor.cli.exit_codes import Exit
+from secor.cli.open_archive import of_topic, table
 from secor.config.load import load
 from secor.config.model import Config
-from secor.errors import CorruptBatch, LedgerCorrupt, RestartPartition
-from secor.model import Entry, LogRange, TopicPartition
-from secor.ports import OffsetLedger
-from secor.wording import how_many
+from secor.core.errors import CorruptBatch, LedgerCorrupt, RestartPartition
+from secor.core.model import Entry, LogRange, TopicPartition
+from secor.core.ports import OffsetLedger
+from secor.core.text import how_many
 
 if TYPE_CHECKING:
     from secor.adapters.kafka import KafkaReader

@@ -15,19 +15,19 @@ from pathlib import Path
 
 import click
 
-from secor.archive import Archive
-from secor.cli.archives import archive_of, human_size, quarantined_topics, table
+from secor.archive.objects import Archive
+from secor.archive.quarantine.listing import Quarantined, counted, messages, quarantined
+from secor.archive.quarantine.replay import Replay, Replayed
+from secor.batch.workspace import Workspace
 from secor.cli.cat import line
-from secor.cli.exits import Exit
-from secor.clock import SystemClock
+from secor.cli.exit_codes import Exit
+from secor.cli.open_archive import archive_of, human_size, quarantined_topics, table
 from secor.config.load import load
 from secor.config.model import Config
-from secor.errors import ConfigurationError
-from secor.ports import ObjectStore
-from secor.quarantine.listing import Quarantined, counted, messages, quarantined
-from secor.quarantine.replay import Replay, Replayed
-from secor.wording import how_many
-from secor.workspace import Workspace
+from secor.core.clock import SystemClock
+from secor.core.errors import ConfigurationError
+from secor.core.ports import ObjectStore
+from secor.core.text import how_many
 
 REASONS = 15
 """Kinds of reasons printed for people."""

@@ -9,10 +9,11 @@ from pathlib import Path
 import click
 import structlog
 
-from secor import __version__, logs
-from secor.cli.exits import Exit
-from secor.heap import share_one_heap
-from secor.journal import Journal, is_journal
+from secor import __version__
+from secor.cli.exit_codes import Exit
+from secor.service import logs
+from secor.service.journal import Journal, is_journal
+from secor.service.malloc import share_one_heap
 
 
 @click.command(epilog="Example: secor run /etc/secor/backup.toml")
@@ -28,7 +29,7 @@ def command(config: Path) -> None:
     share_one_heap()
     # These import Arrow, which chooses its allocator then.
     from secor.config.load import load
-    from secor.wiring.materials import require_materials
+    from secor.wiring.check_references import require_materials
     from secor.wiring.service import build
 
     settings = load(config, os.environ)

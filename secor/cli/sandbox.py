@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secor.cli.exits import Exit
-from secor.errors import ConfigurationError
-from secor.wording import how_many
+from secor.cli.exit_codes import Exit
+from secor.core.errors import ConfigurationError
+from secor.core.text import how_many
 
 if TYPE_CHECKING:
     from secor.sandbox import Sandbox
@@ -110,7 +110,7 @@ def down(directory: Path | None, as_json: bool, delete: bool) -> None:
 )
 def config(directory: Path | None, kind: str) -> None:
     """Print a configuration of a group for the sandbox: all of its topics."""
-    from secor.sandbox.trying import try_out
+    from secor.sandbox.first_steps import try_out
 
     sandbox = _sandbox_class().of(directory or default_directory())
     click.echo(try_out(sandbox, kind), nl=False)
@@ -121,7 +121,7 @@ def config(directory: Path | None, kind: str) -> None:
 @click.argument("topic")
 def produce(directory: Path | None, topic: str) -> None:
     """Send the lines of standard input as messages to TOPIC, which is made if need be."""
-    from secor.sandbox.trying import produce as send
+    from secor.sandbox.first_steps import produce as send
 
     sandbox = _sandbox_class().of(directory or default_directory())
     lines = (line.rstrip(b"\n") for line in sys.stdin.buffer)

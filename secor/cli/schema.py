@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
-from secor.cli.archives import of_topic
+from secor.cli.open_archive import of_topic
 from secor.config.load import load
 from secor.config.model import Config
-from secor.errors import ConfigurationError, RestartPartition
-from secor.model import QUARANTINE, Chunk, TopicPartition
+from secor.core.errors import ConfigurationError, RestartPartition
+from secor.core.model import QUARANTINE, Chunk, TopicPartition
+from secor.core.ports import Parser
+from secor.core.text import how_many
 from secor.parsing.parts import ROW
-from secor.ports import Parser
-from secor.wording import how_many
 
 if TYPE_CHECKING:
     from secor.adapters.kafka import KafkaReader

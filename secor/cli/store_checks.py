@@ -14,9 +14,9 @@ from typing import Protocol, runtime_checkable
 from crc32c import crc32c
 
 from secor import __version__
-from secor.cli.checks import CONTENT, SCRATCH, Finding, examine
+from secor.cli.doctor_checks import CONTENT, SCRATCH, Finding, examine
 from secor.config.model import Config
-from secor.errors import (
+from secor.core.errors import (
     AccessDenied,
     AlreadyExists,
     ConfigurationError,
@@ -24,8 +24,8 @@ from secor.errors import (
     StopPartition,
     Unavailable,
 )
-from secor.naming import topic_root
-from secor.ports import ObjectStore
+from secor.core.naming import topic_root
+from secor.core.ports import ObjectStore
 
 SKEW = 30.0
 """Seconds of difference between clocks that are worth a word; S3 refuses requests at 900."""

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import click
 
-from secor.cli.archives import archive_of, archived_topics, earlier_routes, of_topic
+from secor.archive.verify.parsed_objects import Parsing
+from secor.archive.verify.report import PartitionReport, Report
+from secor.archive.verify.verifier import Verifier, verify_archive_only
+from secor.cli.open_archive import archive_of, archived_topics, earlier_routes, of_topic
 from secor.config.load import load
 from secor.config.model import Config
-from secor.model import TopicPartition
-from secor.verify.parsed import Parsing
-from secor.verify.report import PartitionReport, Report
-from secor.verify.verifier import Verifier, verify_archive_only
+from secor.core.model import TopicPartition
 
 Advance = Callable[[TopicPartition, int], None]
 

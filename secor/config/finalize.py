@@ -6,9 +6,9 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from secor.archive.finalize.templates import split
 from secor.config.values import Duration, Maybe, Section, fault, parse_duration
-from secor.errors import ConfigurationError
-from secor.finalize.templates import split
+from secor.core.errors import ConfigurationError
 
 
 class Glue(Section):

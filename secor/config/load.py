@@ -16,8 +16,8 @@ from secor.config import environment as variables
 from secor.config import schema
 from secor.config.model import Config
 from secor.config.schema import Step
-from secor.errors import ConfigurationError
-from secor.wording import how_many
+from secor.core.errors import ConfigurationError
+from secor.core.text import how_many
 
 PLAIN = {
     "a valid tuple": "an array, in [ ]",

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from secor.config.transforms import Transform, check_path, check_place, check_topic
 from secor.config.values import Maybe, Secret, Section, fault
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 from secor.parsing.decoders import make_decoder
 from secor.parsing.decoders.regex import RegexDecoder
 from secor.parsing.layout import Layout

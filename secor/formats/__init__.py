@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import BinaryIO
 
-from secor.errors import ConfigurationError
-from secor.ports import LogFormat
+from secor.core.errors import ConfigurationError
+from secor.core.ports import LogFormat
 
 
 def _sequencefile(**settings: object) -> LogFormat:

@@ -9,11 +9,11 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from secor.errors import ConfigurationError, CorruptFile, SecorError
-from secor.formats.groups import RowGroups
-from secor.formats.outputs import Output
-from secor.model import SCHEMA
-from secor.ports import Sink
+from secor.core.errors import ConfigurationError, CorruptFile, SecorError
+from secor.core.model import SCHEMA
+from secor.core.ports import Sink
+from secor.formats.python_file import Output
+from secor.formats.row_groups import RowGroups
 
 CODECS = {
     "zstd": "zstd",

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, Protocol, TypeAlias, cast
 import pyarrow as pa
 import zstandard
 
-from secor.errors import CorruptFile, SecorError
-from secor.ports import Sink
+from secor.core.errors import CorruptFile, SecorError
+from secor.core.ports import Sink
 
 try:
     from isal import igzip, isal_zlib

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.errors import ConfigurationError, CorruptFile, RecordRefused
+from secor.core.errors import ConfigurationError, CorruptFile, RecordRefused
+from secor.core.model import SCHEMA
+from secor.core.ports import Sink
 from secor.formats.streams import BLOCK, Decompressing, codec_identity, compressing
-from secor.model import SCHEMA
-from secor.ports import Sink
 
 Codec = Literal["none", "gzip", "zstd"]
 OnDelimiter = Literal["keep", "refuse"]

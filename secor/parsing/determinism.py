@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from secor.errors import NotDeterministic
-from secor.model import QUARANTINE, Chunk, Part
+from secor.core.errors import NotDeterministic
+from secor.core.model import QUARANTINE, Chunk, Part
 from secor.parsing.fields import Texts, field_at, shown, texts
 from secor.parsing.parts import REASON_HEADER, ROW
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.mixed import is_mixed, loads
+from secor.core.variant_json import is_mixed, loads
 
 EXACT_INTEGERS = 2.0**63
 LONGEST_SHOWN = 80

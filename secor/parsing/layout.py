@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from secor.errors import ConfigurationError
-from secor.naming import ROUTED
+from secor.core.errors import ConfigurationError
+from secor.core.naming import ROUTED
 from secor.parsing.fields import shown
 from secor.parsing.layout_pieces import (
     BucketPiece,

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from secor.errors import ConfigurationError
-from secor.naming import escape_value
+from secor.core.errors import ConfigurationError
+from secor.core.naming import escape_value
 from secor.parsing.fields import Texts, field_at, texts
 from secor.parsing.zones import (
     DAY,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from secor.model import HEADERS_TYPE, QUARANTINE, SCHEMA, Part
+from secor.core.model import HEADERS_TYPE, QUARANTINE, SCHEMA, Part
 
 REASON_HEADER = "secor-reason"
 """The last header of a message in quarantine: the stage, a colon, and why."""

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from secor.errors import SchemaGrew
-from secor.model import DATA, SCHEMA, Chunk, Part, TopicPartition
+from secor.core.errors import SchemaGrew
+from secor.core.model import DATA, SCHEMA, Chunk, Part, TopicPartition
 from secor.parsing.determinism import DeterminismCheck
-from secor.parsing.limits import BadLimits
 from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantined, together
 from secor.parsing.placement import Lost, Placement, Work, rows_of
+from secor.parsing.quarantine_limits import BadLimits
 from secor.parsing.rows import (
     Decoder,
     Dividing,

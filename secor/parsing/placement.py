@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from secor.model import Chunk
-from secor.parsing.classes import quiet
+from secor.core.model import Chunk
 from secor.parsing.fields import Texts, field_at
 from secor.parsing.layout import Layout
 from secor.parsing.layout_pieces import Columns
@@ -19,6 +18,7 @@ from secor.parsing.parts import NOWHERE
 from secor.parsing.plugins import MessagePlaces, messages_of
 from secor.parsing.rows import Decoded, Rows
 from secor.parsing.timestamps import TimeReader
+from secor.parsing.user_classes import quiet
 
 Codes = npt.NDArray[np.int64]
 

@@ -22,11 +22,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from secor.errors import ConfigurationError, PluginFailed
-from secor.model import Chunk
-from secor.parsing.classes import imported, quiet, usable
+from secor.core.errors import ConfigurationError, PluginFailed
+from secor.core.model import Chunk
 from secor.parsing.fields import shown
 from secor.parsing.rows import Decoded, Transform
+from secor.parsing.user_classes import imported, quiet, usable
 
 LONGEST_PIECE = 255
 LONGEST_PATH = 600

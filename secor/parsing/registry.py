@@ -15,8 +15,8 @@ from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any
 
-from secor.errors import AccessDenied, ConfigurationError, NotFound, Unavailable
-from secor.retry import delay
+from secor.core.errors import AccessDenied, ConfigurationError, NotFound, Unavailable
+from secor.core.retry import delay
 
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 UNKNOWN = (40401, 40402, 40403)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.mixed import dumps, is_mixed
+from secor.core.variant_json import dumps, is_mixed
 from secor.parsing.fields import along, parsed, routes, values_of
 
 Truths = npt.NDArray[np.bool_]

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 import numpy as np
 import numpy.typing as npt
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 
 Micros = npt.NDArray[np.int64]
 """Microseconds since 1970-01-01T00:00:00, of UTC or of local clocks."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from secor.errors import ConfigurationError, Unavailable
+from secor.core.errors import ConfigurationError, Unavailable
 from secor.sandbox.cache import Progress, cache_folder, exclusive
 from secor.sandbox.java import find_java, trust_options
 

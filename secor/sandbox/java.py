@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 
 OLDEST = 17
 """What Kafka 4 and Spark 4 ask for."""

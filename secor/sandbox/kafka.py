@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from secor.errors import Unavailable
+from secor.core.errors import Unavailable
 from secor.sandbox.cache import Progress, cache_folder, exclusive
 from secor.sandbox.jars import KAFKA, jar_folder
 from secor.sandbox.java import find_java

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from secor.errors import Unavailable
+from secor.core.errors import Unavailable
 
 READY_WITHIN = 120.0
 """Seconds; a busy machine takes ten times what an idle one does."""

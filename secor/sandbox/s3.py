@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from secor.errors import ConfigurationError, Unavailable
+from secor.core.errors import ConfigurationError, Unavailable
 from secor.sandbox.cache import Progress, cache_folder, exclusive
 from secor.sandbox.jars import S3PROXY, jar_folder
 from secor.sandbox.java import find_java

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from secor.errors import ConfigurationError, SecorError
+from secor.core.errors import ConfigurationError, SecorError
 from secor.sandbox.cache import Progress, exclusive
 from secor.sandbox.kafka import KafkaServer
 from secor.sandbox.process import Server

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 from secor.sandbox.ports import free_port
 
 STATE_FILE = "sandbox.json"

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from secor.errors import ConfigurationError, SecorError, Unavailable
+from secor.core.errors import ConfigurationError, SecorError, Unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

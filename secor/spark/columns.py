@@ -8,9 +8,9 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.archive import ArchivedObject
-from secor.errors import ConfigurationError
-from secor.model import SCHEMA
+from secor.archive.objects import ArchivedObject
+from secor.core.errors import ConfigurationError
+from secor.core.model import SCHEMA
 
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 _TIMESTAMP = pa.timestamp("us", tz="UTC")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypedDict
 
-from secor.archive import ArchivedObject
+from secor.archive.objects import ArchivedObject
 
 
 class Position(TypedDict):

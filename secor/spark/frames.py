@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from secor.spark.archive_location import open_archive
 from secor.spark.columns import ddl
 from secor.spark.options import ReadOptions, as_text, parse_options
-from secor.spark.places import open_archive
 from secor.spark.planning import plan
 from secor.spark.reading import read_tasks
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 from secor.spark.columns import COLUMNS, DEFAULT, check_columns
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}

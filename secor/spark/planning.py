@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from secor.archive import Archive, ArchivedObject
-from secor.errors import ConfigurationError, NotFound
-from secor.naming import ObjectInfo, parse_key, topic_of
+from secor.archive.objects import Archive, ArchivedObject
+from secor.core.errors import ConfigurationError, NotFound
+from secor.core.naming import ObjectInfo, parse_key, topic_of
+from secor.spark.filter_pushdown import NO_BOUNDS, Bounds
 from secor.spark.options import ReadOptions, Selection, Span
-from secor.spark.pushing import NO_BOUNDS, Bounds
 
 OPEN_COST = 1 << 20
 """What opening an object costs, in bytes that could have been read meanwhile."""

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.archive import Archive, ArchivedObject, reading_ahead
-from secor.errors import ConfigurationError, CorruptFile, NotFound
+from secor.archive.objects import Archive, ArchivedObject, reading_ahead
+from secor.core.errors import ConfigurationError, CorruptFile, NotFound
 from secor.formats import EXTENSIONS
 from secor.formats.sequencefile import SequenceFileFormat
+from secor.spark.archive_location import open_archive
 from secor.spark.columns import dressed, fault_row
+from secor.spark.filter_pushdown import NO_BOUNDS, Bounds
 from secor.spark.options import ReadOptions, Selection, Span
-from secor.spark.places import open_archive
 from secor.spark.planning import Piece, Task, describe, may_hold
-from secor.spark.pushing import NO_BOUNDS, Bounds
 from secor.spark.workers import spare_next_task
 
 ROWS = 16_384

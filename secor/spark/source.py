@@ -14,12 +14,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from secor.spark.archive_location import open_archive
 from secor.spark.columns import check_columns, ddl
 from secor.spark.cursor import Cursor
+from secor.spark.filter_pushdown import NO_BOUNDS, Bounds, bounds_of
 from secor.spark.options import ReadOptions, parse_options, with_columns
-from secor.spark.places import open_archive
 from secor.spark.planning import Task, plan, tasks_of
-from secor.spark.pushing import NO_BOUNDS, Bounds, bounds_of
 from secor.spark.reading import read_tasks
 from secor.spark.stream import ObjectStream
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from secor.archive import Archive, ArchivedObject
-from secor.errors import CorruptFile, ObjectConflict
+from secor.archive.objects import Archive, ArchivedObject
+from secor.core.errors import CorruptFile, ObjectConflict
 from secor.spark import cursor as cursors
+from secor.spark.archive_location import open_archive
 from secor.spark.cursor import Cursor
 from secor.spark.options import ReadOptions
-from secor.spark.places import open_archive
 from secor.spark.planning import ASKED_AT_ONCE, describe, filter_names, listed
 
 

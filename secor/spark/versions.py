@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 
 
 def require_spark(spark: Any, least: tuple[int, int], what: str) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from crc32c import crc32c
 
-from secor.errors import CorruptBatch
-from secor.model import TopicPartition, next_offset
+from secor.core.errors import CorruptBatch
+from secor.core.model import TopicPartition, next_offset
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 LENGTH_FOLLOWS = 12

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from secor.model import SCHEMA, Chunk, TopicPartition
+from secor.core.model import SCHEMA, Chunk, TopicPartition
 from secor.wire.batch_header import HEADER, Buffer, RecordBatchHeader, checked_header, corrupt
 from secor.wire.codecs import Undecodable, decompress
 from secor.wire.record_headers import no_headers, read_headers

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from secor.model import HEADERS_TYPE
+from secor.core.model import HEADERS_TYPE
 from secor.wire.records import BadRecord, Fields, gather
 from secor.wire.varints import VARINT, Bytes, Overlong, Places, read_many, read_one, windows
 

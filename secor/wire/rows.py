@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from secor.model import SCHEMA, Chunk, TopicPartition
+from secor.core.model import SCHEMA, Chunk, TopicPartition
 
 Header = tuple[str, bytes | None]
 Row = tuple[int, int | None, int | None, bytes | None, bytes | None, Sequence[Header]]

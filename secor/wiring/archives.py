@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from secor.archive import Archive
+from secor.archive.objects import Archive
 from secor.config.model import Config
+from secor.core.ports import ObjectStore
 from secor.formats import format_of_key
-from secor.ports import ObjectStore
 
 Routes = Mapping[str, Collection[str]]
 """By topic, other topics to whose directories messages of it went."""

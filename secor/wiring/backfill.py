@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from secor.archive import Archive
-from secor.backfill.model import BackfillPlan, PlanHead, PlannedBatch, Receipt
-from secor.backfill.publishing import Publisher
-from secor.backfill.running import Job, run_batch
-from secor.backfill.standing import present_keys
-from secor.backfill.verifying import Verdict, verify_batch
-from secor.clock import SystemClock
+from secor.archive.backfill.existing_objects import present_keys
+from secor.archive.backfill.model import BackfillPlan, PlanHead, PlannedBatch, Receipt
+from secor.archive.backfill.publishing import Publisher
+from secor.archive.backfill.running import Job, run_batch
+from secor.archive.backfill.verifying import Verdict, verify_batch
+from secor.archive.kept_schemas import KeptSchema
+from secor.archive.objects import Archive
+from secor.batch.workspace import Workspace
 from secor.config.model import Config
-from secor.errors import OutcomeUnknown, Unavailable
-from secor.retry import delay
-from secor.schemas import KeptSchema
+from secor.core.clock import SystemClock
+from secor.core.errors import OutcomeUnknown, Unavailable
+from secor.core.retry import delay
 from secor.wiring.archives import archive_of
 from secor.wiring.clients import open_store
 from secor.wiring.plans import plan_for
-from secor.workspace import Workspace
 
 ATTEMPTS = 5
 

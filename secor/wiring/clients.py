@@ -10,8 +10,8 @@ from pydantic import SecretStr
 
 from secor.adapters.kafka import KafkaOperatorLedger, KafkaReader, token_provider
 from secor.config.model import S3, Config, ZooKeeper
+from secor.core.ports import ObjectStore
 from secor.parsing.plugins import load_plugin
-from secor.ports import ObjectStore
 
 # Adapters are imported where they are needed: boto3 alone is 30 MB and half a second.
 if TYPE_CHECKING:

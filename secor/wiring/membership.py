@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from secor.adapters.kafka import KafkaLedger, KafkaSource
 from secor.config.model import Config
-from secor.connecting import Doing
-from secor.ports import OffsetLedger
+from secor.core.ports import OffsetLedger
+from secor.service.startup import Doing
 from secor.wiring.clients import kafka_options, zookeeper_ledger
 
 BROKERS = "the Kafka brokers"

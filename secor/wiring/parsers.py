@@ -8,11 +8,10 @@ from functools import partial
 
 from secor.config.parser import OF_DECODERS, Parser
 from secor.config.transforms import Transform
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 from secor.parsing.decoders import make_decoder
 from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.layout import Layout
-from secor.parsing.limits import BadLimits
 from secor.parsing.pipeline import Count, Pipeline, Step, lane_of
 from secor.parsing.placement import ByLayout, ByMessage, Placement
 from secor.parsing.plugins import (
@@ -21,6 +20,7 @@ from secor.parsing.plugins import (
     identity_of,
     load_plugin,
 )
+from secor.parsing.quarantine_limits import BadLimits
 from secor.parsing.rows import Decoder, Growth, Schema
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.transforms import Drop, Filter, Mask, Rename, Route

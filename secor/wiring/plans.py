@@ -7,23 +7,29 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from secor.archive.kept_schemas import (
+    GrowingPlans,
+    ImaginedSchemas,
+    KeptSchema,
+    KeptSchemas,
+    Propose,
+)
+from secor.archive.quarantine.replay import Adapt, PlansFor, always
+from secor.batch.plan import Lane, Plans, TopicPlan
+from secor.batch.policy import Age
+from secor.batch.policy import Policy as SealingPolicy
 from secor.config.model import Config, Output, Policy, TopicSettings
 from secor.config.output import TYPED_FORMATS
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
+from secor.core.model import QUARANTINE
+from secor.core.naming import quarantine_root, routed_root, topic_root
+from secor.core.observer import Observer
+from secor.core.ports import LogFormat, ObjectStore, Parser
 from secor.formats import make_format
 from secor.formats.typed.growth import Growth
 from secor.formats.typed.schema import RowSchema
-from secor.model import QUARANTINE
-from secor.naming import quarantine_root, routed_root, topic_root
-from secor.observer import Observer
-from secor.parsing.backup import OffsetBuckets
+from secor.parsing.offset_layout import OffsetBuckets
 from secor.parsing.pipeline import Count
-from secor.plan import Lane, Plans, TopicPlan
-from secor.policy import Age
-from secor.policy import Policy as SealingPolicy
-from secor.ports import LogFormat, ObjectStore, Parser
-from secor.quarantine.replay import Adapt, PlansFor, always
-from secor.schemas import GrowingPlans, ImaginedSchemas, KeptSchema, KeptSchemas, Propose
 from secor.wiring.parsers import pipeline_for, routed_lanes
 
 GROUP_ROWS = {"parquet": "row_group_rows", "orc": "stripe_rows", "avro": "block_rows"}

@@ -10,32 +10,32 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 
-from secor.adapters.kafka.deadletter import DeadLetters
-from secor.clock import SystemClock
+from secor.adapters.kafka.dead_letter_producer import DeadLetters
+from secor.batch.workspace import Workspace
+from secor.commit.thread_pool import ThreadPool
+from secor.commit.uploader import Uploader
 from secor.config.model import Config
-from secor.connecting import Connecting, Doing
-from secor.consumer import Consumer
-from secor.daemon import Daemon, Working
-from secor.metrics import Metrics
-from secor.model import TopicPartition
-from secor.monitoring.health import Health
-from secor.monitoring.telemetry import Telemetry, status_line
-from secor.observer import Observer
+from secor.consume.backpressure import Limits
+from secor.consume.consumer import Consumer
+from secor.consume.positioning import OnDataLoss, Positioning, Reset
+from secor.core.clock import SystemClock
+from secor.core.model import TopicPartition
+from secor.core.observer import Observer
+from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.parsing.pipeline import FILTERED, QUARANTINED, Count
-from secor.pool import ThreadPool
-from secor.ports import Clock, MessageSource, ObjectStore, OffsetLedger
-from secor.positioning import OnDataLoss, Positioning, Reset
-from secor.pressure import Limits
-from secor.status.board import Board
-from secor.systemd import Notifier
-from secor.uploader import Uploader
+from secor.service.daemon import Daemon, Working
+from secor.service.metrics import Metrics
+from secor.service.monitoring.health import Health
+from secor.service.monitoring.telemetry import Telemetry, status_line
+from secor.service.startup import Connecting, Doing
+from secor.service.status.board import Board
+from secor.service.systemd import Notifier
 from secor.wiring.clients import connect_store, kafka_options
-from secor.wiring.letters import LetterWriter
+from secor.wiring.dead_letters import LetterWriter
+from secor.wiring.http_server import board_of, server_of
 from secor.wiring.membership import Membership, join
 from secor.wiring.plans import growing_plans
-from secor.wiring.serving import board_of, server_of
-from secor.wiring.waiting import Waiting
-from secor.workspace import Workspace
+from secor.wiring.startup_reports import Waiting
 
 STUCK = 120.0
 """Seconds without a turn of the loop after which the process says that it is not alive."""

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from secor.clock import SystemClock
 from secor.config.load import load
-from secor.errors import DiskFull, LedgerLost, SecorError, Unavailable
-from secor.metrics import Metrics
-from secor.model import OffsetRange, TopicPartition
-from secor.monitoring.health import Health, HealthServer
-from secor.partition import Pause, State, Status
-from secor.status.board import Board
-from secor.wiring.serving import board_of, server_of
+from secor.consume.partition import Pause, State, Status
+from secor.core.clock import SystemClock
+from secor.core.errors import DiskFull, LedgerLost, SecorError, Unavailable
+from secor.core.model import OffsetRange, TopicPartition
+from secor.service.metrics import Metrics
+from secor.service.monitoring.health import Health, HealthServer
+from secor.service.status.board import Board
+from secor.wiring.http_server import board_of, server_of
 
 HOSTILE = "<img src=http://198.51.100.1/x><script>document.title='taken'</script>\"'&"
 LONGEST = "a-topic-whose-name-is-as-long-as-kafka-allows-" + "x" * 203

@@ -16,8 +16,8 @@ from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata
 
 from secor.adapters.kafka import KafkaSource
-from secor.model import TopicPartition
-from secor.ports import Assigned, Event, Failed, Fetched, Revoked
+from secor.core.model import TopicPartition
+from secor.core.ports import Assigned, Event, Failed, Fetched, Revoked
 
 PATIENCE = 40.0
 """Seconds to wait for what must come; on an idle machine it takes one."""

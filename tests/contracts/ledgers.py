@@ -12,8 +12,8 @@ from kazoo.client import KazooClient
 
 from secor.adapters.kafka import KafkaLedger, KafkaSource
 from secor.adapters.zookeeper import ZooKeeperLedger
-from secor.model import TopicPartition
-from secor.ports import OffsetLedger
+from secor.core.model import TopicPartition
+from secor.core.ports import OffsetLedger
 from tests.contracts.kafka_group import PATIENCE, Broker
 from tests.fakes.ledger import FakeLedger, LedgerServer
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from secor.adapters.kafka import KafkaLedger, KafkaOperatorLedger
-from secor.errors import LeaseLost, LedgerCorrupt, Refused, StopPartition, Unavailable
-from secor.model import Intent, Superseded, TopicPartition
-from secor.ports import Revoked
+from secor.core.errors import LeaseLost, LedgerCorrupt, Refused, StopPartition, Unavailable
+from secor.core.model import Intent, Superseded, TopicPartition
+from secor.core.ports import Revoked
 from tests.contracts.kafka_group import Broker, Receiver, together
 
 if TYPE_CHECKING:

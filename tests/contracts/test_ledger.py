@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from secor.errors import LeaseLost, LedgerCorrupt, OutcomeUnknown, Refused, Unavailable
-from secor.model import Entry, Intent, Superseded
-from secor.ports import Lease, OffsetLedger
+from secor.core.errors import LeaseLost, LedgerCorrupt, OutcomeUnknown, Refused, Unavailable
+from secor.core.model import Entry, Intent, Superseded
+from secor.core.ports import Lease, OffsetLedger
 from tests.contracts.kafka_group import PATIENCE
 from tests.contracts.ledgers import LEDGERS, Ledgers
 

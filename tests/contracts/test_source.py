@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from secor.adapters.kafka import KafkaReader, KafkaSource
-from secor.errors import ConfigurationError, RestartPartition, TopicRecreated, Unavailable
-from secor.model import LogRange, TopicPartition
-from secor.ports import Assigned, Fetched, Revoked
+from secor.core.errors import ConfigurationError, RestartPartition, TopicRecreated, Unavailable
+from secor.core.model import LogRange, TopicPartition
+from secor.core.ports import Assigned, Fetched, Revoked
 from tests.contracts.kafka_group import PATIENCE, Broker, Receiver, together
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import pytest
 
 from secor.adapters.local import LocalStore
 from secor.adapters.s3 import S3Store
-from secor.errors import AlreadyExists, NotFound, RestartPartition
-from secor.ports import ObjectStore
+from secor.core.errors import AlreadyExists, NotFound, RestartPartition
+from secor.core.ports import ObjectStore
 from tests.fakes.store import FakeStore
 
 if TYPE_CHECKING:

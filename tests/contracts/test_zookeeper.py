@@ -14,7 +14,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from secor.adapters.ledger_codec import encode_intent
 from secor.adapters.zookeeper import ZooKeeperLedger
-from secor.errors import (
+from secor.core.errors import (
     AccessDenied,
     ConfigurationError,
     LeaseLost,
@@ -23,8 +23,8 @@ from secor.errors import (
     Refused,
     Unavailable,
 )
-from secor.model import Entry, Intent, TopicPartition
-from secor.ports import Lease
+from secor.core.model import Entry, Intent, TopicPartition
+from secor.core.ports import Lease
 from secor.sandbox import Sandbox
 from secor.sandbox.ports import free_port
 from tests.contracts.kafka_group import PATIENCE

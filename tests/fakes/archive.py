@@ -11,8 +11,8 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from secor.adapters.local import LocalStore
-from secor.errors import LeaseLost, LedgerCorrupt, Refused
-from secor.model import (
+from secor.core.errors import LeaseLost, LedgerCorrupt, Refused
+from secor.core.model import (
     SCHEMA,
     Chunk,
     Entry,
@@ -22,8 +22,8 @@ from secor.model import (
     TopicPartition,
     next_offset,
 )
-from secor.naming import ObjectInfo, ObjectName, topic_root
-from secor.ports import LogFormat
+from secor.core.naming import ObjectInfo, ObjectName, topic_root
+from secor.core.ports import LogFormat
 
 CLICKS = TopicPartition("clicks", 0)
 

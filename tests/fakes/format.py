@@ -8,8 +8,8 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from secor.model import SCHEMA
-from secor.ports import Sink
+from secor.core.model import SCHEMA
+from secor.core.ports import Sink
 
 
 class PlainFormat:

@@ -19,8 +19,8 @@ from secor.adapters.ledger_codec import (
     encode_metadata,
     encode_offset,
 )
-from secor.errors import LeaseLost, OutcomeUnknown, Refused, Unavailable
-from secor.model import Entry, Intent, TopicPartition
+from secor.core.errors import LeaseLost, OutcomeUnknown, Refused, Unavailable
+from secor.core.model import Entry, Intent, TopicPartition
 
 Kind = Literal["zookeeper", "kafka"]
 _T = TypeVar("_T")

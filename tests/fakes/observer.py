@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from secor.errors import SecorError
-from secor.model import TopicPartition
+from secor.core.errors import SecorError
+from secor.core.model import TopicPartition
 
 
 class SilentObserver:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from secor.errors import CorruptBatch, RestartPartition
-from secor.model import Chunk, LogRange, TopicPartition, next_offset
-from secor.ports import Assigned, Event, Failed, Fetched, Revoked
+from secor.core.errors import CorruptBatch, RestartPartition
+from secor.core.model import Chunk, LogRange, TopicPartition, next_offset
+from secor.core.ports import Assigned, Event, Failed, Fetched, Revoked
 from tests.fakes.format import chunk_of
 
 

@@ -10,8 +10,8 @@ from typing import BinaryIO
 
 import crc32c as checksum
 
-from secor.errors import AlreadyExists, NotFound, RestartPartition
-from secor.model import StoredObject
+from secor.core.errors import AlreadyExists, NotFound, RestartPartition
+from secor.core.model import StoredObject
 
 Hook = Callable[[str, str], None]
 

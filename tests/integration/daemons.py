@@ -18,7 +18,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from secor.config.load import load
-from secor.model import TopicPartition
+from secor.core.model import TopicPartition
 from secor.sandbox import Sandbox
 from secor.sandbox.configuration import Settings, configuration
 from secor.wiring import open_ledger_for_operator

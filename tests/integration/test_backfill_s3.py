@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from secor.adapters.s3 import S3Store
-from secor.backfill.publishing import Publisher
-from secor.backfill.running import run_batch
-from secor.backfill.standing import present_keys
-from secor.backfill.verifying import summary_of, verify_batch
+from secor.archive.backfill.existing_objects import present_keys
+from secor.archive.backfill.publishing import Publisher
+from secor.archive.backfill.running import run_batch
+from secor.archive.backfill.verifying import summary_of, verify_batch
 from secor.sandbox import Sandbox
-from tests.unit.backfill_world import World, sealed_batches
+from tests.unit.archive.backfill_world import World, sealed_batches
 
 BELOW = "backfill-test/"
 

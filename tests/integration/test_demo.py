@@ -14,7 +14,7 @@ from secor.sandbox import Sandbox
 @pytest.mark.timeout(960)
 def test_the_demonstration_ends_with_every_message_verified(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
-    command = [sys.executable, "-m", "secor.demo", "--down", "--directory", str(folder)]
+    command = [sys.executable, "-m", "tools.demo", "--down", "--directory", str(folder)]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     shown = answer.stdout + answer.stderr
     assert answer.returncode == 0, shown

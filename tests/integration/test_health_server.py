@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from secor.clock import SystemClock
 from secor.config.load import load
-from secor.errors import ConfigurationError
-from secor.metrics import Metrics
-from secor.monitoring.health import Health, HealthServer
-from secor.wiring.serving import board_of, server_of
+from secor.core.clock import SystemClock
+from secor.core.errors import ConfigurationError
+from secor.service.metrics import Metrics
+from secor.service.monitoring.health import Health, HealthServer
+from secor.wiring.http_server import board_of, server_of
 
 
 @pytest.fixture

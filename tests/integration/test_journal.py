@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 import structlog
 
-from secor.journal import Journal, entry, is_journal
-from secor.logs import LibraryHandler, configure
+from secor.service.journal import Journal, entry, is_journal
+from secor.service.logs import LibraryHandler, configure
 
 Fields = dict[str, str]
 

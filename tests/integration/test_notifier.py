@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from secor.systemd import Notifier
+from secor.service.systemd import Notifier
 
 
 @pytest.fixture(params=["path", "abstract"])

@@ -10,7 +10,7 @@ from typing import Any
 from kafka import KafkaProducer
 
 from secor.config.load import load
-from secor.model import TopicPartition
+from secor.core.model import TopicPartition
 from secor.sandbox import Sandbox
 from secor.wiring import open_reader, open_store
 from tests.integration.daemons import (

@@ -15,7 +15,7 @@ import pytest
 from moto import mock_aws
 
 from secor.adapters.s3 import S3Store
-from secor.errors import AccessDenied, SecorError, Unavailable
+from secor.core.errors import AccessDenied, SecorError, Unavailable
 
 if TYPE_CHECKING:
     from secor.sandbox import Sandbox

@@ -12,7 +12,7 @@ import crc32c
 import pytest
 
 from secor.adapters.s3 import S3Store
-from secor.errors import AlreadyExists, OutcomeUnknown, SecorError, Unavailable
+from secor.core.errors import AlreadyExists, OutcomeUnknown, SecorError, Unavailable
 from tests.faults.proxy import Fault, FaultProxy, Rule
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kazoo.client import KazooClient
 
-from secor.errors import Unavailable
+from secor.core.errors import Unavailable
 from secor.sandbox import Sandbox
 from secor.sandbox.ports import free_port
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from secor.cli.schema import command
-from secor.errors import ConfigurationError, NotFound
+from secor.core.errors import ConfigurationError, NotFound
 from tests.fakes.registry import running_registry
 
 CONFIG = """

@@ -3,11 +3,11 @@ import struct
 
 import pytest
 
-from secor.errors import AccessDenied, ConfigurationError, NotFound, Unavailable
+from secor.core.errors import AccessDenied, ConfigurationError, NotFound, Unavailable
 from secor.parsing.decoders import make_decoder
 from secor.parsing.registry import SchemaRegistry
 from tests.fakes.registry import running_registry
-from tests.unit.decoder_cases import decode, rows
+from tests.unit.parsing.decoder_cases import decode, rows
 
 SCHEMA = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}
 PAYLOAD = struct.pack(">bI", 0, 17) + b"\x04NL"

@@ -20,8 +20,8 @@ from secor.adapters.zookeeper.options import Options
 from secor.adapters.zookeeper.session import Session
 from secor.cli.main import run
 from secor.config.load import load
-from secor.errors import AccessDenied, Unavailable
-from secor.model import TopicPartition
+from secor.core.errors import AccessDenied, Unavailable
+from secor.core.model import TopicPartition
 from secor.sandbox.ports import free_port
 from secor.wiring import open_ledger_for_operator, open_reader
 from secor.wiring.clients import kafka_options

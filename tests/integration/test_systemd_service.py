@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from secor.cli.exits import Exit
+from secor.cli.exit_codes import Exit
 from secor.sandbox import Sandbox
 from tests.integration.daemons import (
     PATIENCE,
@@ -24,7 +24,7 @@ from tests.integration.daemons import (
     wait_until,
     write_config,
 )
-from tests.unit.test_systemd import SERVICE, UNITS
+from tests.unit.service.test_systemd import SERVICE, UNITS
 
 PARTITIONS = 2
 

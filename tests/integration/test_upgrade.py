@@ -13,7 +13,7 @@ import pytest
 from kafka import KafkaProducer
 
 from secor.config.load import load
-from secor.model import TopicPartition
+from secor.core.model import TopicPartition
 from secor.sandbox import Sandbox
 from secor.wiring import open_ledger_for_operator
 from tests.integration.daemons import (

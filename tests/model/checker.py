@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 from tests.programs import program
 
 MODEL = Path(__file__).parent / "ritual.pml"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from secor.monitoring.lastrun import BACKFILL, FINALIZE
 from secor.sandbox import Sandbox
+from secor.service.monitoring.last_run import BACKFILL, FINALIZE
 from tests.integration.daemons import Daemon, create_topic, daemons, wait_until, write_config
 from tests.monitoring.dashboard import Query, queries
 from tests.monitoring.server import Prometheus

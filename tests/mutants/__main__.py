@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.mutants.catalogue import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("secor", "tests", "config", "scripts", "pyproject.toml", "setup.py", "DESIGN.md")
+COPIED = ("secor", "tools", "tests", "config", "scripts", "pyproject.toml", "setup.py", "DESIGN.md")
 TIMEOUT = 600
 
 

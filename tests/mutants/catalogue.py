@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CORE = (
-    "tests/unit/test_reconcile.py",
-    "tests/unit/test_uploader.py",
-    "tests/unit/test_recovery.py",
-    "tests/unit/test_positioning.py",
-    "tests/unit/consumer/test_consumer.py",
-    "tests/unit/consumer/test_consumer_failures.py",
-    "tests/unit/test_batch.py",
+    "tests/unit/commit/test_reconcile.py",
+    "tests/unit/commit/test_uploader.py",
+    "tests/unit/commit/test_recovery.py",
+    "tests/unit/consume/test_positioning.py",
+    "tests/unit/consume/test_consumer.py",
+    "tests/unit/consume/test_consumer_failures.py",
+    "tests/unit/batch/test_batch.py",
     "tests/simulation",
 )
 
@@ -22,17 +22,17 @@ CORE = (
 # Real servers; the adapters' own unit tests first, because they are quick.
 ZOOKEEPER_TESTS = ("tests/contracts/test_zookeeper.py", "tests/contracts/test_ledger.py")
 KAFKA_TESTS = (
-    "tests/unit/test_kafka_commits.py",
+    "tests/unit/adapters/test_kafka_commits.py",
     "tests/contracts/test_kafka_ledger.py",
     "tests/contracts/test_ledger.py",
 )
 SCHEMA_TESTS = (
-    "tests/unit/test_positioning.py",
-    "tests/unit/test_schemas.py",
-    "tests/unit/consumer/test_consumer_growth.py",
+    "tests/unit/consume/test_positioning.py",
+    "tests/unit/archive/test_kept_schemas.py",
+    "tests/unit/consume/test_consumer_growth.py",
     "tests/simulation/test_partition_group.py",
 )
-STORE_TESTS = ("tests/unit/test_local_store.py", "tests/contracts/test_store.py")
+STORE_TESTS = ("tests/unit/adapters/test_local_store.py", "tests/contracts/test_store.py")
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ class Mutant:
     tests: tuple[str, ...] = CORE
 
 
-UPLOADER = "secor/uploader.py"
-RECOVERY = "secor/recovery.py"
-POSITIONING = "secor/positioning.py"
-RECONCILE = "secor/reconcile.py"
-CONSUMER = "secor/consumer.py"
-ASSIGNMENT = "secor/assignment.py"
-BATCH = "secor/batch.py"
+UPLOADER = "secor/commit/uploader.py"
+RECOVERY = "secor/commit/recovery.py"
+POSITIONING = "secor/consume/positioning.py"
+RECONCILE = "secor/commit/reconcile.py"
+CONSUMER = "secor/consume/consumer.py"
+ASSIGNMENT = "secor/consume/assignment.py"
+BATCH = "secor/batch/batch.py"
 PIPELINE = "secor/parsing/pipeline.py"
-SCHEMAS = "secor/schemas.py"
+SCHEMAS = "secor/archive/kept_schemas.py"
 ZOOKEEPER = "secor/adapters/zookeeper/ledger.py"
 
 MUTANTS = (
@@ -319,13 +319,13 @@ MUTANTS = (
     ),
     Mutant(
         "a partition is served by what was asked before it came",
-        "secor/asked_once.py",
+        "secor/consume/ttl_cache.py",
         "        if known is None or known[0] <= since or now - known[0] > self._lifetime:\n",
         "        if known is None or now - known[0] > self._lifetime:\n",
     ),
     Mutant(
         "what was asked of a topic long ago still counts",
-        "secor/asked_once.py",
+        "secor/consume/ttl_cache.py",
         "        if known is None or known[0] <= since or now - known[0] > self._lifetime:\n",
         "        if known is None or known[0] <= since:\n",
     ),
@@ -413,7 +413,7 @@ MUTANTS = (
     ),
     Mutant(
         "pressure cuts a batch that follows an intent",
-        "secor/partition.py",
+        "secor/consume/partition.py",
         "        may_seal = self.may_seal and batch.end is None and not batch.empty\n",
         "        may_seal = self.may_seal and not batch.empty\n",
     ),

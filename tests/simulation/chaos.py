@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from secor.errors import AccessDenied, OutcomeUnknown, SecorError, Unavailable
+from secor.core.errors import AccessDenied, OutcomeUnknown, SecorError, Unavailable
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from secor.parsing.backup import OffsetBuckets
-from secor.policy import Policy
+from secor.batch.policy import Policy
+from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.ledger import Kind as LedgerKind
 from tests.simulation.chaos import Call, Fault, Kind, ScriptedFaults
 from tests.simulation.process import Setup

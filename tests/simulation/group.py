@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import count
 
-from secor.model import TopicPartition
+from secor.core.model import TopicPartition
 from tests.simulation.scheduler import Hub
 
 

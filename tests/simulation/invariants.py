@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from secor.model import Intent, TopicPartition
-from secor.naming import ObjectInfo
-from secor.ports import LogFormat
+from secor.core.model import Intent, TopicPartition
+from secor.core.naming import ObjectInfo
+from secor.core.ports import LogFormat
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.store import FakeStore
 from tests.simulation.log import Broker

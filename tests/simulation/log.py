@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from secor.errors import CorruptBatch
-from secor.model import Chunk, LogRange, TopicPartition
+from secor.core.errors import CorruptBatch
+from secor.core.model import Chunk, LogRange, TopicPartition
 from tests.fakes.format import chunk_of
 
 Message = Callable[[TopicPartition, int], bytes]

@@ -11,19 +11,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
+from secor.archive.kept_schemas import KeptSchema, Propose
+from secor.batch.plan import Lane
+from secor.core.model import QUARANTINE, TopicPartition
+from secor.core.naming import quarantine_root, topic_root
+from secor.core.ports import LogFormat
 from secor.formats import make_format
 from secor.formats.typed.growth import Growth
-from secor.model import QUARANTINE, TopicPartition
-from secor.naming import quarantine_root, topic_root
 from secor.parsing.decoders import make_decoder
 from secor.parsing.layout import Layout
 from secor.parsing.pipeline import Pipeline, Step, lane_of
 from secor.parsing.placement import ByLayout
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.transforms import Filter, Route
-from secor.plan import Lane
-from secor.ports import LogFormat
-from secor.schemas import KeptSchema, Propose
 from tests.fakes.format import PlainFormat
 from tests.simulation.encodings import Encoding, encoded, fields_of, settings_of
 from tests.simulation.log import Message

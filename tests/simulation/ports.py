@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from secor.errors import AlreadyExists, DiskFull, LeaseLost, OutcomeUnknown, SecorError
-from secor.model import Entry, TopicPartition
-from secor.ports import Lease
-from secor.workspace import LocalFile, Workspace
+from secor.batch.workspace import LocalFile, Workspace
+from secor.core.errors import AlreadyExists, DiskFull, LeaseLost, OutcomeUnknown, SecorError
+from secor.core.model import Entry, TopicPartition
+from secor.core.ports import Lease
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.observer import SilentObserver
 from tests.fakes.store import FakeStore, Hook

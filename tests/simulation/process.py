@@ -9,17 +9,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from secor.consumer import Consumer
-from secor.model import Chunk, Part, TopicPartition
-from secor.naming import topic_root
-from secor.parsing.backup import OffsetBuckets
-from secor.plan import Plans, TopicPlan
-from secor.policy import Policy
-from secor.ports import LogFormat, Parser
-from secor.positioning import Positioning
-from secor.pressure import Limits
-from secor.schemas import GrowingPlans, KeptSchema, KeptSchemas, Propose
-from secor.uploader import Uploader
+from secor.archive.kept_schemas import GrowingPlans, KeptSchema, KeptSchemas, Propose
+from secor.batch.plan import Plans, TopicPlan
+from secor.batch.policy import Policy
+from secor.commit.uploader import Uploader
+from secor.consume.backpressure import Limits
+from secor.consume.consumer import Consumer
+from secor.consume.positioning import Positioning
+from secor.core.model import Chunk, Part, TopicPartition
+from secor.core.naming import topic_root
+from secor.core.ports import LogFormat, Parser
+from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.format import PlainFormat
 from tests.simulation.chaos import Kind
 from tests.simulation.invariants import Place

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from secor.errors import SecorError
+from secor.core.errors import SecorError
 from tests.simulation.chaos import Call, Fault, ScriptedFaults
 from tests.simulation.world import Scene, World, world
 

@@ -6,9 +6,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from secor.errors import RestartPartition
-from secor.model import Chunk, LogRange, TopicPartition
-from secor.ports import Assigned, Event, Failed, Fetched, Revoked
+from secor.core.errors import RestartPartition
+from secor.core.model import Chunk, LogRange, TopicPartition
+from secor.core.ports import Assigned, Event, Failed, Fetched, Revoked
 from tests.fakes.ledger import FakeLedger
 from tests.simulation.group import Group, Member
 from tests.simulation.log import Broker

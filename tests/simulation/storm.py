@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from secor.batch.policy import Age, Policy
+from secor.consume.backpressure import Limits
 from secor.formats import make_format
-from secor.parsing.backup import OffsetBuckets
-from secor.policy import Age, Policy
-from secor.pressure import Limits
+from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.format import PlainFormat
 from tests.simulation.chaos import RandomFaults, Rates
 from tests.simulation.encodings import ENCODINGS, Encoding

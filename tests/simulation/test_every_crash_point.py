@@ -13,7 +13,7 @@ from itertools import product
 
 import pytest
 
-from secor.policy import Policy
+from secor.batch.policy import Policy
 from tests.simulation.chaos import Fault, Kind, failures
 from tests.simulation.process import Setup
 from tests.simulation.scheduler import FOREVER

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from secor.policy import Policy
-from secor.schemas import KeptSchema, KeptSchemas
+from secor.archive.kept_schemas import KeptSchema, KeptSchemas
+from secor.batch.policy import Policy
 from tests.simulation.chaos import Fault, Kind, failures
 from tests.simulation.parsed import CYCLE, GROWING, PARSED, Rules
 from tests.simulation.process import Setup

@@ -11,11 +11,17 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from secor.errors import LedgerEdited, LedgerLost, ObjectConflict, OutcomeUnknown, TopicRecreated
-from secor.model import TopicPartition
-from secor.partition import State
-from secor.policy import Policy
-from secor.pressure import Limits
+from secor.batch.policy import Policy
+from secor.consume.backpressure import Limits
+from secor.consume.partition import State
+from secor.core.errors import (
+    LedgerEdited,
+    LedgerLost,
+    ObjectConflict,
+    OutcomeUnknown,
+    TopicRecreated,
+)
+from secor.core.model import TopicPartition
 from tests.fakes.format import PlainFormat
 from tests.fakes.ledger import Kind as LedgerKind
 from tests.simulation.chaos import Call, Fault, Kind

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from secor.errors import OutcomeUnknown, SecorError, Unavailable
-from secor.policy import Policy
+from secor.batch.policy import Policy
+from secor.core.errors import OutcomeUnknown, SecorError, Unavailable
 from tests.simulation.chaos import Call, Fault, Kind, failures
 from tests.simulation.encodings import ENCODINGS, Encoding
 from tests.simulation.parsed import PARSED

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from secor.consumer import ROUND
-from secor.model import Intent, TopicPartition
-from secor.ports import LogFormat
-from secor.pressure import Limits
+from secor.consume.backpressure import Limits
+from secor.consume.consumer import ROUND
+from secor.core.model import Intent, TopicPartition
+from secor.core.ports import LogFormat
 from tests.fakes.ledger import Kind as LedgerKind
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.store import FakeStore

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from secor.errors import SecorError
+from secor.core.errors import SecorError
 from secor.sandbox.state import S3_SERVERS
 from tests.soak.run import soak
 from tests.soak.story import Story

@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from secor.core.model import Chunk, TopicPartition
 from secor.formats import make_format
-from secor.model import Chunk, TopicPartition
 
 QUARANTINE = "_quarantine"
 

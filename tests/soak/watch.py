@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 
 from secor.config.load import load
-from secor.errors import SecorError
-from secor.model import TopicPartition
+from secor.core.errors import SecorError
+from secor.core.model import TopicPartition
 from secor.wiring.clients import open_ledger_for_operator, open_reader
 from tests.soak.fleet import Fleet
 from tests.soak.load import PATTERN

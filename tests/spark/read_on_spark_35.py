@@ -8,7 +8,7 @@ import sys
 import pyspark
 from pyspark.sql import SparkSession
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 from secor.spark import read_archive, register
 
 

@@ -16,13 +16,13 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from secor.adapters.local import LocalStore
-from secor.backfill.model import PlannedBatch, encode, read_plan
-from secor.backfill.verifying import summary_of
+from secor.archive.backfill.model import PlannedBatch, encode, read_plan
+from secor.archive.backfill.verifying import summary_of
 from secor.cli.backfill import command
-from secor.errors import ConfigurationError, CorruptFile, Unavailable
+from secor.core.errors import ConfigurationError, CorruptFile, Unavailable
 from secor.spark import backfill, read_archive
 from secor.wiring.backfill import Setting, check, stage
-from tests.unit.backfill_world import TOPIC, World, sealed_batches
+from tests.unit.archive.backfill_world import TOPIC, World, sealed_batches
 
 pytestmark = [
     pytest.mark.slow,
@@ -158,7 +158,7 @@ def test_tasks_of_this_machine_run_in_the_python_of_the_command(
 def test_without_java_the_command_says_what_it_needs(scene: Scene) -> None:
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "secor.spark.backfill_job", "run"),
+            *(sys.executable, "-m", "secor.cli.backfill_job", "run"),
             *(scene.backup, scene.partition, scene.plan_file),
         ],
         env={**os.environ, "JAVA_HOME": str(scene.directory / "nowhere")},

@@ -14,16 +14,16 @@ import psutil
 import pytest
 
 from secor.adapters.local import LocalStore
-from secor.backfill.model import PlannedBatch, encode
-from secor.backfill.places import Places
-from secor.backfill.verifying import summary_of, verify_batch
+from secor.archive.backfill.model import PlannedBatch, encode
+from secor.archive.backfill.paths import Places
+from secor.archive.backfill.verifying import summary_of, verify_batch
+from secor.core.model import OffsetRange
 from secor.formats import make_format
-from secor.model import OffsetRange
 from secor.sandbox.spark import quiet_java_options
 from tests.fakes.archive import Shelf, messages
 from tests.spark.cluster import Cluster, Submitted, cluster_in, descendants, kill, wait_for
 from tests.spark.gate import AT, Gate
-from tests.unit.backfill_world import World, config, sealed_batches
+from tests.unit.archive.backfill_world import World, config, sealed_batches
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -16,14 +16,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from secor.adapters.s3 import S3Store
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
+from secor.core.model import OffsetRange, TopicPartition
 from secor.formats import make_format
-from secor.model import OffsetRange, TopicPartition
 from secor.sandbox import Sandbox
 from secor.spark import read_archive, register
 from secor.spark.columns import DEFAULT
 from tests.fakes.archive import Shelf, messages
-from tests.unit.sequencefile_messages import batch, row, varied
+from tests.unit.formats.sequencefile_messages import batch, row, varied
 
 pytestmark = [
     pytest.mark.slow,

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from secor.formats.sequencefile import SequenceFileFormat
-from tests.unit.sequencefile_messages import Row, batch, expected, varied, write
+from tests.unit.formats.sequencefile_messages import Row, batch, expected, varied, write
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from secor.core.model import OffsetRange
 from secor.formats import make_format
-from secor.model import OffsetRange
 from secor.sandbox.spark import quiet_java_options
 from secor.spark import read_archive
 from tests.fakes.archive import Shelf
-from tests.unit.sequencefile_messages import batch, varied
+from tests.unit.formats.sequencefile_messages import batch, varied
 
 pytestmark = [
     pytest.mark.slow,

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from secor.archive.kept_schemas import KeptSchema
 from secor.formats import make_format
 from secor.formats.typed.growth import NOTHING, grown
 from secor.formats.typed.inference import observed
-from secor.schemas import KeptSchema
-from tests.unit.typed_rows import FIRST_TIMESTAMP, batch, decoded, with_rows
+from tests.unit.formats.typed_rows import FIRST_TIMESTAMP, batch, decoded, with_rows
 
 pytestmark = [
     pytest.mark.slow,

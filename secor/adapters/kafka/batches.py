@@ -15,8 +15,8 @@ from typing import Any
 from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError, KafkaError
 
-from secor.errors import ConfigurationError, CorruptBatch, SecorError
-from secor.model import Chunk, TopicPartition, next_offset
+from secor.core.errors import ConfigurationError, CorruptBatch, SecorError
+from secor.core.model import Chunk, TopicPartition, next_offset
 from secor.wire import decode_chunks, records_to_chunk
 from secor.wire.rows import Row
 

@@ -20,8 +20,8 @@ from kafka.protocol.metadata import MetadataResponse
 from secor.adapters.kafka import batches
 from secor.adapters.kafka.connections import NetClient, check_security
 from secor.adapters.kafka.failures import refusal, translated
-from secor.errors import ConfigurationError, SecorError, Unavailable
-from secor.model import TopicPartition
+from secor.core.errors import ConfigurationError, SecorError, Unavailable
+from secor.core.model import TopicPartition
 
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from secor.adapters.kafka.client import Client
 from secor.adapters.kafka.failures import translated
 from secor.adapters.kafka.membership import Pin
 from secor.adapters.ledger_codec import decode_metadata
-from secor.errors import LeaseLost, OutcomeUnknown, SecorError, StopPartition, Unavailable
-from secor.model import Entry, TopicPartition
+from secor.core.errors import LeaseLost, OutcomeUnknown, SecorError, StopPartition, Unavailable
+from secor.core.model import Entry, TopicPartition
 
 MOST_METADATA = 4096
 """UTF-16 units that a broker takes by default (``offset.metadata.max.bytes``)."""

@@ -18,7 +18,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from secor.adapters import tls
 from secor.adapters.kafka.failures import refusal
-from secor.errors import ConfigurationError, SecorError
+from secor.core.errors import ConfigurationError, SecorError
 
 _log = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from secor.errors import Unavailable
-from secor.model import TopicPartition
-from secor.ports import Assigned, Event, Failed, Fetched, Revoked
+from secor.core.errors import Unavailable
+from secor.core.model import TopicPartition
+from secor.core.ports import Assigned, Event, Failed, Fetched, Revoked
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from kafka import errors as kafka_errors
 
 from secor.adapters import tls
 from secor.adapters.kafka.tokens import TokenFailed
-from secor.errors import AccessDenied, ConfigurationError, SecorError, Unavailable
+from secor.core.errors import AccessDenied, ConfigurationError, SecorError, Unavailable
 
 _DENIED = (
     kafka_errors.AuthorizationError,

@@ -13,12 +13,12 @@ from kafka.structs import OffsetAndMetadata
 
 from secor.adapters.kafka.batches import BatchRecords, Fetch, decode
 from secor.adapters.kafka.client import Client, ours, theirs
-from secor.adapters.kafka.ends import LogEnds
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.failures import is_fatal
-from secor.errors import CorruptBatch, RestartPartition, SecorError, TopicRecreated
-from secor.model import TopicPartition
-from secor.ports import Failed, Fetched
+from secor.adapters.kafka.log_ends import LogEnds
+from secor.core.errors import CorruptBatch, RestartPartition, SecorError, TopicRecreated
+from secor.core.model import TopicPartition
+from secor.core.ports import Failed, Fetched
 
 _log = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from secor.adapters.kafka.commits import (
 from secor.adapters.kafka.membership import Pin
 from secor.adapters.kafka.source import KafkaSource
 from secor.adapters.ledger_codec import encode_metadata
-from secor.errors import LeaseLost, OutcomeUnknown, Refused, Unavailable
-from secor.model import Entry, Intent, TopicPartition
+from secor.core.errors import LeaseLost, OutcomeUnknown, Refused, Unavailable
+from secor.core.model import Entry, Intent, TopicPartition
 
 _STEP = 0.02
 _SETTLE = 1.0

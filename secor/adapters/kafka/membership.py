@@ -17,8 +17,8 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from secor.adapters.kafka.client import ours
-from secor.errors import ConfigurationError
-from secor.model import TopicPartition
+from secor.core.errors import ConfigurationError
+from secor.core.model import TopicPartition
 
 _ASSIGNORS = {
     "cooperative-sticky": CooperativeStickyAssignor,

@@ -12,16 +12,16 @@ from kafka import errors as kafka_errors
 from kafka.net.wakeup_notifier import WakeupNotifier
 
 from secor.adapters.kafka.client import Client
-from secor.adapters.kafka.ends import LogEnds
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.failures import is_fatal, translated
 from secor.adapters.kafka.fetching import Fetching
+from secor.adapters.kafka.log_ends import LogEnds
 from secor.adapters.kafka.membership import Membership
-from secor.adapters.kafka.questions import Questions
+from secor.adapters.kafka.metadata_queries import Questions
 from secor.adapters.kafka.topics import TopicWatch, named_topics, topic_pattern
-from secor.errors import SecorError, Unavailable
-from secor.model import LogRange, TopicPartition
-from secor.ports import Assigned, Event, Revoked
+from secor.core.errors import SecorError, Unavailable
+from secor.core.model import LogRange, TopicPartition
+from secor.core.ports import Assigned, Event, Revoked
 
 _log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from secor.errors import ConfigurationError, Unavailable
+from secor.core.errors import ConfigurationError, Unavailable
 
 _TOKEN = re.compile(r"[!-~]+")
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from secor.adapters.kafka.questions import id_text
-from secor.errors import AccessDenied, ConfigurationError
+from secor.adapters.kafka.metadata_queries import id_text
+from secor.core.errors import AccessDenied, ConfigurationError
 
 _log = logging.getLogger(__name__)
 

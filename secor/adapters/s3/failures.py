@@ -10,7 +10,7 @@ from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
 
 from secor.adapters import tls
-from secor.errors import (
+from secor.core.errors import (
     AccessDenied,
     AlreadyExists,
     NotFound,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from secor.adapters.s3.body import Slice, damaged
 from secor.adapters.s3.failures import code_of, translated
-from secor.errors import AlreadyExists, SecorError, Unavailable
+from secor.adapters.s3.request_body import Slice, damaged
+from secor.core.errors import AlreadyExists, SecorError, Unavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

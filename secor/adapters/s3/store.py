@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Unpack
 from urllib.parse import urlencode
 
-from secor.adapters.s3.body import Slice, damaged
 from secor.adapters.s3.client import Connection, connect
 from secor.adapters.s3.failures import translated
 from secor.adapters.s3.multipart import MultipartUpload, encoded
-from secor.adapters.s3.reader import FIRST_WINDOW, ObjectReader
-from secor.errors import AccessDenied, AlreadyExists, NotFound, RestartPartition, Unavailable
-from secor.model import StoredObject
+from secor.adapters.s3.object_reader import FIRST_WINDOW, ObjectReader
+from secor.adapters.s3.request_body import Slice, damaged
+from secor.core.errors import AccessDenied, AlreadyExists, NotFound, RestartPartition, Unavailable
+from secor.core.model import StoredObject
 
 _MIB = 1 << 20
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from secor.adapters.ledger_codec import decode_intent, decode_offset
 from secor.adapters.zookeeper.session import Node, Session
-from secor.errors import LedgerCorrupt, Unavailable
-from secor.model import Entry, TopicPartition
+from secor.core.errors import LedgerCorrupt, Unavailable
+from secor.core.model import Entry, TopicPartition
 
 _TRIES = 20
 

@@ -21,8 +21,8 @@ from secor.adapters.zookeeper.entries import Layout, Versions, decode, read_node
 from secor.adapters.zookeeper.lock import Lock
 from secor.adapters.zookeeper.options import Options
 from secor.adapters.zookeeper.session import Session
-from secor.errors import AccessDenied, LeaseLost, OutcomeUnknown, Refused, Unavailable
-from secor.model import Entry, Intent, TopicPartition
+from secor.core.errors import AccessDenied, LeaseLost, OutcomeUnknown, Refused, Unavailable
+from secor.core.model import Entry, Intent, TopicPartition
 
 
 class ZooKeeperLedger:

@@ -14,7 +14,7 @@ import uuid
 from kazoo.exceptions import NoNodeError
 
 from secor.adapters.zookeeper.session import Session, Watch
-from secor.errors import LeaseLost, OutcomeUnknown, Unavailable
+from secor.core.errors import LeaseLost, OutcomeUnknown, Unavailable
 
 _NODE = re.compile(r"[0-9a-f]{32}-(?P<sequence>-?\d{10})")
 _LOOK_AGAIN = 1.0

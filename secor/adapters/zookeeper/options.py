@@ -11,8 +11,8 @@ from kazoo.hosts import collect_hosts
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from secor.adapters import tls
-from secor.adapters.zookeeper.handler import TlsHandler
-from secor.errors import ConfigurationError
+from secor.adapters.zookeeper.tls_handler import TlsHandler
+from secor.core.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

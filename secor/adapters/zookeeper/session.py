@@ -25,9 +25,9 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import KazooState
 
-from secor.adapters.zookeeper.contact import Contact
+from secor.adapters.zookeeper.connection_failures import Contact
 from secor.adapters.zookeeper.options import Options
-from secor.errors import AccessDenied, OutcomeUnknown, SecorError, Unavailable
+from secor.core.errors import AccessDenied, OutcomeUnknown, SecorError, Unavailable
 
 _DENIED = (
     AuthFailedError,

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from secor.core.model import HEADERS_TYPE, SCHEMA
 from secor.formats.sequencefile.cursor import Bools, Cursor, big_endian
 from secor.formats.sequencefile.fields import Longs, binaries
 from secor.formats.sequencefile.header import BYTES_WRITABLE, LONG_WRITABLE
 from secor.formats.sequencefile.headers import HeaderPlaces, header_column, take_headers
 from secor.formats.sequencefile.messages import BadRow, Message, unpack_key
-from secor.model import HEADERS_TYPE, SCHEMA
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from typing import BinaryIO, Literal
 
 import pyarrow as pa
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
+from secor.core.ports import Sink
 from secor.formats.sequencefile.codecs import CODECS
 from secor.formats.sequencefile.header import BYTES_WRITABLE, Header, sync_of
 from secor.formats.sequencefile.layouts import LAYOUTS
@@ -19,7 +20,6 @@ from secor.formats.sequencefile.writer import (
     RecordBody,
     SequenceFileWriter,
 )
-from secor.ports import Sink
 
 KeyLayout = Literal["messagepack", "legacy"]
 CodecName = Literal["none", "gzip", "default", "snappy", "lz4", "bzip2", "zstd"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from secor.core.model import HEADERS_TYPE
 from secor.formats.sequencefile.cursor import Bools, Cursor
 from secor.formats.sequencefile.fields import Longs
-from secor.model import HEADERS_TYPE
 
 _PAIR = 2
 

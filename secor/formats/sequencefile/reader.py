@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from secor.core.model import rows_in_blocks
 from secor.formats.sequencefile.blocks import read_blocks
 from secor.formats.sequencefile.codecs import Codec, codec_of_class
 from secor.formats.sequencefile.columns import KEY_READERS, KeyReader
@@ -20,7 +21,6 @@ from secor.formats.sequencefile.header import (
 )
 from secor.formats.sequencefile.records import read_records
 from secor.formats.sequencefile.window import Window
-from secor.model import rows_in_blocks
 
 ROWS = 10_000
 """Rows of a batch, at most."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from secor.errors import CorruptFile
+from secor.core.errors import CorruptFile
 
 PIECE = 4 << 20
 """Bytes read at once."""

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from secor.errors import RecordRefused
-from secor.formats.groups import Pieces
+from secor.core.errors import RecordRefused
+from secor.core.ports import Sink
+from secor.formats.row_groups import Pieces
 from secor.formats.sequencefile.codecs import Codec
 from secor.formats.sequencefile.fields import (
     Longs,
@@ -27,7 +28,6 @@ from secor.formats.sequencefile.fields import (
 )
 from secor.formats.sequencefile.header import ESCAPE, LARGEST, encode_vint
 from secor.formats.sequencefile.layouts import Keys, Layout, binary_sizes, join_keys
-from secor.ports import Sink
 
 SYNC_INTERVAL = 100 * 1024
 """Bytes of records between sync markers in record mode."""

@@ -12,17 +12,17 @@ import fastavro
 import fastavro.write
 import pyarrow as pa
 
-from secor.errors import CorruptFile
-from secor.formats.outputs import Output
+from secor.core.errors import CorruptFile
+from secor.core.ports import Sink
+from secor.formats.python_file import Output
 from secor.formats.typed import metadata
 from secor.formats.typed.avro_schema import avro_schema, renamed
 from secor.formats.typed.descriptions import LONGEST_INTEGER
-from secor.formats.typed.plain import json_text, plain
+from secor.formats.typed.nested_arrays import rebuild, text_of
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
-from secor.formats.typed.trees import rebuild, text_of
+from secor.formats.typed.to_python import json_text, plain
 from secor.formats.typed.writer import Shape, TypedWriter
-from secor.ports import Sink
 
 CODECS: Mapping[str, str] = MappingProxyType(
     {"deflate": "deflate", "none": "null", "snappy": "snappy"}

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from secor.formats.typed.declared_fields import FaultError, field_of, inside, row_of
 from secor.formats.typed.descriptions import MOST_DIGITS
-from secor.formats.typed.trees import JSON
+from secor.formats.typed.nested_arrays import JSON
 
 PRIMITIVE: Mapping[str, pa.DataType] = MappingProxyType(
     {

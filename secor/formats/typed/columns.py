@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from secor.core.variant_json import is_mixed
+from secor.formats.typed.extra_fields import undeclared
 from secor.formats.typed.fitting import (
     MisfitError,
     fitted_field,
     fitted_singly,
 )
 from secor.formats.typed.inference import Rows, by_kind
-from secor.formats.typed.plain import plain, written_out
-from secor.formats.typed.suspects import suspects
-from secor.formats.typed.trees import is_json, together
-from secor.formats.typed.undeclared import undeclared
-from secor.mixed import is_mixed
+from secor.formats.typed.misfit_prefilter import suspects
+from secor.formats.typed.nested_arrays import is_json, together
+from secor.formats.typed.to_python import plain, written_out
 
 Part = tuple[Rows, pa.Array]
 

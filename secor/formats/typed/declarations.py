@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 from secor.formats.typed.avro_declarations import AvroDeclaration
 from secor.formats.typed.declared_fields import FaultError, field_of, inside, row_of
 from secor.formats.typed.descriptions import MOST_DIGITS, SCALARS

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from secor.errors import ConfigurationError
-from secor.formats.typed.trees import JSON, is_json, is_list
+from secor.core.errors import ConfigurationError
+from secor.formats.typed.nested_arrays import JSON, is_json, is_list
 
 DEFAULT = b"secor.default"
 """Metadata of a field: the JSON of what replaces null."""

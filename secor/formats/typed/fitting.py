@@ -32,11 +32,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from secor.core.variant_json import is_mixed
 from secor.formats.typed.descriptions import DEFAULT, LONGEST_INTEGER, MOST_DIGITS
 from secor.formats.typed.inference import by_kind
-from secor.formats.typed.plain import EXACT, json_texts, plain, written_out
-from secor.formats.typed.times import counted, is_limited, readable
-from secor.formats.typed.trees import (
+from secor.formats.typed.nested_arrays import (
     any_leaf,
     as_json,
     children,
@@ -51,7 +50,8 @@ from secor.formats.typed.trees import (
     together,
     unmarked,
 )
-from secor.mixed import is_mixed
+from secor.formats.typed.time_limits import counted, is_limited, readable
+from secor.formats.typed.to_python import EXACT, json_texts, plain, written_out
 
 Test = Callable[[pa.DataType], bool]
 

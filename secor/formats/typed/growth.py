@@ -23,9 +23,9 @@ import pyarrow as pa
 
 from secor.formats.typed.descriptions import LONGEST_INTEGER, MOST_DIGITS, NAMES, described
 from secor.formats.typed.inference import observed, widened
+from secor.formats.typed.nested_arrays import JSON, is_json, is_list
+from secor.formats.typed.observed_types import groups
 from secor.formats.typed.schema import EXTRA, RowSchema
-from secor.formats.typed.shapes import groups
-from secor.formats.typed.trees import JSON, is_json, is_list
 
 MOST_FIELDS = 1000
 """Fields at all levels; what comes beyond is kept in ``_extra``."""

@@ -26,9 +26,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from secor.core.variant_json import dumps, is_mixed, loads
 from secor.formats.typed.descriptions import MOST_DIGITS
-from secor.formats.typed.plain import EXACT, is_integral
-from secor.formats.typed.trees import (
+from secor.formats.typed.nested_arrays import (
     JSON,
     as_json,
     children,
@@ -41,7 +41,7 @@ from secor.formats.typed.trees import (
     struct_of,
     text_of,
 )
-from secor.mixed import dumps, is_mixed, loads
+from secor.formats.typed.to_python import EXACT, is_integral
 
 Rows = npt.NDArray[np.int64]
 

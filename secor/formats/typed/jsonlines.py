@@ -10,17 +10,17 @@ from typing import Any, BinaryIO
 import msgspec
 import pyarrow as pa
 
-from secor.errors import CorruptFile
+from secor.core.errors import CorruptFile
+from secor.core.model import rows_in_blocks
+from secor.core.ports import Sink
 from secor.formats.streams import BLOCK, Decompressing, codec_identity, compressing
 from secor.formats.typed import metadata
 from secor.formats.typed.metadata import ROW
-from secor.formats.typed.plain import ENCODER, plain, written_out
+from secor.formats.typed.nested_arrays import unmarked
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
-from secor.formats.typed.trees import unmarked
+from secor.formats.typed.to_python import ENCODER, plain, written_out
 from secor.formats.typed.writer import fit_or_refuse, flattened
-from secor.model import rows_in_blocks
-from secor.ports import Sink
 
 EXTENSIONS: Mapping[str, str] = MappingProxyType(
     {"none": ".json", "gzip": ".json.gz", "zstd": ".json.zst"}

@@ -10,16 +10,16 @@ from typing import BinaryIO
 import pyarrow as pa
 from pyarrow import orc
 
-from secor.errors import CorruptFile
-from secor.formats.outputs import Output
+from secor.core.errors import CorruptFile
+from secor.core.model import rows_in_blocks
+from secor.core.ports import Sink
+from secor.formats.python_file import Output
 from secor.formats.typed import metadata
 from secor.formats.typed.descriptions import LONGEST_INTEGER
+from secor.formats.typed.nested_arrays import text_of
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
-from secor.formats.typed.trees import text_of
 from secor.formats.typed.writer import Shape, TypedWriter
-from secor.model import rows_in_blocks
-from secor.ports import Sink
 
 CODECS: Mapping[str, str] = MappingProxyType(
     {"zstd": "zstd", "none": "uncompressed", "gzip": "zlib", "snappy": "snappy", "lz4": "lz4"}

@@ -10,15 +10,15 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from secor.errors import CorruptFile
-from secor.formats.outputs import Output
+from secor.core.errors import CorruptFile
+from secor.core.ports import Sink
 from secor.formats.parquet import CODECS, MESSAGES_READ, ParquetFormat
+from secor.formats.python_file import Output
 from secor.formats.typed import metadata
+from secor.formats.typed.nested_arrays import text_of
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
-from secor.formats.typed.trees import text_of
 from secor.formats.typed.writer import Shape, TypedWriter
-from secor.ports import Sink
 
 VERSION = 1
 """Of the writer: grows when it writes other bytes for the same settings."""

@@ -10,15 +10,15 @@ from typing import Any, Literal, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 from secor.formats.typed.columns import ColumnFit
 from secor.formats.typed.declarations import parse
 from secor.formats.typed.descriptions import DEFAULT, describe
 from secor.formats.typed.fitting import MisfitError, default_of
 from secor.formats.typed.inference import final, observed, widened
-from secor.formats.typed.plain import json_text, plain, written_out
-from secor.formats.typed.times import all_readable
-from secor.formats.typed.trees import JSON, as_json, children, struct_of, unmarked
+from secor.formats.typed.nested_arrays import JSON, as_json, children, struct_of, unmarked
+from secor.formats.typed.time_limits import all_readable
+from secor.formats.typed.to_python import json_text, plain, written_out
 
 ExtraFields = Literal["drop", "quarantine", "json"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 
 
 def check(what: str, codec: str, codecs: Iterable[str], rows: int, setting: str) -> None:

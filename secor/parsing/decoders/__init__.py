@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 from secor.parsing.rows import Decoder
 
 

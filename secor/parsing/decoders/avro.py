@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.errors import ConfigurationError, NotFound
+from secor.core.errors import ConfigurationError, NotFound
 from secor.parsing.decoders.avro_types import Column, Planner, bare, wider
 from secor.parsing.decoders.columns import (
     MAX_DEPTH,

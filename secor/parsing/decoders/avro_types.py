@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from secor.errors import ConfigurationError
-from secor.mixed import MIXED, dumps
+from secor.core.errors import ConfigurationError
+from secor.core.variant_json import MIXED, dumps
 from secor.parsing.decoders.columns import decimal_of
 
 Convert = Callable[[Any], Any]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from secor.mixed import MIXED, dumps
+from secor.core.variant_json import MIXED, dumps
 from secor.parsing.fields import field_at, text_of
 from secor.parsing.rows import Decoded
 

@@ -13,9 +13,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.runtime_version import VersionError
 
-from secor.errors import ConfigurationError
-from secor.mixed import MIXED, dumps
-from secor.parsing.classes import imported
+from secor.core.errors import ConfigurationError
+from secor.core.variant_json import MIXED, dumps
 from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     Undecodable,
@@ -25,6 +24,7 @@ from secor.parsing.decoders.columns import (
 )
 from secor.parsing.decoders.json_text import depth
 from secor.parsing.rows import Decoded
+from secor.parsing.user_classes import imported
 
 Convert = Callable[[Any], Any]
 Getter = tuple[str, bool, Convert | None]

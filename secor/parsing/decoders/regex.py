@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 from secor.parsing.decoders.columns import EMPTY_PAYLOAD, NULL_PAYLOAD, struct_of
 from secor.parsing.rows import Decoded
 

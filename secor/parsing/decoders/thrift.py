@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from secor.errors import ConfigurationError
+from secor.core.errors import ConfigurationError
 from secor.parsing.decoders.columns import MAX_DEPTH, Undecodable, declared, decoded, rowwise
 from secor.parsing.decoders.thrift_class import GeneratedStruct
 from secor.parsing.decoders.thrift_wire import BinaryReader, CompactReader, Reader

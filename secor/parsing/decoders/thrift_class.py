@@ -14,9 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from secor.errors import ConfigurationError
-from secor.mixed import MIXED, dumps
-from secor.parsing.classes import imported
+from secor.core.errors import ConfigurationError
+from secor.core.variant_json import MIXED, dumps
 from secor.parsing.decoders.columns import Undecodable
 from secor.parsing.decoders.thrift_wire import (
     BOOL,
@@ -32,6 +31,7 @@ from secor.parsing.decoders.thrift_wire import (
     STRUCT,
     UUID,
 )
+from secor.parsing.user_classes import imported
 
 BINARY = "BINARY"
 """The argument of a string that is bytes; others have ``UTF8``."""

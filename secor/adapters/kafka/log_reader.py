@@ -1,0 +1,150 @@
+"""Reading without a group: what a topic has, and a range of a partition."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.structs import OffsetAndMetadata
+
+from secor.adapters.kafka.batches import Fetch, decode
+from secor.adapters.kafka.client import Client, ours, theirs
+from secor.adapters.kafka.failures import translated
+from secor.adapters.kafka.metadata_queries import Questions, Topic
+from secor.adapters.kafka.topics import topic_pattern
+from secor.core.errors import RestartPartition, Unavailable
+from secor.core.model import Chunk, LogRange, TopicPartition
+
+_ROUND = 0.5
+
+
+class KafkaReader:
+    """Small questions to the brokers, and ranges of messages; one thread at a time.
+
+    ``options`` are kafka-python's; ``timeout`` in seconds bounds every answer.
+    Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        *,
+        max_partition_fetch_bytes: int = 1 << 20,
+        timeout: float = 30.0,
+    ) -> None:
+        self._timeout = timeout
+        self._client = Client(
+            options,
+            timeout=timeout,
+            group_id=None,
+            max_partition_fetch_bytes=max_partition_fetch_bytes,
+            fetch_max_wait_ms=250,
+        )
+        self._questions = Questions(self._client, timeout)
+
+    def topics(self, pattern: str | None = None, exclude: str | None = None) -> list[str]:
+        """Return the names of all topics, but internal ones, that the patterns let through."""
+        wanted = re.compile(topic_pattern(pattern or ".*", exclude))
+        found = self._questions.topics(None)
+        return sorted(
+            name for name, topic in found.items() if not topic.internal and wanted.match(name)
+        )
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        """Return the topic's partitions; none when it does not exist."""
+        found = self._topic(topic)
+        return [TopicPartition(topic, number) for number in range(found.partitions if found else 0)]
+
+    def topic_id(self, topic: str) -> str | None:
+        """Return the topic's id; None when it does not exist, or the broker has no ids."""
+        found = self._topic(topic)
+        return found.id if found else None
+
+    def log_range(self, topic_partition: TopicPartition) -> LogRange:
+        """Return the log's start and its last stable offset."""
+        return self._questions.log_range(topic_partition)
+
+    def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
+        """Give the committed messages of ``[start, end)``; ``end`` is at most the log's.
+
+        Raises ``RestartPartition`` where ``start`` is not in the log, ``CorruptBatch``,
+        ``Unavailable`` when nothing has come for ``timeout`` seconds.
+        """
+        position, heard = start, time.monotonic()
+        self._assign(topic_partition, start)
+        while position < end:
+            fetch = self._client.call(
+                self._round,
+                topic_partition,
+                timeout=self._timeout,
+                what=f"reading {topic_partition}",
+            )
+            if fetch is not None:
+                heard = time.monotonic()
+                for chunk in decode(topic_partition, fetch):
+                    yield chunk.until(end)
+                    if chunk.next_offset >= end:
+                        return
+                if fetch.error is not None:
+                    raise fetch.error
+                position = fetch.next_offset
+            elif time.monotonic() - heard > self._timeout:
+                raise Unavailable(
+                    f"{topic_partition}: nothing came at offset {position} for "
+                    f"{self._timeout:g} s, though messages up to {end} were expected"
+                )
+
+    def close(self) -> None:
+        """End the connection."""
+        self._client.close()
+
+    def _topic(self, topic: str) -> Topic | None:
+        return self._questions.topics([topic]).get(topic)
+
+    def _assign(self, topic_partition: TopicPartition, start: int) -> None:
+        self._client.consumer.assign([theirs(topic_partition)])
+        self._client.consumer.seek(theirs(topic_partition), start)
+
+    async def _round(self, topic_partition: TopicPartition) -> Fetch | None:
+        fetcher = self._client.fetcher
+        completed: deque[Any] = fetcher._completed_fetches
+        if not completed:
+            for sent in await fetcher._send_fetches_async() or list(fetcher._fetch_futures):
+                await self._answered(sent)
+        if not completed:
+            await self._client.net.sleep(0.05)
+        while completed:
+            fetch = self._parsed(completed.popleft())
+            if fetch is not None:
+                return fetch
+        return None
+
+    async def _answered(self, sent: Any) -> None:
+        try:
+            await self._client.manager.wait_for(sent, _ROUND * 1000)
+        except kafka_errors.RetriableError:
+            # The next round asks again; time is counted by the caller.
+            await self._client.net.sleep(0.05)
+
+    def _parsed(self, completed: Any) -> Fetch | None:
+        where = ours(completed.topic_partition)
+        try:
+            records = self._client.fetcher._parse_fetched_data(completed)
+        except kafka_errors.OffsetOutOfRangeError as error:
+            raise RestartPartition(
+                f"{where}: the log has no offset {completed.fetched_offset}"
+            ) from error
+        except kafka_errors.KafkaError as error:
+            raise translated(error, f"reading {where}") from error
+        if records is None:
+            return None
+        fetch: Fetch = records.read()
+        if fetch.next_offset > fetch.start:
+            state = self._client.subscription.assignment[theirs(where)]
+            state.position = OffsetAndMetadata(fetch.next_offset, "", fetch.leader_epoch)
+            return fetch
+        return fetch if fetch.error is not None else None

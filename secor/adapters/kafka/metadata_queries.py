@@ -1,0 +1,156 @@
+"""Questions to the brokers: where a log begins and ends, which topics there are."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
+from kafka.protocol.metadata import MetadataRequest
+
+from secor.adapters.kafka.client import Client, theirs
+from secor.core.model import LogRange, TopicPartition
+
+_UNKNOWN_TOPIC = 3
+_TRIES_UNKNOWN = 5
+_RETRY = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the metadata shows it; ``id`` None from brokers before 2.8."""
+
+    name: str
+    id: str | None
+    partitions: int
+    internal: bool
+
+
+class Questions:
+    """Blocking questions through a client; ``timeout`` in seconds bounds each request."""
+
+    def __init__(self, client: Client, timeout: float) -> None:
+        self._client = client
+        self._timeout = timeout
+
+    def log_range(self, topic_partition: TopicPartition) -> LogRange:
+        """Ask for the log's start and its last stable offset."""
+        what = f"the log of {topic_partition}"
+        start, end = self._client.call(
+            self._log_range,
+            theirs(topic_partition),
+            self._timeout,
+            timeout=3 * self._timeout + 1,
+            what=what,
+        )
+        return LogRange(start, end)
+
+    async def _log_range(self, tp: Any, timeout: float) -> tuple[int, int]:
+        deadline = time.monotonic() + timeout
+        for tries in itertools.count(1):
+            try:
+                start = await self._list_offset(tp, OffsetSpec.EARLIEST, timeout)
+                end = await self._list_offset(tp, OffsetSpec.LATEST, timeout)
+            except kafka_errors.RetriableError as error:
+                unknown = isinstance(error, kafka_errors.UnknownTopicOrPartitionError)
+                if time.monotonic() >= deadline or (unknown and tries == _TRIES_UNKNOWN):
+                    raise
+                self._client.cluster.add_topic(tp.topic)
+                self._client.cluster.request_update()
+                await self._client.net.sleep(_RETRY)
+            else:
+                return start, end
+        raise AssertionError("counting ended")
+
+    async def _list_offset(self, tp: Any, spec: Any, timeout: float) -> int:
+        leader = self._client.cluster.leader_for_partition(tp)
+        if leader in (None, -1):
+            raise kafka_errors.UnknownTopicOrPartitionError(f"{tp.topic}/{tp.partition}")
+        (found,) = (await self._list_offsets(leader, [tp], spec, timeout)).values()
+        if found.error_code:
+            raise kafka_errors.for_code(found.error_code)(f"{tp.topic}/{tp.partition}")
+        return int(found.offset)
+
+    async def ends(
+        self, leader: int, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Ask a leader for last stable offsets, on the IO thread; refused ones are left out."""
+        keys = [theirs(topic_partition) for topic_partition in partitions]
+        answers = await self._list_offsets(leader, keys, OffsetSpec.LATEST, self._timeout)
+        return {key: int(it.offset) for key, it in answers.items() if not it.error_code}
+
+    async def _list_offsets(
+        self, leader: int, keys: Sequence[Any], spec: Any, timeout: float
+    ) -> dict[TopicPartition, Any]:
+        topic = ListOffsetsRequest.ListOffsetsTopic
+        wanted: dict[str, list[Any]] = {}
+        for tp in keys:
+            wanted.setdefault(tp.topic, []).append(
+                topic.ListOffsetsPartition(
+                    partition_index=tp.partition, current_leader_epoch=-1, timestamp=spec
+                )
+            )
+        request = ListOffsetsRequest(
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            topics=[topic(name=name, partitions=asked) for name, asked in wanted.items()],
+            # The first that knows isolation levels; the last whose answers need no more care.
+            min_version=2,
+            max_version=6,
+        )
+        sent = self._client.manager.send(request, node_id=self._client.aside(leader, "questions"))
+        answer = await self._client.manager.wait_for(sent, timeout * 1000)
+        return {
+            TopicPartition(found.name, it.partition_index): it
+            for found in answer.topics
+            for it in found.partitions
+        }
+
+    def topics(self, names: list[str] | None) -> dict[str, Topic]:
+        """Ask for the topics' ids and partitions; all topics for None, absent ones left out."""
+        found = self._client.call(
+            self._topics, names, self._timeout, timeout=self._timeout + 1, what="the topics"
+        )
+        return {topic.name: topic for topic in found}
+
+    async def _topics(self, topics: list[str] | None, timeout: float) -> list[Topic]:
+        asked = (
+            None
+            if topics is None
+            else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+        )
+        request = MetadataRequest(
+            topics=asked,
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        node = self._client.manager.least_loaded_node()
+        sent = self._client.manager.send(request, node_id=self._client.aside(node, "questions"))
+        answer = await self._client.manager.wait_for(sent, timeout * 1000)
+        return [_topic(found) for found in answer.topics if _exists(found)]
+
+
+def id_text(topic_id: uuid.UUID | None) -> str | None:
+    """Return a topic's id as Kafka's own tools print it; None for the id of zeros."""
+    if topic_id is None or not topic_id.int:
+        return None
+    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+
+
+def _exists(found: Any) -> bool:
+    if found.error_code == _UNKNOWN_TOPIC:
+        return False
+    error = kafka_errors.for_code(found.error_code)
+    if issubclass(error, kafka_errors.AuthorizationError):
+        raise error(found.name)
+    return True
+
+
+def _topic(found: Any) -> Topic:
+    return Topic(found.name, id_text(found.topic_id), len(found.partitions), found.is_internal)

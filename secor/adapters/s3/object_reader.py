@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import io
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
+
+from secor.adapters.s3.failures import status_of, translated
+from secor.core.errors import Unavailable
+
+if TYPE_CHECKING:
+    from botocore.response import StreamingBody
+    from mypy_boto3_s3 import S3Client
+    from typing_extensions import Buffer
+
+FIRST_WINDOW = 256 << 10
+LARGEST_WINDOW = 16 << 20
+
+
+class ObjectReader(io.RawIOBase):
+    """An object as a raw, seekable file; one thread at a time.
+
+    It asks for windows: the first after a seek has 256 KiB, each next one twice as much,
+    to 16 MiB, so that reading on costs few requests and a look at a footer few bytes.
+    The first is asked for at once: its answer tells the size.  A broken answer is asked for
+    again from where it broke, ``attempts`` times in a row.
+    """
+
+    def __init__(self, client: S3Client, bucket: str, key: str, attempts: int) -> None:
+        """Ask for the object.  Raises ``NotFound``, ``Unavailable``, ``AccessDenied``."""
+        super().__init__()
+        self._client = client
+        self._at: dict[str, Any] = {"Bucket": bucket, "Key": key}
+        self._name = f"s3://{bucket}/{key}"
+        self._attempts = attempts
+        self._position = 0
+        self._window = FIRST_WINDOW
+        self._left = 0
+        self._body: StreamingBody | None = None
+        self.size = self._begin()
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go elsewhere; nothing is asked for until the next read."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}[whence]
+        target = base + offset
+        if target < 0:
+            raise ValueError(f"cannot seek to {target} in {self._name}")
+        if target != self._position:
+            self._position = target
+            self._window = FIRST_WINDOW
+            self._drop()
+        return target
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        """Read what has come, at least a byte before the end.
+
+        Raises ``Unavailable``, ``AccessDenied``, ``NotFound``.
+        """
+        view = memoryview(buffer).cast("B")
+        if not len(view) or self._position >= self.size:
+            return 0
+        failures = 0
+        while True:
+            try:
+                return self._receive(view)
+            except (HTTPClientError, IncompleteReadError) as error:
+                self._drop()
+                failures += 1
+                if failures == self._attempts:
+                    raise Unavailable(f"cannot read {self._name}: {error}") from error
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._drop()
+        super().close()
+
+    def _begin(self) -> int:
+        """Ask for the first window; return the size of the whole object in bytes."""
+        with translated(f"read {self._name}"):
+            try:
+                answer = self._client.get_object(**self._at, Range=f"bytes=0-{FIRST_WINDOW - 1}")
+            except ClientError as error:
+                if status_of(error) != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                    raise
+                return 0  # an empty object has no first byte
+        self._body, self._left = answer["Body"], answer["ContentLength"]
+        told = answer.get("ContentRange", "").rpartition("/")[2]
+        return int(told) if told.isdecimal() else self._left
+
+    def _receive(self, view: memoryview) -> int:
+        if self._body is None:
+            self._body = self._ask()
+        read = self._body.readinto(view[: self._left])  # type: ignore[arg-type]
+        if not read:
+            raise IncompleteReadError(actual_bytes=0, expected_bytes=self._left)
+        self._position += read
+        self._left -= read
+        if not self._left:
+            self._window = min(2 * self._window, LARGEST_WINDOW)
+            self._drop()
+        return read
+
+    def _ask(self) -> StreamingBody:
+        self._left = min(self._window, self.size - self._position)
+        last = self._position + self._left - 1
+        with translated(f"read {self._name}"):
+            answer = self._client.get_object(**self._at, Range=f"bytes={self._position}-{last}")
+        return answer["Body"]
+
+    def _drop(self) -> None:
+        if self._body is not None:
+            if not self._left:
+                self._body.read()  # takes the end of the answer, so that the connection stays
+            self._body.close()
+            self._body = None

@@ -1,0 +1,1 @@
+"""What reads and repairs what is stored."""

@@ -1,0 +1,144 @@
+"""Which offsets which backup objects have, and where batches of the new generation are cut."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import groupby, pairwise
+
+from secor.archive.backfill.model import Segment
+from secor.archive.objects import ArchivedObject
+from secor.core.model import OffsetRange
+
+UNKNOWN_END = 1 << 62
+"""Where the last object of a topic partition ends, while only names are known."""
+
+
+def merged(ranges: Iterable[OffsetRange], *, touching: bool = True) -> list[OffsetRange]:
+    """Return the union; without ``touching``, ranges that only meet stay apart."""
+    result: list[OffsetRange] = []
+    for one in sorted(ranges):
+        last = result[-1] if result else None
+        joins = last and (one.start < last.end or (touching and one.start == last.end))
+        if last and joins:
+            result[-1] = OffsetRange(last.start, max(last.end, one.end))
+        else:
+            result.append(one)
+    return result
+
+
+def chosen_by_name(
+    objects: Iterable[ArchivedObject], wanted: OffsetRange
+) -> tuple[list[ArchivedObject], list[Segment]]:
+    """Return a topic partition's objects that may have offsets of a range, and what they cover.
+
+    Objects of one generation of a backup follow one another: each reaches to the next.
+    """
+    chosen, covers = [], []
+    ordered = sorted(objects, key=lambda one: (-one.name.generation, one.name.first_offset))
+    for _, of_generation in groupby(ordered, key=lambda one: one.name.generation):
+        chain = list(of_generation)
+        ends = [*(one.name.first_offset for one in chain[1:]), UNKNOWN_END]
+        for one, end in zip(chain, ends, strict=True):
+            start = one.name.first_offset
+            if start < wanted.end and end > wanted.start and end > start:
+                chosen.append(one)
+                covers.append(Segment(one.key, start, end, one.size))
+    return chosen, covers
+
+
+def covers_of(objects: Iterable[ArchivedObject]) -> list[Segment]:
+    """Return what described objects cover, the newest generation first.
+
+    Objects of one batch divide its range among them; one without metadata reaches to the next.
+    """
+    covers: list[Segment] = []
+    ordered = sorted(objects, key=lambda one: (-one.name.generation, one.name.first_offset))
+    for _, of_generation in groupby(ordered, key=lambda one: one.name.generation):
+        chain = list(of_generation)
+        for at, one in enumerate(chain):
+            following = chain[at + 1] if at + 1 < len(chain) else None
+            before = chain[at - 1] if at else None
+            covers.append(_cover(one, before, following))
+    return covers
+
+
+def _cover(
+    one: ArchivedObject, before: ArchivedObject | None, following: ArchivedObject | None
+) -> Segment:
+    start = one.name.first_offset
+    end = following.name.first_offset if following else UNKNOWN_END
+    if one.info:
+        shared = before and before.info and before.info.batch == one.info.batch
+        start = start if shared else one.info.batch.start
+        end = min(end, one.info.batch.end)
+    return Segment(one.key, start, max(start, end), one.size)
+
+
+def segments_of(covers: Sequence[Segment]) -> list[Segment]:
+    """Return each offset once, from the first of ``covers`` that has it, in order."""
+    taken: list[OffsetRange] = []
+    result: list[Segment] = []
+    for cover in covers:
+        for free in _free(OffsetRange(cover.start, cover.end), taken):
+            result.append(Segment(cover.key, free.start, free.end, cover.size))
+            _take(taken, free)
+    return sorted(result, key=lambda part: part.start)
+
+
+def _free(wanted: OffsetRange, taken: Sequence[OffsetRange]) -> list[OffsetRange]:
+    at = max(0, bisect_right(taken, wanted) - 1)
+    start, free = wanted.start, []
+    while at < len(taken) and taken[at].start < wanted.end:
+        if taken[at].start > start:
+            free.append(OffsetRange(start, taken[at].start))
+        start = max(start, taken[at].end)
+        at += 1
+    if start < wanted.end:
+        free.append(OffsetRange(start, wanted.end))
+    return free
+
+
+def _take(taken: list[OffsetRange], free: OffsetRange) -> None:
+    """Add a range that is not yet in; those that meet become one."""
+    at = bisect_left(taken, free)
+    if at and taken[at - 1].end == free.start:
+        at -= 1
+        free = OffsetRange(taken.pop(at).start, free.end)
+    if at < len(taken) and taken[at].start == free.end:
+        free = OffsetRange(free.start, taken.pop(at).end)
+    taken.insert(at, free)
+
+
+def within(segments: Sequence[Segment], wanted: OffsetRange) -> list[Segment]:
+    """Return the parts of sorted segments that are in a range."""
+    at = bisect_right(segments, wanted.start, key=lambda part: part.end)
+    result = []
+    for part in segments[at:]:
+        if part.start >= wanted.end:
+            break
+        start, end = max(part.start, wanted.start), min(part.end, wanted.end)
+        result.append(Segment(part.key, start, end, part.size))
+    return result
+
+
+def gaps(segments: Iterable[Segment], wanted: OffsetRange) -> list[OffsetRange]:
+    """Return what of a range no segment has."""
+    return _free(wanted, merged(OffsetRange(part.start, part.end) for part in segments))
+
+
+def cut(
+    wanted: OffsetRange, batches: Iterable[OffsetRange], segments: Iterable[Segment]
+) -> list[OffsetRange]:
+    """Cut a range into batches of the new generation: those of the old ones.
+
+    Where no old object tells of a batch (all was filtered, or nothing was stored), at the
+    beginnings of backup objects.
+    """
+    blocks = merged(batches, touching=False)
+    edges = {wanted.start, wanted.end}
+    edges |= {edge for block in blocks for edge in (block.start, block.end)}
+    for free in _free(wanted, merged(blocks)):
+        edges |= {part.start for part in segments if part.start in free}
+    inside = sorted(edge for edge in edges if wanted.start <= edge <= wanted.end)
+    return [OffsetRange(start, end) for start, end in pairwise(inside)]

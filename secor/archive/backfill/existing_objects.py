@@ -1,0 +1,122 @@
+"""The objects of the partition group that stand where new ones will be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from secor.archive.backfill.coverage import merged
+from secor.archive.backfill.model import BackfillPlan
+from secor.archive.objects import HEADS_AT_ONCE, Archive, ArchivedObject
+from secor.core.errors import ConfigurationError
+from secor.core.model import OffsetRange
+from secor.core.naming import parse_key, routed_root
+
+Place = tuple[str, str, int]
+"""Directory, output partition, generation."""
+
+
+def present_keys(archive: Archive, plan: BackfillPlan) -> set[str]:
+    """Return the keys of the objects that hold messages of a plan now."""
+    old = Standing(archive, plan.topic, {batch.partition for batch in plan.batches})
+    ranges: dict[int, list[OffsetRange]] = {}
+    for batch in plan.batches:
+        ranges.setdefault(batch.partition, []).append(batch.range)
+    return {
+        one.key
+        for partition, of_partition in ranges.items()
+        for one in old.objects(partition, merged(of_partition))
+    }
+
+
+class Standing:
+    """The objects of the partition group about some partitions: listed once, asked as needed."""
+
+    def __init__(self, archive: Archive, topic: str, partitions: Collection[int]) -> None:
+        self._archive = archive
+        self._topic = topic
+        self._known: dict[str, ArchivedObject] = {}
+        self.quarantine = archive.quarantine.root(topic)
+        self._listed: dict[int, list[ArchivedObject]] = {}
+        own = (archive.root(topic), self.quarantine)
+        for root in roots_of(archive, topic):
+            # What a route sent elsewhere is in a directory of its own there.
+            below = root if root in own else routed_root(root, topic)
+            for stored in archive.store.list(f"{below}/"):
+                name = parse_key(root, stored.key)
+                if name is not None and name.partition in partitions:
+                    found = ArchivedObject(topic, name, stored.size, stored.modified)
+                    self._listed.setdefault(name.partition, []).append(found)
+
+    def objects(self, partition: int, ranges: Sequence[OffsetRange]) -> list[ArchivedObject]:
+        """Return the objects whose batch has offsets of these ranges."""
+        candidates: dict[str, ArchivedObject] = {}
+        listed = self._listed.get(partition, [])
+        for wanted in ranges:
+            floors = self._floors(listed, wanted.start)
+            for one in listed:
+                first = one.name.first_offset
+                if floors.get(_place(one), 0) <= first < wanted.end:
+                    candidates[one.key] = one
+        self._ask(candidates.values())
+        return [
+            one
+            for key in candidates
+            if self._is_ours(one := self._known[key])
+            and one.info
+            and any(one.info.batch.start < r.end and one.info.batch.end > r.start for r in ranges)
+        ]
+
+    def _floors(self, listed: Iterable[ArchivedObject], start: int) -> dict[Place, int]:
+        """Return for each place where the batch begins that may hold ``start``.
+
+        Where a route sends messages of several topics to one place, nothing is known.
+        """
+        last: dict[Place, ArchivedObject] = {}
+        for one in listed:
+            first, held = one.name.first_offset, last.get(_place(one))
+            if first <= start and (held is None or first > held.name.first_offset):
+                last[_place(one)] = one
+        self._ask(last.values())
+        found = {place: self._known[one.key] for place, one in last.items()}
+        return {
+            place: one.info.batch.start
+            for place, one in found.items()
+            if self._is_ours(one) and one.info
+        }
+
+    def _ask(self, objects: Iterable[ArchivedObject]) -> None:
+        missing = [one for one in objects if one.key not in self._known]
+        self._known |= {one.key: one for one in described(self._archive, missing)}
+
+    def batches(self, partition: int, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
+        """Return the ranges of their batches."""
+        return [one.info.batch for one in self.objects(partition, ranges) if one.info]
+
+    def _is_ours(self, one: ArchivedObject) -> bool:
+        if one.info is None:
+            raise ConfigurationError(
+                f"{one.fault or one.key}: its metadata do not tell which offsets its batch has, so"
+                " it cannot be replaced; move it away and give offsets"
+            )
+        return one.info.topic_partition.topic == self._topic
+
+
+def roots_of(archive: Archive, topic: str) -> list[str]:
+    """Return the directories that may have messages of a topic: its own come first.
+
+    All topics are among them, since an earlier configuration may have had other routes.
+    """
+    own = [archive.root(topic), archive.quarantine.root(topic)]
+    others = sorted({*archive.targets, *archive.topics()})
+    return list(dict.fromkeys([*own, *map(archive.root, others)]))
+
+
+def _place(one: ArchivedObject) -> Place:
+    return one.name.root, one.name.output_partition, one.name.generation
+
+
+def described(archive: Archive, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
+    """Give objects with what their metadata tell, several asked for at a time."""
+    with ThreadPoolExecutor(HEADS_AT_ONCE, thread_name_prefix="head") as pool:
+        yield from pool.map(archive.describe, objects)

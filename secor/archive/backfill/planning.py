@@ -1,0 +1,237 @@
+"""From what a person asks for to a plan: nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from secor.archive.backfill.coverage import (
+    chosen_by_name,
+    covers_of,
+    cut,
+    gaps,
+    merged,
+    segments_of,
+    within,
+)
+from secor.archive.backfill.existing_objects import Standing, described
+from secor.archive.backfill.model import BackfillPlan, OldObject, PlannedBatch, Segment
+from secor.archive.backfill.plan_request import Asking, Wanted
+from secor.archive.objects import Archive, ArchivedObject
+from secor.batch.plan import TopicPlan
+from secor.core.errors import ConfigurationError
+from secor.core.model import OffsetRange
+from secor.formats.text import TextFormat
+
+MOST_ASKED = 4096
+"""Of more backup objects in a partition's range no metadata are asked for: names suffice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans the backfill of one topic.
+
+    ``backup`` has the raw records, ``archive`` the objects of the partition group,
+    ``topic_plan`` is the group's present one.  ``committed`` tells what the group has
+    committed of a partition; None where that is not known: then nothing is touched beyond
+    the batches of its objects.  ``schema`` is the one kept with them, as it is now.
+    """
+
+    topic: str
+    backup: Archive
+    archive: Archive
+    topic_plan: TopicPlan
+    committed: Callable[[int], int | None]
+    allow_gaps: bool = False
+    schema: str | None = None
+
+    def plan(self, wanted: Wanted, generation: int | None = None) -> BackfillPlan:
+        """Return the plan.  Raises ``ConfigurationError`` where there is none."""
+        raw = _by_partition(self.backup.objects(self.topic))
+        if not raw:
+            raise ConfigurationError(
+                f"no backup objects of topic {self.topic} below {self.backup.prefix!r}: name the"
+                " configuration of the group that backs it up"
+            )
+        self._check_format(raw)
+        asked = Asking(self.topic, self.backup, self.archive).offsets(wanted, raw)
+        old = Standing(self.archive, self.topic, asked)
+        drafts: list[PlannedBatch] = []
+        notes: list[str] = []
+        for partition in sorted(asked):
+            reach = self._reach(partition, asked[partition], old)
+            drafts += self._batches(partition, reach, raw.get(partition, []), old, notes)
+        if not drafts:
+            raise ConfigurationError(
+                f"nothing of topic {self.topic} to do again there: the group has stored nothing of"
+                " these offsets yet"
+            )
+        chosen = self._generation(generation, drafts)
+        return BackfillPlan(
+            topic=self.topic,
+            generation=chosen,
+            fingerprint=replace(self.topic_plan, generation=chosen).fingerprint,
+            prefix=self.archive.prefix,
+            hashed=self.archive.hashed,
+            batches=tuple(drafts),
+            notes=tuple(notes),
+            schema=self.schema,
+        )
+
+    def _check_format(self, raw: Mapping[int, Sequence[ArchivedObject]]) -> None:
+        one = next(iter(raw.values()))[0]
+        if isinstance(self.backup.format_of(one), TextFormat):
+            raise ConfigurationError(
+                f"{one.key}: text records no offsets, so a backup in it cannot be parsed again;"
+                " back up as sequencefile or parquet"
+            )
+
+    # ---------------------------------------------------------- what is replaced
+
+    def _reach(
+        self, partition: int, asked: Sequence[OffsetRange], old: Standing
+    ) -> list[OffsetRange]:
+        """Widen what is asked to whole batches of old objects, within what is committed."""
+        limit = self.committed(partition)
+        reach = merged(asked)
+        while True:
+            batches = [
+                batch
+                for batch in old.batches(partition, reach)
+                if limit is None or batch.end <= limit
+            ]
+            if limit is None:
+                reach = [kept for one in reach if (kept := _inside_of(one, batches))]
+            else:
+                reach = [
+                    OffsetRange(one.start, min(one.end, limit))
+                    for one in reach
+                    if one.start < min(one.end, limit)
+                ]
+            wider = merged([*reach, *batches])
+            if wider == reach:
+                return reach
+            reach = wider
+
+    def _batches(
+        self,
+        partition: int,
+        reach: Sequence[OffsetRange],
+        raw: Sequence[ArchivedObject],
+        old: Standing,
+        notes: list[str],
+    ) -> Iterator[PlannedBatch]:
+        for whole in reach:
+            segments, topic_ids = self._inputs(partition, whole, raw, notes)
+            replaced = old.objects(partition, [whole])
+            ranges = [one.info.batch for one in replaced if one.info]
+            for batch in cut(whole, ranges, segments):
+                inputs = within(segments, batch)
+                yield PlannedBatch(
+                    partition=partition,
+                    start=batch.start,
+                    end=batch.end,
+                    inputs=tuple(inputs),
+                    replaces=tuple(
+                        _as_old(one, old.quarantine)
+                        for one in sorted(replaced, key=lambda one: one.key)
+                        if one.info and one.info.batch.start in batch
+                    ),
+                    topic_id=self._topic_id(partition, batch, inputs, topic_ids),
+                )
+
+    def _inputs(
+        self,
+        partition: int,
+        whole: OffsetRange,
+        raw: Sequence[ArchivedObject],
+        notes: list[str],
+    ) -> tuple[list[Segment], dict[str, str | None]]:
+        """Return which backup objects hold a range, and the topic ids that they tell."""
+        chosen, covers = chosen_by_name(raw, whole)
+        ids: dict[str, str | None] = {}
+        if len(chosen) <= MOST_ASKED:
+            known = list(described(self.backup, chosen))
+            covers = covers_of(known)
+            ids = {one.key: one.info.topic_id if one.info else None for one in known}
+        else:
+            notes.append(
+                f"{self.topic}/{partition} {whole}: {len(chosen):,} backup objects, chosen by"
+                " their names; that nothing of them is missing was not looked at"
+            )
+        segments = segments_of(covers)
+        self._check_whole(partition, whole, segments, notes)
+        return segments, ids
+
+    def _check_whole(
+        self,
+        partition: int,
+        whole: OffsetRange,
+        segments: Sequence[Segment],
+        notes: list[str],
+    ) -> None:
+        end = max((part.end for part in segments), default=0)
+        if end < whole.end:
+            raise ConfigurationError(
+                f"{self.topic}/{partition}: the backup has offsets below {end} only, and {whole}"
+                " is to be done again: let the backup group catch up"
+            )
+        for gap in gaps(segments, whole):
+            text = f"{self.topic}/{partition}: no backup object tells of offsets {gap}"
+            if not self.allow_gaps:
+                raise ConfigurationError(
+                    f"{text}; if the log never had them (see secor verify), say --allow-gaps"
+                )
+            notes.append(text)
+
+    def _topic_id(
+        self,
+        partition: int,
+        batch: OffsetRange,
+        inputs: Iterable[Segment],
+        ids: Mapping[str, str | None],
+    ) -> str | None:
+        known = {found for part in inputs if (found := ids.get(part.key)) is not None}
+        if len(known) > 1:
+            raise ConfigurationError(
+                f"{self.topic}/{partition} {batch}: the backup has messages of two topics of this"
+                f" name ({', '.join(sorted(known))}): choose a range of one of them"
+            )
+        return next(iter(known), None)
+
+    def _generation(self, asked: int | None, drafts: Iterable[PlannedBatch]) -> int:
+        newest = max((one.generation for it in drafts for one in it.replaces), default=-1)
+        if asked is None:
+            return max(self.topic_plan.generation, newest + 1)
+        if asked <= newest:
+            raise ConfigurationError(
+                f"--generation {asked}: objects of generation {newest} are replaced; the new ones"
+                " need a higher number, by which readers tell them from the old"
+            )
+        return asked
+
+
+def _by_partition(objects: Iterable[ArchivedObject]) -> dict[int, list[ArchivedObject]]:
+    found: dict[int, list[ArchivedObject]] = {}
+    for one in objects:
+        found.setdefault(one.name.partition, []).append(one)
+    return found
+
+
+def _inside_of(one: OffsetRange, batches: Iterable[OffsetRange]) -> OffsetRange | None:
+    """Return the part of a range up to the last batch that has some of it."""
+    ends = [batch.end for batch in batches if batch.start < one.end and batch.end > one.start]
+    end = min(one.end, max(ends, default=one.start))
+    return OffsetRange(one.start, end) if end > one.start else None
+
+
+def _as_old(one: ArchivedObject, quarantine: str) -> OldObject:
+    assert one.info is not None
+    return OldObject(
+        key=one.key,
+        size=one.size,
+        records=one.info.records,
+        generation=one.name.generation,
+        output_partition=one.name.output_partition,
+        quarantine=one.name.root == quarantine,
+    )

@@ -1,0 +1,283 @@
+"""New for old, batch by batch, and back again: every step may be done twice.
+
+Publishing: take the marks away; for each batch, copy the old objects to ``_replaced``, put the
+new ones, delete the old ones; put the marks back.  So a message is never missing; while its
+own batch is swapped it is there twice, under two generations.  Rolling back does the same
+in the other direction, and takes the journal away at its end: the same plan may be run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from secor.archive.backfill.model import (
+    BackfillPlan,
+    NewFile,
+    PlannedBatch,
+    Receipt,
+    decode_receipt,
+)
+from secor.archive.backfill.paths import MARK, SUCCESS, Places, read_small
+from secor.archive.backfill.run_journal import (
+    BEGUN,
+    CLEANED,
+    DONE,
+    RESTORED,
+    ROLLBACK,
+    VERIFIED,
+    Begun,
+    Journal,
+    Mark,
+    swapped,
+)
+from secor.batch.workspace import Workspace
+from secor.core.errors import AlreadyExists, ConfigurationError, NotFound, ObjectConflict
+from secor.core.ports import ObjectStore
+
+REPLACED = "replaced-by-backfill"
+"""Metadata of old objects that are kept: the backfill's id, after their own."""
+
+_BLOCK = 1 << 20
+
+Progress = Callable[[int], None]
+"""Told how many batches were just done."""
+
+
+@dataclass(slots=True)
+class Publisher:
+    """Publishes and rolls back one backfill.
+
+    ``present`` lists the keys of the objects that the plan would replace if it were made
+    now.  ``workers`` batches are swapped at a time.
+    """
+
+    plan: BackfillPlan
+    store: ObjectStore
+    workspace: Workspace
+    present: Callable[[], Iterable[str]] | None = None
+    targets: tuple[str, ...] = ()
+    workers: int = 4
+    progress: Progress = field(default=lambda _: None)
+
+    places: Places = field(init=False)
+    journal: Journal = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.places = Places.of(self.plan.head)
+        self.journal = Journal(self.store, self.places, self.workspace)
+
+    def record_verified(self) -> None:
+        """Note that ``verify`` found nothing wrong."""
+        self.journal.note(VERIFIED)
+
+    # ---------------------------------------------------------------- publish
+
+    def publish(self) -> None:
+        """Put the new objects in place of the old ones, which are kept.
+
+        Raises ``ConfigurationError`` when it was not verified or is rolled back already,
+        ``ObjectConflict``, ``Unavailable``: after that and after a crash, do it again.
+        """
+        if self.journal.finished():
+            return
+        state = self.journal.state()
+        if state == "":
+            raise ConfigurationError(
+                f"backfill {self.places.id} is not verified: run 'secor backfill verify' first"
+            )
+        begun = self._begin() if state == VERIFIED else self.journal.begun()
+        self._take_marks(begun)
+        self._each(self._swap)
+        self._put_marks(begun)
+        self.journal.note(DONE)
+
+    def _begin(self) -> Begun:
+        self._check_present()
+        keys = {one.key for one in self.plan.replaced}
+        for batch in self.plan.batches:
+            keys |= {file.key for file in self._receipt(batch).files}
+        # A day may be marked whose hours are the output partitions.
+        touched = {directory for key in keys for directory in self.places.directories(key)}
+        marks = (self._mark(f"{directory}/{SUCCESS}") for directory in sorted(touched))
+        begun = Begun(tuple(mark for mark in marks if mark is not None))
+        self.journal.note(BEGUN, begun)
+        # Somebody else may have been first; what was written first holds.
+        return self.journal.begun()
+
+    def _check_present(self) -> None:
+        if self.present is None:
+            return
+        planned = {one.key for one in self.plan.replaced}
+        present = set(self.present())
+        if present != planned:
+            changed = ", ".join(sorted(present ^ planned)[:3])
+            raise ConfigurationError(
+                f"backfill {self.places.id}: the objects to be replaced have changed since it was"
+                f" planned ({changed}): roll it back and plan again"
+            )
+
+    def _swap(self, batch: PlannedBatch) -> None:
+        if self.journal.tells(swapped(batch)):
+            return
+        for old in batch.replaces:
+            self._copy(old.key, self.places.replaced(old.key), {REPLACED: self.places.id})
+        for new in self._receipt(batch).files:
+            self._copy(self.places.staged(new.key), new.key, {})
+        for old in batch.replaces:
+            self.store.delete(old.key)
+        self.journal.note(swapped(batch))
+
+    # --------------------------------------------------------------- rollback
+
+    def rollback(self) -> None:
+        """Put the old objects back, and take away all that the backfill has made.
+
+        Also gives up one that was never published.  Raises ``ConfigurationError`` when the
+        old objects are deleted, else as ``publish``.
+        """
+        state = self.journal.state()
+        if state == CLEANED:
+            raise ConfigurationError(
+                f"backfill {self.places.id}: the old objects are deleted; it cannot be rolled back"
+            )
+        self.journal.note(ROLLBACK)
+        if self.journal.tells(BEGUN) and not self.journal.tells(RESTORED):
+            begun = self.journal.begun()
+            self._take_marks(begun)
+            self._each(self._swap_back)
+            self._put_marks(begun)
+            self.journal.note(RESTORED)
+        self._delete(self.places.replaced(one.key) for one in self.plan.replaced)
+        self._delete_staged()
+        self.journal.delete()
+
+    def _swap_back(self, batch: PlannedBatch) -> None:
+        for old in batch.replaces:
+            self._copy(self.places.replaced(old.key), old.key, {})
+        for new in self._receipt(batch).files:
+            if self._is_ours(new):
+                self.store.delete(new.key)
+
+    def _is_ours(self, new: NewFile) -> bool:
+        try:
+            metadata = self.store.head(new.key).metadata or {}
+        except NotFound:
+            return False
+        return metadata.get(MARK) == self.places.id
+
+    # ------------------------------------------------------------------ clean
+
+    def clean(self) -> None:
+        """Delete the old objects, and what was staged: no rollback after this."""
+        state = self.journal.state()
+        if state not in (DONE, CLEANED):
+            raise ConfigurationError(
+                f"backfill {self.places.id} is not published: old objects are deleted after that"
+            )
+        self.journal.note(CLEANED)
+        self._delete(self.places.replaced(one.key) for one in self.plan.replaced)
+        self._delete_staged()
+
+    # -------------------------------------------------------------- the steps
+
+    def _copy(self, source: str, target: str, more: Mapping[str, str]) -> None:
+        """Copy an object with its metadata, if it is not there; a source that is gone must be."""
+        try:
+            stored = self.store.head(source)
+        except NotFound as error:
+            if self._exists(target):
+                return
+            raise ObjectConflict(
+                f"{source} is gone and {target} is not there: somebody else has changed what"
+                f" backfill {self.places.id} is about; look at both, then plan again"
+            ) from error
+        metadata = {**(stored.metadata or {}), **more}
+        if not more:
+            metadata.pop(REPLACED, None)
+        local = self.workspace.create()
+        try:
+            if self._exists(target, stored.size, metadata):
+                return
+            with self.store.open(source) as file:
+                while block := file.read(_BLOCK):
+                    local.write(block)
+            local.finish()
+            self.store.put(target, local.path, local.crc32c, metadata)
+        except AlreadyExists:
+            self._exists(target, stored.size, metadata)
+        finally:
+            local.delete()
+
+    def _exists(
+        self, key: str, size: int | None = None, metadata: Mapping[str, str] | None = None
+    ) -> bool:
+        """Tell whether an object is there.  Raises ``ObjectConflict`` when it is another one."""
+        try:
+            stored = self.store.head(key)
+        except NotFound:
+            return False
+        if metadata is not None and (stored.size, stored.metadata) != (size, dict(metadata)):
+            raise ObjectConflict(
+                f"{key}: another object stands where backfill {self.places.id} puts one; nothing"
+                " was overwritten"
+            )
+        return True
+
+    def _each(self, step: Callable[[PlannedBatch], None]) -> None:
+        def one(batch: PlannedBatch) -> None:
+            step(batch)
+            self.progress(1)
+
+        if self.workers == 1:
+            for batch in self.plan.batches:
+                one(batch)
+            return
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="publish") as pool:
+            # All of them: an error is raised when those under way have ended.
+            list(pool.map(one, self.plan.batches))
+
+    def _receipt(self, batch: PlannedBatch) -> Receipt:
+        data = read_small(self.store, self.places.receipt(batch))
+        if data is None:
+            raise ConfigurationError(
+                f"backfill {self.places.id}: batch {batch.name} was not run: run it again"
+            )
+        return decode_receipt(data)
+
+    def _mark(self, key: str) -> Mark | None:
+        body = read_small(self.store, key)
+        if body is None:
+            return None
+        try:
+            metadata = self.store.head(key).metadata
+        except NotFound:  # a directory's file that no Secor put there
+            metadata = None
+        return Mark(key, body, metadata or {})
+
+    def _take_marks(self, begun: Begun) -> None:
+        for mark in begun.marks:
+            self.store.delete(mark.key)
+
+    def _put_marks(self, begun: Begun) -> None:
+        for mark in begun.marks:
+            local = self.workspace.create()
+            try:
+                local.write(mark.body)
+                local.finish()
+                self.store.put(mark.key, local.path, local.crc32c, mark.metadata)
+            except AlreadyExists:
+                continue  # a finalizer's, or of an earlier try
+            finally:
+                local.delete()
+
+    def _delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.store.delete(key)
+
+    def _delete_staged(self) -> None:
+        """Delete everything but the journal."""
+        for prefix in self.places.staging(self.targets):
+            keys = [stored.key for stored in self.store.list(prefix)]
+            self._delete(key for key in keys if "/_journal/" not in key)

@@ -1,0 +1,96 @@
+"""How far a backfill has come, told by small objects below ``_backfill/<id>/_journal``.
+
+All are put if absent: ``verified``, ``begun`` (with the ``_SUCCESS`` marks that were found),
+``batch-…`` for each batch that is swapped, ``done``, ``rollback``, ``restored``, ``cleaned``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from secor.archive.backfill.model import PlannedBatch, encode
+from secor.archive.backfill.paths import Places, put_small, read_small
+from secor.batch.workspace import Workspace
+from secor.core.errors import ConfigurationError
+from secor.core.ports import ObjectStore
+
+VERIFIED = "verified"
+BEGUN = "begun"
+DONE = "done"
+ROLLBACK = "rollback"
+RESTORED = "restored"
+CLEANED = "cleaned"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A ``_SUCCESS`` object, to be put back as it was."""
+
+    key: str
+    body: bytes
+    metadata: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What must be put back last."""
+
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The journal of one backfill: a note that stands never changes."""
+
+    store: ObjectStore
+    places: Places
+    workspace: Workspace
+
+    def note(self, name: str, content: object = None) -> None:
+        """Write an entry down, unless it stands; what was written first holds."""
+        body = encode({} if content is None else content)
+        put_small(self.store, self.places.journal(name), body, self.workspace)
+
+    def tells(self, name: str) -> bool:
+        """Tell whether there is such an entry."""
+        return self._entry(name) is not None
+
+    def state(self) -> str:
+        """Return the last thing that it tells; empty before it has any entry."""
+        for name in (CLEANED, ROLLBACK, DONE, BEGUN, VERIFIED):
+            if self.tells(name):
+                return name
+        return ""
+
+    def finished(self) -> bool:
+        """Tell whether it is published.  Raises ``ConfigurationError`` in a rollback."""
+        state = self.state()
+        if state == ROLLBACK:
+            raise ConfigurationError(
+                f"backfill {self.places.id} is being rolled back: finish that first"
+            )
+        return state in (DONE, CLEANED)
+
+    def begun(self) -> Begun:
+        """Return what was found when it was begun, which it was."""
+        data = self._entry(BEGUN)
+        assert data is not None
+        return msgspec.json.decode(data, type=Begun)
+
+    def delete(self) -> None:
+        """Delete it so that a crash leaves what tells how to go on."""
+        last = [self.places.journal(name) for name in (BEGUN, RESTORED, ROLLBACK)]
+        listed = self.store.list(self.places.journal("").removesuffix(".json"))
+        first = [stored.key for stored in listed if stored.key not in last]
+        for key in (*first, *last):
+            self.store.delete(key)
+
+    def _entry(self, name: str) -> bytes | None:
+        return read_small(self.store, self.places.journal(name))
+
+
+def swapped(batch: PlannedBatch) -> str:
+    """Return the name of the entry that a batch is swapped."""
+    return f"batch-{batch.name}"

@@ -1,0 +1,194 @@
+"""One batch of a plan to staged objects: the daemon's own code on the backup's messages.
+
+The objects are a function of the plan's batch and the group's settings, named and written as
+they will be in the end; only their keys have another prefix.  Every put is put-if-absent, so
+a task that runs twice, or at the same time as its double, changes nothing.  The receipt is
+put last: what it names is staged, whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from secor.archive.backfill.model import (
+    NewFile,
+    PlanHead,
+    PlannedBatch,
+    Receipt,
+    Segment,
+    decode_receipt,
+    encode,
+)
+from secor.archive.backfill.paths import MARK, Places, put_small, read_small
+from secor.archive.objects import Archive, reading_ahead
+from secor.batch.batch import Batch, BatchFile, SealedBatch
+from secor.batch.plan import TopicPlan
+from secor.batch.policy import Reason
+from secor.batch.workspace import Workspace
+from secor.core.errors import AlreadyExists, ConfigurationError, CorruptFile, ObjectConflict
+from secor.core.model import QUARANTINE, Chunk, TopicPartition, next_offset
+from secor.core.naming import ObjectInfo
+from secor.core.ports import Clock, ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every batch of a backfill needs.
+
+    ``topic_plan`` has the new generation; ``archive`` is the partition group's.
+    """
+
+    plan: PlanHead
+    backup: Archive
+    archive: Archive
+    topic_plan: TopicPlan
+    workspace: Workspace
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        if self.topic_plan.fingerprint != self.plan.fingerprint:
+            raise ConfigurationError(
+                f"backfill {self.plan.id}: the settings of topic {self.plan.topic} are not those"
+                " that it was planned with (parser, layout, format, prefix or plug-ins): plan again"
+            )
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where the new objects go."""
+        return self.archive.store
+
+    @property
+    def places(self) -> Places:
+        """The keys of this backfill."""
+        return Places.of(self.plan)
+
+    def receipt(self, batch: PlannedBatch) -> Receipt | None:
+        """Return what a batch gave, if it is done."""
+        data = read_small(self.store, self.places.receipt(batch))
+        return None if data is None else decode_receipt(data)
+
+
+def run_batch(job: Job, batch: PlannedBatch) -> Receipt:
+    """Stage the objects of a batch, unless they are.
+
+    Raises ``ObjectConflict``, ``CorruptFile``, ``NotFound`` (a backup object is gone), what
+    parsing raises, ``Unavailable``, ``DiskFull``: doing it again is always right.
+    """
+    done = job.receipt(batch)
+    if done is not None:
+        return done
+    with parsed(job, batch) as (sealed, read):
+        for file in sealed.files:
+            _stage(job, file)
+        receipt = receipt_of(sealed, read)
+        put_small(job.store, job.places.receipt(batch), encode(receipt), job.workspace)
+    return receipt
+
+
+@contextmanager
+def parsed(job: Job, batch: PlannedBatch) -> Iterator[tuple[SealedBatch, int]]:
+    """Give the local files of a batch, made as the daemon makes them, and the messages read."""
+    topic_partition = job.plan.topic_partition(batch)
+    open_batch = Batch(
+        topic_partition,
+        batch.start,
+        plan=job.topic_plan,
+        workspace=job.workspace,
+        clock=job.clock,
+        topic_id=batch.topic_id,
+        end=batch.end,
+    )
+    try:
+        for chunk in chunks(job.backup, topic_partition, batch):
+            open_batch.append(chunk)
+        open_batch.skip(batch.end)
+        read = open_batch.messages
+        sealed = open_batch.seal(Reason.INTENT)
+    except BaseException:
+        open_batch.drop()
+        raise
+    try:
+        yield sealed, read
+    finally:
+        sealed.delete()
+
+
+def chunks(
+    backup: Archive, topic_partition: TopicPartition, batch: PlannedBatch
+) -> Iterator[Chunk]:
+    """Give a batch's messages from the backup, as the daemon had them from Kafka.
+
+    Raises ``CorruptFile``, ``NotFound`` naming the object.
+    """
+    with reading_ahead(backup, {part.key: part.size for part in batch.inputs}) as ahead:
+        for segment in batch.inputs:
+            yield from _segment(ahead, topic_partition, segment)
+
+
+def _segment(backup: Archive, topic_partition: TopicPartition, segment: Segment) -> Iterator[Chunk]:
+    last = segment.start - 1
+    with backup.store.open(segment.key) as file:
+        for records in backup.formats(segment.key, file).read(file, segment.key):
+            column = records.column("offset")
+            if column.null_count:
+                raise CorruptFile(f"{segment.key}: has messages without an offset")
+            offsets = column.to_numpy()
+            low, high = offsets.searchsorted([segment.start, segment.end])
+            if low == high:
+                continue
+            if offsets[low] <= last or (offsets[low + 1 : high] <= offsets[low : high - 1]).any():
+                raise CorruptFile(f"{segment.key}: its offsets go back, or repeat")
+            last = int(offsets[high - 1])
+            yield Chunk(topic_partition, records.slice(low, high - low), next_offset(last))
+
+
+def receipt_of(sealed: SealedBatch, read: int) -> Receipt:
+    """Return what a sealed batch gives: the same for the same batch and settings."""
+    quarantine = sealed.plan.lanes.get(QUARANTINE)
+    files = tuple(
+        NewFile(
+            key=file.key,
+            size=file.local.size,
+            crc32c=file.local.crc32c,
+            records=file.info.records,
+            output_partition=file.name.output_partition,
+            quarantine=quarantine is not None and file.name.root == quarantine.root,
+        )
+        for file in sorted(sealed.files, key=lambda file: file.key)
+    )
+    return Receipt(
+        partition=sealed.topic_partition.partition,
+        start=sealed.range.start,
+        end=sealed.range.end,
+        read=read,
+        filtered=read - sum(file.records for file in files),
+        quarantined=sum(file.records for file in files if file.quarantine),
+        files=files,
+    )
+
+
+def _stage(job: Job, file: BatchFile) -> None:
+    key = job.places.staged(file.key)
+    metadata = {**file.info.metadata(), MARK: job.plan.id}
+    try:
+        job.store.put(key, file.local.path, file.local.crc32c, metadata)
+    except AlreadyExists as error:
+        stored = job.store.head(key)
+        if stored.size != file.local.size or not is_same(
+            stored.metadata or {}, file.info, job, key
+        ):
+            raise ObjectConflict(
+                f"{key}: another object stands where a backfill stages its own; roll it back and"
+                " run it again"
+            ) from error
+
+
+def is_same(metadata: dict[str, str], info: ObjectInfo, job: Job, key: str) -> bool:
+    """Tell whether an object's metadata are those that this backfill gives it."""
+    try:
+        told = ObjectInfo.of(metadata, key)
+    except CorruptFile:
+        return False
+    return metadata.get(MARK) == job.plan.id and told.same_content(info)

@@ -1,0 +1,279 @@
+"""Is every message of a plan in the staged objects, in quarantine, or filtered: once?
+
+The backup is parsed once more and only its offsets are kept: what each object has to hold.
+Each staged object is read whole.  Where its format records offsets they are compared, one
+by one; where it does not, its bytes are, with what is written again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from crc32c import crc32c
+
+from secor.archive.backfill.model import NewFile, OldObject, PlannedBatch, Receipt
+from secor.archive.backfill.running import Job, chunks, parsed, receipt_of
+from secor.archive.verify.report import Kind, PartitionReport
+from secor.core.errors import CorruptFile, NotFound
+from secor.core.model import QUARANTINE, next_offset
+from secor.core.ports import LogFormat
+
+Offsets = npt.NDArray[np.int64]
+IN_QUARANTINE = "_quarantine"
+"""How the summary calls the output partition of what is in quarantine."""
+
+_BLOCK = 1 << 20
+
+
+@dataclass(slots=True)
+class Differences:
+    """Old objects against new ones, in messages.
+
+    ``moved`` are in another output partition now, ``left`` came out of quarantine, ``entered``
+    are new in it; None where the formats do not record offsets and only counts are known.
+    """
+
+    old: Counter[str] = field(default_factory=Counter)
+    new: Counter[str] = field(default_factory=Counter)
+    moved: int = 0
+    left: int = 0
+    entered: int = 0
+    exact: bool = True
+
+    def add(self, other: Differences) -> None:
+        """Add another batch's."""
+        self.old += other.old
+        self.new += other.new
+        self.moved += other.moved
+        self.left += other.left
+        self.entered += other.entered
+        self.exact &= other.exact
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What verifying one batch found."""
+
+    report: PartitionReport
+    receipt: Receipt | None
+    differences: Differences
+
+
+def verify_batch(job: Job, batch: PlannedBatch) -> Verdict:
+    """Verify one batch.  Raises ``CorruptFile``, ``NotFound`` about the backup only."""
+    report = PartitionReport(job.plan.topic_partition(batch))
+    receipt = job.receipt(batch)
+    if receipt is None:
+        count = batch.end - batch.start
+        text = "this batch was not run: run the backfill again"
+        report.found_range(Kind.MISSING, batch.start, batch.end, count=count, text=text)
+        return Verdict(report, None, Differences())
+    expected = _expected(job, batch, report)
+    stored: dict[str, Offsets] = {}
+    without = []
+    for file in receipt.files:
+        report.objects += 1
+        offsets = _read(job, file, report)
+        if offsets is None:
+            without.append(file)
+        else:
+            stored[file.key] = offsets
+    _compare(expected, stored, receipt, report)
+    if without:
+        _compare_bytes(job, batch, receipt, report)
+    for file in without:
+        stored[file.key] = expected.get(_directory(file.key), np.zeros(0, np.int64))
+    differences = _differences(job, batch, receipt, stored)
+    return Verdict(report, receipt, differences)
+
+
+def _expected(job: Job, batch: PlannedBatch, report: PartitionReport) -> dict[str, Offsets]:
+    """Return the offsets that belong into each directory."""
+    found: dict[str, list[Offsets]] = {}
+    for chunk in chunks(job.backup, job.plan.topic_partition(batch), batch):
+        report.compared += chunk.records.num_rows
+        for part in job.topic_plan.parser.split(chunk):
+            root = job.topic_plan.lane(part.lane).root
+            directory = f"{root}/{part.output_partition}" if part.output_partition else root
+            found.setdefault(directory, []).append(part.records.column("offset").to_numpy())
+    return {directory: np.concatenate(parts) for directory, parts in found.items()}
+
+
+def _read(job: Job, file: NewFile, report: PartitionReport) -> Offsets | None:
+    """Read a staged object; None when it tells no offsets, or cannot be read."""
+    key = job.places.staged(file.key)
+    try:
+        size, checksum = _bytes_of(job, key)
+        if (size, checksum) != (file.size, file.crc32c):
+            raise CorruptFile(f"{key}: its bytes are not those that were written")
+        return _offsets(job, key, _format_of(job, file))
+    except (CorruptFile, NotFound) as error:
+        first = _first_offset(file.key)
+        report.found_range(
+            Kind.CORRUPT,
+            first,
+            next_offset(first),
+            key=key,
+            text=str(error).removeprefix(f"{key}: "),
+        )
+        return None
+
+
+def _bytes_of(job: Job, key: str) -> tuple[int, int]:
+    size = checksum = 0
+    with job.store.open(key) as stored:
+        while block := stored.read(_BLOCK):
+            size += len(block)
+            checksum = crc32c(block, checksum)
+    return size, checksum
+
+
+def _format_of(job: Job, file: NewFile) -> LogFormat:
+    return (
+        job.topic_plan.lane(QUARANTINE).log_format
+        if file.quarantine
+        else (job.topic_plan.log_format)
+    )
+
+
+def _offsets(job: Job, key: str, log_format: LogFormat) -> Offsets | None:
+    """Return the offsets that an object tells; None when its format does not record them."""
+    found: list[Offsets] = []
+    with job.store.open(key) as stored:
+        for records in log_format.read(stored, key):
+            column = records.column("offset")
+            if column.null_count:
+                return None
+            found.append(column.to_numpy())
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+
+def _compare(
+    expected: Mapping[str, Offsets],
+    stored: Mapping[str, Offsets],
+    receipt: Receipt,
+    report: PartitionReport,
+) -> None:
+    named = {_directory(file.key) for file in receipt.files}
+    for directory, offsets in expected.items():
+        if directory not in named:
+            report.found(Kind.MISSING, offsets, key=directory)
+    for key, offsets in stored.items():
+        wanted = expected.get(_directory(key), np.zeros(0, np.int64))
+        report.found(Kind.MISSING, np.setdiff1d(wanted, offsets), key=key)
+        report.found(Kind.EXTRA, np.setdiff1d(offsets, wanted), key=key)
+    if stored:
+        values, times = np.unique(np.concatenate(list(stored.values())), return_counts=True)
+        report.found(Kind.TWICE, values[times > 1])
+
+
+def _compare_bytes(
+    job: Job, batch: PlannedBatch, receipt: Receipt, report: PartitionReport
+) -> None:
+    """Write the batch again and compare what it gives with the receipt."""
+    with parsed(job, batch) as (sealed, read):
+        again = receipt_of(sealed, read)
+    if again == receipt:
+        return
+    known = {file.key: file for file in again.files}
+    for file in receipt.files:
+        if known.get(file.key) != file:
+            first = _first_offset(file.key)
+            text = "written again it has other bytes: is the parser deterministic?"
+            report.found_range(Kind.DIFFERENT, first, next_offset(first), key=file.key, text=text)
+
+
+# ------------------------------------------------------------- old against new
+
+
+def _differences(
+    job: Job, batch: PlannedBatch, receipt: Receipt, stored: Mapping[str, Offsets]
+) -> Differences:
+    found = Differences()
+    old: dict[str, Offsets] = {}
+    for one in batch.replaces:
+        name = IN_QUARANTINE if one.quarantine else _shown(job, one.key)
+        found.old[name] += one.records
+        offsets = _old_offsets(job, one)
+        if offsets is None:
+            found.exact = False
+        else:
+            old[name] = np.concatenate([old.get(name, np.zeros(0, np.int64)), offsets])
+    new: dict[str, Offsets] = {}
+    for file in receipt.files:
+        name = IN_QUARANTINE if file.quarantine else _shown(job, file.key)
+        found.new[name] += file.records
+        offsets = stored[file.key]
+        new[name] = np.concatenate([new.get(name, np.zeros(0, np.int64)), offsets])
+    for before, was in old.items():
+        for after, now in new.items():
+            if before != after:
+                count = len(np.intersect1d(was, now))
+                found.moved += 0 if IN_QUARANTINE in (before, after) else count
+                found.left += count if before == IN_QUARANTINE else 0
+    found.entered = _entered(old, new)
+    return found
+
+
+def _entered(old: Mapping[str, Offsets], new: Mapping[str, Offsets]) -> int:
+    now = new.get(IN_QUARANTINE)
+    if now is None:
+        return 0
+    was = old.get(IN_QUARANTINE, np.zeros(0, np.int64))
+    return len(np.setdiff1d(now, was))
+
+
+def _old_offsets(job: Job, one: OldObject) -> Offsets | None:
+    """Return what an old object tells; None also when it cannot be read: that is why it goes."""
+    try:
+        with job.store.open(one.key) as file:
+            log_format = job.archive.formats(one.key, file)
+        return _offsets(job, one.key, log_format)
+    except (CorruptFile, NotFound):
+        return None
+
+
+def _shown(job: Job, key: str) -> str:
+    """Return an object's directory below the prefix: the topic and its output partition."""
+    return _directory(key).removeprefix(job.archive.prefix).removeprefix("/")
+
+
+def _directory(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
+def _first_offset(key: str) -> int:
+    return int(key.rpartition("/")[2].split("_")[2].split(".")[0])
+
+
+@dataclass(slots=True)
+class Summary:
+    """All verdicts of a plan."""
+
+    reports: list[PartitionReport] = field(default_factory=list)
+    differences: Differences = field(default_factory=Differences)
+    read: int = 0
+    filtered: int = 0
+    quarantined: int = 0
+
+    @property
+    def right(self) -> bool:
+        """Tell whether nothing was found."""
+        return not any(report.counts.total() for report in self.reports)
+
+
+def summary_of(verdicts: Iterable[Verdict]) -> Summary:
+    """Put the verdicts of all batches together."""
+    summary = Summary()
+    for verdict in verdicts:
+        summary.reports.append(verdict.report)
+        summary.differences.add(verdict.differences)
+        if verdict.receipt is not None:
+            summary.read += verdict.receipt.read
+            summary.filtered += verdict.receipt.filtered
+            summary.quarantined += verdict.receipt.quarantined
+    return summary

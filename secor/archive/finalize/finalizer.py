@@ -1,0 +1,236 @@
+"""Marks directories ``_SUCCESS`` when every kafka partition has passed their time."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from crc32c import crc32c
+
+from secor.archive.finalize.periods import Period, Periods
+from secor.archive.finalize.stored_time import Progress, offsets, slowest
+from secor.core.errors import ActionFailed, AlreadyExists, ConfigurationError, CorruptFile
+from secor.core.model import StoredObject
+from secor.core.naming import ROUTED, ObjectName, parse_key
+from secor.core.ports import ObjectStore
+
+SUCCESS = "_SUCCESS"
+CLOSE = 3600.0
+"""Seconds before a marker in which an object may have come after its offsets were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """An output partition with objects, as a user's command or a catalogue wants it.
+
+    ``topic`` is the one whose directory it is in, ``output_partition`` its path below that, and
+    ``key`` the directory's key, without a slash at the end.
+    """
+
+    topic: str
+    output_partition: str
+    key: str
+
+
+Action = Callable[[Leaf], None]
+"""Done for each output partition before it is marked; done again whenever the marker could not
+be put afterwards.  Raises ``ActionFailed``, or ``ConfigurationError`` where it does not suit."""
+
+
+@dataclass
+class Standing:
+    """A period of a topic: its objects, and its marker if there is one."""
+
+    period: Period
+    objects: list[tuple[ObjectName, StoredObject]] = field(default_factory=list)
+    marker: StoredObject | None = None
+
+    @property
+    def output_partitions(self) -> list[str]:
+        """The output partitions in it that have objects."""
+        return sorted({name.output_partition for name, _ in self.objects})
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Objects that came after a period had been marked."""
+
+    path: str
+    keys: tuple[str, ...]
+
+
+@dataclass
+class Outcome:
+    """What became of one topic; ``delay`` in seconds.
+
+    ``failed`` has paths and reasons, ``strange`` counts objects that another layout made.
+    """
+
+    topic: str
+    root: str
+    held: Progress | None
+    delay: float = 0.0
+    marked: list[Standing] = field(default_factory=list)
+    waiting: list[Standing] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    late: list[Late] = field(default_factory=list)
+    strange: int = 0
+
+
+class Finalizer:
+    """Finalizes one topic's directory, or what its route has sent to another's."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        root: str,
+        topic: str,
+        periods: Periods,
+        *,
+        delay: float,
+        now: Callable[[], float],
+        by: str,
+        target: str | None = None,
+        actions: Sequence[Action] = (),
+    ) -> None:
+        """``root`` has messages of ``topic``: where it is not its own, in the directory of the
+        topic ``target``.  ``delay`` in seconds is given to stragglers; ``by`` names the program.
+        """
+        self._store = store
+        self._root = root
+        self._topic = topic
+        self._periods = periods
+        self._delay = delay
+        self._now = now
+        self._by = by
+        self._target = target or topic
+        self._actions = tuple(actions)
+
+    def run(self, progress: Sequence[Progress], *, dry_run: bool = False) -> Outcome:
+        """Mark what is complete.  ``progress`` was read before: of every partition."""
+        held = slowest(progress)
+        outcome = Outcome(self._topic, self._root, held, self._delay)
+        through = held.through if held is not None else None
+        for standing in self._standings(outcome):
+            if standing.marker is not None:
+                self._look(standing, standing.marker, outcome)
+            elif not standing.objects:
+                continue
+            elif through is None or standing.period.end + self._delay > through:
+                outcome.waiting.append(standing)
+            elif dry_run:
+                outcome.marked.append(standing)
+            else:
+                self._finish(standing, progress, outcome)
+        return outcome
+
+    def _standings(self, outcome: Outcome) -> list[Standing]:
+        """List the directory: its periods in the order of time."""
+        found: dict[str, Standing] = {}
+        markers: dict[str, StoredObject] = {}
+        for stored in self._store.list(f"{self._root}/"):
+            directory, _, last = stored.key.rpartition("/")
+            if last == SUCCESS:
+                markers[directory.removeprefix(f"{self._root}/")] = stored
+                continue
+            name = parse_key(self._root, stored.key)
+            if name is None:
+                continue
+            period = self._periods.of(name.output_partition)
+            if period is None:
+                # What routes bring from other topics is finalized with those.
+                outcome.strange += not name.output_partition.startswith(ROUTED)
+                continue
+            standing = found.setdefault(period.path, Standing(period))
+            standing.objects.append((name, stored))
+        for path, marker in markers.items():
+            if path in found:
+                found[path].marker = marker
+        return sorted(found.values(), key=lambda one: (one.period.start, one.period.path))
+
+    def _finish(self, standing: Standing, progress: Sequence[Progress], outcome: Outcome) -> None:
+        path = standing.period.path
+        try:
+            for output_partition in standing.output_partitions:
+                leaf = self._leaf(output_partition)
+                for action in self._actions:
+                    action(leaf)
+        except (ActionFailed, ConfigurationError) as error:
+            # A table that is missing, or of other columns, is one topic's: the others go on.
+            outcome.failed.append((path, str(error)))
+            return
+        self._put(f"{self._root}/{path}/{SUCCESS}", self._body(standing, progress))
+        outcome.marked.append(standing)
+
+    def _leaf(self, output_partition: str) -> Leaf:
+        key = f"{self._root}/{output_partition}"
+        if self._target != self._topic:
+            output_partition = f"{ROUTED}{self._topic}/{output_partition}"
+        return Leaf(self._target, output_partition, key)
+
+    def _body(self, standing: Standing, progress: Sequence[Progress]) -> bytes:
+        content = {
+            "topic": self._topic,
+            "partition": standing.period.path,
+            "at": datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="seconds"),
+            "by": self._by,
+            "objects": len(standing.objects),
+            "offsets": offsets(progress),
+        }
+        return json.dumps(content, indent=1).encode() + b"\n"
+
+    def _put(self, key: str, body: bytes) -> None:
+        """Put the marker; one that is there already says the same."""
+        with tempfile.NamedTemporaryFile(prefix="secor-finalize-") as file:
+            file.write(body)
+            file.flush()
+            try:
+                self._store.put(key, Path(file.name), crc32c(body), {})
+            except AlreadyExists:
+                return  # another run of this command was faster
+
+    def _look(self, standing: Standing, marker: StoredObject, outcome: Outcome) -> None:
+        try:
+            late = self._late(standing, marker)
+        except CorruptFile as error:
+            outcome.failed.append((standing.period.path, str(error)))
+            return
+        outcome.late += [late] if late.keys else []
+
+    def _late(self, standing: Standing, marker: StoredObject) -> Late:
+        suspects = [
+            (name, stored)
+            for name, stored in standing.objects
+            if stored.modified > marker.modified - CLOSE
+        ]
+        recorded = self._recorded(marker) if suspects else None
+        keys = tuple(
+            stored.key
+            for name, stored in suspects
+            if stored.modified > marker.modified or _beyond(name, recorded)
+        )
+        return Late(standing.period.path, keys)
+
+    def _recorded(self, marker: StoredObject) -> dict[str, int] | None:
+        """Return the offsets, by partition, up to which everything was there."""
+        with self._store.open(marker.key) as file:
+            content = file.read()
+        if not content:
+            return None  # somebody else's empty marker
+        try:
+            found = json.loads(content)["offsets"].get(self._topic)
+            return None if found is None else {key: int(found[key]) for key in found}
+        except (AttributeError, ValueError, KeyError, TypeError) as error:
+            raise CorruptFile(
+                f"{marker.key}: is no marker of Secor's ({error}); delete it to mark anew"
+            ) from error
+
+
+def _beyond(name: ObjectName, recorded: dict[str, int] | None) -> bool:
+    if recorded is None:
+        return False
+    return name.first_offset >= recorded.get(str(name.partition), 0)

@@ -1,0 +1,97 @@
+"""Up to which time a topic partition has been stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from secor.archive.finalize.periods import Periods
+from secor.archive.verify.log_port import Log
+from secor.consume.positioning import check
+from secor.core.errors import RestartPartition, StopPartition
+from secor.core.model import QUARANTINE, Chunk, TopicPartition
+from secor.core.ports import OffsetLedger, Parser
+
+UP_TO_DATE = "is up to date"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Nothing is to come of before ``through`` (seconds since the epoch), but stragglers.
+
+    None: nobody can tell, and ``why`` says why.
+    """
+
+    topic_partition: TopicPartition
+    committed: int | None
+    through: float | None
+    why: str
+
+
+def progress_of(
+    topic_partition: TopicPartition,
+    topic_id: str | None,
+    *,
+    ledger: OffsetLedger,
+    log: Log,
+    parser: Parser,
+    periods: Periods,
+    now: Callable[[], float],
+) -> Progress:
+    """Return how far a topic partition has come; ``topic_id`` is Kafka's, if known.
+
+    All is stored: up to date, now.  Else it is the least of the times of the next messages
+    to store: Kafka's timestamps and the output partitions that they are going to.  Where
+    the daemon would stop, or the log was cut meanwhile, nobody can tell.
+    Raises ``Unavailable``.
+    """
+    before = now()
+    try:
+        entry = ledger.read(topic_partition)
+        if entry.committed is None:
+            return Progress(topic_partition, None, None, "has never committed")
+        held = log.log_range(topic_partition)
+        committed = check(topic_partition, entry, held, topic_id)
+        start = max(committed, held.start)
+        for chunk in log.read(topic_partition, start, held.end):
+            if chunk.records.num_rows:
+                through = _least(chunk, parser, periods)
+                why = f"waits at offset {committed}, {held.end - committed} behind"
+                if through is None:
+                    why += ", where messages have no timestamps"
+                return Progress(topic_partition, committed, through, why)
+    except (StopPartition, RestartPartition) as error:
+        why = str(error).removeprefix(f"{topic_partition}: ")
+        return Progress(topic_partition, None, None, f"is held up: {why}")
+    return Progress(topic_partition, committed, before, UP_TO_DATE)
+
+
+def _least(chunk: Chunk, parser: Parser, periods: Periods) -> float | None:
+    timestamps = chunk.records.column("timestamp").to_pylist()
+    times = [one / 1000 for one in timestamps if one is not None]
+    try:
+        parts = parser.split(chunk)
+    except StopPartition:
+        return min(times, default=None)  # it is not stored either, until a person has looked
+    found = [periods.of(part.output_partition) for part in parts if part.lane != QUARANTINE]
+    times += [period.start for period in found if period is not None]
+    return min(times, default=None)
+
+
+def slowest(all_of_them: Sequence[Progress]) -> Progress | None:
+    """Return the one that holds the others back; None of none."""
+
+    def through(one: Progress) -> float:
+        return float("-inf") if one.through is None else one.through
+
+    return min(all_of_them, key=through, default=None)
+
+
+def offsets(all_of_them: Iterable[Progress]) -> dict[str, dict[str, int]]:
+    """Return committed offsets by topic and partition, for the marker."""
+    found: dict[str, dict[str, int]] = {}
+    for one in all_of_them:
+        if one.committed is not None:
+            where = one.topic_partition
+            found.setdefault(where.topic, {})[str(where.partition)] = one.committed
+    return found

@@ -1,0 +1,278 @@
+"""The archive: what the store holds of a group's topics, listed and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from io import BytesIO
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from secor.core.errors import CorruptFile
+from secor.core.model import OffsetRange, StoredObject, TopicPartition
+from secor.core.naming import (
+    QUARANTINE_DIRECTORY,
+    ROUTED,
+    ObjectInfo,
+    ObjectName,
+    parse_key,
+    routed_root,
+    topic_of,
+    topic_root,
+)
+from secor.core.ports import LogFormat, ObjectStore
+from secor.formats import EXTENSIONS, format_of_key
+
+HEADS_AT_ONCE = 8
+HEADS_AHEAD = 64
+
+FETCHED_AHEAD = 8
+MOST_FETCHED = 1 << 20
+"""Bytes of an object that is fetched as a whole before it is opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedObject:
+    """One object of a topic; ``size`` in bytes, ``modified`` in seconds since the epoch.
+
+    ``info`` is None when it was not asked for, or when the object does not tell (Java
+    Secor's objects); ``fault`` says what is wrong with metadata that cannot be read.
+    """
+
+    topic: str
+    name: ObjectName
+    size: int
+    modified: float
+    info: ObjectInfo | None = None
+    fault: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The object's key in the store."""
+        return self.name.key
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The topic partition that its name tells."""
+        return TopicPartition(self.topic, self.name.partition)
+
+    @property
+    def batch_start(self) -> int:
+        """Where its batch begins, as far as it tells; else its own first offset."""
+        return self.info.batch.start if self.info else self.name.first_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The objects below one prefix.
+
+    ``formats`` decides how an object is read: from its key and, where the key does not
+    tell, its open file.  ``targets`` are the topics to whose directories a route may have
+    sent messages.
+    """
+
+    store: ObjectStore
+    prefix: str
+    hashed: bool = False
+    formats: Callable[[str, BinaryIO | None], LogFormat] = format_of_key
+    targets: tuple[str, ...] = ()
+
+    def root(self, topic: str) -> str:
+        """Return the topic's directory."""
+        return topic_root(self.prefix, topic, hashed=self.hashed)
+
+    def topics(self) -> list[str]:
+        """Return the topics that have objects, by name.  Lists every key of the prefix."""
+        return sorted({topic for topic, _ in self._keys()})
+
+    def routes(self) -> Mapping[str, tuple[str, ...]]:
+        """Return, by topic, to whose directories routes have brought messages of it.
+
+        Present and earlier ones, as keys tell.  Lists every key of the prefix.
+        """
+        found: dict[str, set[str]] = {}
+        for topic, inside in self._keys():
+            source = topic_of(inside[0].removeprefix(ROUTED))
+            if inside[0].startswith(ROUTED) and source is not None:
+                found.setdefault(source, set()).add(topic)
+        return {source: tuple(sorted(topics)) for source, topics in found.items()}
+
+    def _keys(self) -> Iterator[tuple[str, list[str]]]:
+        """Give the topic of every object's key, and the parts of the key below its directory."""
+        parts = [part for part in self.prefix.split("/") if part]
+        listed = "" if self.hashed or not parts else "/".join(parts) + "/"
+        at = len(parts) + int(self.hashed)
+        for stored in self.store.list(listed):
+            components = stored.key.split("/")
+            topic = topic_of(components[at]) if at < len(components) - 1 else None
+            if topic is not None and parse_key(self.root(topic), stored.key):
+                yield topic, components[at + 1 :]
+
+    def objects(
+        self,
+        topic: str,
+        partitions: Collection[int] | None = None,
+        offsets: OffsetRange | None = None,
+        generations: Collection[int] | None = None,
+        *,
+        with_info: bool = False,
+    ) -> Iterator[ArchivedObject]:
+        """Give the topic's objects, by key; ``with_info`` asks for each one's metadata, too.
+
+        ``offsets`` leaves out the objects that hold none of them; where an object ends is
+        only known with its info, so without it those that begin lower are given, too.
+        """
+        below = self.root(topic)
+        yield from self._objects(
+            topic, below, partitions, offsets, generations, with_info=with_info
+        )
+
+    def _objects(
+        self,
+        topic: str,
+        below: str,
+        partitions: Collection[int] | None,
+        offsets: OffsetRange | None,
+        generations: Collection[int] | None,
+        *,
+        with_info: bool,
+    ) -> Iterator[ArchivedObject]:
+        """Give those of the topic's objects that are in a directory ``below`` its own."""
+        root = self.root(topic)
+        wanted = (
+            ArchivedObject(topic, name, stored.size, stored.modified)
+            for stored in self.store.list(below + "/")
+            if (name := parse_key(root, stored.key)) is not None
+            and (partitions is None or name.partition in partitions)
+            and (generations is None or name.generation in generations)
+            and (offsets is None or name.first_offset < offsets.end)
+        )
+        for found in self._described(wanted) if with_info else wanted:
+            ends_before = offsets and found.info and found.info.batch.end <= offsets.start
+            if not ends_before:
+                yield found
+
+    @property
+    def quarantine(self) -> Archive:
+        """The archive, beside this one, of messages that a parser could not place."""
+        inside = [part for part in (self.prefix, QUARANTINE_DIRECTORY) if part]
+        return replace(self, prefix="/".join(inside))
+
+    def quarantined(
+        self,
+        topic: str,
+        partitions: Collection[int] | None = None,
+        generations: Collection[int] | None = None,
+    ) -> Iterator[ArchivedObject]:
+        """Give the objects of messages of this topic that a parser could not place."""
+        return self.quarantine.objects(topic, partitions, generations=generations, with_info=True)
+
+    def in_quarantine(self, found: ArchivedObject) -> bool:
+        """Tell whether an object holds messages that a parser could not place."""
+        return found.key.startswith(self.quarantine.root(found.topic) + "/")
+
+    def everything(
+        self,
+        topic: str,
+        partitions: Collection[int] | None = None,
+        generations: Collection[int] | None = None,
+    ) -> Iterator[ArchivedObject]:
+        """Give every object with messages of this topic, with its metadata: also those in
+        quarantine, and those that a route sent to another topic's directory.
+        """
+        for where in dict.fromkeys((topic, *self.targets)):
+            root = self.root(where)
+            below = root if where == topic else routed_root(root, topic)
+            for found in self._objects(where, below, partitions, None, generations, with_info=True):
+                source = found.info.topic_partition.topic if found.info else where
+                if source == topic:
+                    yield replace(found, topic=topic)
+        yield from self.quarantined(topic, partitions, generations)
+
+    def read(self, found: ArchivedObject) -> Iterator[pa.RecordBatch]:
+        """Give the object's records.  Raises ``CorruptFile`` naming the key, ``NotFound``."""
+        with self.store.open(found.key) as file:
+            yield from self.formats(found.key, file).read(file, found.key)
+
+    def format_of(self, found: ArchivedObject) -> LogFormat:
+        """Return the object's format; opens it when the name does not tell."""
+        if found.name.extension in EXTENSIONS:
+            return self.formats(found.key, None)
+        with self.store.open(found.key) as file:
+            return self.formats(found.key, file)
+
+    def describe(self, found: ArchivedObject) -> ArchivedObject:
+        """Return it with what its metadata tells.  Raises ``NotFound``."""
+        metadata = self.store.head(found.key).metadata or {}
+        if "fingerprint" not in metadata:
+            return found
+        try:
+            return replace(found, info=ObjectInfo.of(metadata, found.key))
+        except CorruptFile as error:
+            return replace(found, fault=str(error))
+
+    def _described(self, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
+        """Ask for metadata of several objects at a time; the order stays."""
+        waiting = iter(objects)
+        with ThreadPoolExecutor(HEADS_AT_ONCE, thread_name_prefix="head") as pool:
+            while some := list(islice(waiting, HEADS_AHEAD)):
+                yield from pool.map(self.describe, some)
+
+
+@contextmanager
+def reading_ahead(archive: Archive, sizes: Mapping[str, int]) -> Iterator[Archive]:
+    """Give the archive with a store that fetches small objects before they are opened.
+
+    ``sizes``, in bytes, by key in the order in which the objects will be opened, more or less.
+    A server's answer takes its time, so one small object after the other is mostly waiting.
+    """
+    small = [key for key, size in sizes.items() if size <= MOST_FETCHED]
+    pool = ThreadPoolExecutor(FETCHED_AHEAD, thread_name_prefix="ahead")
+    try:
+        yield replace(archive, store=_ReadAhead(archive.store, small, pool))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class _ReadAhead:
+    """A store whose ``open`` fetches the objects that come next; for one thread."""
+
+    def __init__(self, store: ObjectStore, keys: Iterable[str], pool: ThreadPoolExecutor) -> None:
+        self._store = store
+        self._following = dict(pairwise(keys))
+        self._pool = pool
+        self._fetched: dict[str, Future[bytes]] = {}
+
+    def open(self, key: str) -> BinaryIO:
+        fetched = self._fetched.pop(key, None)
+        following = self._following.get(key)
+        for _ in range(FETCHED_AHEAD):
+            if following is None:
+                break
+            if following not in self._fetched:
+                self._fetched[following] = self._pool.submit(self._whole, following)
+            following = self._following.get(following)
+        while len(self._fetched) > 2 * FETCHED_AHEAD:  # those that were passed over
+            self._fetched.pop(next(iter(self._fetched))).cancel()
+        return self._store.open(key) if fetched is None else BytesIO(fetched.result())
+
+    def _whole(self, key: str) -> bytes:
+        with self._store.open(key) as file:
+            return file.read()
+
+    def head(self, key: str) -> StoredObject:
+        return self._store.head(key)
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        return self._store.list(prefix)
+
+    def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
+        self._store.put(key, path, crc32c, metadata)
+
+    def delete(self, key: str) -> None:
+        self._store.delete(key)

@@ -1,0 +1,115 @@
+"""What is in quarantine, and why."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from secor.archive.objects import Archive, ArchivedObject
+from secor.core.errors import CorruptFile, NotFound
+from secor.core.model import TopicPartition
+from secor.core.naming import ObjectName, parse_key
+from secor.parsing.parts import released
+
+MARKER = "_replay_"
+"""Before the name of an object that is, or was, parsed again; hidden from readers."""
+
+SUCCESSOR = "replay="
+"""The directory of messages that were parsed again in vain, with the number of times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """An object in quarantine, and how many of its messages are there for which reason."""
+
+    found: ArchivedObject
+    reasons: Counter[str]
+
+    @property
+    def messages(self) -> int:
+        """All messages in it."""
+        return self.reasons.total()
+
+
+def quarantined(archive: Archive, topic: str) -> list[ArchivedObject]:
+    """Return the objects in quarantine, by partition, generation and offset."""
+    return sorted(
+        archive.quarantined(topic),
+        key=lambda one: (one.name.partition, one.name.generation, one.name.first_offset, one.key),
+    )
+
+
+def counted(archive: Archive, found: ArchivedObject) -> Quarantined:
+    """Count an object's messages by reason.  Raises ``CorruptFile``, ``NotFound``."""
+    reasons: Counter[str] = Counter()
+    for _, told in messages(archive, found):
+        reasons.update(told)
+    return Quarantined(found, reasons)
+
+
+def messages(archive: Archive, found: ArchivedObject) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
+    """Give an object's messages as they came from Kafka, and the reason of each."""
+    for records in archive.read(found):
+        yield released(records)
+
+
+def marker_key(name: ObjectName) -> str:
+    """Return the key of what is written before an object's messages are placed."""
+    directory, _, last = name.key.rpartition("/")
+    return f"{directory}/{MARKER}{last.removesuffix(name.extension)}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What the marker of a replay says: under which plan, and which objects it puts."""
+
+    body: bytes
+    fingerprint: str
+    keys: tuple[str, ...]
+
+
+def begun(archive: Archive, found: ArchivedObject) -> Begun | None:
+    """Return what the marker beside an object says; None without one.  Raises ``CorruptFile``."""
+    key = marker_key(found.name)
+    try:
+        with archive.store.open(key) as file:
+            body = file.read()
+    except NotFound:
+        return None
+    try:
+        content = json.loads(body)
+        return Begun(body, str(content["fingerprint"]), tuple(map(str, content["objects"])))
+    except (ValueError, LookupError, TypeError) as error:
+        raise CorruptFile(
+            f"{key}: is no marker of a replay ({error}); if secor ls shows no object with messages"
+            f" of {found.key}, delete it and say the replay again"
+        ) from error
+
+
+def markers(
+    archive: Archive, topic_partition: TopicPartition, *, start: int, generation: int
+) -> list[str]:
+    """Return the keys of markers about objects of a generation, or a later one, that begin
+    at or above the offset ``start``.
+    """
+    root = archive.quarantine.root(topic_partition.topic)
+    found = []
+    for stored in archive.store.list(f"{root}/"):
+        directory, _, last = stored.key.rpartition("/")
+        if last.startswith(MARKER):
+            name = parse_key(root, f"{directory}/{last.removeprefix(MARKER)}")
+            if name is None or name.partition != topic_partition.partition:
+                continue
+            if name.first_offset >= start and name.generation >= generation:
+                found.append(stored.key)
+    return found
+
+
+def successor(name: ObjectName) -> str:
+    """Return the output partition for messages that stay bad when this object is replayed."""
+    times = name.output_partition.removeprefix(SUCCESSOR)
+    return f"{SUCCESSOR}{int(times) + 1 if times.isdigit() else 1}"

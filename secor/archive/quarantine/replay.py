@@ -1,0 +1,301 @@
+"""Parsing quarantined messages again, each into its right place exactly once.
+
+For one object in quarantine, in this order:
+
+1. Its messages are parsed into local files: those that are good now, and perhaps a successor
+   in quarantine with those that are still bad.  The plan is the present one; where a replay
+   was begun under an earlier version of the kept schema, it is of that version.
+2. The **marker** beside the object is put-if-absent: the plan's fingerprint, and every key
+   and number of messages to be put.  Whoever finds another marker goes no further, unless
+   an operator says ``--take-over``: then its objects are deleted, then it, and this is put.
+3. The files are put-if-absent.  Their names are free: a name is that of a first message,
+   and this message was in no other object of its generation.
+4. The object in quarantine is deleted.  The marker stays for ever, so that a process which
+   slept since step 1 cannot place the messages once more under another plan.
+
+Files are a function of the object and the plan, so after a crash anywhere the same command
+goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from secor.archive.objects import Archive, ArchivedObject
+from secor.archive.quarantine.listing import Begun, begun, marker_key, messages, successor
+from secor.batch.batch import Batch, BatchFile, SealedBatch
+from secor.batch.plan import Lane, TopicPlan
+from secor.batch.policy import Reason
+from secor.batch.workspace import Workspace
+from secor.core.errors import (
+    AlreadyExists,
+    ConfigurationError,
+    CorruptFile,
+    NotFound,
+    ObjectConflict,
+    SchemaGrew,
+)
+from secor.core.model import QUARANTINE, Chunk, next_offset
+from secor.core.naming import ObjectInfo
+from secor.core.ports import Clock, ObjectStore, OffsetLedger
+from secor.parsing.parts import released
+
+REPLAYED = "replay-of"
+"""Metadata of the objects put: the quarantined object's output partition and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of one object: messages ``placed``, ``filtered``, and still ``bad``.
+
+    ``skipped`` says why nothing was done, ``reasons`` why messages are still bad; ``gone``
+    tells that the object was deleted meanwhile, by another replay say.
+    """
+
+    found: ArchivedObject
+    placed: int = 0
+    filtered: int = 0
+    bad: int = 0
+    keys: tuple[str, ...] = ()
+    reasons: Counter[str] = field(default_factory=Counter)
+    skipped: str | None = None
+    gone: bool = False
+
+
+Adapt = Callable[[TopicPlan], TopicPlan]
+PlansFor = Callable[[Adapt, int], Callable[[str | None], TopicPlan]]
+"""Gives, for one object of a generation, its plans: a topic's, adapted; by fingerprint, as
+``plan.Plans`` does.
+Where a message needs a wider schema, the next one asked for has it."""
+
+
+def always(plan: TopicPlan) -> PlansFor:
+    """Return the plans of a topic whose schema does not grow."""
+    return lambda adapt, _generation: lambda _fingerprint: adapt(plan)
+
+
+class Replay:
+    """Replays the quarantine of one topic with one configuration."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        plans: PlansFor,
+        ledger: OffsetLedger,
+        workspace: Workspace,
+        clock: Clock,
+    ) -> None:
+        """``ledger`` is only read: what is not committed yet is left alone."""
+        self._archive = archive
+        self._store: ObjectStore = archive.store
+        self._plans = plans
+        self._ledger = ledger
+        self._workspace = workspace
+        self._clock = clock
+
+    def replay(
+        self, found: ArchivedObject, *, dry_run: bool = False, take_over: bool = False
+    ) -> Replayed:
+        """Replay one object.
+
+        ``take_over`` gives up what an earlier replay under another configuration has begun.
+        Raises ``ConfigurationError`` without it, ``ObjectConflict``, ``Unavailable``,
+        ``OutcomeUnknown``: saying it again is always right.
+        """
+        reason = self._not_yet(found)
+        if reason is not None:
+            return Replayed(found, skipped=reason)
+        try:
+            return self._replay(found, dry_run=dry_run, take_over=take_over)
+        except NotFound:
+            if self._exists(found.key):
+                raise
+            return Replayed(found, gone=True)
+
+    def _replay(self, found: ArchivedObject, *, dry_run: bool, take_over: bool) -> Replayed:
+        marker = begun(self._archive, found)
+        with self._sealed(found, marker) as (sealed, read):
+            result = _result(found, sealed, _reasons(sealed), read)
+            if dry_run:
+                return result
+            if marker is None and result.bad == read:
+                return replace(result, skipped="every message is still bad")
+            body = _body(found, sealed)
+            if marker is not None and marker.body != body:
+                self._give_up(found, marker, take_over=take_over)
+            self._mark(found, body)
+            for file in sealed.files:
+                self._put(file, found)
+            self._store.delete(found.key)
+            return result
+
+    def _not_yet(self, found: ArchivedObject) -> str | None:
+        if found.info is None:
+            return found.fault or "it has no metadata of Secor's"
+        entry = self._ledger.read(found.topic_partition)
+        committed, ids = entry.committed, {entry.topic_id, found.info.topic_id} - {None}
+        if len(ids) > 1:
+            return None  # it is of a topic that was deleted: nobody will commit it any more
+        if committed is None or committed < found.info.batch.end:
+            return f"its batch {found.info.batch} is not committed yet (committed: {committed})"
+        return None
+
+    def _exists(self, key: str) -> bool:
+        try:
+            self._store.head(key)
+        except NotFound:
+            return False
+        return True
+
+    @contextmanager
+    def _sealed(
+        self, found: ArchivedObject, marker: Begun | None
+    ) -> Iterator[tuple[SealedBatch, int]]:
+        """Give the local files of the messages, and how many were read.
+
+        Under the plan of the replay that was begun, if it is one of this configuration.
+        """
+        plans = self._plans(lambda plan: _beside(plan, found), found.name.generation)
+        tried = None if marker is None else marker.fingerprint
+        parsed = self._parsed(found, plans(tried))
+        while parsed is None:
+            parsed = self._parsed(found, plans(None))
+        batch, read = parsed
+        sealed = batch.seal(Reason.RETIRED)
+        try:
+            yield sealed, read
+        finally:
+            sealed.delete()
+
+    def _parsed(self, found: ArchivedObject, plan: TopicPlan) -> tuple[Batch, int] | None:
+        """Return the messages parsed, and their number; None where the schema has to grow."""
+        info = found.info
+        assert info is not None
+        batch = Batch(
+            found.topic_partition,
+            info.batch.start,
+            plan=plan,
+            workspace=self._workspace,
+            clock=self._clock,
+            topic_id=info.topic_id,
+        )
+        read = 0
+        try:
+            for records, _ in messages(self._archive, found):
+                if records.num_rows:
+                    end = next_offset(records.column("offset")[-1].as_py())
+                    batch.append(Chunk(found.topic_partition, records, end))
+                    read += records.num_rows
+        except SchemaGrew:
+            batch.drop()
+            return None
+        except BaseException:
+            batch.drop()
+            raise
+        batch.skip(info.batch.end)
+        return batch, read
+
+    def _mark(self, found: ArchivedObject, body: bytes) -> None:
+        key = marker_key(found.name)
+        local = self._workspace.create()
+        try:
+            local.write(body)
+            local.finish()
+            self._store.put(key, local.path, local.crc32c, {REPLAYED: _name_of(found)})
+        except AlreadyExists as error:
+            other = begun(self._archive, found)
+            if other is None or other.body != body:
+                raise _other(found) from error
+        finally:
+            local.delete()
+
+    def _give_up(self, found: ArchivedObject, marker: Begun, *, take_over: bool) -> None:
+        """Delete what a replay under another configuration has put, then its marker."""
+        if not take_over:
+            raise _other(found)
+        for key in marker.keys:
+            try:
+                metadata = self._store.head(key).metadata or {}
+            except NotFound:
+                continue
+            if metadata.get(REPLAYED) != _name_of(found):
+                raise ObjectConflict(f"{key}: is no result of replaying {found.key}; look at it")
+            self._store.delete(key)
+        self._store.delete(marker_key(found.name))
+
+    def _put(self, file: BatchFile, found: ArchivedObject) -> None:
+        metadata = {**file.info.metadata(), REPLAYED: _name_of(found)}
+        try:
+            self._store.put(file.key, file.local.path, file.local.crc32c, metadata)
+        except AlreadyExists as error:
+            stored = self._store.head(file.key).metadata or {}
+            if not _same(stored, file, found):
+                raise ObjectConflict(
+                    f"{file.key}: another object stands where messages of {found.key} belong;"
+                    " nothing was overwritten"
+                ) from error
+
+
+def _beside(plan: TopicPlan, found: ArchivedObject) -> TopicPlan:
+    """The results stand beside the other objects of the same generation and batch."""
+    lane = plan.lane(QUARANTINE)
+    root = f"{lane.root}/{successor(found.name)}"
+    lanes = {**plan.lanes, QUARANTINE: Lane(root, lane.log_format)}
+    return replace(plan, generation=found.name.generation, lanes=lanes)
+
+
+def _reasons(sealed: SealedBatch) -> Counter[str]:
+    reasons: Counter[str] = Counter()
+    log_format = sealed.plan.lane(QUARANTINE).log_format
+    for file in _bad_files(sealed):
+        with file.local.path.open("rb") as opened:
+            for records in log_format.read(opened, file.key):
+                reasons.update(released(records)[1])
+    return reasons
+
+
+def _same(stored: dict[str, str], file: BatchFile, found: ArchivedObject) -> bool:
+    try:
+        info = ObjectInfo.of(stored, file.key)
+    except CorruptFile:
+        return False
+    return info.same_content(file.info) and stored.get(REPLAYED) == _name_of(found)
+
+
+def _other(found: ArchivedObject) -> ConfigurationError:
+    return ConfigurationError(
+        f"{found.key}: a replay under another configuration was begun and not finished; finish"
+        " it with that one, or add --take-over to delete what it has put and begin anew"
+    )
+
+
+def _name_of(found: ArchivedObject) -> str:
+    return found.key.removeprefix(found.name.root + "/")
+
+
+def _bad_files(sealed: SealedBatch) -> list[BatchFile]:
+    root = sealed.plan.lane(QUARANTINE).root
+    return [file for file in sealed.files if file.name.root == root]
+
+
+def _result(
+    found: ArchivedObject, sealed: SealedBatch, reasons: Counter[str], read: int
+) -> Replayed:
+    bad = sum(file.info.records for file in _bad_files(sealed))
+    kept = sum(file.info.records for file in sealed.files)
+    keys = tuple(file.key for file in sealed.files)
+    return Replayed(found, kept - bad, read - kept, bad, keys, reasons)
+
+
+def _body(found: ArchivedObject, sealed: SealedBatch) -> bytes:
+    """Return the marker's content: the same for the same messages and plan."""
+    content = {
+        "replayed": found.key,
+        "fingerprint": sealed.fingerprint,
+        "objects": {file.key: file.info.records for file in sealed.files},
+    }
+    return json.dumps(content, sort_keys=True, indent=1).encode() + b"\n"

@@ -1,0 +1,64 @@
+"""Accepting that a topic was deleted and made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from secor.archive.objects import Archive
+from secor.archive.repair.move_offset import Move
+from secor.archive.verify.log_port import Log
+from secor.core.errors import ConfigurationError
+from secor.core.model import Entry, LogRange, TopicPartition
+from secor.core.ports import OffsetLedger
+
+
+def plan_acceptance(
+    ledger: OffsetLedger,
+    archive: Archive,
+    log: Log,
+    partitions: Iterable[TopicPartition],
+    *,
+    generation: int,
+    topic_id: str | None = None,
+    drop_intent: bool = False,
+) -> list[Move]:
+    """Return one move for each partition that has an entry: to the new log's start, no topic id.
+
+    Partitions without an entry begin by themselves, and those whose entry has the topic's
+    present ``topic_id`` and lies within its log go on as they are.  Raises
+    ``ConfigurationError`` while objects of the configuration's ``generation`` exist, whose
+    offsets would come again, and for an open intent unless told to drop it.
+    """
+    moves = []
+    for topic_partition in partitions:
+        before, present = ledger.read(topic_partition), log.log_range(topic_partition)
+        if _goes_on(before, present, topic_id):
+            continue
+        _refuse_if_stored(archive, topic_partition, generation)
+        if before.committed is None:
+            continue
+        if before.intent and not drop_intent:
+            raise ConfigurationError(
+                f"{topic_partition}: an intent [{before.intent.start}, {before.intent.end}) of the"
+                " earlier topic is open and can never be completed; add --drop-intent"
+            )
+        remark = f"was at {before.committed} of the earlier topic"
+        moves.append(Move(topic_partition, before, present.start, None, remarks=(remark,)))
+    return moves
+
+
+def _goes_on(entry: Entry, log: LogRange, topic_id: str | None) -> bool:
+    """Tell whether the topic is the one that was stored, and has not lost its end."""
+    known = topic_id is not None and entry.topic_id == topic_id
+    return known and entry.committed is not None and entry.committed <= log.end
+
+
+def _refuse_if_stored(archive: Archive, topic_partition: TopicPartition, generation: int) -> None:
+    found = archive.everything(topic_partition.topic, partitions=[topic_partition.partition])
+    newest = max((one.name.generation for one in found), default=None)
+    if newest is not None and newest >= generation:
+        raise ConfigurationError(
+            f"{topic_partition}: objects of generation {newest} of the earlier topic exist, and the"
+            f" new topic's offsets would meet them: set output.generation = {newest + 1} or more in"
+            f" the configuration (it is {generation}), then say this again"
+        )

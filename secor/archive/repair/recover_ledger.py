@@ -1,0 +1,156 @@
+"""Rebuilding lost ledger entries from what the objects tell of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from secor.archive.objects import Archive
+from secor.archive.repair.move_offset import LEASE_TIMEOUT
+from secor.archive.repair.stored_ranges import Extent, batches_of, extents_of
+from secor.archive.verify.log_port import Log
+from secor.core.errors import ConfigurationError, Refused
+from secor.core.model import Entry, Intent, LogRange, OffsetRange, TopicPartition
+from secor.core.naming import roots_beside
+from secor.core.ports import OffsetLedger
+from secor.core.text import how_many
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The entry that the objects prove.
+
+    With ``intent`` the last batch may not be complete: the service completes it, and
+    takes over the objects that are there.
+    """
+
+    topic_partition: TopicPartition
+    committed: int
+    topic_id: str | None
+    intent: Intent | None = None
+    remarks: tuple[str, ...] = ()
+
+
+def plan_recovery(
+    ledger: OffsetLedger,
+    archive: Archive,
+    topic_partition: TopicPartition,
+    *,
+    generation: int,
+    log: Log,
+    owner: str,
+    at: float,
+) -> Recovery | None:
+    """Return the entry to make; None where there is one, or there are no objects.
+
+    It is the end of the last batch, each of them beginning where another ended.  That
+    this batch has all its objects is seen by counting the log's messages; when they are
+    more, the batch is left open, as an intent made by ``owner`` at ``at`` (seconds since
+    the epoch).  Raises ``ConfigurationError`` when the objects tell no range, or leave a hole
+    where the log has messages.
+    """
+    if ledger.read(topic_partition).committed is not None:
+        return None
+    extents = [
+        one
+        for one in extents_of(archive, topic_partition)
+        if one.found.name.generation == generation
+    ]
+    if not extents:
+        return None
+    batches = _batches(topic_partition, extents, generation)
+    held = log.log_range(topic_partition)
+    last, remarks = _chain(topic_partition, batches, log, held)
+    of_last = [one for one in extents if one.found.info and one.found.info.batch == last]
+    topic_id = of_last[0].found.info.topic_id if of_last[0].found.info else None
+    stored = sum(one.found.info.records for one in of_last if one.found.info)
+    if held.start <= last.start and last.end <= held.end:
+        there = _count(log, topic_partition, last.start, last.end)
+        if there > stored:
+            remarks.append(
+                f"the last batch {last} has {stored} of {there} messages: the service completes it"
+            )
+            intent = _intent(archive, topic_partition, last, of_last, owner, at)
+            return Recovery(topic_partition, last.start, topic_id, intent, tuple(remarks))
+    else:
+        remarks.append(f"the log no longer has {last}: that it is complete cannot be proved")
+    return Recovery(topic_partition, last.end, topic_id, None, tuple(remarks))
+
+
+def _batches(
+    topic_partition: TopicPartition, extents: Sequence[Extent], generation: int
+) -> Sequence[OffsetRange]:
+    found = batches_of(extents, generation)
+    if not found:
+        silent = how_many(
+            len(extents),
+            "object tells nothing of its range",
+            "objects tell nothing of their ranges",
+        )
+        raise ConfigurationError(
+            f"{topic_partition}: {silent} (Java Secor's do not); give the entry a value with"
+            " 'secor offsets set'"
+        )
+    return found
+
+
+def recover(ledger: OffsetLedger, planned: Recovery) -> Entry:
+    """Make the entry, if there is still none.  Raises ``Refused``, ``LeaseLost``."""
+    lease = ledger.lease(planned.topic_partition, LEASE_TIMEOUT)
+    try:
+        before = lease.read()
+        if before.committed is not None:
+            raise Refused(f"{planned.topic_partition}: meanwhile it has an entry")
+        entry = lease.commit(before, planned.committed, planned.topic_id)
+        return lease.record(entry, planned.intent) if planned.intent else entry
+    finally:
+        lease.release()
+
+
+def _chain(
+    topic_partition: TopicPartition, batches: Sequence[OffsetRange], log: Log, held: LogRange
+) -> tuple[OffsetRange, list[str]]:
+    """Return the last batch; between two batches the log must have no messages to store.
+
+    Going back to a hole would store what lies behind it twice, passing it by would lose
+    what the log still has in it: that is for a person to decide.
+    """
+    last, remarks = batches[0], []
+    for batch in batches[1:]:
+        if batch.start > last.end:
+            hole = OffsetRange(last.end, batch.start)
+            lost = _count(
+                log, topic_partition, max(hole.start, held.start), min(hole.end, held.end)
+            )
+            if lost:
+                raise ConfigurationError(
+                    f"{topic_partition}: no object tells of {hole}, and the log has {lost} messages"
+                    f" there; store again from it by 'secor offsets set' to {hole.start} with"
+                    f" --delete-objects, or leave it out by setting {batches[-1].end}"
+                )
+            remarks.append(f"no object tells of {hole}, and the log has no messages there")
+        if batch.end > last.end:
+            last = batch
+    return last, remarks
+
+
+def _count(log: Log, topic_partition: TopicPartition, start: int, end: int) -> int:
+    if start >= end:
+        return 0
+    chunks = log.read(topic_partition, start, end)
+    return sum(chunk.since(start).until(end).records.num_rows for chunk in chunks)
+
+
+def _intent(
+    archive: Archive,
+    topic_partition: TopicPartition,
+    batch: OffsetRange,
+    objects: Sequence[Extent],
+    owner: str,
+    at: float,
+) -> Intent:
+    info = objects[0].found.info
+    assert info is not None
+    root = archive.root(topic_partition.topic)
+    also = roots_beside(root, [one.found.name.root for one in objects])
+    return Intent(batch.start, batch.end, info.fingerprint, owner, at, root, also=also)

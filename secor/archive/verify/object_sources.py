@@ -1,0 +1,165 @@
+"""Objects as sources of records, read window by window in the order of offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from secor.archive.objects import Archive, ArchivedObject
+from secor.archive.verify.compare import Rows, offsets_of
+from secor.archive.verify.report import Kind, PartitionReport
+from secor.core.errors import CorruptFile
+from secor.core.model import next_offset
+from secor.parsing.parts import released
+
+
+class ObjectSource:
+    """One object that records offsets; holds one batch of it at a time.
+
+    What is wrong with the object itself goes to ``report``: it cannot be read, its
+    offsets go back or lie outside its batch, its metadata tells other numbers.
+    """
+
+    def __init__(
+        self,
+        archive: Archive,
+        found: ArchivedObject,
+        report: PartitionReport,
+        *,
+        offsets_only: bool = False,
+    ) -> None:
+        """``offsets_only``: its payloads are not those of the log."""
+        self.found = found
+        self._offsets_only = offsets_only
+        self._generation = found.name.generation
+        self.start = min(found.name.first_offset, found.batch_start)
+        self.last: int | None = None
+        self.records = 0
+        self._report = report
+        self._batches: Iterator[pa.RecordBatch] = archive.read(found)
+        if archive.in_quarantine(found):
+            self._batches = (released(batch)[0] for batch in self._batches)
+        self._held: pa.RecordBatch | None = None
+        self._ended = False
+
+    def order(self) -> tuple[int, int]:
+        """Return where it comes among the objects that are read."""
+        return self.start, self.found.name.first_offset
+
+    def upto(self, end: int) -> list[Rows]:
+        """Return the records below ``end`` that were not yet given."""
+        rows: list[Rows] = []
+        while (held := self._current()) is not None:
+            offsets = offsets_of(held)
+            below = int(offsets.searchsorted(end))
+            if below:
+                rows.append(self._rows(held.slice(0, below)))
+            if below < held.num_rows:
+                self._held = held.slice(below)
+                break
+            self._held = None
+        return rows
+
+    def head(self) -> int | None:
+        """Return the next offset to give; None at the end."""
+        held = self._current()
+        return None if held is None else int(offsets_of(held)[0])
+
+    def edge(self) -> int | None:
+        """Return the offset after the records held; None at the end."""
+        held = self._current()
+        return None if held is None else next_offset(int(offsets_of(held)[-1]))
+
+    def _rows(self, records: pa.RecordBatch) -> Rows:
+        kinds = records.column("timestamp_type")
+        foreign = self.found.info is None
+        lossy = foreign or kinds.null_count == records.num_rows
+        return Rows(records, self._generation, lossy, self.found.key, self._offsets_only)
+
+    def _current(self) -> pa.RecordBatch | None:
+        while self._held is None and not self._ended:
+            try:
+                self._held = next(self._batches, None)
+                if self._held is None:
+                    self._ended = True
+                    self._check_end()
+                elif not self._held.num_rows:
+                    self._held = None
+                else:
+                    self._check(self._held)
+            except CorruptFile as error:
+                self._held, self._ended = None, True
+                self._corrupt(str(error))
+        return self._held
+
+    def _check(self, records: pa.RecordBatch) -> None:
+        key = self.found.key
+        if records.column("offset").null_count:
+            raise CorruptFile(f"{key}: holds records without an offset")
+        offsets = offsets_of(records)
+        if (self.last is not None and offsets[0] < self.last) or (np.diff(offsets) < 0).any():
+            raise CorruptFile(f"{key}: its offsets go back")
+        info = self.found.info
+        if self.last is None and info and offsets[0] != self.found.name.first_offset:
+            raise CorruptFile(f"{key}: its first message has offset {offsets[0]}")
+        if info and not (info.batch.start <= offsets[0] and offsets[-1] < info.batch.end):
+            raise CorruptFile(f"{key}: holds offsets outside its batch {info.batch}")
+        self.last = int(offsets[-1])
+        self.records += records.num_rows
+
+    def _check_end(self) -> None:
+        info = self.found.info
+        if info and info.records != self.records:
+            raise CorruptFile(
+                f"{self.found.key}: metadata tells {info.records} records, it holds {self.records}"
+            )
+
+    def _corrupt(self, text: str) -> None:
+        at = self.start if self.last is None else self.last
+        self._report.found_range(
+            Kind.CORRUPT,
+            at,
+            next_offset(at),
+            key=self.found.key,
+            text=text.removeprefix(f"{self.found.key}: "),
+        )
+
+
+class Merge:
+    """Objects of one topic partition, opened when their offsets come, merged by offset."""
+
+    def __init__(self, sources: Sequence[ObjectSource]) -> None:
+        self._waiting = sorted(sources, key=ObjectSource.order, reverse=True)
+        self._open: list[ObjectSource] = []
+
+    def upto(self, end: int) -> list[Rows]:
+        """Return the records below ``end`` that were not yet given."""
+        while self._waiting and self._waiting[-1].start < end:
+            self._open.append(self._waiting.pop())
+        rows = [part for source in self._open for part in source.upto(end)]
+        self._open = [source for source in self._open if source.edge() is not None]
+        return rows
+
+    def windows(self, end: int | None = None) -> Iterator[list[Rows]]:
+        """Give the records below ``end`` (all without one) in windows of bounded size."""
+        while (edge := self._edge(end)) is not None:
+            yield self.upto(edge)
+
+    def _edge(self, end: int | None) -> int | None:
+        """Return where a window can end that no open object must read on for."""
+        while True:
+            heads = [head for source in self._open if (head := source.head()) is not None]
+            lowest = min(heads, default=None)
+            following = self._waiting[-1].start if self._waiting else None
+            if following is not None and (end is None or following < end):
+                if lowest is None or following <= lowest:
+                    self._open.append(self._waiting.pop())
+                    continue
+            else:
+                following = None
+            if lowest is None or (end is not None and lowest >= end):
+                return None
+            limits = [edge for source in self._open if (edge := source.edge()) is not None]
+            return min([*limits, *(limit for limit in (following, end) if limit is not None)])

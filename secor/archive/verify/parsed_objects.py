@@ -1,0 +1,129 @@
+"""Objects of parsed messages: what they record, and what parsing leaves out on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+
+from secor.archive.objects import Archive, ArchivedObject
+from secor.archive.verify.compare import offsets_of
+from secor.archive.verify.report import Kind, PartitionReport
+from secor.core.errors import CorruptFile
+from secor.core.model import Chunk, OffsetRange, TopicPartition, next_offset
+from secor.core.ports import Parser
+from secor.core.text import how_many
+from secor.formats.text import TextFormat
+
+LOSSLESS = ".seq"
+"""Of the formats of a partition group, the one that stores messages as they came."""
+
+
+class Recorded(Enum):
+    """What an object tells of its messages."""
+
+    MESSAGES = "messages"
+    PAYLOADS = "payloads"
+    OFFSETS = "offsets"
+    NUMBER = "number"
+
+
+def recorded(archive: Archive, found: ArchivedObject, *, parsed: bool) -> Recorded:
+    """Return what an object records; ``parsed`` tells that its group stores decoded fields.
+
+    Decoded fields are not what came from Kafka, so they are not compared with it.
+    """
+    log_format = archive.format_of(found)
+    if isinstance(log_format, TextFormat):
+        return Recorded.PAYLOADS
+    if not parsed or log_format.extension == LOSSLESS:
+        return Recorded.MESSAGES
+    try:
+        first = next(archive.read(found), None)
+    except CorruptFile:
+        return Recorded.OFFSETS  # whoever reads it as that reports what is wrong
+    if first is not None and first.num_rows and first.column("offset").null_count:
+        return Recorded.NUMBER
+    return Recorded.OFFSETS
+
+
+@dataclass(frozen=True, slots=True)
+class Parsing:
+    """How the present configuration parses a topic, to tell filtered messages from lost ones."""
+
+    parser: Parser
+
+    def left_out(self, topic_partition: TopicPartition, records: pa.RecordBatch) -> np.ndarray:
+        """Return the offsets of messages that the parser puts nowhere."""
+        offsets = offsets_of(records)
+        if not len(offsets):
+            return offsets
+        chunk = Chunk(topic_partition, records, next_offset(int(offsets[-1])))
+        kept = [offsets_of(part.records) for part in self.parser.split(chunk)]
+        placed = np.concatenate(kept) if kept else np.empty(0, np.int64)
+        return offsets[~np.isin(offsets, placed)]
+
+
+def without(records: pa.RecordBatch, offsets: np.ndarray) -> pa.RecordBatch:
+    """Return the rows of ``records`` that have none of the ``offsets``."""
+    if not len(offsets):
+        return records
+    return records.filter(pa.array(~np.isin(offsets_of(records), offsets)))
+
+
+class CountedSource:
+    """Compares the number of messages of a batch, whose objects record nothing to tell them
+    by, with the log.
+    """
+
+    def __init__(
+        self,
+        archive: Archive,
+        place: tuple[OffsetRange, Sequence[ArchivedObject]],
+        report: PartitionReport,
+    ) -> None:
+        self.range, self._objects = place
+        self._archive = archive
+        self._report = report
+        self._rows = 0
+
+    def take(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """Count rows of the log; all count as there until ``finish``."""
+        self._rows += records.num_rows
+        return records
+
+    def close(self) -> None:
+        """Nothing is open between calls."""
+
+    def finish(self) -> None:
+        """Compare the numbers."""
+        rows = sum(self._read(found) for found in self._objects)
+        self._report.counted += min(rows, self._rows)
+        if rows != self._rows:
+            self._report.found_range(
+                Kind.MISSING if rows < self._rows else Kind.EXTRA,
+                self.range.start,
+                self.range.end,
+                count=abs(rows - self._rows),
+                text=f"{how_many(rows, 'row')} in {how_many(len(self._objects), 'object')}, the log"
+                f" has {how_many(self._rows, 'message')} for them",
+            )
+
+    def _read(self, found: ArchivedObject) -> int:
+        rows = 0
+        start = found.name.first_offset
+        try:
+            rows = sum(batch.num_rows for batch in self._archive.read(found))
+            if found.info and found.info.records != rows:
+                raise CorruptFile(
+                    f"{found.key}: metadata tells {found.info.records} records, it holds {rows}"
+                )
+        except CorruptFile as error:
+            text = str(error).removeprefix(f"{found.key}: ")
+            self._report.found_range(
+                Kind.CORRUPT, start, next_offset(start), key=found.key, text=text
+            )
+        return rows

@@ -1,0 +1,295 @@
+"""One topic partition: the log on one side, its objects on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from secor.archive.objects import Archive, ArchivedObject
+from secor.archive.verify.compare import Rows, combine, differing, offsets_of
+from secor.archive.verify.log_port import Log
+from secor.archive.verify.object_sources import Merge, ObjectSource
+from secor.archive.verify.parsed_objects import CountedSource, Parsing, Recorded, recorded, without
+from secor.archive.verify.report import Kind, PartitionReport
+from secor.archive.verify.text_objects import (
+    Place,
+    SharedSource,
+    TextSource,
+    places,
+    reach_of,
+    written_as,
+)
+from secor.core.model import SCHEMA, Chunk, LogRange, OffsetRange, TopicPartition, next_offset
+from secor.formats.text import TextFormat
+
+Text = TextSource | SharedSource | CountedSource
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """An object without offsets, or several, whose place in the log is not reached yet.
+
+    No ``log_format``: nothing but their number tells of the messages.
+    """
+
+    place: Place
+    log_format: TextFormat | None
+
+    @property
+    def range(self) -> OffsetRange:
+        return self.place[0]
+
+    @property
+    def generation(self) -> int:
+        return self.place[1][0].name.generation
+
+    @property
+    def key(self) -> str:
+        return self.place[1][0].key
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is to be compared.
+
+    Every message the log has in ``[start, committed)`` must be in the archive; at and
+    above ``allowed`` (the open intent's end, else committed) nothing may be.
+    """
+
+    start: int
+    committed: int
+    allowed: int
+
+
+class PartitionCheck:
+    """The comparison of one topic partition, chunk by chunk in bounded memory."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        objects: Sequence[ArchivedObject],
+        *,
+        archive: Archive,
+        log: Log,
+        bounds: Bounds,
+        progress: Callable[[TopicPartition, int], None] | None = None,
+        parsing: Parsing | None = None,
+    ) -> None:
+        """``parsing`` is for groups that parse."""
+        self.report = PartitionReport(topic_partition, objects=len(objects))
+        self._parsing = parsing
+        self._archive = archive
+        self._log = log
+        self._bounds = bounds
+        self._progress = progress
+        self._merge, self._texts = self._sources(objects)
+        self._reading: list[tuple[_Pending, Text]] = []
+
+    def run(self) -> PartitionReport:
+        """Compare everything.  Raises ``Unavailable``, ``AccessDenied``."""
+        topic_partition, bounds = self.report.topic_partition, self._bounds
+        held = self._log.log_range(topic_partition)
+        start = max(bounds.start, held.start)
+        end = max(start, min(bounds.committed, held.end))
+        self._note_limits(held)
+        self._pass_over(start)
+        at = start
+        for chunk in self._chunks(start, end):
+            self._window(chunk.records, chunk.next_offset)
+            if self._progress:
+                self._progress(topic_partition, chunk.next_offset - at)
+            at = chunk.next_offset
+        self._finish_texts(end)
+        self._beyond(end)
+        return self.report
+
+    def _sources(self, objects: Sequence[ArchivedObject]) -> tuple[Merge, list[_Pending]]:
+        with_offsets: list[ObjectSource] = []
+        texts: dict[TextFormat | None, list[ArchivedObject]] = {}
+        for found in objects:
+            if found.fault:
+                at = found.name.first_offset
+                self.report.found_range(
+                    Kind.CORRUPT, at, next_offset(at), key=found.key, text=found.fault
+                )
+            what = recorded(self._archive, found, parsed=self._parsing is not None)
+            if what in (Recorded.PAYLOADS, Recorded.NUMBER):
+                log_format = self._archive.format_of(found)
+                key = None
+                if isinstance(log_format, TextFormat):
+                    key = written_as(found, log_format)
+                texts.setdefault(key, []).append(found)
+                continue
+            source = ObjectSource(
+                self._archive,
+                found,
+                self.report,
+                offsets_only=what is Recorded.OFFSETS,
+            )
+            with_offsets.append(source)
+        reach = reach_of(objects, self._bounds.committed)
+        pending = [
+            _Pending(place, log_format)
+            for log_format, found_there in texts.items()
+            for place in places(found_there, reach, buckets=self._parsing is None)
+        ]
+        return Merge(with_offsets), sorted(pending, key=lambda one: one.range.start, reverse=True)
+
+    def _chunks(self, start: int, end: int) -> Iterator[Chunk]:
+        """Give the log's chunks; the last one reaches ``end``."""
+        at, topic_partition = start, self.report.topic_partition
+        if start < end:
+            for chunk in self._log.read(topic_partition, start, end):
+                chunk = chunk.since(at).until(end)
+                at = chunk.next_offset
+                yield chunk
+        if at < end:
+            nothing = pa.RecordBatch.from_pylist([], schema=SCHEMA)
+            yield Chunk(topic_partition, nothing, end)
+
+    def _note_limits(self, held: LogRange) -> None:
+        committed = self._bounds.committed
+        if self._bounds.start < held.start:
+            self.report.notes.append(
+                f"the log begins at offset {held.start}: nothing below it can be compared"
+            )
+        if committed > held.end:
+            self.report.found_range(
+                Kind.EXTRA,
+                held.end,
+                committed,
+                count=committed - held.end,
+                text=f"the committed offset {committed} is beyond the log's end {held.end}:"
+                " the topic was made again or cut; see secor offsets accept",
+            )
+
+    def _pass_over(self, start: int) -> None:
+        """Leave behind what lies below the first offset to compare."""
+        for rows in self._merge.windows(start):
+            combined = combine(rows)
+            self._twice(combined.twice, rows)
+            self.report.below_log += len(combined.offsets)
+        while self._texts and self._texts[-1].range.start < start:
+            place = self._texts.pop().place
+            self.report.below_log += sum(found.info.records for found in place[1] if found.info)
+            self.report.notes.append(
+                f"text objects of {place[0]} begin below offset {start}: not compared"
+            )
+
+    def _window(self, log: pa.RecordBatch, end: int) -> None:
+        rows = self._merge.upto(end)
+        log = self._without_filtered(log, rows)
+        rows += self._text_rows(log, end, rows)
+        stored = combine(rows)
+        self._twice(stored.twice, rows)
+        self.report.superseded += stored.superseded
+        offsets, records, lossy = stored.offsets, stored.records, stored.values_only
+        bare = stored.offsets_only
+        wanted = offsets_of(log)
+        if not np.array_equal(offsets, wanted):
+            there = np.isin(wanted, offsets, assume_unique=True)
+            self.report.found(Kind.MISSING, wanted[~there])
+            logged = np.isin(offsets, wanted, assume_unique=True)
+            self.report.unlogged += int((~logged).sum())
+            log, records = log.filter(pa.array(there)), records.filter(pa.array(logged))
+            wanted, lossy, bare = wanted[there], lossy[logged], bare[logged]
+        self.report.compared += len(wanted)
+        self.report.offsets_only += int(bare.sum())
+        self.report.values_only += int((lossy & ~bare).sum())
+        if bare.any():
+            whole = pa.array(~bare)
+            log, records = log.filter(whole), records.filter(whole)
+            wanted, lossy = wanted[~bare], lossy[~bare]
+        wrong = differing(log, records, lossy)
+        self.report.found(Kind.DIFFERENT, wanted[wrong], key=_only_key(rows))
+
+    def _without_filtered(self, log: pa.RecordBatch, rows: Sequence[Rows]) -> pa.RecordBatch:
+        """Take out what no object records by its offset and the parser leaves out."""
+        if self._parsing is None or not log.num_rows:
+            return log
+        held = [offsets_of(part.records) for part in rows]
+        absent = without(log, np.concatenate(held)) if held else log
+        filtered = self._parsing.left_out(self.report.topic_partition, absent)
+        self.report.filtered += len(filtered)
+        return without(log, filtered)
+
+    def _text_rows(self, log: pa.RecordBatch, end: int, held: Sequence[Rows]) -> list[Rows]:
+        """Let objects without offsets find their part of the log's rows, beside the rows
+        ``held`` by others, such as quarantine.
+        """
+        while self._texts and self._texts[-1].range.start < end:
+            pending = self._texts.pop()
+            self._reading.append((pending, self._source(pending)))
+        offsets = offsets_of(log)
+        rows = []
+        for pending, source in self._reading:
+            first, last = offsets.searchsorted([pending.range.start, pending.range.end])
+            if first < last:
+                there = log.slice(first, last - first)
+                if self._parsing is not None:
+                    there = _beside(there, held, pending.generation)
+                there = source.take(there)
+                bare = isinstance(source, CountedSource)
+                rows.append(Rows(there, pending.generation, True, pending.key, bare))
+        self._finish_texts(end)
+        return rows
+
+    def _source(self, pending: _Pending) -> Text:
+        if pending.log_format is None:
+            return CountedSource(self._archive, pending.place, self.report)
+        kind = TextSource if len(pending.place[1]) == 1 else SharedSource
+        return kind(self._archive, pending.place, pending.log_format, self.report)
+
+    def _finish_texts(self, end: int) -> None:
+        for pending, source in self._reading:
+            if pending.range.end <= end:
+                source.finish()
+        self._reading = [(one, source) for one, source in self._reading if one.range.end > end]
+
+    def _beyond(self, end: int) -> None:
+        """Look at what lies at and above the last offset compared."""
+        allowed = max(self._bounds.allowed, self._bounds.committed)
+        for rows in self._merge.windows():
+            combined = combine(rows)
+            self._twice(combined.twice, rows)
+            extra = combined.offsets[combined.offsets >= allowed]
+            self.report.found(Kind.EXTRA, extra, key=_only_key(rows), text="not committed")
+            later = int((combined.offsets >= self._bounds.committed).sum())
+            self.report.in_progress += later - len(extra)
+        for pending, source in self._reading:
+            source.close()
+            self.report.notes.append(
+                f"text objects of {pending.range} reach beyond offset {end}, where comparing ended"
+            )
+        for pending in self._texts:
+            count = sum(found.info.records for found in pending.place[1] if found.info)
+            if pending.range.start < allowed:
+                self.report.in_progress += count
+                continue
+            self.report.found_range(
+                Kind.EXTRA,
+                pending.range.start,
+                pending.range.end,
+                count=max(1, count),
+                key=pending.place[1][0].key,
+                text="not committed",
+            )
+
+    def _twice(self, offsets: np.ndarray, rows: Sequence[Rows]) -> None:
+        keys = sorted({part.key for part in rows})
+        shown = ", ".join(keys[:3])
+        self.report.found(Kind.TWICE, np.unique(offsets), text=f"in {shown}")
+
+
+def _beside(log: pa.RecordBatch, held: Sequence[Rows], generation: int) -> pa.RecordBatch:
+    """Return the rows of the log that no other object of the generation holds."""
+    offsets = [offsets_of(part.records) for part in held if part.generation == generation]
+    return without(log, np.concatenate(offsets)) if offsets else log
+
+
+def _only_key(rows: Sequence[Rows]) -> str | None:
+    keys = {part.key for part in rows}
+    return keys.pop() if len(keys) == 1 else None

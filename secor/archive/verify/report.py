@@ -1,0 +1,229 @@
+"""What a verification found, for people and for scripts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from secor.core.model import TopicPartition, next_offset
+from secor.core.text import how_many
+
+EXIT_DIFFERENCES = 5
+"""Exit code of a verification that found something."""
+
+LISTED = 1000
+"""Findings kept for each topic partition; the counts go on."""
+
+
+_REMARKS = (
+    ("below_log", "is", "are", "older than what the log still has: nothing to compare with"),
+    ("unlogged", "is", "are", "in objects but no longer in the log (compaction, deleted records)"),
+    ("values_only", "was", "were", "compared by payload only: nothing else is in the objects"),
+    ("quarantined", "is", "are", "in quarantine; see secor quarantine ls"),
+    ("filtered", "is", "are", "left out by the present configuration, so in no object"),
+    ("by_offset", "was", "were", "compared by offset only: the objects have decoded fields"),
+    ("counted", "was", "were", "only counted: the objects record no offsets"),
+    ("superseded", "has", "have", "a newer generation, which was compared"),
+    ("in_progress", "belongs", "belong", "to batches that are being uploaded"),
+)
+"""What a number of messages is, by the counter's name."""
+
+
+class Kind(StrEnum):
+    """What can be wrong; all count messages, except ``CORRUPT``: objects."""
+
+    MISSING = "missing"
+    TWICE = "twice"
+    DIFFERENT = "different"
+    EXTRA = "extra"
+    CORRUPT = "corrupt"
+
+
+@dataclass(slots=True)
+class Finding:
+    """``count`` offsets between ``start`` and ``end`` (exclusive) have the same trouble."""
+
+    kind: Kind
+    start: int
+    end: int
+    count: int
+    key: str | None = None
+    text: str = ""
+
+    def __str__(self) -> str:
+        where = (
+            f"offset {self.start}"
+            if self.end - self.start <= 1
+            else (f"offsets [{self.start}, {self.end})")
+        )
+        many = (
+            f" ({how_many(self.count, 'message')})"
+            if self.count > 1 and self.kind != "corrupt"
+            else ""
+        )
+        key = f" in {self.key}" if self.key else ""
+        text = f": {self.text}" if self.text else ""
+        return f"{self.kind} {where}{many}{key}{text}"
+
+
+@dataclass(slots=True)
+class PartitionReport:
+    """The result for one topic partition.
+
+    ``compared`` counts messages found equal or different in log and objects,
+    ``values_only`` those of them whose object records nothing but payloads (or was not
+    written by Secor in Python), ``offsets_only`` those whose object has decoded fields and
+    the offset, ``counted`` those whose object has decoded fields only, so that no more than
+    their number was compared; ``filtered`` messages that the parser leaves out on purpose,
+    ``quarantined`` messages in quarantine; ``below_log`` messages older than the log's start,
+    ``unlogged`` messages that the log has deleted since, ``superseded`` messages of an
+    older generation than the one compared, ``in_progress`` messages of an open intent.
+    """
+
+    topic_partition: TopicPartition
+    objects: int = 0
+    compared: int = 0
+    values_only: int = 0
+    offsets_only: int = 0
+    counted: int = 0
+    filtered: int = 0
+    quarantined: int = 0
+    below_log: int = 0
+    unlogged: int = 0
+    superseded: int = 0
+    in_progress: int = 0
+    counts: Counter[Kind] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def by_offset(self) -> int:
+        """Messages of ``offsets_only`` whose offsets were compared, not only their number."""
+        return self.offsets_only - self.counted
+
+    def found(
+        self, kind: Kind, offsets: np.ndarray, *, key: str | None = None, text: str = ""
+    ) -> None:
+        """Note sorted ``offsets`` with one trouble."""
+        if not len(offsets):
+            return
+        start, end = int(offsets[0]), next_offset(int(offsets[-1]))
+        self.found_range(kind, start, end, count=len(offsets), key=key, text=text)
+
+    def found_range(
+        self,
+        kind: Kind,
+        start: int,
+        end: int,
+        *,
+        count: int = 1,
+        key: str | None = None,
+        text: str = "",
+    ) -> None:
+        """Note ``count`` troubles in ``[start, end)``; joins the one before where they meet."""
+        self.counts[kind] += count
+        last = next((f for f in reversed(self.findings) if f.kind == kind), None)
+        joins = last and (last.key, last.text, last.end) == (key, text, start)
+        if last and joins and kind is not Kind.CORRUPT:
+            last.end, last.count = end, last.count + count
+        elif len(self.findings) < LISTED:
+            self.findings.append(Finding(kind, start, end, count, key, text))
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for ``--json``."""
+        return {
+            "topic": self.topic_partition.topic,
+            "partition": self.topic_partition.partition,
+            "objects": self.objects,
+            "messages": self.compared,
+            "values_only": self.values_only,
+            "offsets_only": self.by_offset,
+            "counted": self.counted,
+            "filtered": self.filtered,
+            "quarantined": self.quarantined,
+            "below_log": self.below_log,
+            "unlogged": self.unlogged,
+            "superseded": self.superseded,
+            "in_progress": self.in_progress,
+            "counts": {kind.value: self.counts[kind] for kind in Kind},
+            "findings": [
+                {
+                    "kind": finding.kind.value,
+                    "start": finding.start,
+                    "end": finding.end,
+                    "count": finding.count,
+                    "key": finding.key,
+                    "text": finding.text,
+                }
+                for finding in self.findings
+            ],
+            "notes": self.notes,
+        }
+
+
+@dataclass(slots=True)
+class Report:
+    """The result of one verification."""
+
+    partitions: list[PartitionReport] = field(default_factory=list)
+    with_topic: bool = True
+
+    @property
+    def counts(self) -> Counter[Kind]:
+        """All troubles by kind."""
+        return sum((partition.counts for partition in self.partitions), Counter[Kind]())
+
+    @property
+    def exit_code(self) -> int:
+        """0 when nothing was found, else ``EXIT_DIFFERENCES``."""
+        return EXIT_DIFFERENCES if self.counts.total() else 0
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        messages = sum(partition.compared for partition in self.partitions)
+        objects = sum(partition.objects for partition in self.partitions)
+        what = "verified" if self.with_topic else "read (archive only)"
+        kinds = (
+            [Kind.MISSING, Kind.TWICE, Kind.DIFFERENT]
+            if self.with_topic
+            else ([Kind.MISSING, Kind.TWICE])
+        )
+        counts = self.counts
+        parts = [
+            f"{counts[kind]:,} {kind}" if counts[kind] else f"nothing {kind}" for kind in kinds
+        ]
+        if counts[Kind.DIFFERENT] and not self.with_topic:
+            parts.append(f"{counts[Kind.DIFFERENT]:,} different")
+        if counts[Kind.EXTRA]:
+            parts.append(f"{counts[Kind.EXTRA]:,} extra")
+        if counts[Kind.CORRUPT]:
+            parts.append(f"{how_many(counts[Kind.CORRUPT], 'object')} corrupt")
+        return f"{what} {how_many(messages, 'message')} in {how_many(objects, 'object')}: " + (
+            ", ".join(parts)
+        )
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Sentences about what could not be compared, and why."""
+        remarks = []
+        for name, verb, verbs, rest in _REMARKS:
+            number = sum(getattr(partition, name) for partition in self.partitions)
+            if number:
+                messages = how_many(number, f"message {verb}", f"messages {verbs}")
+                remarks.append(f"{messages} {rest}")
+        for partition in self.partitions:
+            remarks += [f"{partition.topic_partition}: {note}" for note in partition.notes]
+        return remarks
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for ``--json``."""
+        return {
+            "summary": self.summary,
+            "counts": {kind.value: self.counts[kind] for kind in Kind},
+            "partitions": [partition.as_json() for partition in self.partitions],
+        }

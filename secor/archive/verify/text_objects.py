@@ -1,0 +1,220 @@
+"""Objects that record payloads only: which offsets they hold follows from their names,
+their metadata and the log.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import groupby, pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from secor.archive.objects import Archive, ArchivedObject
+from secor.archive.verify.compare import offsets_of
+from secor.archive.verify.report import Kind, PartitionReport
+from secor.core.errors import CorruptFile
+from secor.core.model import OffsetRange, next_offset
+from secor.core.text import how_many
+from secor.formats.streams import BLOCK
+from secor.formats.text import TextFormat
+
+Place = tuple[OffsetRange, Sequence[ArchivedObject]]
+"""Offsets, and the objects that hold their messages among them."""
+
+
+Reach = Callable[[ArchivedObject], int]
+"""Where an object that does not tell ends, at most."""
+
+
+def reach_of(objects: Iterable[ArchivedObject], end: int) -> Reach:
+    """Tell by all ``objects`` of a topic partition: each reaches to the next batch of its
+    generation, or to where another generation goes on; the last one to ``end``.
+    """
+    starts: dict[int, list[int]] = {}
+    for found in sorted(objects, key=lambda one: one.batch_start):
+        starts.setdefault(found.name.generation, []).append(found.batch_start)
+
+    def reach(found: ArchivedObject) -> int:
+        start, own = found.batch_start, starts[found.name.generation]
+        at = bisect_right(own, start)
+        following = [*own[at : at + 1], *(one[0] for one in starts.values() if one[0] > start)]
+        return max(min(following, default=end), start)
+
+    return reach
+
+
+def written_as(found: ArchivedObject, log_format: TextFormat) -> TextFormat:
+    """Return the format with what only its writer knows: Java Secor's text, which has no
+    metadata, has an empty payload for a tombstone.
+    """
+    return log_format if found.info else replace(log_format, null_values="empty")
+
+
+def places(objects: Iterable[ArchivedObject], reach: Reach, *, buckets: bool = True) -> list[Place]:
+    """Tell which objects without offsets of one topic partition hold which offsets.
+
+    Objects of one batch whose output partitions are ``buckets`` of offsets follow one
+    another; others share the batch.  Without metadata an object ends where ``reach`` says.
+    """
+    batches = groupby(
+        sorted(objects, key=_order), key=lambda found: (found.batch_start, found.info is None)
+    )
+    found: list[Place] = []
+    for batch in (list(group) for _, group in batches):
+        info = batch[0].info
+        end = info.batch.end if info else reach(batch[0])
+        in_buckets = all(one.name.output_partition.startswith("offset=") for one in batch)
+        if buckets and in_buckets and info:
+            edges = [*(one.name.first_offset for one in batch), end]
+            found += [
+                (OffsetRange(start, max(start, stop)), [one])
+                for one, (start, stop) in zip(batch, pairwise(edges), strict=True)
+            ]
+        else:
+            found.append((OffsetRange(batch[0].batch_start, end), batch))
+    return found
+
+
+def _order(found: ArchivedObject) -> tuple[int, bool, int]:
+    return found.batch_start, found.info is None, found.name.first_offset
+
+
+class TextSource:
+    """Compares one object with the log, byte by byte in the order of the log."""
+
+    def __init__(
+        self, archive: Archive, place: Place, log_format: TextFormat, report: PartitionReport
+    ) -> None:
+        self.range, (self._found, *_) = place
+        self._format = log_format
+        self._report = report
+        self._file = archive.store.open(self._found.key)
+        self._plain = log_format.open(self._file, self._found.key)
+        self._broken = False
+
+    def take(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """Compare rows of the log with what comes next; return those that are there.
+
+        A row that is there with another payload is reported here and counts as there.
+        """
+        values = records.column("value")
+        expected = self._format.render(values)
+        stored = self._read(len(expected))
+        if self._broken:
+            return records.slice(0, 0)
+        if pa.py_buffer(stored).equals(expected):
+            return records
+        return self._row_by_row(records, stored)
+
+    def finish(self) -> None:
+        """See that nothing is left."""
+        rest = 0 if self._broken else len(self._read(BLOCK))
+        if rest:
+            self._report.found_range(
+                Kind.EXTRA,
+                self.range.end,
+                next_offset(self.range.end),
+                key=self._found.key,
+                text="bytes follow after the last message of its range",
+            )
+        self.close()
+
+    def close(self) -> None:
+        """Close the object."""
+        self._file.close()
+
+    def _read(self, size: int) -> bytes:
+        if self._broken:
+            return b""
+        try:
+            return self._plain.read(size)
+        except CorruptFile as error:
+            self._broken = True
+            start = self.range.start
+            text = str(error).removeprefix(f"{self._found.key}: ")
+            self._report.found_range(
+                Kind.CORRUPT, start, next_offset(start), key=self._found.key, text=text
+            )
+            return b""
+
+    def _row_by_row(self, records: pa.RecordBatch, stored: bytes) -> pa.RecordBatch:
+        skips = self._format.null_values == "skip"
+        delimiter = self._format.delimiter
+        at = there = 0
+        different = []
+        for row, value in enumerate(records.column("value").to_pylist()):
+            if value is not None or not skips:
+                if at >= len(stored):
+                    break
+                line = (value or b"") + delimiter
+                if stored[at : at + len(line)] != line:
+                    different.append(row)
+                at += len(line)
+            there = next_offset(row)
+        offsets = offsets_of(records)[np.array(different, np.int64)]
+        self._report.found(Kind.DIFFERENT, offsets, key=self._found.key)
+        return records.slice(0, there)
+
+
+class SharedSource:
+    """Compares a batch that was spread over several objects with the log, as a whole.
+
+    Which payload went where only the parser knows, so sums of hashes are compared: they
+    tell that the batch is complete, or that it is not.
+    """
+
+    def __init__(
+        self, archive: Archive, place: Place, log_format: TextFormat, report: PartitionReport
+    ) -> None:
+        self.range, self._objects = place
+        self._archive = archive
+        self._format = log_format
+        self._report = report
+        self._rows = 0
+        self._sum = 0
+
+    def take(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """Add rows of the log; all count as there until ``finish``."""
+        rendered = self._format.render(records.column("value")).to_pybytes()
+        lines = rendered.split(self._format.delimiter)[:-1]
+        self._rows += len(lines)
+        self._sum += sum(map(hash, lines))
+        return records
+
+    def close(self) -> None:
+        """Nothing is open between calls."""
+
+    def finish(self) -> None:
+        """Compare the sums."""
+        rows = total = 0
+        for found in self._objects:
+            try:
+                for batch in self._archive.read(found):
+                    lines = batch.column("value").to_pylist()
+                    rows += len(lines)
+                    total += sum(map(hash, lines))
+            except CorruptFile as error:
+                start = found.name.first_offset
+                text = str(error).removeprefix(f"{found.key}: ")
+                self._report.found_range(
+                    Kind.CORRUPT, start, next_offset(start), key=found.key, text=text
+                )
+        if (rows, total) != (self._rows, self._sum):
+            kind = (
+                Kind.MISSING
+                if rows < self._rows
+                else Kind.EXTRA
+                if rows > self._rows
+                else Kind.DIFFERENT
+            )
+            self._report.found_range(
+                kind,
+                self.range.start,
+                self.range.end,
+                count=max(1, abs(rows - self._rows)),
+                text=f"{how_many(rows, 'line')} in {how_many(len(self._objects), 'text object')},"
+                f" {self._rows:,} in the log",
+            )

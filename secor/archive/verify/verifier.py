@@ -1,0 +1,191 @@
+"""Verifies topics: what is asked of the ledger, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from secor.archive.objects import Archive, ArchivedObject, reading_ahead
+from secor.archive.quarantine.listing import begun, marker_key, markers
+from secor.archive.verify.log_port import Log
+from secor.archive.verify.offline_check import check_alone
+from secor.archive.verify.parsed_objects import Parsing
+from secor.archive.verify.partition import Bounds, PartitionCheck
+from secor.archive.verify.report import Kind, PartitionReport
+from secor.core.errors import CorruptFile
+from secor.core.model import Entry, TopicPartition, next_offset
+from secor.core.ports import OffsetLedger
+from secor.core.text import how_many
+
+Progress = Callable[[TopicPartition, int], None]
+"""Told how many offsets of a topic partition were just passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """Compares the archive with the log, for what the ledger calls committed.
+
+    ``generations`` limits the objects looked at; without it all are, and of an offset in
+    several generations the newest counts.  ``start`` is the first offset to compare; None
+    is the log's start, or with ``from_first_object`` where the archive begins, for groups
+    that did not begin at the log's start.
+    """
+
+    archive: Archive
+    log: Log
+    ledger: OffsetLedger
+    generations: Sequence[int] | None = None
+    start: int | None = None
+    from_first_object: bool = False
+    progress: Progress | None = None
+    parsing: Parsing | None = None
+
+    def verify(
+        self, topic: str, partitions: Iterable[int], topic_id: str | None = None
+    ) -> Iterator[PartitionReport]:
+        """Give a report for each partition, and for others that have objects.
+
+        ``topic_id`` is the broker's, where known.
+
+        The ledger is read before the listing and again after it: what was committed
+        before must be listed, what was not even begun afterwards must not be.
+        """
+        wanted = set(partitions)
+        before = {number: self.ledger.read(TopicPartition(topic, number)) for number in wanted}
+        objects = self._objects(topic)
+        for number in sorted(wanted | objects.keys()):
+            topic_partition = TopicPartition(topic, number)
+            after = self.ledger.read(topic_partition)
+            entry = before.get(number, after)
+            held = sorted(objects.get(number, []), key=_order)
+            with reading_ahead(self.archive, {one.key: one.size for one in held}) as archive:
+                report = replace(self, archive=archive)._verify(topic_partition, entry, after, held)
+            if topic_id and after.topic_id and topic_id != after.topic_id:
+                report.notes.append(
+                    f"the topic was deleted and created again (id {after.topic_id}, now {topic_id})"
+                    ": these are other messages; see secor offsets accept"
+                )
+            yield report
+
+    def _objects(self, topic: str) -> dict[int, list[ArchivedObject]]:
+        found: dict[int, list[ArchivedObject]] = {}
+        for one in self.archive.everything(topic, generations=self.generations):
+            found.setdefault(one.name.partition, []).append(one)
+        return found
+
+    def _verify(
+        self,
+        topic_partition: TopicPartition,
+        before: Entry,
+        after: Entry,
+        objects: Sequence[ArchivedObject],
+    ) -> PartitionReport:
+        current = [one for one in objects if not _of_earlier_topic(one, after)]
+        start = self._start(current)
+        committed = start if before.committed is None else before.committed
+        allowed = max(committed, after.committed or 0, after.intent.end if after.intent else 0)
+        settled = _settled(self.archive, topic_partition, current)
+        check = PartitionCheck(
+            topic_partition,
+            settled.objects,
+            archive=self.archive,
+            log=self.log,
+            bounds=Bounds(start, committed, allowed),
+            progress=self.progress,
+            parsing=self.parsing,
+        )
+        waiting = [one for one in settled.objects if self.archive.in_quarantine(one)]
+        check.report.quarantined = sum(one.info.records for one in waiting if one.info)
+        settled.tell(check.report)
+        if before.committed is None and current:
+            check.report.notes.append(
+                "the ledger has no entry: nothing counts as committed; see secor offsets recover"
+            )
+        if len(current) < len(objects):
+            check.report.notes.append(
+                f"{how_many(len(objects) - len(current), 'object is', 'objects are')} of an earlier"
+                " topic of this name"
+            )
+        return check.run()
+
+    def _start(self, objects: Sequence[ArchivedObject]) -> int:
+        if self.start is not None:
+            return self.start
+        if self.from_first_object:
+            return min((one.batch_start for one in objects), default=0)
+        return 0
+
+
+def _order(one: ArchivedObject) -> tuple[int, int]:
+    """Return where an object comes among those that are read."""
+    return one.batch_start, one.name.first_offset
+
+
+@dataclass
+class _Settled:
+    """``objects`` without those of replays under way; markers that cannot be read, and why."""
+
+    objects: Sequence[ArchivedObject]
+    unfinished: int = 0
+    damaged: list[tuple[ArchivedObject, str]] = field(default_factory=list)
+
+    def tell(self, report: PartitionReport) -> None:
+        """Put into the report what was met."""
+        for found, why in self.damaged:
+            key, at = marker_key(found.name), found.name.first_offset
+            text = why.removeprefix(f"{key}: ")
+            report.found_range(Kind.CORRUPT, at, next_offset(at), key=key, text=text)
+        if self.unfinished:
+            report.notes.append(
+                f"{how_many(self.unfinished, 'object')} in quarantine: a replay is under way, or"
+                " was interrupted: say secor quarantine replay again"
+            )
+
+
+def _settled(
+    archive: Archive, topic_partition: TopicPartition, objects: Sequence[ArchivedObject]
+) -> _Settled:
+    """Leave out what replays have put whose last step, which takes the messages out of
+    quarantine, is still to come.
+    """
+    bad = [one for one in objects if archive.in_quarantine(one)]
+    marked = set(markers(archive, topic_partition, start=0, generation=0)) if bad else ()
+    settled, put = _Settled(objects), set[str]()
+    for one in bad:
+        try:
+            replay = begun(archive, one) if marker_key(one.name) in marked else None
+        except CorruptFile as error:
+            settled.damaged.append((one, str(error)))
+            continue
+        if replay is not None:
+            settled.unfinished += 1
+            put.update(replay.keys)
+    settled.objects = [one for one in objects if one.key not in put]
+    return settled
+
+
+def _of_earlier_topic(found: ArchivedObject, entry: Entry) -> bool:
+    known = found.info.topic_id if found.info else None
+    return known is not None and entry.topic_id is not None and known != entry.topic_id
+
+
+def verify_archive_only(
+    archive: Archive,
+    topic: str,
+    generations: Sequence[int] | None = None,
+    *,
+    parsed: bool = False,
+) -> Iterator[PartitionReport]:
+    """Give a report for each partition from names, metadata and contents alone."""
+    found: dict[int, list[ArchivedObject]] = {}
+    for one in archive.everything(topic, generations=generations):
+        found.setdefault(one.name.partition, []).append(one)
+    for number, objects in sorted(found.items()):
+        held = sorted(objects, key=lambda one: (one.name.generation, _order(one)))
+        with reading_ahead(archive, {one.key: one.size for one in held}) as ahead:
+            settled = _settled(archive, TopicPartition(topic, number), held)
+            report = check_alone(
+                TopicPartition(topic, number), settled.objects, ahead, parsed=parsed
+            )
+        settled.tell(report)
+        yield report

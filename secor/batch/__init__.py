@@ -1,0 +1,1 @@
+"""The local files of one topic partition, and when they are sealed."""

@@ -1,0 +1,277 @@
+"""The local files of one topic partition that hold ``[start, end)``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.batch.plan import TopicPlan
+from secor.batch.policy import BatchFacts, Reason, due
+from secor.batch.workspace import LocalFile, Workspace
+from secor.core.model import Chunk, OffsetRange, Part, TopicPartition
+from secor.core.naming import ObjectInfo, ObjectName
+from secor.core.ports import Clock, FileWriter, LogFormat
+
+
+class BatchState(Enum):
+    """Life of a batch; ``TRANSITIONS`` is the whole of it."""
+
+    OPEN = "open"
+    SEALED = "sealed"
+    DROPPED = "dropped"
+
+
+TRANSITIONS = {
+    BatchState.OPEN: frozenset({BatchState.SEALED, BatchState.DROPPED}),
+    BatchState.SEALED: frozenset({BatchState.DROPPED}),
+    BatchState.DROPPED: frozenset[BatchState](),
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """An output partition below a directory of the store."""
+
+    root: str
+    output_partition: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFile:
+    """One sealed local file and the object that it is to become."""
+
+    name: ObjectName
+    info: ObjectInfo
+    local: LocalFile
+
+    @property
+    def key(self) -> str:
+        """The object's key."""
+        return self.name.key
+
+    @property
+    def place(self) -> Place:
+        """Where it goes: of one batch there is one object in each place."""
+        return Place(self.name.root, self.name.output_partition)
+
+
+@dataclass(frozen=True)
+class SealedBatch:
+    """A batch that never changes any more.  No files: everything was filtered."""
+
+    topic_partition: TopicPartition
+    range: OffsetRange
+    plan: TopicPlan
+    fingerprint: str
+    topic_id: str | None
+    files: tuple[BatchFile, ...]
+    reason: Reason
+    opened: float
+    first_timestamp: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Local bytes."""
+        return sum(file.local.size for file in self.files)
+
+    def delete(self) -> None:
+        """Delete the local files: the last step of all."""
+        for file in self.files:
+            file.local.delete()
+
+
+class _OpenFile:
+    """A writer, its local file, and what the metadata will say."""
+
+    def __init__(self, name: ObjectName, log_format: LogFormat, local: LocalFile) -> None:
+        self.name = name
+        self.local = local
+        self.writer: FileWriter = log_format.create(local, name.key.encode())
+        self.records = 0
+        self.least: int | None = None
+        self.greatest: int | None = None
+
+    def append(self, records: pa.RecordBatch) -> None:
+        self.writer.append(records)
+        self.records += records.num_rows
+        span = pc.min_max(records.column("timestamp"))
+        least, greatest = span["min"].as_py(), span["max"].as_py()
+        if least is not None:
+            self.least = least if self.least is None else min(least, self.least)
+            self.greatest = greatest if self.greatest is None else max(greatest, self.greatest)
+
+
+class Batch:
+    """An open batch: chunks go in, sealed files come out.
+
+    It begins at the ledger's offset ``start``; reading may begin later (``skip``), where
+    the log no longer has what lies between.  With ``end`` it seals exactly there.
+    """
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        start: int,
+        *,
+        plan: TopicPlan,
+        workspace: Workspace,
+        clock: Clock,
+        topic_id: str | None = None,
+        end: int | None = None,
+    ) -> None:
+        """Open without any file; the first message of an output partition makes one."""
+        self.topic_partition = topic_partition
+        self.start = start
+        self.end = end
+        self.next_offset = start
+        self.messages = 0
+        self.state = BatchState.OPEN
+        self.topic_id = topic_id
+        self.first_timestamp: int | None = None
+        self.last_timestamp: int | None = None
+        self._plan = plan
+        self._fingerprint = plan.fingerprint
+        self._workspace = workspace
+        self._clock = clock
+        self._files: dict[tuple[str, str], _OpenFile] = {}
+        self._opened: float | None = None
+        self._opened_at = 0.0
+        self._youngest = 0.0
+
+    def skip(self, offset: int) -> None:
+        """Go on at ``offset`` (at most ``end``): the log has nothing before it."""
+        if offset > self.next_offset:
+            self._advance(offset if self.end is None else min(offset, self.end))
+
+    def append(self, chunk: Chunk) -> Chunk | None:
+        """Take what belongs in; return the rest of the chunk beyond ``end``, if any.
+
+        Raises ``DiskFull``, ``RecordRefused``: the batch must then be dropped.
+        """
+        assert self.state is BatchState.OPEN
+        rest: Chunk | None = None
+        if self.end is not None and chunk.next_offset > self.end:
+            chunk, rest = chunk.until(self.end), chunk.since(self.end)
+        for part in self._plan.parser.split(chunk):
+            self._file(part).append(part.records)
+        if chunk.records.num_rows:
+            timestamps = chunk.records.column("timestamp")
+            if not self.messages:
+                self.first_timestamp = timestamps[0].as_py()
+            self.last_timestamp = timestamps[-1].as_py()
+            self.messages += chunk.records.num_rows
+        if chunk.next_offset > self.next_offset:
+            self._advance(chunk.next_offset)
+        return rest
+
+    def _file(self, part: Part) -> _OpenFile:
+        file = self._files.get((part.lane, part.output_partition))
+        if file is None:
+            lane = self._plan.lane(part.lane)
+            name = ObjectName(
+                root=lane.root,
+                output_partition=part.output_partition,
+                generation=self._plan.generation,
+                partition=self.topic_partition.partition,
+                first_offset=int(part.records.column("offset")[0].as_py()),
+                extension=lane.log_format.extension,
+            )
+            file = _OpenFile(name, lane.log_format, self._workspace.create())
+            self._files[part.lane, part.output_partition] = file
+            self._youngest = self._clock.monotonic()
+        return file
+
+    def _advance(self, offset: int) -> None:
+        self.next_offset = offset
+        if self._opened is None:
+            self._opened = self._clock.monotonic()
+            self._opened_at = self._clock.now()
+            self._youngest = self._opened
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to commit: not an offset further than its start."""
+        return self.next_offset == self.start
+
+    @property
+    def complete(self) -> bool:
+        """It has reached the end of the open intent that it follows."""
+        return self.end is not None and self.next_offset >= self.end
+
+    @property
+    def opened(self) -> float | None:
+        """Monotonic seconds of the first progress, None while empty."""
+        return self._opened
+
+    @property
+    def buffered(self) -> int:
+        """Bytes in memory."""
+        return sum(file.writer.buffered() for file in self._files.values())
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory and on disk."""
+        return self.buffered + sum(file.local.size for file in self._files.values())
+
+    @property
+    def files(self) -> int:
+        """Files begun."""
+        return len(self._files)
+
+    def due(self) -> Reason | None:
+        """Return why it should be sealed now.  An open intent's end overrules the policy."""
+        if self.end is not None:
+            return Reason.INTENT if self.complete else None
+        if self._opened is None:
+            return None
+        facts = BatchFacts(self.size, self.messages, self._opened, self._youngest, self._opened_at)
+        monotonic, now = self._clock.monotonic(), self._clock.now()
+        return due(self._plan.policy, facts, monotonic=monotonic, now=now)
+
+    def seal(self, reason: Reason) -> SealedBatch:
+        """Close the files.  Raises ``DiskFull``: the batch must then be dropped."""
+        for file in self._files.values():
+            file.writer.close()
+            file.local.finish()
+        self._become(BatchState.SEALED)
+        batch_range = OffsetRange(self.start, self.next_offset)
+        return SealedBatch(
+            topic_partition=self.topic_partition,
+            range=batch_range,
+            plan=self._plan,
+            fingerprint=self._fingerprint,
+            topic_id=self.topic_id,
+            files=tuple(self._sealed(file, batch_range) for file in self._files.values()),
+            reason=reason,
+            opened=self._clock.monotonic() if self._opened is None else self._opened,
+            first_timestamp=self.first_timestamp,
+        )
+
+    def _sealed(self, file: _OpenFile, batch_range: OffsetRange) -> BatchFile:
+        info = ObjectInfo(
+            topic_partition=self.topic_partition,
+            batch=batch_range,
+            first_offset=file.name.first_offset,
+            records=file.records,
+            generation=self._plan.generation,
+            fingerprint=self._fingerprint,
+            topic_id=self.topic_id,
+            least_timestamp=file.least,
+            greatest_timestamp=file.greatest,
+        )
+        return BatchFile(file.name, info, file.local)
+
+    def drop(self) -> None:
+        """Delete the local files without storing them: they are read again from Kafka."""
+        self._become(BatchState.DROPPED)
+        for file in self._files.values():
+            file.writer.discard()
+            file.local.delete()
+
+    def _become(self, state: BatchState) -> None:
+        if state not in TRANSITIONS[self.state]:
+            raise AssertionError(f"a batch does not go from {self.state} to {state}")
+        self.state = state

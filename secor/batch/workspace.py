@@ -1,0 +1,162 @@
+"""Local files of one process: a cache that is deleted at start, never read back after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from crc32c import crc32c
+
+from secor.core.errors import ConfigurationError, DiskFull
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class LocalFile:
+    """A file in the making: its size in bytes and its CRC32C grow with every write."""
+
+    def __init__(self, workspace: Workspace, path: Path) -> None:
+        """Name the file; it is created by the first write or by ``finish``."""
+        self._workspace = workspace
+        self.path = path
+        self.size = 0
+        self.crc32c = 0
+
+    def write(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
+        """Append ``data`` whole.  Raises ``DiskFull``; the file is of no use after that."""
+        view = memoryview(data).cast("B")
+        descriptor = self._workspace.descriptor(self)
+        written = 0
+        while written < len(view):
+            try:
+                written += os.write(descriptor, view[written:])
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    raise DiskFull(f"{self.path}: {error.strerror}; free some room") from error
+                raise
+        self.crc32c = crc32c(data, self.crc32c)
+        self.size += len(view)
+
+    def finish(self) -> None:
+        """Close it; it stands on disk even if nothing was written."""
+        self._workspace.descriptor(self)
+        self._workspace.forget(self)
+
+    def delete(self) -> None:
+        """Close and delete it."""
+        self._workspace.forget(self)
+        self.path.unlink(missing_ok=True)
+
+
+class Workspace:
+    """A directory of its own for this process, below one that all processes share.
+
+    Directories of processes that ended without cleaning up are deleted when one opens.
+    At most ``open_files`` descriptors are open; the longest unused is closed first and
+    opened again when it is written.
+    """
+
+    def __init__(self, directory: Path, instance: str, open_files: int = 512) -> None:
+        """Make the directory.  Raises ``ConfigurationError`` or ``DiskFull`` if it cannot."""
+        self._limit = open_files
+        self._open: OrderedDict[Path, int] = OrderedDict()
+        self._count = 0
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            with _starting(directory):
+                self.directory = directory / instance
+                self.directory.mkdir()
+                self._lock = os.open(self.directory / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
+                fcntl.flock(self._lock, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise DiskFull(f"{directory}: {error.strerror}; free some room") from error
+            raise ConfigurationError(
+                f"local.directory {directory}: {error.strerror}; name a directory that this "
+                "user may write"
+            ) from error
+
+    def create(self) -> LocalFile:
+        """Begin a file."""
+        self._count += 1
+        return LocalFile(self, self.directory / f"{self._count:09d}")
+
+    @property
+    def open_files(self) -> int:
+        """Descriptors open now."""
+        return len(self._open)
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that this process may still write to the file system."""
+        room = os.fstatvfs(self._lock)
+        return room.f_bavail * room.f_frsize
+
+    def descriptor(self, file: LocalFile) -> int:
+        """Return an open descriptor that appends to ``file``."""
+        if file.path in self._open:
+            self._open.move_to_end(file.path)
+            return self._open[file.path]
+        while len(self._open) >= self._limit:
+            os.close(self._open.popitem(last=False)[1])
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        try:
+            descriptor = os.open(file.path, flags, 0o600)
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise DiskFull(f"{file.path}: {error.strerror}; free some room") from error
+            raise
+        self._open[file.path] = descriptor
+        return descriptor
+
+    def forget(self, file: LocalFile) -> None:
+        """Close the file's descriptor, if one is open."""
+        descriptor = self._open.pop(file.path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Delete the directory and everything in it."""
+        for descriptor in self._open.values():
+            os.close(descriptor)
+        self._open.clear()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        os.close(self._lock)
+
+
+@contextlib.contextmanager
+def _starting(directory: Path) -> Iterator[None]:
+    """Delete what was abandoned, unless another process starts at this moment.
+
+    A directory whose owner is only just about to lock it looks abandoned.
+    """
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _delete_abandoned(directory)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _delete_abandoned(directory: Path) -> None:
+    """Delete the directories whose lock nobody holds: their processes are gone."""
+    for lock in directory.glob("*/.lock"):
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(lock, os.O_RDWR)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+            except BlockingIOError:
+                pass  # a living process holds it
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,67 @@
+"""The archive of a configuration, for the commands that read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from secor.archive.objects import Archive
+from secor.config.model import Config
+from secor.core.errors import ConfigurationError
+from secor.core.model import TopicPartition
+from secor.core.ports import ObjectStore
+from secor.wiring.archives import archive_of, earlier_routes, places_of
+
+__all__ = ["archive_of", "archived_topics", "earlier_routes", "human_size", "of_topic", "table"]
+
+
+def archived_topics(config: Config, store: ObjectStore) -> list[str]:
+    """Return the topics that have objects where the configuration puts them, by name."""
+    return _own_topics(config, store, lambda place: place)
+
+
+def quarantined_topics(config: Config, store: ObjectStore) -> list[str]:
+    """Return the topics that have messages in quarantine, by name."""
+    return _own_topics(config, store, lambda place: place.quarantine)
+
+
+def _own_topics(
+    config: Config, store: ObjectStore, looked_at: Callable[[Archive], Archive]
+) -> list[str]:
+    """Leave out topics that the configuration puts elsewhere."""
+    found = []
+    for place in places_of(config, store):
+        for topic in looked_at(place).topics():
+            own = config.for_topic(topic).output
+            if (own.prefix, own.hash_prefix) == (place.prefix, place.hashed):
+                found.append(topic)
+    return sorted(found)
+
+
+def of_topic(found: list[TopicPartition], topic: str) -> list[TopicPartition]:
+    """Return the partitions.  Raises ``ConfigurationError`` when the broker knows none."""
+    if not found:
+        raise ConfigurationError(f"the broker has no topic {topic!r}: look at the spelling")
+    return found
+
+
+def human_size(size: int) -> str:
+    """Return bytes as people read them."""
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def table(rows: Sequence[tuple[str, ...]], left: frozenset[int] = frozenset()) -> Iterator[str]:
+    """Give lines with aligned columns; those in ``left`` to the left."""
+    if not rows:
+        return
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if at in left else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,1 @@
+"""The commit protocol: a sealed batch into store and ledger, exactly once."""

@@ -1,0 +1,59 @@
+"""What to do with a sealed batch, given the ledger: pure, total, exclusive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from secor.core.model import Entry, OffsetRange
+
+
+class Action(Enum):
+    """One row of the table in DESIGN.md."""
+
+    UPLOAD = "upload"
+    """No intent yet: record ours, put, commit."""
+    RESUME = "resume"
+    """Our very intent stands: look what is there, put the rest, commit."""
+    SUPERSEDE = "supersede"
+    """An intent of this range under another configuration: record ours, then as RESUME."""
+    RESTART = "restart"
+    """The batch does not fit the ledger: drop it and begin at the ledger's entry."""
+    LEDGER_LOST = "ledger lost"
+    """The entry is gone: stop, never guess."""
+    LEDGER_EDITED = "ledger edited"
+    """``committed`` was moved under an open intent: stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An action and, for logs and errors, why."""
+
+    action: Action
+    why: str
+
+
+def reconcile(batch: OffsetRange, fingerprint: str, entry: Entry) -> Decision:
+    """Decide about the sealed ``batch`` made under ``fingerprint``.
+
+    Every batch begins at an entry that was read, so a missing entry is always a lost one.
+    An intent that ends elsewhere restarts: the new reading then seals exactly at its end.
+    """
+    committed, intent = entry.committed, entry.intent
+    if committed is None:
+        return Decision(Action.LEDGER_LOST, "the entry that was read before is gone")
+    if intent is not None and intent.start != committed:
+        why = f"committed is {committed}, the open intent begins at {intent.start}"
+        return Decision(Action.LEDGER_EDITED, why)
+    if committed != batch.start:
+        why = f"committed is {committed}, the batch begins at {batch.start}"
+        return Decision(Action.RESTART, why)
+    if intent is None:
+        return Decision(Action.UPLOAD, "no intent is open")
+    if intent.end != batch.end:
+        why = f"the open intent ends at {intent.end}, the batch at {batch.end}"
+        return Decision(Action.RESTART, why)
+    if intent.fingerprint != fingerprint:
+        why = f"the open intent was recorded under the configuration {intent.fingerprint}"
+        return Decision(Action.SUPERSEDE, why)
+    return Decision(Action.RESUME, "the open intent is of this batch")

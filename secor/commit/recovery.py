@@ -1,0 +1,109 @@
+"""Recovery looks before it puts: what of an open intent's objects is in the store already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from secor.batch.batch import Place, SealedBatch
+from secor.core.errors import CorruptFile, NotFound, ObjectConflict
+from secor.core.model import Intent
+from secor.core.naming import ObjectInfo, parse_key, quarantine_root
+from secor.core.ports import ObjectStore
+
+
+def recover(
+    store: ObjectStore, batch: SealedBatch, intent: Intent, prove: Callable[[], None]
+) -> frozenset[Place]:
+    """Return the places of ``batch`` that are done; delete superseded leftovers.
+
+    An object with the intent's range and fingerprint is adopted, even if ours would begin
+    at another offset: compaction may have removed records since.  A leftover names this
+    very range under a fingerprint that the intent supersedes.  Anything else of the range
+    in our places is somebody else's.  ``prove`` is called before each deletion and raises
+    when the lease is lost: a successor of the old configuration may have adopted the object
+    and committed it.  Raises ``ObjectConflict``, ``Unavailable``, ``AccessDenied``.
+    """
+    adopted: set[Place] = set()
+    replaced = {old.fingerprint for old in intent.supersedes}
+    places = {file.place for file in batch.files}
+    for key, place, info in _candidates(store, batch, intent):
+        mine = info.topic_partition == batch.topic_partition and info.batch == batch.range
+        if mine and info.fingerprint == batch.fingerprint and _same_topic(batch, info):
+            adopted.add(place)
+        elif mine and info.fingerprint in replaced:
+            prove()
+            store.delete(key)
+        elif place in places:
+            raise conflict(key, batch, info)
+    return frozenset(adopted)
+
+
+def _same_topic(batch: SealedBatch, info: ObjectInfo) -> bool:
+    return batch.topic_id is None or info.topic_id is None or batch.topic_id == info.topic_id
+
+
+def conflict(key: str, batch: SealedBatch, info: ObjectInfo) -> ObjectConflict:
+    """Return the error for an object that stands where one of ``batch`` belongs."""
+    return ObjectConflict(
+        f"{key} holds {info.topic_partition} {info.batch} made under {info.fingerprint}"
+        f" (topic id {info.topic_id}), in the way of {batch.topic_partition} {batch.range} under"
+        f" {batch.fingerprint} (topic id {batch.topic_id}); nothing was overwritten. Give this"
+        " group a prefix or a generation of its own, or remove the object if it is not needed"
+    )
+
+
+def _candidates(
+    store: ObjectStore, batch: SealedBatch, intent: Intent
+) -> Iterator[tuple[str, Place, ObjectInfo]]:
+    """Give key, place and metadata of objects whose first offset is in the range."""
+    seen: set[str] = set()
+    for root, prefix in _places(batch, intent):
+        for listed in store.list(prefix):
+            name = parse_key(root, listed.key)
+            if name is None or name.partition != batch.topic_partition.partition:
+                continue
+            if name.first_offset not in batch.range or listed.key in seen:
+                continue
+            seen.add(listed.key)
+            info = _info(store, listed.key)
+            if info is None or (
+                name.generation != batch.plan.generation and not _replaced(info, intent)
+            ):
+                continue
+            yield listed.key, Place(root, name.output_partition), info
+
+
+def _replaced(info: ObjectInfo, intent: Intent) -> bool:
+    return any(info.fingerprint == old.fingerprint for old in intent.supersedes)
+
+
+def _info(store: ObjectStore, key: str) -> ObjectInfo | None:
+    try:
+        return ObjectInfo.of(store.head(key).metadata or {}, key)
+    except NotFound:
+        return None
+    except CorruptFile as error:
+        raise foreign(error) from error
+
+
+def foreign(error: CorruptFile) -> ObjectConflict:
+    """Return the error for an object that no Secor made, where one of ours belongs."""
+    return ObjectConflict(f"{error}; nothing was overwritten. Give this group a prefix of its own")
+
+
+def _places(batch: SealedBatch, intent: Intent) -> Iterator[tuple[str, str]]:
+    """Give (directory, listing prefix): narrow for ours, whole topics for superseded.
+
+    Under another configuration the output partitions are not known; that is rare, and
+    worth a listing of the topic.
+    """
+    stem = f"{batch.plan.generation}_{batch.topic_partition.partition}_"
+    for place in {file.place for file in batch.files}:
+        directory = "/".join(part for part in (place.root, place.output_partition) if part)
+        yield place.root, f"{directory}/{stem}"
+    if intent.supersedes:
+        roots = set(batch.plan.roots)
+        for old in intent.supersedes:
+            roots |= {old.root, quarantine_root(old.root), *old.also}
+        for root in sorted(roots):
+            yield root, f"{root}/"

@@ -1,0 +1,53 @@
+"""Threads for blocking work, off the loop."""
+
+from __future__ import annotations
+
+import queue
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from secor.batch.batch import BatchFile
+
+
+class ThreadPool:
+    """An ``Executor`` of ``threads`` threads for rituals, and as many again for their puts."""
+
+    def __init__(self, threads: int) -> None:
+        """Start no thread yet."""
+        self._threads = threads
+        self._rituals = ThreadPoolExecutor(threads, thread_name_prefix="ritual")
+        self._puts = ThreadPoolExecutor(threads, thread_name_prefix="put")
+        self._done: queue.SimpleQueue[Future[object]] = queue.SimpleQueue()
+
+    def submit(self, task: Callable[[], object]) -> None:
+        """Run ``task`` soon."""
+        self._rituals.submit(task).add_done_callback(self._done.put)
+
+    def finished(self) -> Sequence[object]:
+        """Return the results since the last call; re-raise what a task let escape."""
+        results = []
+        while not self._done.empty():
+            results.append(self._done.get().result())
+        return results
+
+    def parallel(self, function: Callable[[BatchFile], None], files: Iterable[BatchFile]) -> None:
+        """Call ``function`` for each file on the put threads; raise the first error, last of all.
+
+        All calls have ended when it returns, so that no put outlives its ritual's lease.
+        """
+        waiting: deque[Future[None]] = deque()
+        errors: list[BaseException | None] = []
+        for file in files:
+            # No more at once than there are threads: else all of it comes before another's first.
+            if len(waiting) == self._threads:
+                errors.append(waiting.popleft().exception())
+            waiting.append(self._puts.submit(function, file))
+        errors += [call.exception() for call in waiting]
+        for error in filter(None, errors):
+            raise error
+
+    def close(self) -> None:
+        """Wait for no one: what has not begun is cancelled."""
+        self._rituals.shutdown(wait=False, cancel_futures=True)
+        self._puts.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,289 @@
+"""The ritual of one sealed batch, and nothing else: lease, reconcile, intent, put, commit."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from secor.batch.batch import BatchFile, Place, SealedBatch
+from secor.commit.reconcile import Action, reconcile
+from secor.commit.recovery import conflict, foreign, recover
+from secor.core.errors import (
+    AccessDenied,
+    AlreadyExists,
+    CorruptFile,
+    LeaseLost,
+    LedgerEdited,
+    LedgerLost,
+    NotFound,
+    OutcomeUnknown,
+    RestartPartition,
+    SecorError,
+    StopPartition,
+    Unavailable,
+)
+from secor.core.model import Entry, Intent, Superseded
+from secor.core.naming import ObjectInfo, roots_beside
+from secor.core.observer import Observer
+from secor.core.ports import Clock, Lease, ObjectStore, OffsetLedger
+from secor.core.retry import delay
+
+ATTEMPTS = 5
+"""Attempts before a ritual gives its thread back, so that others are not starved."""
+
+SETTLING = 3
+"""Puts of one object in an attempt, while nobody can tell whether the one before was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The batch is in the store and in the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Nothing is lost; try the same batch again later."""
+
+    error: SecorError
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """The batch must not be tried again: ``RestartPartition`` or ``StopPartition``."""
+
+    error: SecorError
+
+
+Outcome = Committed | Later | Dropped
+
+Parallel = Callable[[Callable[[BatchFile], None], Iterable[BatchFile]], None]
+"""Calls the function for each file, perhaps in parallel; raises what a call raised."""
+
+
+def one_by_one(function: Callable[[BatchFile], None], files: Iterable[BatchFile]) -> None:
+    """Call ``function`` for each file, in order."""
+    for file in files:
+        function(file)
+
+
+class Uploader:
+    """Uploads and commits sealed batches, each exactly once."""
+
+    def __init__(
+        self,
+        *,
+        ledger: OffsetLedger,
+        store: ObjectStore,
+        clock: Clock,
+        owner: str,
+        observer: Observer,
+        rng: random.Random,
+        lease_timeout: float = 30.0,
+        parallel: Parallel = one_by_one,
+    ) -> None:
+        """``owner`` names this process in intents."""
+        self._ledger = ledger
+        self._store = store
+        self._clock = clock
+        self._owner = owner
+        self._observer = observer
+        self._rng = rng
+        self._lease_timeout = lease_timeout
+        self._parallel = parallel
+
+    def upload(self, batch: SealedBatch, wanted: Callable[[], bool]) -> Outcome:
+        """Run the ritual; blocks, called off the loop.
+
+        ``wanted`` is asked before each further attempt: False gives up (a revoked partition).
+        """
+        ritual = _Ritual(
+            self._ledger, self._store, self._clock, self._owner, self._observer, self._rng, batch
+        )
+        for attempt in range(ATTEMPTS):
+            try:
+                ritual.attempt(self._lease_timeout, self._parallel)
+                return Committed()
+            except (RestartPartition, StopPartition) as error:
+                return Dropped(error)
+            except (Unavailable, OutcomeUnknown, AccessDenied) as error:
+                failure = error
+                self._observer.retried(batch.topic_partition, error)
+            if attempt + 1 < ATTEMPTS:
+                self._clock.sleep(delay(attempt, rng=self._rng))
+                if not wanted():
+                    break
+        return Later(failure)
+
+
+class _Ritual:
+    """One batch on its way; lives through all attempts of one ``upload``."""
+
+    def __init__(
+        self,
+        ledger: OffsetLedger,
+        store: ObjectStore,
+        clock: Clock,
+        owner: str,
+        observer: Observer,
+        rng: random.Random,
+        batch: SealedBatch,
+    ) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._clock = clock
+        self._owner = owner
+        self._observer = observer
+        self._rng = rng
+        self._batch = batch
+        self._commit_sent = False
+
+    def attempt(self, lease_timeout: float, parallel: Parallel) -> None:
+        batch = self._batch
+        lease = self._ledger.lease(batch.topic_partition, lease_timeout)
+        try:
+            entry = lease.read()
+            if self._was_committed(entry):
+                return
+            proof = self._agree(lease, entry)
+            done = self._recover(proof, entry)
+            todo = [file for file in batch.files if file.place not in done]
+            parallel(lambda file: self._put(file, proof), todo)
+            self._commit_sent = True
+            lease.commit(proof.entry, batch.range.end, batch.topic_id)
+        finally:
+            lease.release()
+
+    def _was_committed(self, entry: Entry) -> bool:
+        """Settle a commit whose answer was lost: it is done, whoever did it."""
+        return (
+            self._commit_sent and entry.committed == self._batch.range.end and entry.intent is None
+        )
+
+    def _agree(self, lease: Lease, entry: Entry) -> _Proof:
+        """Record the intent, even if it stands: only a won write proves the lease."""
+        batch = self._batch
+        decision = reconcile(batch.range, batch.fingerprint, entry)
+        match decision.action:
+            case Action.LEDGER_LOST:
+                raise LedgerLost(
+                    f"{batch.topic_partition}: {decision.why}; rebuild it from the objects with"
+                    " 'secor offsets recover'"
+                )
+            case Action.LEDGER_EDITED:
+                raise LedgerEdited(
+                    f"{batch.topic_partition}: {decision.why}; settle it with 'secor offsets set'"
+                    " (and --drop-intent)"
+                )
+            case Action.RESTART:
+                raise RestartPartition(f"{batch.topic_partition}: {decision.why}")
+            case Action.SUPERSEDE:
+                self._observer.superseded(batch.topic_partition)
+            case Action.UPLOAD | Action.RESUME:
+                pass
+        return _Proof(lease, entry, self._intent(entry), self._clock)
+
+    def _intent(self, entry: Entry) -> Intent:
+        batch = self._batch
+        return Intent(
+            start=batch.range.start,
+            end=batch.range.end,
+            fingerprint=batch.fingerprint,
+            owner=self._owner,
+            at=self._clock.now(),
+            root=batch.plan.root,
+            supersedes=_supersedes(entry.intent, batch.fingerprint),
+            also=roots_beside(batch.plan.root, batch.plan.roots),
+        )
+
+    def _recover(self, proof: _Proof, before: Entry) -> frozenset[Place]:
+        """Look what an earlier try, ours or another's, has put already."""
+        if before.intent is None:
+            return frozenset()
+        done = recover(self._store, self._batch, proof.intent, proof.renew)
+        if done:
+            self._observer.adopted(self._batch.topic_partition, len(done))
+        return done
+
+    def _put(self, file: BatchFile, proof: _Proof) -> None:
+        """Put until the outcome is known, as far as a few tries tell.
+
+        One that is settled while the lease is held cannot land later, beside what a
+        successor makes of a log that was compacted meanwhile.
+        """
+        began = self._clock.monotonic()
+        for attempt in range(SETTLING - 1):
+            try:
+                self._put_once(file, proof)
+                break
+            except OutcomeUnknown as error:
+                self._observer.retried(self._batch.topic_partition, error)
+                self._clock.sleep(delay(attempt, rng=self._rng))
+        else:
+            self._put_once(file, proof)
+        seconds = self._clock.monotonic() - began
+        self._observer.put(self._batch.topic_partition, file.local.size, seconds)
+
+    def _put_once(self, file: BatchFile, proof: _Proof) -> None:
+        proof.renew()
+        try:
+            self._store.put(file.key, file.local.path, file.local.crc32c, file.info.metadata())
+        except AlreadyExists:
+            self._compare(file, proof)
+
+    def _compare(self, file: BatchFile, proof: _Proof) -> None:
+        """The object is there: an earlier try of ours, a leftover, or somebody else's."""
+        try:
+            stored = self._store.head(file.key)
+            info = ObjectInfo.of(stored.metadata or {}, file.key)
+        except NotFound as error:
+            raise Unavailable(f"{file.key}: it was there and is gone; looking again") from error
+        except CorruptFile as error:
+            raise foreign(error) from error
+        if info.same_content(file.info):
+            return
+        replaced = {old.fingerprint for old in proof.intent.supersedes}
+        if info.batch == file.info.batch and info.fingerprint in replaced:
+            raise Unavailable(f"{file.key}: a superseded try came late; looking again")
+        raise conflict(file.key, self._batch, info)
+
+
+class _Proof:
+    """The recorded intent, and how long its write proves that nobody else may act."""
+
+    def __init__(self, lease: Lease, entry: Entry, intent: Intent, clock: Clock) -> None:
+        self._lease = lease
+        self._clock = clock
+        self.intent = intent
+        self._renewing = threading.Lock()
+        self._won_at = clock.monotonic()
+        self.entry = lease.record(entry, intent)
+
+    def renew(self) -> None:
+        """Raise ``LeaseLost`` unless the lease is held; prove it anew by a write if that is due.
+
+        A process that slept past its session still believes in its lease: the write tells.
+        """
+        with self._renewing:
+            for _ in range(ATTEMPTS):
+                if not self._lease.held():
+                    raise LeaseLost("the lease ended before a put or a deletion")
+                began = self._clock.monotonic()
+                if began - self._won_at < self._lease.trust:
+                    return
+                self.entry = self._lease.record(self.entry, self.intent)
+                self._won_at = began
+            # Looked at again after each write: its answer may have slept as well as we.
+            raise Unavailable(
+                f"{self.intent.root}: the ledger's answers take longer than"
+                f" {self._lease.trust:g} s, too long to prove the lease"
+            )
+
+
+def _supersedes(intent: Intent | None, fingerprint: str) -> tuple[Superseded, ...]:
+    """All configurations under which objects of the open intent may exist, except ours."""
+    if intent is None:
+        return ()
+    tried = (*intent.supersedes, Superseded(intent.fingerprint, intent.root, intent.also))
+    return tuple(dict.fromkeys(old for old in tried if old.fingerprint != fingerprint))

@@ -1,0 +1,204 @@
+"""Java Secor's ``.properties`` files, read as it reads them: by commons-configuration 1.x.
+
+That is not quite ``java.util.Properties``.  Values are split at commas; ``include`` reads
+another file in place; and a name that is given again *adds* to the first value instead of
+replacing it, so of several the first counts.  Only ``-D`` replaces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from secor.core.errors import ConfigurationError
+
+_INCLUDE = "include"
+_LINE = re.compile(r"((?:[^\s\\=:]|\\.)*)(?:\s*(?:\s+|[=:])\s*)(.*)", re.DOTALL)
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "b": "\b"}
+_VARIABLE = re.compile(r"(?P<escaped>\$)?\$\{(?P<name>[^${}]*)\}")
+_UNICODE = re.compile(r"[0-9A-Fa-f]{4}")
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One place that gives a property: ``file:line`` or ``-D``, and the values split there."""
+
+    place: str
+    values: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Properties:
+    """Properties by name, in the order of their first occurrences."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    occurrences: dict[str, list[Occurrence]] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+    """Lines that Java Secor passes over, with their places."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.occurrences
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.occurrences)
+
+    def text(self, name: str) -> str:
+        """Return the value that counts, variables filled in; empty where there is none."""
+        raw = self._first(name)
+        return "" if raw is None else self._filled(raw, (name,))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return all values that are not empty, variables filled in."""
+        raw = [value for one in self.occurrences.get(name, ()) for value in one.values]
+        filled = (self._filled(value, (name,)).strip() for value in raw)
+        return tuple(value for value in filled if value)
+
+    def place(self, name: str) -> str:
+        """Return where the value that counts stands."""
+        return self.occurrences[name][0].place
+
+    def without_effect(self) -> Iterator[tuple[str, Occurrence]]:
+        """Give what was written again with another value, and so never counted."""
+        for name, found in self.occurrences.items():
+            for again in found[1:]:
+                if again.values != found[0].values:
+                    yield name, again
+
+    def add(self, name: str, place: str, value: str) -> None:
+        """Add what one line gives."""
+        self.occurrences.setdefault(name, []).append(Occurrence(place, split(value)))
+
+    def replace(self, name: str, value: str) -> None:
+        """Set what ``-D`` gives; there nothing is unescaped but commas."""
+        self.occurrences[name] = [Occurrence("-D", split(value))]
+
+    def _first(self, name: str) -> str | None:
+        found = self.occurrences.get(name)
+        return found[0].values[0] if found else None
+
+    def _filled(self, text: str, through: tuple[str, ...]) -> str:
+        def value_of(match: re.Match[str]) -> str:
+            if match["escaped"]:
+                return match[0][1:]
+            value = self._variable(match["name"], through)
+            return match[0] if value is None else value
+
+        return _VARIABLE.sub(value_of, text)
+
+    def _variable(self, name: str, through: tuple[str, ...]) -> str | None:
+        kind, colon, rest = name.partition(":")
+        if colon and kind == "env":
+            return self.environment.get(rest)
+        own = rest if colon and kind == "sys" else name
+        raw = self._first(own)
+        if raw is None:
+            return None
+        if own in through:
+            chain = " -> ".join((*through, own))
+            raise ConfigurationError(f"{self.place(own)}: ${{...}} goes round in circles: {chain}")
+        return self._filled(raw, (*through, own))
+
+
+def read(
+    path: Path, overrides: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> Properties:
+    """Read a file with all that it includes, and ``overrides`` over them.
+
+    ``environment`` is for ``${env:NAME}``.  Raises ``ConfigurationError``.
+    """
+    found = Properties(environment or {})
+    _load(path, found, ())
+    for name, value in overrides.items():
+        found.replace(name, value)
+    return found
+
+
+def _load(path: Path, found: Properties, within: tuple[Path, ...]) -> None:
+    if path.resolve() in within:
+        raise ConfigurationError(f"{path} includes itself, by way of {within[-1]}")
+    for number, line in _lines(path, _read(path, within)):
+        place = f"{path.name}:{number}"
+        match = _LINE.fullmatch(line)
+        name = unescape(match[1]) if match else ""
+        if match is None or not name:
+            found.ignored.append(f"{place}: {line}")
+        elif name.lower() == _INCLUDE:
+            for included in unescape(match[2].strip()).split(","):
+                target = found._filled(included.strip(), (_INCLUDE,))
+                if target:
+                    _load(path.parent / target, found, (*within, path.resolve()))
+        else:
+            found.add(name, place, unescape(match[2].strip()))
+
+
+def _read(path: Path, within: tuple[Path, ...]) -> str:
+    try:
+        # Java reads these files as Latin-1, whatever the machine's language.
+        return path.read_text(encoding="latin-1")
+    except OSError as error:
+        if not within:
+            raise ConfigurationError(f"{path}: cannot be read ({error.strerror})") from error
+        raise ConfigurationError(
+            f"{path}, which {within[-1].name} includes, cannot be read ({error.strerror}): copy it"
+            f" there; Java Secor may have it in its jar (unzip -p secor-*.jar {path.name})"
+        ) from error
+
+
+def _lines(path: Path, text: str) -> Iterator[tuple[int, str]]:
+    """Give the logical lines with their numbers: comments and empty ones left out, those
+    that end with a backslash joined with the next one.
+    """
+    held, begun = "", 0
+    physical_lines = re.split(r"\r\n|\r|\n", text)
+    if not physical_lines[-1]:
+        del physical_lines[-1]
+    for number, physical in enumerate(physical_lines, start=1):
+        line = physical.strip()
+        if line[:1] in ("#", "!") or (not line and not held):
+            continue
+        begun = begun or number
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            held += line[:-1]
+            continue
+        yield begun, held + line
+        held, begun = "", 0
+    if held:
+        raise ConfigurationError(
+            f"{path}:{begun}: the file ends in the middle of this line, and Java Secor drops"
+            " it: take the backslash at its end away"
+        )
+
+
+def unescape(text: str) -> str:
+    """Return text without Java's escapes; that of a comma stays, ``split`` takes it."""
+    result, at = [], 0
+    while at < len(text):
+        char = text[at]
+        at += 1
+        if char != "\\" or at == len(text):
+            result.append(char)
+            continue
+        char = text[at]
+        at += 1
+        if char == "u" and _UNICODE.fullmatch(text[at : at + 4]):
+            result.append(chr(int(text[at : at + 4], 16)))
+            at += 4
+        else:
+            result.append("\\," if char == "," else _ESCAPES.get(char, char))
+    return "".join(result)
+
+
+def split(text: str) -> tuple[str, ...]:
+    """Split a value at its commas, except those with a backslash in front.
+
+    A comma at the very beginning splits nothing, as in Java.
+    """
+    if text.find(",") <= 0:
+        return (text,)
+    parts = re.split(r"(?<!\\)((?:\\\\)*),", text)
+    joined = [
+        parts[at] + (parts[at + 1] if at + 1 < len(parts) else "") for at in range(0, len(parts), 2)
+    ]
+    return tuple(re.sub(r"\\([\\,])", r"\1", part).strip() for part in joined)

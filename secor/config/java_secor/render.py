@@ -1,0 +1,58 @@
+"""A draft as a TOML file that says where each value came from."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from secor.config.java_secor.draft import Draft, Line
+from secor.config.show import toml_value
+
+_SECTIONS = (
+    "group",
+    "kafka",
+    "ledger",
+    "ledger.zookeeper",
+    "store.s3",
+    "output",
+    "parser",
+    "policy",
+    "finalize",
+    "local",
+    "metrics",
+)
+
+
+_WIDTH = 100
+
+
+def render(draft: Draft, source: str) -> str:
+    """Return the file.  Secrets are not in it."""
+    about = (
+        f"# Made by secor config import of {source}, which was Java Secor's.",
+        "# Behind each value stand the properties that it came from; what is not here has the",
+        "# default that config/backup.toml and config/partition.toml explain.",
+    )
+    blocks = ["\n".join(about)]
+    for section in _SECTIONS:
+        lines = [line for line in draft.lines if line.key.rpartition(".")[0] == section]
+        if lines:
+            blocks.append("\n".join([f"[{section}]", *_lines(lines, f"{section}.")]))
+    for match, lines in draft.rules.items():
+        head = ["[[topics]]", f"match = {toml_value(match)}"]
+        blocks.append("\n".join([*head, *_lines(lines, "")]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _lines(lines: list[Line], section: str) -> Iterator[str]:
+    for line in lines:
+        if line.note:
+            yield f"# {line.note}"
+        setting = f"{line.key.removeprefix(section)} = {toml_value(line.value)}"
+        whole = f"{setting}  # {', '.join(line.names)}" if line.names else setting
+        if len(whole) <= _WIDTH:
+            yield whole
+            continue
+        names = textwrap.wrap(", ".join(line.names), _WIDTH - 2, break_on_hyphens=False)
+        yield from (f"# {part}" for part in names)
+        yield setting

@@ -1,0 +1,1 @@
+"""The loop: topic partitions, their positions, what is read into batches."""

@@ -1,0 +1,210 @@
+"""Where an assigned topic partition begins: ledger, log and store looked at together."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from secor.batch.plan import Plans, TopicPlan
+from secor.consume.stored_object_guard import AlreadyStored
+from secor.consume.ttl_cache import AskedOnce
+from secor.core.errors import (
+    AccessDenied,
+    DataLost,
+    LedgerEdited,
+    LedgerLost,
+    NoStartingOffset,
+    OutcomeUnknown,
+    RestartPartition,
+    SecorError,
+    StopPartition,
+    TopicRecreated,
+    Unavailable,
+)
+from secor.core.model import Entry, LogRange, TopicPartition
+from secor.core.observer import Observer
+from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
+from secor.core.retry import delay
+
+ATTEMPTS = 5
+
+TOPIC_ID_LIFETIME = 1.0
+"""Seconds; a topic may be deleted and made again at any time."""
+
+
+class Reset(StrEnum):
+    """Where a topic partition without a ledger entry begins."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+
+
+class OnDataLoss(StrEnum):
+    """What to do when retention passed the committed offset."""
+
+    CONTINUE = "continue"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The batch begins at ``committed``, reading at ``read_from`` (``[committed, read_from)``
+    is no longer in the log); with an open intent the batch seals exactly at ``end``.
+    ``plan`` says how its messages are stored: as the intent was made, if that plan is known.
+    """
+
+    plan: TopicPlan
+    committed: int
+    read_from: int
+    end: int | None
+    topic_id: str | None
+
+
+class Positioning:
+    """Finds positions; blocks on ledger, broker and store, so it is called off the loop."""
+
+    def __init__(
+        self,
+        *,
+        ledger: OffsetLedger,
+        source: MessageSource,
+        store: ObjectStore,
+        plans: Plans,
+        clock: Clock,
+        observer: Observer,
+        rng: random.Random,
+        reset: Reset = Reset.EARLIEST,
+        on_data_loss: OnDataLoss = OnDataLoss.CONTINUE,
+        lease_timeout: float = 30.0,
+    ) -> None:
+        """Take the ports and the two policies of the source."""
+        self._ledger = ledger
+        self._source = source
+        self._already_stored = AlreadyStored(store, clock)
+        self._topic_ids = AskedOnce(source.topic_id, clock, TOPIC_ID_LIFETIME)
+        self._plans = plans
+        self._clock = clock
+        self._observer = observer
+        self._rng = rng
+        self._reset = reset
+        self._on_data_loss = on_data_loss
+        self._lease_timeout = lease_timeout
+        self._lost: dict[TopicPartition, int] = {}
+
+    def find(
+        self, topic_partition: TopicPartition, since: float, wanted: Callable[[], bool]
+    ) -> Position | SecorError:
+        """Return the position, or the error that ended the search.
+
+        ``since`` is when that was asked for (monotonic seconds): what has been asked of the topic
+        since then, a short while ago, is not asked again.  ``wanted`` is asked before each
+        further try.
+        """
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._find(topic_partition, since)
+            except (RestartPartition, StopPartition) as error:
+                return error
+            except (Unavailable, OutcomeUnknown, AccessDenied) as error:
+                failure = error
+                self._observer.retried(topic_partition, error)
+            if attempt + 1 < ATTEMPTS:
+                self._clock.sleep(delay(attempt, rng=self._rng))
+                if not wanted():
+                    break
+        return failure
+
+    def _find(self, topic_partition: TopicPartition, since: float) -> Position:
+        entry = self._ledger.read(topic_partition)
+        tried = entry.intent.fingerprint if entry.intent is not None else None
+        plan = self._plans(topic_partition.topic, tried)
+        topic_id = self._topic_ids.get(topic_partition.topic, since)
+        log = self._source.log_range(topic_partition)
+        if entry.committed is None:
+            _refuse_intent(topic_partition, entry)
+            self._already_stored.refuse_any(topic_partition, plan, since)
+            entry = self._begin(topic_partition, entry, log, topic_id)
+        committed = check(topic_partition, entry, log, topic_id)
+        if entry.topic_id is None and topic_id is not None and entry.intent is None:
+            # We would have recorded the topic's id: this entry is Java Secor's or a person's.
+            self._already_stored.refuse_uncommitted(topic_partition, plan, committed, since)
+        if committed < log.start:
+            self._lose(topic_partition, committed, log)
+        return Position(
+            plan=plan,
+            committed=committed,
+            read_from=max(committed, log.start),
+            end=entry.intent.end if entry.intent is not None else None,
+            topic_id=topic_id,
+        )
+
+    def _begin(
+        self,
+        topic_partition: TopicPartition,
+        entry: Entry,
+        log: LogRange,
+        topic_id: str | None,
+    ) -> Entry:
+        """Make the first entry before anything is read, so that a lost one is told from none."""
+        if self._reset is Reset.NONE:
+            raise NoStartingOffset(
+                f"{topic_partition}: the group has no offset and kafka.reset is none; set one"
+                " with 'secor offsets set', or set kafka.reset to earliest or latest"
+            )
+        offset = log.start if self._reset is Reset.EARLIEST else log.end
+        lease = self._ledger.lease(topic_partition, self._lease_timeout)
+        try:
+            return lease.commit(entry, offset, topic_id)
+        finally:
+            lease.release()
+
+    def _lose(self, topic_partition: TopicPartition, committed: int, log: LogRange) -> None:
+        if self._on_data_loss is OnDataLoss.STOP:
+            raise DataLost(
+                f"{topic_partition}: the log begins at {log.start}, committed is {committed}:"
+                " the messages between were deleted before they were stored; accept that with"
+                f" 'secor offsets set ... {log.start}' or kafka.on_data_loss = \"continue\""
+            )
+        counted = max(committed, self._lost.get(topic_partition, committed))
+        if log.start > counted:
+            self._observer.lost(topic_partition, counted, log.start)
+            self._lost[topic_partition] = log.start
+
+
+def _refuse_intent(topic_partition: TopicPartition, entry: Entry) -> None:
+    if entry.intent is not None:
+        raise LedgerEdited(
+            f"{topic_partition}: an intent is open without a committed offset; settle it with"
+            " 'secor offsets set'"
+        )
+
+
+def check(
+    topic_partition: TopicPartition, entry: Entry, log: LogRange, topic_id: str | None
+) -> int:
+    """Return ``committed``.  Raises the ``StopPartition`` that forbids to go on from it."""
+    committed = entry.committed
+    if committed is None:
+        raise LedgerLost(f"{topic_partition}: the entry vanished while it was made")
+    if entry.intent is not None and entry.intent.start != committed:
+        raise LedgerEdited(
+            f"{topic_partition}: committed is {committed}, the open intent begins at"
+            f" {entry.intent.start}; settle it with 'secor offsets set' (and --drop-intent)"
+        )
+    known = {entry.topic_id, topic_id} - {None}
+    if len(known) > 1:
+        raise TopicRecreated(
+            f"{topic_partition}: the topic was deleted and created again (id {entry.topic_id},"
+            f" now {topic_id}); accept it with 'secor offsets accept CONFIG"
+            f" {topic_partition.topic}'"
+        )
+    if committed > log.end:
+        raise TopicRecreated(
+            f"{topic_partition}: committed is {committed}, the log ends at {log.end}: it was"
+            " truncated or created again; accept it with 'secor offsets accept CONFIG"
+            f" {topic_partition.topic}'"
+        )
+    return committed

@@ -1,0 +1,219 @@
+"""Object names, and what objects say of themselves in their metadata."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from posixpath import commonpath
+
+from secor.core.errors import CorruptFile
+from secor.core.model import OffsetRange, TopicPartition
+
+QUARANTINE_DIRECTORY = "_quarantine"
+"""The directory, beside the topics', of messages that a parser could not place."""
+RESERVED = frozenset({QUARANTINE_DIRECTORY, "_backfill", "_replaced"})
+"""Directories beside the topics' that are none: the last two are a backfill's."""
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+LONGEST_VALUE = 200
+"""Bytes of an escaped path value before it is cut with a hash (file systems allow 255)."""
+LONGEST_ROOTS = 1000
+"""Characters of directories in an intent: a Kafka ledger has 4,096 for all of it."""
+
+ROUTED = "from="
+"""The directory of messages that a route brings from another topic begins with this."""
+
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+_NAME = re.compile(
+    r"(?P<generation>\d+)_(?P<partition>\d+)_(?P<offset>\d{20})(?P<extension>\.[^/]*)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectName:
+    """``<root>/<output partition>/<generation>_<partition>_<first offset><extension>``.
+
+    ``root`` is the topic's directory; ``first_offset`` is that of the first message in the file.
+    """
+
+    root: str
+    output_partition: str
+    generation: int
+    partition: int
+    first_offset: int
+    extension: str
+
+    @property
+    def key(self) -> str:
+        """The object's key in the store."""
+        directory = f"{self.root}/{self.output_partition}" if self.output_partition else self.root
+        name = f"{self.generation}_{self.partition}_{self.first_offset:020d}{self.extension}"
+        return f"{directory}/{name}"
+
+
+def parse_key(root: str, key: str) -> ObjectName | None:
+    """Return the name of ``key`` below the topic directory ``root``; None for other files."""
+    if not key.startswith(root + "/"):
+        return None
+    output_partition, _, name = key[len(root) + 1 :].rpartition("/")
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    return ObjectName(
+        root=root,
+        output_partition=output_partition,
+        generation=int(match["generation"]),
+        partition=int(match["partition"]),
+        first_offset=int(match["offset"]),
+        extension=match["extension"] or "",
+    )
+
+
+def topic_directory(topic: str) -> str:
+    """Return what a topic's directory is called: as the topic, unless that means another.
+
+    Kafka has no topic with a ``%`` in its name, so ``%5Fquarantine`` is nobody else's.
+    """
+    return topic.replace("_", "%5F", 1) if topic in RESERVED else topic
+
+
+def topic_of(directory: str) -> str | None:
+    """Return the topic of a directory; None where it is no topic's."""
+    if not directory or directory in RESERVED:
+        return None
+    plain = directory.replace("%5F", "_", 1)
+    return plain if plain in RESERVED else directory
+
+
+def topic_root(prefix: str, topic: str, *, hashed: bool = False) -> str:
+    """Return a topic's directory: ``[<hash>/]<prefix>/<topic>``; see ``topic_directory``.
+
+    The hash is 4 hex digits of the topic's MD5, in front of everything, where buckets
+    spread their keys.
+    """
+    parts = [part for part in prefix.split("/") if part]
+    if hashed:
+        digest = hashlib.md5(topic.encode(), usedforsecurity=False).hexdigest()
+        parts.insert(0, digest[:4])
+    return "/".join([*parts, topic_directory(topic)])
+
+
+def quarantine_root(root: str) -> str:
+    """Return where messages go that no parser can place: ``<prefix>/_quarantine/<topic>``."""
+    prefix, _, topic = root.rpartition("/")
+    return "/".join(part for part in (prefix, QUARANTINE_DIRECTORY, topic) if part)
+
+
+def routed_root(root: str, topic: str) -> str:
+    """Return where a route puts messages of ``topic`` in another topic's directory ``root``.
+
+    Names tell partition and offset, not the topic: two that go to one place must differ.
+    """
+    return f"{root}/{ROUTED}{topic}"
+
+
+def roots_beside(root: str, roots: Iterable[str]) -> tuple[str, ...]:
+    """Return those of ``roots`` that ``root`` does not tell: not it, nor its quarantine.
+
+    Too many to be written down give way to the directory that they share, if there is one.
+    """
+    others = sorted(set(roots) - {root, quarantine_root(root)})
+    if sum(map(len, others)) > LONGEST_ROOTS:
+        shared = commonpath(others)
+        return (shared,) if shared else tuple(others)
+    return tuple(others)
+
+
+def escape_value(value: str | None) -> str:
+    """Make a value from a message safe as a part of a path, as Hive does.
+
+    Null and empty become ``__HIVE_DEFAULT_PARTITION__``; long values are cut with a hash.
+    """
+    if not value:
+        return HIVE_NULL
+    escaped = _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", value)
+    if set(escaped) == {"."}:
+        escaped = escaped.replace(".", "%2E")
+    raw = escaped.encode("utf-8", "surrogatepass")
+    if len(raw) > LONGEST_VALUE:
+        digest = hashlib.sha256(raw).hexdigest()[:16]
+        escaped = raw[: LONGEST_VALUE - 17].decode("utf-8", "ignore") + "-" + digest
+    return escaped
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What an object tells of itself in its user metadata.
+
+    ``batch`` is the whole batch's range, ``first_offset`` and ``records`` this object's;
+    timestamps in milliseconds, None where no message had one.
+    """
+
+    topic_partition: TopicPartition
+    batch: OffsetRange
+    first_offset: int
+    records: int
+    generation: int
+    fingerprint: str
+    topic_id: str | None = None
+    least_timestamp: int | None = None
+    greatest_timestamp: int | None = None
+
+    def metadata(self) -> dict[str, str]:
+        """Return it as user metadata: ASCII names and values."""
+        optional = {
+            "topic-id": self.topic_id,
+            "least-timestamp": self.least_timestamp,
+            "greatest-timestamp": self.greatest_timestamp,
+        }
+        return {
+            "topic": self.topic_partition.topic,
+            "partition": str(self.topic_partition.partition),
+            "batch-start": str(self.batch.start),
+            "batch-end": str(self.batch.end),
+            "first-offset": str(self.first_offset),
+            "records": str(self.records),
+            "generation": str(self.generation),
+            "fingerprint": self.fingerprint,
+            **{name: str(value) for name, value in optional.items() if value is not None},
+        }
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, str], key: str) -> ObjectInfo:
+        """Read it back.  Raises ``CorruptFile`` naming ``key`` when it is not ours."""
+
+        def optional(name: str) -> int | None:
+            return int(metadata[name]) if name in metadata else None
+
+        try:
+            return cls(
+                topic_partition=TopicPartition(metadata["topic"], int(metadata["partition"])),
+                batch=OffsetRange(int(metadata["batch-start"]), int(metadata["batch-end"])),
+                first_offset=int(metadata["first-offset"]),
+                records=int(metadata["records"]),
+                generation=int(metadata["generation"]),
+                fingerprint=metadata["fingerprint"],
+                topic_id=metadata.get("topic-id"),
+                least_timestamp=optional("least-timestamp"),
+                greatest_timestamp=optional("greatest-timestamp"),
+            )
+        except (KeyError, ValueError) as error:
+            raise CorruptFile(
+                f"{key}: its metadata is not Secor's ({type(error).__name__}: {error})"
+            ) from error
+
+    def same_content(self, other: ObjectInfo) -> bool:
+        """Tell whether both stand for the same records of the same topic.
+
+        A topic that was deleted and made again has the same offsets but another id.
+        """
+        ids = {self.topic_id, other.topic_id} - {None}
+        return (
+            len(ids) <= 1
+            and self.topic_partition == other.topic_partition
+            and self.batch == other.batch
+            and self.first_offset == other.first_offset
+            and self.fingerprint == other.fingerprint
+        )

@@ -1,0 +1,58 @@
+"""What the core tells the outside of its doings: counters and events, not decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from secor.core.errors import SecorError
+from secor.core.model import TopicPartition
+
+
+class Observer(Protocol):
+    """Called from the loop and from the upload pool; must not block or raise."""
+
+    def consumed(self, topic_partition: TopicPartition, messages: int, size: int) -> None:
+        """``messages`` with ``size`` bytes of keys and values were written to local files."""
+
+    def quarantined(self, topic_partition: TopicPartition, stage: str, messages: int) -> None:
+        """``messages`` go into quarantine: the ``stage`` of parsing could not take them."""
+
+    def filtered(self, topic_partition: TopicPartition, messages: int) -> None:
+        """``messages`` are left out because the configuration says so."""
+
+    def put(self, topic_partition: TopicPartition, size: int, seconds: float) -> None:
+        """An object of ``size`` bytes was put."""
+
+    def uploaded(self, topic_partition: TopicPartition, outcome: str, seconds: float) -> None:
+        """A ritual ended: ``committed``, ``restart``, ``stop`` or ``later``."""
+
+    def ready(self, topic_partition: TopicPartition, seconds: float) -> None:
+        """A batch was committed ``seconds`` after the timestamp of its first message."""
+
+    def retried(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """A ritual or a positioning is tried again after ``error``."""
+
+    def adopted(self, topic_partition: TopicPartition, objects: int) -> None:
+        """Recovery found ``objects`` of the open intent in place."""
+
+    def superseded(self, topic_partition: TopicPartition) -> None:
+        """An intent of another configuration was replaced by ours."""
+
+    def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
+        """Retention deleted ``[start, end)`` before it was stored."""
+
+    def schema_grew(self, topic: str, version: int, fields: Sequence[str]) -> None:
+        """A new version of a topic's kept schema is in the store; ``fields`` are new or wider."""
+
+    def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Local files were dropped; reading begins again at the ledger's entry."""
+
+    def stopped(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """A topic partition goes no further until the cause is gone."""
+
+    def running(self, topic_partition: TopicPartition) -> None:
+        """It was positioned and reads (again)."""
+
+    def left(self, topic_partition: TopicPartition) -> None:
+        """It was revoked."""

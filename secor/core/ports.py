@@ -1,0 +1,271 @@
+"""What the core asks of the outside: one page of protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import pyarrow as pa
+
+from secor.core.errors import SecorError
+from secor.core.model import (
+    Chunk,
+    Entry,
+    Intent,
+    LogRange,
+    Part,
+    StoredObject,
+    TopicPartition,
+)
+
+# ------------------------------------------------------------------ messages
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """These are ours now, in addition to what was; nothing is delivered before ``start``."""
+
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """These are no longer ours, or cease to be as soon as ``released`` is called."""
+
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Messages of one topic partition, decoded when ``chunks`` is called.
+
+    ``chunks`` raises ``CorruptBatch``.  ``size`` is the bytes held until then.
+    """
+
+    topic_partition: TopicPartition
+    size: int
+    chunks: Callable[[], Iterator[Chunk]]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Reading one topic partition met ``error``; nothing comes until it is started again.
+
+    ``OffsetOutOfRange`` situations arrive as ``RestartPartition``.
+    """
+
+    topic_partition: TopicPartition
+    error: SecorError
+
+
+Event = Assigned | Revoked | Fetched | Failed
+
+
+class MessageSource(Protocol):
+    """A member of a consumer group."""
+
+    def poll(self, timeout: float) -> Sequence[Event]:
+        """Return what has happened, in order; wait at most ``timeout`` seconds for it."""
+
+    def start(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Deliver from ``offset`` on; nothing of an earlier start comes any more.
+
+        A partition that is no longer assigned is ignored.
+        """
+
+    def pause(self, topic_partition: TopicPartition) -> None:
+        """Fetch no more of it for now; what is already queued may still come."""
+
+    def resume(self, topic_partition: TopicPartition) -> None:
+        """Go on where ``pause`` stopped."""
+
+    def released(self, partitions: Iterable[TopicPartition]) -> None:
+        """Tell that nothing of these revoked partitions is in work any more."""
+
+    def known_end(self, topic_partition: TopicPartition) -> int | None:
+        """Return the last stable offset as last heard from the broker, without waiting.
+
+        It is kept up to date, to some seconds, for every assigned partition: also for one
+        that is paused, or not started.
+        """
+
+    def log_range(self, topic_partition: TopicPartition) -> LogRange:
+        """Ask the broker (blocks).  Raises ``Unavailable``."""
+
+    def topic_id(self, topic: str) -> str | None:
+        """Ask the broker for the topic's id (blocks).  Raises ``Unavailable``."""
+
+    def close(self) -> None:
+        """Leave the group and end the threads."""
+
+
+# -------------------------------------------------------------------- ledger
+
+
+class Lease(Protocol):
+    """The right to write one topic partition's entry.
+
+    A write has three outcomes: it returns the new entry, raises ``Refused`` or
+    ``LeaseLost`` (no effect), or raises ``OutcomeUnknown``; ``Unavailable`` is raised
+    only when it had no effect.
+    """
+
+    @property
+    def trust(self) -> float:
+        """Seconds, from the *start* of a won write, in which nobody else can hold it."""
+
+    def held(self) -> bool:
+        """Tell whether it is still held, as far as is known here, without asking."""
+
+    def read(self) -> Entry:
+        """Read the entry from the ledger.  Raises ``Unavailable``, ``LedgerCorrupt``."""
+
+    def record(self, before: Entry, intent: Intent) -> Entry:
+        """Set the intent if the entry is still ``before``; ``committed`` stays."""
+
+    def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+        """Set ``committed`` and take the intent away if the entry is still ``before``."""
+
+    def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
+        """Set ``committed`` whatever stands there, readable or not, and take the intent away.
+
+        For a person's command: it settles a ``LedgerCorrupt``.
+        """
+
+    def release(self) -> None:
+        """Give it back; never raises for a server that does not answer."""
+
+
+class OffsetLedger(Protocol):
+    """Where committed offsets and intents of one group live."""
+
+    def read(self, topic_partition: TopicPartition) -> Entry:
+        """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``."""
+
+    def lease(self, topic_partition: TopicPartition, timeout: float) -> Lease:
+        """Take the lease.  Raises ``LeaseLost`` after ``timeout`` seconds, ``Unavailable``."""
+
+    def healthy(self) -> bool:
+        """Tell whether the ledger answers, as far as is known here, without asking."""
+
+    def close(self) -> None:
+        """End the connection."""
+
+
+# -------------------------------------------------------------------- store
+
+
+class ObjectStore(Protocol):
+    """Objects under keys; every put is put-if-absent.
+
+    All raise ``Unavailable`` (try again) and ``AccessDenied``.
+    """
+
+    def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
+        """Store the file's bytes, whole or not at all, verified by their CRC32C.
+
+        Raises ``AlreadyExists`` (perhaps our own, after a lost answer),
+        ``OutcomeUnknown`` when the answer was lost.
+        """
+
+    def head(self, key: str) -> StoredObject:
+        """Return the object with its metadata.  Raises ``NotFound``."""
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Give the objects whose key begins with ``prefix``, by key, without metadata."""
+
+    def open(self, key: str) -> BinaryIO:
+        """Open for reading, seekable.  Raises ``NotFound``."""
+
+    def delete(self, key: str) -> None:
+        """Delete; an absent object is no error."""
+
+
+# ----------------------------------------------------------- formats, parsers
+
+
+class Sink(Protocol):
+    """Where a format's bytes go.  ``write`` takes the whole buffer or raises."""
+
+    def write(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> object:
+        """Append ``data``."""
+
+
+class FileWriter(Protocol):
+    """One file in the making.
+
+    The bytes are a function of the records and the seed, never of how the records
+    were split over the calls of ``append``.
+    """
+
+    def append(self, records: pa.RecordBatch) -> None:
+        """Add rows of ``SCHEMA``.  Raises ``RecordRefused``, and what the sink raises."""
+
+    def buffered(self) -> int:
+        """Return the bytes held in memory, not yet given to the sink."""
+
+    def close(self) -> None:
+        """Write the rest; the sink itself stays open."""
+
+    def discard(self) -> None:
+        """Give up instead of ``close``, also after it failed: free what is held."""
+
+
+class LogFormat(Protocol):
+    """Columns to bytes and back."""
+
+    @property
+    def extension(self) -> str:
+        """The end of file names, such as ``.seq`` or ``.txt.gz``."""
+
+    @property
+    def identity(self) -> str:
+        """All settings that change the bytes, and the writer's version, for the fingerprint."""
+
+    def create(self, sink: Sink, seed: bytes) -> FileWriter:
+        """Begin a file; ``seed`` names the object (for sync markers)."""
+
+    def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
+        """Give the file's records in ``SCHEMA``.  Raises ``CorruptFile`` naming ``name``."""
+
+
+class Parser(Protocol):
+    """Gives messages their output partitions: pure, no clock, no randomness."""
+
+    @property
+    def identity(self) -> str:
+        """All settings that change the result, for the fingerprint."""
+
+    def split(self, chunk: Chunk) -> Sequence[Part]:
+        """Split a chunk's rows by output partition; order within a part is kept.
+
+        Raises ``SchemaGrew`` for the first row that a wider schema is needed for.
+        """
+
+
+# ---------------------------------------------------------------- the machine
+
+
+class Clock(Protocol):
+    """Time, injected."""
+
+    def now(self) -> float:
+        """Wall clock, seconds since the epoch."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; for ages and timeouts."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, off the loop only."""
+
+
+class Executor(Protocol):
+    """Runs blocking work off the loop."""
+
+    def submit(self, task: Callable[[], object]) -> None:
+        """Run ``task`` soon; it turns its own errors into its result."""
+
+    def finished(self) -> Sequence[object]:
+        """Return the results since the last call; re-raise what a task let escape."""

@@ -1,0 +1,47 @@
+"""A sink as libraries that write whole files want a Python file to be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from secor.core.ports import Sink
+
+
+class Output:
+    """Gives on to a sink until it is discarded; closing it closes nothing.
+
+    Libraries write a footer when a file that was given up is collected: after ``discard``
+    such bytes go nowhere.
+    """
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink: Sink | None = sink
+        self._written = 0
+
+    def write(self, data: Any) -> int:
+        """Give on."""
+        if self._sink is not None:
+            self._sink.write(data)
+        self._written += len(data)
+        return len(data)
+
+    def seekable(self) -> bool:
+        """Bytes only follow one another."""
+        return False
+
+    def tell(self) -> int:
+        """Return the bytes written."""
+        return self._written
+
+    def flush(self) -> None:
+        """Nothing is held back here."""
+
+    def close(self) -> None:
+        """Take no more."""
+        self.closed = True
+
+    def discard(self) -> None:
+        """Give on nothing any more."""
+        self._sink = None

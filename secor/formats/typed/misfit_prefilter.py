@@ -1,0 +1,164 @@
+"""Which rows of a column that does not fit are likely the culprits, by vector operations.
+
+A guess, for speed alone: a row that is suspected may fit, one that is not may not.  What
+fits is decided in ``fitting``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.core.variant_json import is_mixed
+from secor.formats.typed.descriptions import DEFAULT
+from secor.formats.typed.fitting import NUMBER, takes
+from secor.formats.typed.inference import by_kind
+from secor.formats.typed.nested_arrays import children, entries, flattened, is_json, is_list
+from secor.formats.typed.time_limits import counted, is_limited, readable
+from secor.formats.typed.to_python import EXACT
+
+Truths = npt.NDArray[np.bool_]
+
+_DAY = (
+    r"[0-9]{4}-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
+    r"|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)"
+)
+_CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,%d})?)?"
+_ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+_FRACTION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def suspects(
+    field: pa.Field | None, column: pa.Array | None, target: pa.Field, valid: Truths, *, exact: bool
+) -> Truths:
+    """Tell which rows of a struct's column likely do not fit; ``valid`` are the structs."""
+    if field is None or column is None:
+        return valid & _needed(target)
+    found = _suspects(column, target.type, is_mixed(field), exact)
+    if _needed(target):
+        found |= valid & column.is_null().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _needed(target: pa.Field) -> bool:
+    return not target.nullable and DEFAULT not in (target.metadata or {})
+
+
+def _suspects(array: pa.Array, kind: pa.DataType, marked: bool, exact: bool) -> Truths:
+    present: Truths = array.is_valid().to_numpy(zero_copy_only=False)
+    nobody = np.zeros(len(array), dtype=bool)
+    if is_json(kind) or not present.any():
+        return nobody
+    if marked or is_json(array.type):
+        for rows, part in by_kind(array, maps=pa.types.is_map(kind)):
+            plain = not is_json(part.type)
+            nobody[rows] = _suspects(part, kind, False, exact) if plain else present[rows]
+        return nobody
+    if array.type == kind and not pa.types.is_nested(kind) and not is_limited(kind):
+        return nobody
+    if pa.types.is_nested(kind) or pa.types.is_nested(array.type):
+        found = _nested(array, kind, exact)
+        return present if found is None else found
+    return present & _scalars(array, kind, exact)
+
+
+def _nested(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths | None:
+    """Return the suspects of nested columns; None if one is no such thing as the other."""
+    if pa.types.is_struct(array.type) and pa.types.is_struct(kind):
+        found = {field.name: (field, column) for field, column in children(array)}
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        parts = [
+            suspects(*found.get(target.name, (None, None)), target, valid, exact=exact)
+            for target in kind.fields
+        ]
+        return np.logical_or.reduce(parts) if parts else np.zeros(len(array), dtype=bool)
+    if pa.types.is_struct(array.type) and pa.types.is_map(kind):
+        parts = [
+            _suspects(column, kind.item_type, is_mixed(field), exact)
+            for field, column in children(array)
+        ]
+        return np.logical_or.reduce(parts) if parts else np.zeros(len(array), dtype=bool)
+    if is_list(array.type) and is_list(kind):
+        items, marked = flattened(array), is_mixed(array.type.value_field)
+        return _holders(array, _suspects(items, kind.value_type, marked, exact))
+    if pa.types.is_map(array.type) and pa.types.is_map(kind):
+        lists, flat = entries(array)
+        marked = is_mixed(array.type.item_field)
+        return _holders(lists, _suspects(flat.field(1), kind.item_type, marked, exact))
+    return None
+
+
+def _holders(lists: pa.Array, found: Truths) -> Truths:
+    """Tell which lists have something of what was found in their values."""
+    held = np.zeros(len(lists), dtype=bool)
+    held[pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)[found]] = True
+    return held
+
+
+def _scalars(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths:
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    source = array.type
+    if source == kind:
+        return ~_truths(readable(array)) if is_limited(kind) else np.zeros(len(array), bool)
+    if not takes(kind, source, exact=exact):
+        return np.ones(len(array), dtype=bool)
+    if pa.types.is_integer(source) or pa.types.is_floating(source) or pa.types.is_temporal(source):
+        return _lossy(array, kind)
+    expression = None
+    if pa.types.is_string(source) or pa.types.is_large_string(source):
+        expression = _expression(kind)
+    if expression is None:
+        return np.zeros(len(array), dtype=bool)
+    return ~_truths(pc.match_substring_regex(array, expression))
+
+
+def _expression(kind: pa.DataType) -> str | None:
+    """Return what texts match that are read as ``kind``, unusual ones left out."""
+    if pa.types.is_integer(kind):
+        sign = "-?" if pa.types.is_signed_integer(kind) else ""
+        return rf"\A{sign}[0-9]{{1,{kind.bit_width * 3 // 10 - 1}}}\z"
+    if pa.types.is_decimal(kind):
+        fraction = rf"(\.[0-9]{{1,{kind.scale}}})?" if kind.scale > 0 else ""
+        return rf"\A-?[0-9]{{1,{max(kind.precision - kind.scale, 1)}}}{fraction}\z"
+    if pa.types.is_floating(kind):
+        return NUMBER
+    if pa.types.is_date(kind):
+        return rf"\A{_DAY}\z"
+    if pa.types.is_time(kind):
+        return rf"\A{_CLOCK % _FRACTION[kind.unit]}\z".replace(r"(\.[0-9]{1,0})?", "")
+    if pa.types.is_timestamp(kind):
+        clock = (_CLOCK % _FRACTION[kind.unit]).replace(r"(\.[0-9]{1,0})?", "")
+        moment = rf"[ T]{clock}{_ZONE if kind.tz else ''}"
+        return rf"\A{_DAY}{moment if kind.tz else f'({moment})?'}\z"
+    return None
+
+
+def _lossy(array: pa.Array, kind: pa.DataType) -> Truths:
+    """Tell which numbers or times are not the same when they have been ``kind``."""
+    source = array.type
+    if pa.types.is_temporal(kind) and not pa.types.is_temporal(source):
+        counts = counted(kind)
+        lost = _lossy(array, counts)
+        return lost | ~_truths(readable(array.cast(counts, safe=False).view(kind)))
+    try:
+        there = array.cast(kind, safe=False)
+        lost = ~_truths(pc.equal(there.cast(source, safe=False), array))
+    except pa.ArrowException:  # decimals have no unsafe casts
+        digits = 10.0 ** (kind.precision - kind.scale)
+        numbers = array.cast(pa.float64(), safe=False)
+        lost = ~_truths(pc.less(pc.abs(numbers), digits))
+        if pa.types.is_floating(source):
+            lost |= ~_truths(pc.equal(pc.round(numbers, kind.scale), numbers))
+    if pa.types.is_integer(source) and pa.types.is_floating(kind):
+        numbers = array.cast(pa.float64(), safe=False)
+        lost |= ~_truths(pc.less_equal(pc.abs(numbers), float(EXACT)))
+    return lost
+
+
+def _truths(array: pa.Array) -> Truths:
+    """Return booleans, true for null."""
+    truths: Truths = pc.fill_null(array, True).to_numpy(zero_copy_only=False)
+    return truths

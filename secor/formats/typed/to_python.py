@@ -1,0 +1,172 @@
+"""Arrow columns as Python values and as JSON text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.core.variant_json import loads
+from secor.formats.typed.nested_arrays import (
+    children,
+    entries,
+    flattened,
+    is_json,
+    is_list,
+    offsets_of,
+    rebuild,
+)
+
+EXACT = 1 << 53
+"""Doubles below it hold every integer."""
+
+SIXTY_FOUR_BITS = range(-(1 << 63), 1 << 64)
+
+ENCODER = msgspec.json.Encoder(order="sorted")
+
+
+def plain(array: pa.Array, *, integral: bool = False) -> list[Any]:
+    """Return Python values: structs and maps as dictionaries without their null members.
+
+    JSON text is parsed and made canonical, decimals are ``Decimal``; dates and times must
+    be other things by now (``written_out``, or integers).  ``integral`` makes integers of
+    doubles that are.
+    """
+    kind = array.type
+    if pa.types.is_struct(kind):
+        return _dictionaries(array, integral)
+    if is_list(kind):
+        return _pieces(plain(flattened(array), integral=integral), array)
+    if pa.types.is_map(kind):
+        lists, flat = entries(array)
+        keys, items = flat.flatten()
+        pairs = list(zip(plain(keys), plain(items, integral=integral), strict=True))
+        return [None if some is None else dict(some) for some in _pieces(pairs, lists)]
+    return _scalars(array, integral)
+
+
+def _scalars(array: pa.Array, integral: bool) -> list[Any]:
+    kind = array.type
+    if is_json(kind):
+        texts = array.storage.to_pylist()
+        return [None if text is None else canonical(loads(text)) for text in texts]
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        zero = pa.scalar(False if pa.types.is_boolean(kind) else 0, kind)
+        whole = pc.fill_null(array, zero) if array.null_count else array
+        numbers = whole.to_numpy(zero_copy_only=False)
+        values: list[Any] = numbers.tolist()
+        if integral and pa.types.is_floating(kind):
+            values = _integral(values, numbers)
+        if array.null_count:
+            for row in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)):
+                values[row] = None
+        return values
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        texts = array.to_numpy(zero_copy_only=False).tolist()
+        return list(texts)
+    return list(array.to_pylist())
+
+
+def _dictionaries(array: pa.StructArray, integral: bool) -> list[dict[str, Any] | None]:
+    parts = [(field.name, column) for field, column in children(array)]
+    names = [name for name, _ in parts]
+    columns = [plain(column, integral=integral) for _, column in parts]
+    made: list[dict[str, Any] | None]
+    if not parts:
+        made = [{} for _ in range(len(array))]
+    elif any(column.null_count for _, column in parts):
+        made = [
+            {name: value for name, value in zip(names, row, strict=True) if value is not None}
+            for row in zip(*columns, strict=True)
+        ]
+    else:
+        made = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    if array.null_count:
+        for row in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)):
+            made[row] = None
+    return made
+
+
+def _pieces(values: Sequence[Any], like: pa.Array) -> list[list[Any] | None]:
+    """Cut flattened values into lists as those of ``like``."""
+    bounds = pc.fill_null_backward(offsets_of(like)).to_pylist()
+    valid = like.is_valid().to_pylist()
+    return [
+        list(values[start:end]) if there else None
+        for (start, end), there in zip(pairwise(bounds), valid, strict=True)
+    ]
+
+
+def written_out(array: pa.Array) -> pa.Array:
+    """Return ``array`` with dates, times and timestamps as ISO 8601 text."""
+    return rebuild(array, _written)
+
+
+def _written(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _written(array.cast(kind.value_type))
+    if pa.types.is_timestamp(kind):
+        form = "%Y-%m-%dT%H:%M:%S"
+        if kind.tz is None:
+            return pc.strftime(array, format=form)
+        return pc.strftime(array.cast(pa.timestamp(kind.unit, "UTC")), format=form + "Z")
+    if pa.types.is_temporal(kind):
+        # A duration has no text that everybody reads: its count stays.
+        return array.cast(pa.int64() if pa.types.is_duration(kind) else pa.string())
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return array.cast(pa.string())
+    if pa.types.is_fixed_size_binary(kind) or pa.types.is_large_binary(kind):
+        return array.cast(pa.binary())
+    if pa.types.is_float32(kind) or pa.types.is_float16(kind):
+        return array.cast(pa.float64())
+    return array
+
+
+def json_texts(array: pa.Array) -> pa.Array:
+    """Return the canonical JSON text of every value, null for null."""
+    values = plain(written_out(array))
+    return pa.array([None if value is None else json_text(value) for value in values], pa.string())
+
+
+def json_text(value: Any) -> str:
+    """Return canonical JSON: equal values have equal texts, however they were typed.
+
+    Names are sorted, null members left out, doubles without fraction written as
+    integers, bytes in base64, decimals as strings; what is no finite number is null.
+    """
+    return ENCODER.encode(canonical(value)).decode()
+
+
+def canonical(value: Any) -> Any:
+    """Return ``value`` with integral doubles as integers and without null members."""
+    if isinstance(value, float):
+        return int(value) if is_integral(value) else value
+    if isinstance(value, dict):
+        return {name: canonical(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [canonical(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and value not in SIXTY_FOUR_BITS:
+        return msgspec.Raw(str(value).encode())  # the encoder knows no greater ones
+    return value
+
+
+def is_integral(value: float) -> bool:
+    """Tell whether the double is an integer that it holds exactly (and not minus zero)."""
+    whole = value.is_integer() and abs(value) <= EXACT
+    return whole and not (value == 0 and str(value)[0] == "-")
+
+
+def _integral(values: list[Any], doubles: np.ndarray[Any, Any]) -> list[Any]:
+    """Replace doubles by the integers that they are."""
+    with np.errstate(invalid="ignore"):
+        whole = (np.trunc(doubles) == doubles) & (np.abs(doubles) <= EXACT)
+    whole &= ~(np.signbit(doubles) & (doubles == 0))
+    for row in np.flatnonzero(whole).tolist():
+        values[row] = int(values[row])
+    return values

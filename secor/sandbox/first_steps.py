@@ -1,0 +1,81 @@
+"""What a newcomer needs besides servers: a configuration for them, and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.errors import InvalidTopicError, KafkaError, TopicAlreadyExistsError
+
+from secor.core.errors import ConfigurationError, Unavailable
+from secor.sandbox.configuration import Settings, configuration
+from secor.sandbox.sandbox import Sandbox
+
+PARTITIONS = 4
+
+
+BEGINNINGS: Mapping[str, Settings] = {
+    "backup": {"group": {"name": "try"}},
+    "partition": {
+        "group": {"name": "try-partition", "kind": "partition"},
+        "parser": {"decoder": "json", "layout": "dt={time:%Y-%m-%d}/hr={time:%H}"},
+        "output": {"format": "parquet"},
+    },
+}
+"""By the kind of group, what a newcomer begins with."""
+
+
+def try_out(sandbox: Sandbox, kind: str) -> str:
+    """Return the configuration of a group of ``kind`` to begin with, as TOML."""
+    return configuration(
+        sandbox,
+        Path(sandbox.directory) / "local" / kind,
+        {
+            **BEGINNINGS[kind],
+            "kafka": {
+                "topics_pattern": ".*",
+                "topics_exclude": "_.*",
+                "session_timeout": "6s",
+                "heartbeat_interval": "2s",
+            },
+            "policy": {"max_age": "5s"},
+        },
+        about=f"A {kind} group that uploads soon; config/{kind}.toml explains every key.",
+    )
+
+
+def produce(sandbox: Sandbox, topic: str, values: Iterable[bytes]) -> int:
+    """Send one message per value, after making the topic if need be; return how many.
+
+    Raises ``ConfigurationError`` for a name that no topic may have, ``Unavailable`` when the
+    broker does not take them.
+    """
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=sandbox.kafka)
+        try:
+            admin.create_topics(
+                [NewTopic(name=topic, num_partitions=PARTITIONS, replication_factor=1)]
+            )
+        except TopicAlreadyExistsError:
+            pass  # more messages for it
+        finally:
+            admin.close()
+        producer = KafkaProducer(bootstrap_servers=sandbox.kafka, linger_ms=20)
+        try:
+            sent = [producer.send(topic, value) for value in values]
+            producer.flush()
+            for future in sent:
+                future.get(0)
+        finally:
+            producer.close()
+    except InvalidTopicError as error:
+        raise ConfigurationError(
+            f"{topic!r} is no name of a topic: letters, digits, '.', '_' and '-', at most 249"
+        ) from error
+    except KafkaError as error:
+        raise Unavailable(
+            f"{sandbox.kafka} did not take the messages ({error}); see 'secor sandbox status'"
+        ) from error
+    return len(sent)

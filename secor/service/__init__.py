@@ -1,0 +1,1 @@
+"""The process around the loop: start, stop, logs, metrics, health, status page."""

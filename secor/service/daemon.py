@@ -1,0 +1,167 @@
+"""The process around the loop: signals, the order of stopping, the service manager."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Protocol
+
+import structlog
+
+from secor.consume.consumer import Consumer
+from secor.core.ports import Clock
+from secor.service.startup import Connecting, Hindrance
+
+POLL = 0.25
+"""Seconds that the loop waits for messages before it looks at ages and results again."""
+
+REPORT_EVERY = 1.0
+
+READY_AFTER = 30.0
+"""Seconds of connecting after which the process counts as started, and waits for servers.
+
+Mistakes show sooner and fail the start; a boot is not held up by a server that is out.
+"""
+
+LEFT_AT_ONCE = 130
+
+
+class ServiceManager(Protocol):
+    """What a service manager wants to hear."""
+
+    def ready(self) -> None:
+        """The process does its work now."""
+
+    def watchdog(self) -> None:
+        """The loop is alive."""
+
+    def status(self, text: str) -> None:
+        """One line for people."""
+
+    def stopping(self) -> None:
+        """The process is on its way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """What there is once all servers have answered; ``close`` gives it up."""
+
+    consumer: Consumer
+    report: Callable[[], None]
+    close: Callable[[], None]
+
+
+class Daemon:
+    """Connects, runs a consumer until SIGTERM or SIGINT, drains it, closes what it stands on.
+
+    Servers that are out at the start are waited for.  The first signal drains: what the
+    plans upload on shutdown is uploaded while the group membership, and with it the leases,
+    is kept.  A second signal leaves at once; local files are a cache and every upload can be
+    taken up by the next process.
+    """
+
+    def __init__(
+        self,
+        connecting: Connecting[Working],
+        *,
+        clock: Clock,
+        service_manager: ServiceManager,
+        beat: Callable[[], None],
+        waiting: Callable[[Hindrance], None],
+        close: Callable[[], None],
+        drain_timeout: float,
+    ) -> None:
+        """``waiting`` is told, about once a second, what the start waits for.
+
+        ``close`` is called last of all; ``drain_timeout`` is in seconds.
+        """
+        self._connecting = connecting
+        self._clock = clock
+        self._manager = service_manager
+        self._beat = beat
+        self._waiting = waiting
+        self._close = close
+        self._drain_timeout = drain_timeout
+        self._stopping = False
+        self._reported = float("-inf")
+        self._log = structlog.get_logger("secor.daemon")
+
+    def run(self) -> bool:
+        """Block until a signal has been obeyed; tell whether nothing is in work any more.
+
+        Raises what connecting finds that waiting cannot mend; whatever the loop raises ends
+        the process.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        try:
+            working = self._connected()
+            return True if working is None else self._work(working)
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """End the loop after its present turn."""
+        self._stopping = True
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        if self._stopping:
+            os._exit(LEFT_AT_ONCE)
+        self.stop()
+
+    def _connected(self) -> Working | None:
+        """Wait for the servers; None when a signal came first."""
+        began = self._clock.monotonic()
+        self._connecting.start()
+        while not self._stopping:
+            working = self._connecting.poll(POLL)
+            if working is not None:
+                self._log.info("connected", seconds=round(self._clock.monotonic() - began, 1))
+                return working
+            self._pulse(lambda: self._still_waiting(began))
+        self._manager.stopping()
+        self._connecting.abandon()
+        return None
+
+    def _still_waiting(self, began: float) -> None:
+        self._waiting(self._connecting.hindrance)
+        if self._clock.monotonic() - began >= READY_AFTER:
+            self._manager.ready()
+
+    def _work(self, working: Working) -> bool:
+        try:
+            self._manager.ready()
+            while not self._stopping:
+                self._turn(working)
+            return self._drain(working)
+        finally:
+            working.close()
+
+    def _turn(self, working: Working) -> None:
+        working.consumer.run_once(POLL)
+        self._pulse(working.report)
+
+    def _pulse(self, report: Callable[[], None]) -> None:
+        """Tell that the loop is alive, and now and then how it is."""
+        self._beat()
+        now = self._clock.monotonic()
+        if now - self._reported >= REPORT_EVERY:
+            self._reported = now
+            self._manager.watchdog()
+            report()
+
+    def _drain(self, working: Working) -> bool:
+        self._manager.stopping()
+        self._log.info("draining", timeout=self._drain_timeout)
+        deadline = self._clock.monotonic() + self._drain_timeout
+        working.consumer.drain()
+        while not working.consumer.drained and self._clock.monotonic() < deadline:
+            self._turn(working)
+        if working.consumer.drained:
+            self._log.info("drained")
+            return True
+        self._log.warning("not_drained", next="the next process reads the rest again")
+        return False

@@ -1,0 +1,216 @@
+"""Every metric of the process: name, type, labels and help in one place.
+
+``config/METRICS.md`` is the same list for people.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+
+from secor.core.model import TopicPartition
+
+PARTITION = ("topic", "partition")
+PUT_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+BATCH_SECONDS = (1.0, 5.0, 15.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
+
+
+Metric = Counter | Gauge | Histogram
+M = TypeVar("M", Counter, Gauge)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What is promised of one metric."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    help: str
+
+
+class Metrics:
+    """The metrics of one process, in a registry of its own.
+
+    Series of partitions are made by ``of`` and vanish by ``forget``.
+    """
+
+    def __init__(self) -> None:
+        """Begin with every metric at nothing."""
+        # Their "_created" series double the number of series and nobody reads them.
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        self._lock = threading.Lock()
+        self.definitions: list[Definition] = []
+        self._series: dict[TopicPartition, dict[tuple[Metric, tuple[str, ...]], Metric]] = {}
+        ProcessCollector(registry=self.registry)
+        self._make_flow()
+        self._make_progress()
+        self._make_incidents()
+        self._make_process()
+
+    def _make_flow(self) -> None:
+        self.messages = self._counter(
+            "secor_messages_total", PARTITION, "Messages written to local files."
+        )
+        self.bytes = self._counter(
+            "secor_bytes_total", PARTITION, "Bytes of keys and values of these messages."
+        )
+        self.quarantined = self._counter(
+            "secor_quarantined_total",
+            (*PARTITION, "reason"),
+            "Messages put into quarantine, by the stage of parsing that could not take them.",
+        )
+        self.filtered = self._counter(
+            "secor_filtered_total", PARTITION, "Messages that a filter left out on purpose."
+        )
+        self.uploaded_objects = self._counter(
+            "secor_uploaded_objects_total", PARTITION, "Objects put into the store."
+        )
+        self.uploaded_bytes = self._counter(
+            "secor_uploaded_bytes_total", PARTITION, "Bytes of these objects."
+        )
+        self.adopted_objects = self._counter(
+            "secor_adopted_objects_total", PARTITION, "Objects that recovery found in place."
+        )
+        self.uploads = self._counter(
+            "secor_uploads_total",
+            (*PARTITION, "outcome"),
+            "Uploads of batches by how they ended: committed, restart, stop, later.",
+        )
+        self.upload_duration = self._histogram(
+            "secor_upload_duration_seconds", PUT_SECONDS, "Time to put one object into the store."
+        )
+        self.batch_age = self._histogram(
+            "secor_batch_age_seconds",
+            BATCH_SECONDS,
+            "Age of a batch at its commit, from its first message on.",
+        )
+        self.delay = self._histogram(
+            "secor_delay_seconds",
+            (*BATCH_SECONDS, 21600.0, 86400.0),
+            "From the timestamp of a batch's first message to its commit.",
+        )
+
+    def _make_progress(self) -> None:
+        self.lag_offsets = self._gauge(
+            "secor_lag_offsets", PARTITION, "Offsets between the committed one and the log's end."
+        )
+        self.lag_seconds = self._gauge(
+            "secor_lag_seconds", PARTITION, "Age of the last message read; 0 at the log's end."
+        )
+        self.oldest_uncommitted = self._gauge(
+            "secor_oldest_uncommitted_seconds",
+            PARTITION,
+            "How long the oldest message in local files has waited for its commit.",
+        )
+        self.commit_age = self._gauge(
+            "secor_commit_age_seconds", PARTITION, "Time since the last commit or the assignment."
+        )
+        self.intent_open = self._gauge(
+            "secor_intent_open_seconds",
+            PARTITION,
+            "How long an intent of an earlier process has been waiting for its end to be read.",
+        )
+
+    def _make_incidents(self) -> None:
+        self.messages_lost = self._counter(
+            "secor_messages_lost_total",
+            PARTITION,
+            "Offsets that retention removed before they were stored.",
+        )
+        self.partition_stopped = self._gauge(
+            "secor_partition_stopped",
+            (*PARTITION, "reason"),
+            "1 while a partition goes no further until a person has looked.",
+        )
+        self.superseded = self._counter(
+            "secor_superseded_total", PARTITION, "Intents of another configuration replaced."
+        )
+        self.restarts = self._counter(
+            "secor_restarts_total",
+            (*PARTITION, "reason"),
+            "Local files dropped to begin again at the ledger's entry, by error.",
+        )
+        self.retries = self._counter(
+            "secor_retries_total", ("error",), "Uploads and positionings tried again, by error."
+        )
+        self.rebalances = self._counter(
+            "secor_rebalances_total", (), "Times that the assigned partitions were seen to change."
+        )
+
+    def _make_process(self) -> None:
+        self.starting = self._gauge(
+            "secor_starting", (), "1 until store, ledger and brokers have answered, then 0."
+        )
+        self.ledger_up = self._gauge("secor_ledger_up", (), "1 while the ledger answers, else 0.")
+        self.assigned_partitions = self._gauge(
+            "secor_assigned_partitions", (), "Partitions that this process reads."
+        )
+        self.open_files = self._gauge("secor_open_files", (), "Local files open for writing.")
+        self.local_bytes = self._gauge("secor_local_bytes", (), "Bytes of local files.")
+        self.local_bytes_limit = self._gauge(
+            "secor_local_bytes_limit", (), "limits.local_bytes: near it reading waits."
+        )
+        self.local_free_bytes = self._gauge(
+            "secor_local_free_bytes", (), "Bytes free on the file system of local.directory."
+        )
+        self.memory_bytes = self._gauge(
+            "secor_memory_bytes", (), "Bytes of open batches that are held in memory."
+        )
+        self.memory_bytes_limit = self._gauge(
+            "secor_memory_bytes_limit", (), "limits.memory: near it reading waits."
+        )
+        self.reported = self._gauge(
+            "secor_reported_timestamp_seconds",
+            (),
+            "When the loop last renewed these metrics, in seconds since 1970.",
+        )
+
+    def of(self, metric: M, topic_partition: TopicPartition, *others: str) -> M:
+        """Return the series of one partition; ``others`` are the labels after these two."""
+        with self._lock:
+            series = self._series.setdefault(topic_partition, {})
+            found = series.get((metric, others))
+            if found is None:
+                values = (topic_partition.topic, str(topic_partition.partition), *others)
+                found = series[metric, others] = metric.labels(*values)
+        return cast("M", found)
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Remove all series of a partition that this process no longer reads."""
+        with self._lock:
+            for metric, others in self._series.pop(topic_partition, {}):
+                metric.remove(topic_partition.topic, str(topic_partition.partition), *others)
+
+    def runs(self, topic_partition: TopicPartition) -> None:
+        """Remove what says that the partition is stopped, whatever the reason was."""
+        with self._lock:
+            series = self._series.get(topic_partition, {})
+            for metric, others in list(series):
+                if metric is self.partition_stopped:
+                    metric.remove(topic_partition.topic, str(topic_partition.partition), *others)
+                    del series[metric, others]
+
+    def text(self) -> bytes:
+        """Return all metrics in Prometheus' text format, version 0.0.4."""
+        return prometheus_client.generate_latest(self.registry)
+
+    def _counter(self, name: str, labels: tuple[str, ...], text: str) -> Counter:
+        made = Counter(name, text, labels, registry=self.registry)
+        self.definitions.append(Definition(name, "counter", labels, text))
+        return made
+
+    def _gauge(self, name: str, labels: tuple[str, ...], text: str) -> Gauge:
+        made = Gauge(name, text, labels, registry=self.registry)
+        self.definitions.append(Definition(name, "gauge", labels, text))
+        return made
+
+    def _histogram(self, name: str, buckets: tuple[float, ...], text: str) -> Histogram:
+        made = Histogram(name, text, registry=self.registry, buckets=buckets)
+        self.definitions.append(Definition(name, "histogram", (), text))
+        return made

@@ -1,0 +1,248 @@
+"""Whether the process is alive and ready, and the HTTP server that says so and more.
+
+``/healthz`` is 503 when the loop stands still: restart the process.  ``/readyz`` is 503,
+with the reasons, while no messages can be persisted: somebody waits for something.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from urllib.parse import urlsplit
+
+import structlog
+
+from secor.core.errors import ConfigurationError
+from secor.core.ports import Clock
+from secor.service.monitoring.access import Access
+
+TEXT = "text/plain; charset=utf-8"
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+OPEN = frozenset({"/healthz", "/readyz"})
+"""What probes may ask without a password: one word, or reasons without names."""
+
+SLOWEST_CLIENT = 10.0
+"""Seconds after which a client that sends nothing is hung up on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a path says: a status and a body."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = TEXT
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Health:
+    """Knows when the loop last turned, and what the process waits for."""
+
+    def __init__(self, clock: Clock, *, limit: float) -> None:
+        """``limit`` is in seconds: a loop that has not turned for so long is stuck."""
+        self._clock = clock
+        self._limit = limit
+        self._beaten = clock.monotonic()
+        self._waiting: tuple[str, ...] = ("starting",)
+
+    def beat(self) -> None:
+        """Tell that the loop has turned."""
+        self._beaten = self._clock.monotonic()
+
+    def waiting(self, reasons: Sequence[str]) -> None:
+        """Tell what stands in the way of persisting messages; nothing means ready."""
+        self._waiting = tuple(reasons)
+
+    def alive(self) -> Answer:
+        """Answer ``/healthz``."""
+        age = self._clock.monotonic() - self._beaten
+        if age > self._limit:
+            return _unavailable([f"the loop has stood still for {age:.0f} s"])
+        return Answer(HTTPStatus.OK, b"alive\n")
+
+    def ready(self) -> Answer:
+        """Answer ``/readyz``."""
+        alive = self.alive()
+        if alive.status is not HTTPStatus.OK:
+            return alive
+        return _unavailable(self._waiting) if self._waiting else Answer(HTTPStatus.OK, b"ready\n")
+
+
+def reasons_to_wait(*, assigned: int, stopped: int, ledger_up: bool) -> list[str]:
+    """Return why no messages can be persisted, in words.
+
+    One stopped partition is no reason: the others go on, and an alert tells of it.
+    """
+    found = []
+    if not assigned:
+        found.append(
+            "no partitions assigned: do the brokers answer, does a topic match, "
+            "are there more processes than partitions?"
+        )
+    elif stopped == assigned:
+        found.append("all assigned partitions are stopped: the log and the status page say why")
+    if not ledger_up:
+        found.append("the ledger does not answer")
+    return found
+
+
+class HealthServer:
+    """Serves ``/metrics``, ``/healthz``, ``/readyz`` and ``pages``; nothing changes anything.
+
+    Every request has a thread of its own, none of them the loop's.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        *,
+        health: Health,
+        metrics: Callable[[], bytes],
+        pages: Mapping[str, Callable[[], Answer]] | None = None,
+        access: Access | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Bind at once; port 0 takes any free one.  Raises ``ConfigurationError``.
+
+        With ``access`` all but the probes' paths need a password; with ``tls`` it speaks
+        nothing but TLS.
+        """
+        routes: Mapping[str, Callable[[], Answer]] = {
+            "/metrics": lambda: Answer(HTTPStatus.OK, metrics(), PROMETHEUS),
+            "/healthz": health.alive,
+            "/readyz": health.ready,
+            **(pages or {}),
+        }
+        try:
+            kind = _Server6 if ":" in address else _Server
+            self._server = kind((address, port), partial(_Handler, routes, access))
+            self._server.tls = tls
+        except OSError as error:
+            raise ConfigurationError(
+                f"metrics: cannot listen on {address}:{port} ({error.strerror}); "
+                "set metrics.address and metrics.port, or SECOR_METRICS__PORT for this process"
+            ) from error
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="health", daemon=True
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return int(self._server.server_address[1])
+
+    def start(self) -> None:
+        """Begin to answer, and log where."""
+        self._thread.start()
+        host = str(self._server.server_address[0])
+        structlog.get_logger("secor.health").info("listening", address=host, port=self.port)
+
+    def close(self) -> None:
+        """End; a second call changes nothing."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    tls: ssl.SSLContext | None = None
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        """Accept; the handshake is left to the request's thread, which has a time limit."""
+        accepted, address = super().get_request()
+        if self.tls is not None:
+            accepted = self.tls.wrap_socket(
+                accepted, server_side=True, do_handshake_on_connect=False
+            )
+        return accepted, address
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Stay quiet about clients that break off or do not speak TLS; defects are logged."""
+        level = "debug" if isinstance(sys.exception(), OSError) else "error"
+        log = getattr(structlog.get_logger("secor.health"), level)
+        log("request_failed", client=str(client_address), exc_info=level == "error")
+
+    def server_bind(self) -> None:
+        """Bind without the base class's look at DNS for our own name: it may take long."""
+        TCPServer.server_bind(self)
+        self.server_name = str(self.server_address[0])
+        self.server_port = int(self.server_address[1])
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = SLOWEST_CLIENT
+    protocol_version = "HTTP/1.1"
+    server_version = "secor"
+    sys_version = ""
+
+    def __init__(
+        self,
+        routes: Mapping[str, Callable[[], Answer]],
+        access: Access | None,
+        *arguments: object,
+        **named: object,
+    ) -> None:
+        self._routes = routes
+        self._access = access
+        super().__init__(*arguments, **named)  # type: ignore[arg-type]
+
+    def do_GET(self) -> None:
+        self._send(self._answer(urlsplit(self.path).path))
+
+    def do_POST(self) -> None:
+        """Refuse: nothing here can be changed."""
+        only = (("Allow", "GET, HEAD"),)
+        self._send(Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n", headers=only))
+
+    # The base class looks for these names.
+    do_HEAD = do_GET  # noqa: N815
+    do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = do_POST  # noqa: N815
+
+    def _send(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        for name, value in answer.headers:
+            self.send_header(name, value)
+        if "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
+            # Nobody reads the request's body: it must not be taken for the next request.
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+    def _answer(self, path: str) -> Answer:
+        given = self.headers.get("Authorization")
+        if self._access is not None and path not in OPEN and not self._access.admits(given):
+            ask = (("WWW-Authenticate", 'Basic realm="secor", charset="UTF-8"'),)
+            return Answer(HTTPStatus.UNAUTHORIZED, b"a password is needed\n", headers=ask)
+        route = self._routes.get(path)
+        if route is None:
+            known = ", ".join(self._routes)
+            return Answer(HTTPStatus.NOT_FOUND, f"known here: {known}\n".encode())
+        return route()
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Stay quiet: a scrape every few seconds is no event."""
+
+
+def _unavailable(reasons: Sequence[str]) -> Answer:
+    text = "".join(f"{reason}\n" for reason in reasons)
+    return Answer(HTTPStatus.SERVICE_UNAVAILABLE, text.encode())

@@ -1,0 +1,121 @@
+"""What a command under a timer leaves behind for node_exporter's textfile collector.
+
+A process that ends cannot be scraped.  The file is written when a run has succeeded, and
+only then, so its age tells of failures and of runs that did not take place alike.  The first
+run of all leaves when it was begun, so that this may be told also if none ever succeeds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
+from secor.core.errors import ConfigurationError
+from secor.core.ports import Clock
+from secor.service.metrics import Definition
+
+_GROUP = ("group",)
+_STEP = ("group", "topic", "step")
+
+FINALIZE = (
+    Definition(
+        "secor_finalize_last_success_timestamp_seconds",
+        "gauge",
+        _GROUP,
+        "When secor finalize last succeeded, in seconds since 1970.",
+    ),
+    Definition("secor_finalize_duration_seconds", "gauge", _GROUP, "Seconds that this run took."),
+    Definition(
+        "secor_finalize_partitions",
+        "gauge",
+        (*_GROUP, "state"),
+        "Hours or days that it marked, that wait, and that got objects after their mark: "
+        "marked, waiting, late.",
+    ),
+    Definition(
+        "secor_finalize_begun_timestamp_seconds",
+        "gauge",
+        _GROUP,
+        "Until secor finalize succeeds for the first time: when it was first begun, in seconds "
+        "since 1970.",
+    ),
+)
+BACKFILL = (
+    Definition(
+        "secor_backfill_last_success_timestamp_seconds",
+        "gauge",
+        _STEP,
+        "When the last step of a backfill succeeded, in seconds since 1970: "
+        "plan, run, verify, publish, rollback.",
+    ),
+    Definition("secor_backfill_duration_seconds", "gauge", _STEP, "Seconds that this run took."),
+    Definition("secor_backfill_batches", "gauge", _STEP, "Batches of the plan."),
+    Definition(
+        "secor_backfill_replaced_objects", "gauge", _STEP, "Objects that the plan replaces."
+    ),
+)
+
+Labels = Mapping[str, str]
+Values = Mapping[str, float]
+
+
+class LastRun:
+    """The file of one command; without a path, nothing is written."""
+
+    def __init__(self, path: Path | None, clock: Clock) -> None:
+        """Begin the run.  Raises ``ConfigurationError`` where the file could not be written."""
+        self._path = path
+        self._clock = clock
+        self._began = clock.monotonic()
+        if path is None:
+            return
+        if path.suffix != ".prom":
+            raise ConfigurationError(
+                f"--metrics-file {path}: node_exporter reads files whose names end in .prom"
+            )
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise ConfigurationError(
+                f"--metrics-file {path}: its folder is missing, or this user may not write there"
+            )
+
+    def finalizing(self, group: str) -> None:
+        """Write that ``secor finalize`` was begun, if no run has left anything yet."""
+        if self._path is not None and not self._path.exists():
+            self._write([(FINALIZE[-1], {"group": group}, self._clock.now())])
+
+    def finalized(self, group: str, partitions: Values) -> None:
+        """Write that ``secor finalize`` succeeded; ``partitions`` are counts by state."""
+        last_success, duration, counted, _ = FINALIZE
+        labels = {"group": group}
+        rows = [(last_success, labels, self._clock.now()), (duration, labels, self._seconds())]
+        rows += [(counted, labels | {"state": key}, value) for key, value in partitions.items()]
+        self._write(rows)
+
+    def backfilled(self, group: str, topic: str, step: str, *, batches: int, replaced: int) -> None:
+        """Write that a step of a backfill succeeded."""
+        values = (self._clock.now(), self._seconds(), batches, replaced)
+        labels = {"group": group, "topic": topic, "step": step}
+        self._write([(one, labels, value) for one, value in zip(BACKFILL, values, strict=True)])
+
+    def _seconds(self) -> float:
+        return self._clock.monotonic() - self._began
+
+    def _write(self, rows: list[tuple[Definition, dict[str, str], float]]) -> None:
+        if self._path is None:
+            return
+        registry = CollectorRegistry()
+        gauges: dict[str, Gauge] = {}
+        for it, labels, value in rows:
+            if it.name not in gauges:
+                gauges[it.name] = Gauge(it.name, it.help, it.labels, registry=registry)
+            gauges[it.name].labels(**labels).set(value)
+        try:
+            write_to_textfile(str(self._path), registry)
+            self._path.chmod(0o644)  # another user reads it, whatever our mask is
+        except OSError as error:
+            raise ConfigurationError(
+                f"--metrics-file {self._path}: {error.strerror}; what it tells of is done"
+            ) from error

@@ -1,0 +1,242 @@
+"""Turns what the core tells into metrics, log lines and readiness."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+import structlog
+
+from secor.consume.partition import State, Status
+from secor.core.errors import SchemaGrew, SecorError, StopPartition
+from secor.core.model import TopicPartition
+from secor.core.ports import Clock
+from secor.core.text import how_many
+from secor.service.metrics import Metrics
+from secor.service.monitoring.health import Health, reasons_to_wait
+
+MOST_TOLD = 20
+"""Fields that a log line names."""
+
+
+class Witness(Protocol):
+    """Remembers what happened last; called from any thread."""
+
+    def failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Something went wrong."""
+
+    def committed(self, topic_partition: TopicPartition, seconds: float) -> None:
+        """A batch that was ``seconds`` old was committed."""
+
+
+class Telemetry:
+    """The ``Observer`` of a process.
+
+    Its calls may come from any thread; ``report`` is called by the loop, about once a second.
+    """
+
+    def __init__(
+        self, metrics: Metrics, health: Health, clock: Clock, witness: Witness | None = None
+    ) -> None:
+        """Begin with no partition."""
+        self._metrics = metrics
+        self._health = health
+        self._clock = clock
+        self._witness = witness
+        self._log = structlog.get_logger("secor.partition")
+        self._lock = threading.Lock()
+        self._left: set[TopicPartition] = set()
+        self._touched: set[TopicPartition] = set()
+        self._assigned: frozenset[TopicPartition] = frozenset()
+        self._waiting_since: dict[TopicPartition, float] = {}
+
+    # ------------------------------------------------------------ the observer
+
+    def consumed(self, topic_partition: TopicPartition, messages: int, size: int) -> None:
+        """Count messages in."""
+        self._metrics.of(self._metrics.messages, topic_partition).inc(messages)
+        self._metrics.of(self._metrics.bytes, topic_partition).inc(size)
+
+    def quarantined(self, topic_partition: TopicPartition, stage: str, messages: int) -> None:
+        """Count messages that cannot be parsed."""
+        self._metrics.of(self._metrics.quarantined, topic_partition, stage).inc(messages)
+
+    def filtered(self, topic_partition: TopicPartition, messages: int) -> None:
+        """Count messages left out on purpose."""
+        self._metrics.of(self._metrics.filtered, topic_partition).inc(messages)
+
+    def put(self, topic_partition: TopicPartition, size: int, seconds: float) -> None:
+        """Count an object out."""
+        self._metrics.of(self._metrics.uploaded_objects, topic_partition).inc()
+        self._metrics.of(self._metrics.uploaded_bytes, topic_partition).inc(size)
+        self._metrics.upload_duration.observe(seconds)
+        self._touch(topic_partition)
+
+    def uploaded(self, topic_partition: TopicPartition, outcome: str, seconds: float) -> None:
+        """Count a ritual by its outcome."""
+        self._metrics.of(self._metrics.uploads, topic_partition, outcome).inc()
+        if outcome == "committed":
+            self._metrics.batch_age.observe(seconds)
+            if self._witness is not None:
+                self._witness.committed(topic_partition, seconds)
+        self._touch(topic_partition)
+        self._tell("debug", "uploaded", topic_partition, outcome=outcome, age=round(seconds, 3))
+
+    def ready(self, topic_partition: TopicPartition, seconds: float) -> None:
+        """Count the delay; a producer's clock may be ahead."""
+        self._metrics.delay.observe(max(0.0, seconds))
+
+    def retried(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Count another try."""
+        self._failed(topic_partition, error)
+        self._metrics.retries.labels(snake(error)).inc()
+        self._tell("info", "retried", topic_partition, error=str(error), kind=snake(error))
+
+    def adopted(self, topic_partition: TopicPartition, objects: int) -> None:
+        """Count what recovery found."""
+        self._metrics.of(self._metrics.adopted_objects, topic_partition).inc(objects)
+        self._touch(topic_partition)
+        self._tell("info", "adopted", topic_partition, objects=objects)
+
+    def superseded(self, topic_partition: TopicPartition) -> None:
+        """Count an intent of another configuration."""
+        self._metrics.of(self._metrics.superseded, topic_partition).inc()
+        self._touch(topic_partition)
+        self._tell("info", "superseded", topic_partition)
+
+    def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
+        """Count what retention took."""
+        self._metrics.of(self._metrics.messages_lost, topic_partition).inc(end - start)
+        self._touch(topic_partition)
+        self._tell("error", "messages_lost", topic_partition, start=start, end=end)
+
+    def schema_grew(self, topic: str, version: int, fields: Sequence[str]) -> None:
+        """Tell which fields a topic has now."""
+        shown = [*fields[:MOST_TOLD], *(["..."] if len(fields) > MOST_TOLD else [])]
+        self._log.info("schema_grew", topic=topic, version=version, fields=shown)
+
+    def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Count a new beginning."""
+        if not isinstance(error, SchemaGrew):  # that is no fault
+            self._failed(topic_partition, error)
+        self._metrics.of(self._metrics.restarts, topic_partition, snake(error)).inc()
+        self._tell("info", "restarted", topic_partition, error=str(error), kind=snake(error))
+
+    def stopped(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Show that a person must look."""
+        self._failed(topic_partition, error)
+        reason = error.reason if isinstance(error, StopPartition) else snake(error)
+        self._metrics.runs(topic_partition)
+        self._metrics.of(self._metrics.partition_stopped, topic_partition, reason).set(1)
+        self._tell("error", "stopped", topic_partition, error=str(error), reason=reason)
+
+    def running(self, topic_partition: TopicPartition) -> None:
+        """Show that it reads."""
+        self._metrics.runs(topic_partition)
+        self._tell("info", "running", topic_partition)
+
+    def left(self, topic_partition: TopicPartition) -> None:
+        """Forget a partition."""
+        with self._lock:
+            self._left.add(topic_partition)
+        self._metrics.forget(topic_partition)
+        self._tell("info", "left", topic_partition)
+
+    # -------------------------------------------------------------- the report
+
+    def report(self, statuses: Sequence[Status], *, ledger_up: bool) -> None:
+        """Set what is measured rather than counted, and tell whether the process is ready."""
+        assigned = frozenset(status.topic_partition for status in statuses)
+        if assigned != self._assigned:
+            self._metrics.rebalances.inc()
+            self._assigned = assigned
+        self._forget_latecomers(assigned)
+        self._metrics.assigned_partitions.set(len(assigned))
+        self._metrics.starting.set(0)
+        self._metrics.ledger_up.set(ledger_up)
+        self._metrics.reported.set(self._clock.now())
+        self._metrics.memory_bytes.set(sum(status.buffered for status in statuses))
+        self._metrics.local_bytes.set(sum(status.local for status in statuses))
+        for status in statuses:
+            self._report_partition(status)
+        stopped = sum(status.state is State.STOPPED for status in statuses)
+        self._health.waiting(
+            reasons_to_wait(assigned=len(assigned), stopped=stopped, ledger_up=ledger_up)
+        )
+
+    def _report_partition(self, status: Status) -> None:
+        metrics, where = self._metrics, status.topic_partition
+        metrics.of(metrics.messages_lost, where)  # zeros, for alerts to see the increase
+        metrics.of(metrics.uploads, where, "committed")
+        now = self._clock.monotonic()
+        if status.known_end is not None and status.committed is not None:
+            behind = max(0, status.known_end - status.committed)
+            metrics.of(metrics.lag_offsets, where).set(behind)
+        metrics.of(metrics.lag_seconds, where).set(lag_seconds(status, self._clock.now()))
+        opened = status.oldest_batch
+        waited = now - opened if opened is not None else 0.0
+        metrics.of(metrics.oldest_uncommitted, where).set(waited)
+        if status.committed_at is not None:
+            metrics.of(metrics.commit_age, where).set(now - status.committed_at)
+        metrics.of(metrics.intent_open, where).set(self._intent_open(status, now))
+
+    def _intent_open(self, status: Status, now: float) -> float:
+        if status.intent_end is None:
+            self._waiting_since.pop(status.topic_partition, None)
+            return 0.0
+        return now - self._waiting_since.setdefault(status.topic_partition, now)
+
+    def _failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        if self._witness is not None:
+            self._witness.failed(topic_partition, error)
+
+    def _touch(self, topic_partition: TopicPartition) -> None:
+        """Remember that a series may have been made anew after its partition had left."""
+        with self._lock:
+            if topic_partition in self._left:
+                self._touched.add(topic_partition)
+
+    def _forget_latecomers(self, assigned: frozenset[TopicPartition]) -> None:
+        with self._lock:
+            self._left -= assigned
+            late = self._touched - assigned
+            self._touched = set()
+        for topic_partition in late:
+            self._metrics.forget(topic_partition)
+        for topic_partition in self._waiting_since.keys() - assigned:
+            del self._waiting_since[topic_partition]
+
+    def _tell(self, level: str, event: str, where: TopicPartition, **fields: object) -> None:
+        log = getattr(self._log, level)
+        log(event, topic=where.topic, partition=where.partition, **fields)
+
+
+def lag_seconds(status: Status, now: float) -> float:
+    """Return how old the last message read is, in seconds; 0 at the end of the log."""
+    if status.next_offset is None or status.last_timestamp is None:
+        return 0.0
+    if status.known_end is not None and status.next_offset >= status.known_end:
+        return 0.0
+    return max(0.0, now - status.last_timestamp / 1000)
+
+
+def status_line(statuses: Sequence[Status]) -> str:
+    """Return one line for people: what this process does, or why it does nothing."""
+    if not statuses:
+        return "no topic partitions assigned"
+    states = {state: sum(status.state is state for status in statuses) for state in State}
+    parts = [f"{count} {state}" for state, count in states.items() if count]
+    lag = sum(
+        max(0, status.known_end - status.committed)
+        for status in statuses
+        if status.known_end is not None and status.committed is not None
+    )
+    partitions = f"{how_many(len(statuses), 'topic partition')} ({', '.join(parts)})"
+    return f"{partitions}, {how_many(lag, 'message')} behind"
+
+
+def snake(error: SecorError) -> str:
+    """Return the name of an error's class as a label: ``lease_lost``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()

@@ -1,0 +1,122 @@
+"""Where the loop leaves what it does, for others to read without a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from secor.consume.partition import Status
+from secor.core.errors import SecorError, StopPartition
+from secor.core.model import TopicPartition
+from secor.core.ports import Clock
+from secor.service.monitoring.telemetry import snake
+from secor.service.startup import Hindrance
+from secor.service.status.remedies import remedy
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What does not change while a process runs; ``settings`` are key, value and source."""
+
+    version: str
+    group: str
+    instance: str
+    settings: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mishap:
+    """The last error: ``at`` in seconds since the epoch, and what to do."""
+
+    at: float
+    kind: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """The last commit: ``at`` in seconds since the epoch, the batch's age in seconds."""
+
+    at: float
+    age: float
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the loop said, all of one moment (``at`` monotonic, in seconds).
+
+    ``ledger_up`` is None until the ledger was asked for the first time.
+    """
+
+    at: float
+    statuses: tuple[Status, ...]
+    ledger_up: bool | None
+
+
+class Board:
+    """The last snapshot, and the last upload and error of each topic partition.
+
+    The loop only stores references here, and threads of the pool set single entries; both
+    are whole by themselves, so that readers need no lock and nobody waits for them.
+    """
+
+    def __init__(self, clock: Clock, about: About) -> None:
+        """Begin with nothing assigned."""
+        self._clock = clock
+        self._snapshot = Snapshot(clock.monotonic(), (), ledger_up=None)
+        self._hindrance: Hindrance | None = None
+        self._mishaps: dict[TopicPartition, Mishap] = {}
+        self._uploads: dict[TopicPartition, Upload] = {}
+        self.about = about
+        self.started = clock.now()
+
+    # ---------------------------------------------------------------- the loop
+
+    def show(self, statuses: Sequence[Status], *, ledger_up: bool) -> None:
+        """Take a new snapshot; forget what went away."""
+        self._hindrance = None
+        self._snapshot = Snapshot(self._clock.monotonic(), tuple(statuses), ledger_up)
+        assigned = {status.topic_partition for status in statuses}
+        for gone in [one for one in list(self._mishaps) if one not in assigned]:
+            self._mishaps.pop(gone, None)
+        for gone in [one for one in list(self._uploads) if one not in assigned]:
+            self._uploads.pop(gone, None)
+
+    def hinder(self, hindrance: Hindrance) -> None:
+        """Remember what the start waits for, until there is a snapshot."""
+        self._snapshot = Snapshot(self._clock.monotonic(), (), ledger_up=None)
+        self._hindrance = hindrance
+
+    # -------------------------------------------------------------- any thread
+
+    def failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        """Remember an error."""
+        kind = error.reason if isinstance(error, StopPartition) else snake(error)
+        self._mishaps[topic_partition] = Mishap(self._clock.now(), kind, str(error), remedy(error))
+
+    def committed(self, topic_partition: TopicPartition, seconds: float) -> None:
+        """Remember an upload."""
+        self._uploads[topic_partition] = Upload(self._clock.now(), seconds)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The last one."""
+        return self._snapshot
+
+    @property
+    def hindrance(self) -> Hindrance | None:
+        """What the start waits for; None once it has what it needs."""
+        return self._hindrance
+
+    def mishap(self, topic_partition: TopicPartition) -> Mishap | None:
+        """Return the last error."""
+        return self._mishaps.get(topic_partition)
+
+    def upload(self, topic_partition: TopicPartition) -> Upload | None:
+        """Return the last upload."""
+        return self._uploads.get(topic_partition)
+
+    def now(self) -> tuple[float, float]:
+        """Return the wall clock and the monotonic one, in seconds."""
+        return self._clock.now(), self._clock.monotonic()

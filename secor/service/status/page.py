@@ -1,0 +1,237 @@
+"""``/``: the picture as plain HTML, readable on a phone; no script, nothing from outside."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from secor.core.text import how_many
+from secor.service.status.style import STYLE
+
+REFRESH = 5
+"""Seconds after which the browser asks again."""
+
+COLUMNS = (
+    "topic partition",
+    "state",
+    "committed",
+    "position",
+    "log's end",
+    "lag",
+    "open batch",
+    "last upload",
+)
+
+Picture = Mapping[str, Any]
+
+
+def page(picture: Picture) -> str:
+    """Return the page of what ``secor.service.status.picture`` gives."""
+    title = escape(f"{picture['group']}: secor")
+    return "".join(
+        [
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="refresh" content="{REFRESH}">',
+            '<meta name="viewport" content="width=device-width,initial-scale=1">',
+            f'<link rel="icon" href="data:,"><title>{title}</title><style>{STYLE}</style>',
+            "</head><body>",
+            *_head(picture),
+            *_partitions(picture["partitions"]),
+            *_configuration(picture["configuration"]),
+            "</body></html>\n",
+        ]
+    )
+
+
+def _head(picture: Picture) -> Iterable[str]:
+    yield f"<h1>{escape(picture['group'])}</h1>"
+    yield (
+        f'<p class="soft">{escape(picture["instance"])}, secor {escape(picture["version"])}, '
+        f"since {_time(picture['started'])}. As of {_time(picture['at'])}, the loop's part "
+        f'{_ago(picture["snapshot_age"])} old. <a href="/status.json">JSON</a> '
+        '<a href="/metrics">metrics</a></p>'
+    )
+    for reason in picture["waiting"]:
+        yield f'<p class="bad">{escape(reason)}</p>'
+    hindrance = picture["hindrance"]
+    if hindrance is not None and hindrance["message"] is not None:
+        yield (
+            f"<p>For {_ago(hindrance['age'])}: {_sentence(hindrance['message'])} "
+            f"<em>{escape(hindrance['remedy'])}</em></p>"
+        )
+    stopped = [one for one in picture["partitions"] if one["stopped"]]
+    if stopped:
+        links = (f'<a href="#{_name(one)}">{_name(one)}</a>' for one in stopped)
+        yield f'<p class="bad">Stopped: {", ".join(links)}</p>'
+    yield '<dl class="tiles">'
+    for name, value in _tiles(picture):
+        yield f"<div><dt>{name}</dt><dd>{value}</dd></div>"
+    yield "</dl>"
+
+
+def _tiles(picture: Picture) -> Iterable[tuple[str, str]]:
+    partitions = picture["partitions"]
+    ready = _word("ready", "well") if picture["ready"] else _word("not ready", "bad")
+    yield "this process", ready if picture["alive"] else _word("stands still", "bad")
+    words = {True: "answers", False: _word("does not answer", "bad"), None: "–"}
+    # At the start nobody knows yet.
+    yield "ledger", words[picture["ledger_up"]]
+    states = Counter(one["state"] for one in partitions)
+    yield "topic partitions", f"{len(partitions):,}"
+    for state, count in states.items():
+        if state != "reading":
+            yield f"of them {escape(state)}", f"{count:,}"
+    yield "offsets behind", _number(picture["lag"])
+    waits = [one["oldest_uncommitted"] for one in partitions]
+    yield "oldest not stored", _ago(max((it for it in waits if it is not None), default=0))
+    yield "in memory", _size(picture["buffered_bytes"])
+    yield "in local files", _size(picture["local_bytes"])
+
+
+def _partitions(partitions: Sequence[Picture]) -> Iterable[str]:
+    yield "<h2>Topic partitions</h2>"
+    if not partitions:
+        yield "<p>None are assigned.</p>"
+        return
+    heads = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
+    yield f"<table><thead><tr>{heads}</tr></thead>"
+    for one in partitions:
+        yield f'<tbody id="{_name(one)}"><tr><td>{_name(one)}</td>'
+        for name, cell in zip(COLUMNS[1:], _cells(one), strict=True):
+            # One element, for it is one cell of a grid on a telephone.
+            yield f'<td data-name="{escape(name)}"><span>{cell}</span></td>'
+        yield "</tr>"
+        for note in _notes(one):
+            yield f'<tr><td class="note" colspan="{len(COLUMNS)}">{note}</td></tr>'
+        yield "</tbody>"
+    yield "</table>"
+
+
+def _name(one: Picture) -> str:
+    return escape(f"{one['topic']}/{one['partition']}")
+
+
+def _cells(one: Picture) -> list[str]:
+    upload = one["last_upload"]
+    behind = [_number(one["lag"])]
+    if one["lag_seconds"]:
+        behind.append(_ago(one["lag_seconds"]))
+    return [
+        _state(one),
+        _number(one["committed"]),
+        _number(one["position"]),
+        _number(one["end"]),
+        _parts(behind),
+        _batch(one["batch"]),
+        f"{_ago(upload['age'])} ago" if upload else "–",
+    ]
+
+
+def _state(one: Picture) -> str:
+    if one["state"] == "stopped":
+        return _word("stopped", "bad")
+    said = [one["state"]]
+    if one["paused"]:
+        said.append("paused")
+    if one["uploading"]:
+        said.append("uploading")
+    return _parts(said)
+
+
+def _batch(batch: Picture) -> str:
+    if batch["age"] is None:
+        return "–"
+    return _parts(
+        [
+            how_many(batch["messages"], "message"),
+            _size(batch["bytes"]),
+            how_many(batch["files"], "file"),
+            f"{_ago(batch['age'])} old",
+        ]
+    )
+
+
+def _notes(one: Picture) -> Iterable[str]:
+    error = one["last_error"]
+    if one["stopped"]:
+        yield f'<span class="bad">Stopped: {escape(one["stopped"])}</span>'
+    if one["again_in"] is not None:
+        yield f"Looked at again in {_ago(one['again_in'])}."
+    if one["paused"]:
+        yield f"Paused: {escape(one['paused'])}."
+    if one["follows_intent_to"] is not None:
+        yield (
+            "Open intent of an earlier process: the batch ends exactly at "
+            f"{_number(one['follows_intent_to'])}."
+        )
+    if one["sealed"]:
+        yield _sealed(one)
+    if error:
+        again = error["message"] == one["stopped"]
+        message = "as above." if again else _sentence(error["message"])
+        yield (
+            f"Last error at {_time(error['at'])}, {_ago(error['age'])} ago "
+            f"({escape(error['kind'])}): {message} <em>{escape(error['remedy'])}</em>"
+        )
+
+
+def _sentence(text: str) -> str:
+    return escape(text if text.endswith((".", "!", "?")) else f"{text}.")
+
+
+def _sealed(one: Picture) -> str:
+    start, end = map(_number, one["sealed"])
+    age = one["oldest_uncommitted"]
+    old = "" if age is None else f" It is {_ago(age)} old."
+    if one["uploading"]:
+        return f"The batch [{start}, {end}) is being uploaded under an intent of this process.{old}"
+    return f"The batch [{start}, {end}) waits for its upload.{old}"
+
+
+def _configuration(settings: Sequence[Mapping[str, str]]) -> Iterable[str]:
+    given = [one for one in settings if one["source"] != "default"]
+    yield '<h2>Configuration</h2><p class="soft">Durations in seconds, sizes in bytes.</p>'
+    yield '<div class="set">'
+    for one in given:
+        line = f"{one['key']} = {one['value']}"
+        source = escape(f"# {one['source']}")
+        yield f'<p><code>{escape(line)} <span class="soft">{source}</span></code></p>'
+    yield '</div><h2>Defaults</h2><div class="unset">'
+    for one in settings:
+        if one["source"] == "default":
+            yield f"<p><code>{escape(one['key'])} = {escape(one['value'])}</code></p>"
+    yield "</div>"
+
+
+def _word(text: str, kind: str) -> str:
+    return f'<span class="{kind}">{escape(text)}</span>'
+
+
+def _parts(texts: Iterable[str]) -> str:
+    """Join what may be broken between, but not within."""
+    return ", ".join(f'<span class="part">{escape(text)}</span>' for text in texts)
+
+
+def _time(iso: str) -> str:
+    return escape(iso).replace("T", " ").replace("+00:00", " UTC")
+
+
+def _number(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def _ago(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,109 @@
+"""``/status.json``: what the board and the health say, as plain values."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+from secor.consume.partition import Status
+from secor.service.monitoring.health import Health
+from secor.service.monitoring.telemetry import lag_seconds
+from secor.service.startup import Hindrance
+from secor.service.status.board import Board
+from secor.service.status.remedies import remedy
+
+
+def picture(board: Board, health: Health) -> dict[str, Any]:
+    """Return everything as JSON has it.  Times are ISO 8601 in UTC, ages in seconds.
+
+    ``snapshot_age`` is how old the partitions' part is: the loop renews it every second.
+    """
+    wall, monotonic = board.now()
+    snapshot, about = board.snapshot, board.about
+    ready = health.ready()
+    well = ready.status is HTTPStatus.OK
+    statuses = sorted(snapshot.statuses, key=lambda status: status.topic_partition)
+    partitions = [_partition(board, status, wall, monotonic) for status in statuses]
+    return {
+        "version": about.version,
+        "group": about.group,
+        "instance": about.instance,
+        "started": _time(board.started),
+        "at": _time(wall),
+        "snapshot_age": _age(monotonic, snapshot.at),
+        "alive": health.alive().status is HTTPStatus.OK,
+        "ready": well,
+        "waiting": [] if well else ready.body.decode().splitlines(),
+        "hindrance": _hindrance(board.hindrance, monotonic),
+        "ledger_up": snapshot.ledger_up,
+        "assigned": [str(status.topic_partition) for status in statuses],
+        "lag": sum(one["lag"] or 0 for one in partitions),
+        "buffered_bytes": sum(status.buffered for status in statuses),
+        "local_bytes": sum(status.local for status in statuses),
+        "partitions": partitions,
+        "configuration": [
+            {"key": key, "value": value, "source": source} for key, value, source in about.settings
+        ],
+    }
+
+
+def _hindrance(hindrance: Hindrance | None, monotonic: float) -> dict[str, Any] | None:
+    if hindrance is None:
+        return None
+    error = hindrance.error
+    return {
+        "server": hindrance.server,
+        "age": _age(monotonic, hindrance.since),
+        "message": None if error is None else str(error),
+        "remedy": None if error is None else remedy(error),
+    }
+
+
+def _partition(board: Board, status: Status, wall: float, monotonic: float) -> dict[str, Any]:
+    where = status.topic_partition
+    upload, mishap = board.upload(where), board.mishap(where)
+    known = status.known_end is not None and status.committed is not None
+    return {
+        "topic": where.topic,
+        "partition": where.partition,
+        "state": str(status.state),
+        "committed": status.committed,
+        "position": status.next_offset,
+        "end": status.known_end,
+        "lag": max(0, (status.known_end or 0) - (status.committed or 0)) if known else None,
+        "lag_seconds": round(lag_seconds(status, wall), 3),
+        "oldest_uncommitted": _age(monotonic, status.oldest_batch),
+        "batch": {
+            "age": _age(monotonic, status.batch_opened),
+            "messages": status.batch_messages,
+            "bytes": status.batch_size,
+            "files": status.batch_files,
+        },
+        "follows_intent_to": status.intent_end,
+        "sealed": status.sealed and [status.sealed.start, status.sealed.end],
+        "sealed_batches": status.sealed_batches,
+        "uploading": status.in_work,
+        "last_commit_age": _age(monotonic, status.committed_at),
+        "last_upload": upload
+        and {"at": _time(upload.at), "age": _age(wall, upload.at), "batch_age": upload.age},
+        "last_error": mishap
+        and {
+            "at": _time(mishap.at),
+            "age": _age(wall, mishap.at),
+            "kind": mishap.kind,
+            "message": mishap.message,
+            "remedy": mishap.remedy,
+        },
+        "stopped": None if status.error is None else str(status.error),
+        "paused": None if status.pause is None else str(status.pause),
+        "again_in": None if status.again_at is None else _age(status.again_at, monotonic),
+    }
+
+
+def _age(now: float, then: float | None) -> float | None:
+    return None if then is None else round(max(0.0, now - then), 3)
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,76 @@
+"""What a person does about an error, if anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from secor.core.errors import (
+    AccessDenied,
+    ActionFailed,
+    AlreadyExists,
+    ConfigurationError,
+    CorruptBatch,
+    CorruptFile,
+    DataLost,
+    DiskFull,
+    LedgerCorrupt,
+    LedgerEdited,
+    LedgerLost,
+    NoStartingOffset,
+    NotDeterministic,
+    NotFound,
+    ObjectConflict,
+    OutcomeUnknown,
+    PluginFailed,
+    RecordRefused,
+    RestartPartition,
+    SchemaLost,
+    SecorError,
+    StopPartition,
+    TooManyBad,
+    TopicRecreated,
+    Unavailable,
+)
+
+_LOOK = "The message says what is wrong and where."
+
+REMEDIES: Mapping[type[SecorError], str] = {
+    SecorError: _LOOK,
+    StopPartition: f"{_LOOK} It is looked at again every minute.",
+    ConfigurationError: "Correct the configuration (secor config check) and restart.",
+    Unavailable: "Nothing at first: it is tried again. If it stays, look at the server and the "
+    "network, and run secor doctor.",
+    OutcomeUnknown: "Nothing: what was written is read back and settled.",
+    AccessDenied: "Correct credentials or rights (secor doctor); it is tried again.",
+    DiskFull: "Make room in local.directory, or lower limits.local_bytes; the messages are read "
+    "again.",
+    RestartPartition: "Nothing: reading begins again at the ledger's entry.",
+    LedgerLost: "Run secor offsets recover: it rebuilds the entry from the objects.",
+    LedgerEdited: "Look at secor offsets show, then secor offsets set, which settles the intent.",
+    LedgerCorrupt: "Correct the entry with secor offsets set.",
+    ObjectConflict: "Find out who wrote the object; move it away, or raise output.generation.",
+    TopicRecreated: "Raise output.generation, then run secor offsets accept.",
+    DataLost: "Set the offset to where the log begins with secor offsets set: that accepts the "
+    "loss.",
+    NoStartingOffset: "Set the first offset with secor offsets set, or set kafka.reset.",
+    CorruptBatch: "Look at the broker's disks and replicas; secor offsets set can leave the batch "
+    "out.",
+    RecordRefused: "Choose a format or setting that takes the message, and restart.",
+    NotDeterministic: "Mend the plug-in, which must give one result for one message, and restart.",
+    PluginFailed: "Mend the plug-in and restart.",
+    TooManyBad: "Look at secor quarantine ls, mend [parser] and restart.",
+    SchemaLost: "Put the object back as it was (the bucket may have its versions), or raise "
+    "output.generation.",
+    ActionFailed: _LOOK,
+    CorruptFile: "Run secor verify: it names what is not as it was.",
+    NotFound: _LOOK,
+    AlreadyExists: _LOOK,
+}
+
+
+def remedy(error: SecorError) -> str:
+    """Return what to do about ``error``: of its class, or of the nearest above it."""
+    for kind in type(error).__mro__:
+        if kind in REMEDIES:
+            return REMEDIES[kind]
+    return _LOOK

@@ -1,0 +1,187 @@
+"""Filters of a query as bounds of a read: what they leave out is not read at all.
+
+Spark applies every filter again to what it gets, so a bound may let through too much, but
+never too little.  Filters are told apart by the names of their classes, which are in
+``pyspark.sql.datasource`` from Spark 4.1 on.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+from secor.archive.objects import ArchivedObject
+from secor.core.model import next_offset
+from secor.spark.options import Selection, Span
+
+_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_GREATEST = (1 << 63) - 1
+_MILLISECOND = timedelta(milliseconds=1)
+_ALL = Span()
+
+_TESTS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
+    {
+        "EqualTo": operator.eq,
+        "EqualNullSafe": operator.eq,
+        "In": lambda value, given: value in given,
+        "GreaterThan": operator.gt,
+        "GreaterThanOrEqual": operator.ge,
+        "LessThan": operator.lt,
+        "LessThanOrEqual": operator.le,
+        "StringStartsWith": str.startswith,
+        "StringEndsWith": str.endswith,
+        "StringContains": operator.contains,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the filters of a query tell of the objects to read.
+
+    ``named`` are filters of columns that an object's name tells, ``topics`` the only ones
+    asked for (None: all), ``timestamps`` milliseconds.
+    """
+
+    named: tuple[Any, ...] = ()
+    topics: frozenset[str] | None = None
+    offsets: Span = _ALL
+    timestamps: Span = _ALL
+
+    def allow(self, one: ArchivedObject) -> bool:
+        """Tell whether an object's name allows that a message of it passes the filters."""
+        told: dict[str, str | int] = {
+            "topic": one.topic,
+            "partition": one.name.partition,
+            "generation": one.name.generation,
+            "output_partition": one.name.output_partition,
+            "object": one.key,
+        }
+        return all(_passes(it, told[_column(it)]) for it in self.named)
+
+    def narrowed(self, selection: Selection) -> Selection:
+        """Return what is left of a selection, for listing and pruning."""
+        topics = selection.topics
+        if self.topics is not None and not topics:
+            topics = tuple(sorted(self.topics))
+        return replace(
+            selection,
+            topics=topics,
+            offsets=_meet(selection.offsets, self.offsets),
+            timestamps=_meet(selection.timestamps, self.timestamps),
+        )
+
+
+NO_BOUNDS = Bounds()
+
+
+def bounds_of(filters: Iterable[Any]) -> Bounds:
+    """Return the bounds of filters that all must hold; those that tell none are left out."""
+    bounds = NO_BOUNDS
+    for one in filters:
+        column = _column(one)
+        if column in ("topic", "partition", "generation", "output_partition", "object"):
+            bounds = replace(bounds, named=(*bounds.named, one))
+        if column == "topic":
+            bounds = replace(bounds, topics=_both(bounds.topics, _topics(one)))
+        if column == "offset":
+            bounds = replace(bounds, offsets=_meet(bounds.offsets, _span(one, _whole)))
+        if column == "timestamp":
+            bounds = replace(bounds, timestamps=_meet(bounds.timestamps, _span(one, _instant)))
+    return bounds
+
+
+def _kind(one: Any) -> str:
+    return type(one).__name__
+
+
+def _column(one: Any) -> str:
+    """Return the column that a filter is about; empty for a field within one."""
+    path = one.child.attribute if _kind(one) == "Not" else one.attribute
+    return path[0] if len(path) == 1 else ""
+
+
+def _passes(one: Any, value: str | int) -> bool:
+    """Tell whether a value passes a filter; one that is not understood lets everything pass."""
+    negated = _kind(one) == "Not"
+    test = one.child if negated else one
+    given: Any = getattr(test, "value", None)
+    alike = given if _kind(test) == "In" else (given,)
+    if _kind(test) not in _TESTS or any(type(it) is not type(value) for it in alike):
+        return True
+    return _TESTS[_kind(test)](value, given) != negated
+
+
+def _values(one: Any) -> Sequence[object]:
+    """Return the values of which a column must have one; none where it is not of that kind."""
+    match _kind(one):
+        case "EqualTo" | "EqualNullSafe":
+            return (one.value,)
+        case "In":
+            return tuple(one.value)
+    return ()
+
+
+def _topics(one: Any) -> frozenset[str] | None:
+    values = _values(one)
+    # No other text is a topic's name, and none but a name may become a path.
+    names = {it for it in values if isinstance(it, str) and _TOPIC.fullmatch(it)}
+    return frozenset(names) if values else None
+
+
+def _both(first: frozenset[str] | None, second: frozenset[str] | None) -> frozenset[str] | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
+
+
+def _span(one: Any, read: Callable[[object], tuple[int, int] | None]) -> Span:
+    """Return the numbers that pass; ``read`` gives those around a value, once up, once down."""
+    values = _values(one) or (getattr(one, "value", None),)
+    around = [found for it in values if (found := read(it)) is not None]
+    if len(around) < len(values):
+        return Span()
+    up, down = min(it[0] for it in around), max(it[1] for it in around)
+    match _kind(one):
+        case "EqualTo" | "EqualNullSafe" | "In":
+            return _held(up, next_offset(down))
+        case "GreaterThan":
+            return _held(next_offset(down), None)
+        case "GreaterThanOrEqual":
+            return _held(up, None)
+        case "LessThan":
+            return _held(None, up)
+        case "LessThanOrEqual":
+            return _held(None, next_offset(down))
+    return Span()
+
+
+def _held(start: int | None, end: int | None) -> Span:
+    """Return a span whose numbers a column of 64 bits can be compared with."""
+    return Span(
+        None if start is None else min(start, _GREATEST),
+        None if end is None or end > _GREATEST else end,
+    )
+
+
+def _whole(value: object) -> tuple[int, int] | None:
+    return (value, value) if type(value) is int else None
+
+
+def _instant(value: object) -> tuple[int, int] | None:
+    """Return the milliseconds at or after a time, and at or before it."""
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        return None
+    since = value - datetime(1970, 1, 1, tzinfo=UTC)
+    return -(-since // _MILLISECOND), since // _MILLISECOND
+
+
+def _meet(one: Span, other: Span) -> Span:
+    starts = [it for it in (one.start, other.start) if it is not None]
+    ends = [it for it in (one.end, other.end) if it is not None]
+    return Span(max(starts, default=None), min(ends, default=None))

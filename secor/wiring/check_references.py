@@ -1,0 +1,47 @@
+"""Whether what a configuration only names can be used on this machine: files and classes."""
+
+from __future__ import annotations
+
+from secor.config.model import Config, Output, Parser
+from secor.core.errors import ConfigurationError
+from secor.wiring.parsers import unusable
+from secor.wiring.plans import plan_for
+
+
+def require_materials(config: Config) -> None:
+    """Raise ``ConfigurationError`` with all that cannot be used, if something cannot."""
+    faults = unusable_materials(config)
+    if faults:
+        lines = [f"  {key}: {why}" for key, why in faults.items()]
+        told = "what the configuration names cannot be used on this machine"
+        raise ConfigurationError("\n".join([told, *lines]))
+
+
+def unusable_materials(config: Config) -> dict[str, str]:
+    """Return by dotted key what cannot be used, and why.
+
+    Schema files, descriptor sets, generated classes and plug-ins, of the general settings and
+    of each rule for topics; a fault that several share is told once.  Modules are imported and
+    plug-ins made; no server is asked.
+    """
+    if config.group.kind != "partition":
+        return {}
+    cases = [("", config.output, config.parser)]
+    cases += [(f"topics.{at}.", it.output, it.parser) for at, it in enumerate(config.topics)]
+    found: dict[str, str] = {}
+    for before, output, parser in cases:
+        faults = {f"parser.{key}": why for key, why in unusable(parser).items()}
+        faults = faults or _unusable_schema(config, output, parser)
+        new = {before + key: why for key, why in faults.items() if why not in found.values()}
+        found |= new
+    return found
+
+
+def _unusable_schema(config: Config, output: Output, parser: Parser) -> dict[str, str]:
+    """Make a whole plan with a parser that can be made: the rest is the declared schema."""
+    alone = config.model_copy(update={"output": output, "parser": parser, "topics": ()})
+    try:
+        plan_for(alone, "topic")
+    except ConfigurationError as error:
+        return {"output": str(error)}
+    return {}

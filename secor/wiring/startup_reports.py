@@ -1,0 +1,51 @@
+"""Tells, wherever a person may look, what the start of a daemon waits for."""
+
+from __future__ import annotations
+
+import structlog
+
+from secor.core.ports import Clock
+from secor.service.daemon import ServiceManager
+from secor.service.monitoring.health import Health
+from secor.service.startup import Hindrance
+from secor.service.status.board import Board
+
+PATIENCE = 30.0
+"""Seconds after which a server that has not answered at all is worth a warning."""
+
+REMIND = 300.0
+"""Seconds between warnings about the same server."""
+
+
+class Waiting:
+    """Readiness, status page, service manager and log of a daemon that does not work yet."""
+
+    def __init__(self, health: Health, board: Board, manager: ServiceManager, clock: Clock) -> None:
+        """Say nothing yet."""
+        self._health = health
+        self._board = board
+        self._manager = manager
+        self._clock = clock
+        self._warned_of = ""
+        self._warned_at = clock.monotonic()
+        self._log = structlog.get_logger("secor.start")
+
+    def tell(self, hindrance: Hindrance) -> None:
+        """Tell of it; to be called about once a second."""
+        # Probes need no password: no names and addresses for them.
+        self._health.waiting([f"starting: waiting for {hindrance.server}"])
+        self._board.hinder(hindrance)
+        said = "no answer yet" if hindrance.error is None else str(hindrance.error)
+        self._manager.status(f"waiting for {hindrance.server}: {said}")
+        now = self._clock.monotonic()
+        waited = now - hindrance.since
+        due = hindrance.server != self._warned_of or now - self._warned_at >= REMIND
+        if due and (hindrance.error is not None or waited >= PATIENCE):
+            self._warned_of, self._warned_at = hindrance.server, now
+            self._log.warning(
+                "waiting",
+                server=hindrance.server,
+                error=said,
+                seconds=round(waited),
+                next="tried again until it answers; secor doctor looks at all servers",
+            )

@@ -1,0 +1,194 @@
+"""From the client's fetch responses to events: the client's own fetcher, no broker."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import TopicPartition as KafkaTopicPartition
+from kafka import errors as kafka_errors
+from kafka.consumer.fetcher import CompletedFetch, Fetcher
+from kafka.consumer.subscription_state import SubscriptionState
+
+from secor.adapters.kafka.batches import install
+from secor.adapters.kafka.events import EventQueue
+from secor.adapters.kafka.fetching import Fetching
+from secor.adapters.kafka.log_ends import LogEnds
+from secor.adapters.kafka.metadata_queries import Questions
+from secor.core.errors import CorruptBatch, RestartPartition, TopicRecreated
+from secor.core.model import TopicPartition
+from secor.core.ports import Event, Failed, Fetched
+from tests.unit.adapters.test_kafka_batches import batch
+
+A, B = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
+
+
+class World:
+    """A fetcher that was assigned two partitions, both started at 0."""
+
+    def __init__(self) -> None:
+        self.refreshes = 0
+        cluster = SimpleNamespace(request_update=self._refresh)
+        manager = SimpleNamespace(_net=None, cluster=cluster)
+        self.subscription = SubscriptionState("none")
+        self.subscription.subscribe(topics=["clicks"])
+        keys = [KafkaTopicPartition(tp.topic, tp.partition) for tp in (A, B)]
+        self.subscription.assign_from_subscribed(keys)
+        self.fetcher = Fetcher(
+            SimpleNamespace(_manager=manager),
+            self.subscription,
+            isolation_level="read_committed",
+        )
+        install(self.fetcher)
+        self.queue = EventQueue(1 << 20, lambda: None)
+        client: Any = SimpleNamespace(
+            fetcher=self.fetcher, subscription=self.subscription, cluster=cluster
+        )
+        self.ends = LogEnds(client, Questions(client, 1.0), 15.0)
+        self.ends.assigned({A, B})
+        self.fetching = Fetching(client, self.queue, self.ends)
+        self.fetching.assigned(frozenset({A, B}))
+        for tp in (A, B):
+            self.start(tp, 0)
+
+    def _refresh(self) -> None:
+        self.refreshes += 1
+
+    def start(self, tp: TopicPartition, offset: int) -> None:
+        epoch = self.queue.begin(tp)
+        assert epoch is not None
+        self.fetching.start(tp, offset, epoch)
+
+    def answer(self, tp: TopicPartition, data: bytes, *, at: int = 0, code: int = 0) -> None:
+        partition_data = SimpleNamespace(
+            error_code=code,
+            high_watermark=100,
+            last_stable_offset=90,
+            records=data,
+            aborted_transactions=None,
+            diverging_epoch=None,
+            preferred_read_replica=-1,
+            current_leader=None,
+        )
+        key = KafkaTopicPartition(tp.topic, tp.partition)
+        self.fetcher._completed_fetches.append(CompletedFetch(key, at, 12, partition_data, None))
+
+    def events(self) -> list[Event]:
+        self.fetching.take()
+        found: list[Event] = []
+        while some := self.queue.poll(0):
+            found += some
+        return found
+
+    def fetchable(self, tp: TopicPartition) -> bool:
+        return bool(self.subscription.is_fetchable(KafkaTopicPartition(tp.topic, tp.partition)))
+
+    def position(self, tp: TopicPartition) -> int:
+        key = KafkaTopicPartition(tp.topic, tp.partition)
+        return int(self.subscription.assignment[key].position.offset)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def offsets(event: Event) -> list[int]:
+    assert isinstance(event, Fetched)
+    return [o for chunk in event.chunks() for o in chunk.records.column("offset").to_pylist()]
+
+
+def test_a_corrupt_batch_fails_its_partition_behind_what_was_good_and_others_go_on(
+    world: World,
+) -> None:
+    bad = batch(3, 2)
+    bad[-1] ^= 1
+    world.answer(A, bytes(batch(0, 3) + bad))
+    world.answer(B, bytes(batch(0, 2)))
+    good, failed, other = sorted(
+        world.events(),
+        key=lambda e: (e.topic_partition, isinstance(e, Failed)),  # type: ignore[union-attr]
+    )
+    assert offsets(good) == [0, 1, 2]
+    assert isinstance(failed, Failed)
+    assert (failed.topic_partition, type(failed.error)) == (A, CorruptBatch)
+    assert offsets(other) == [0, 1]
+    assert (world.fetchable(A), world.fetchable(B)) == (False, True)
+    assert (world.position(A), world.position(B)) == (3, 2)
+    world.start(A, 5)
+    assert (world.fetchable(A), world.position(A)) == (True, 5)
+
+
+def test_messages_of_an_earlier_start_give_nothing_when_they_are_decoded_late(
+    world: World,
+) -> None:
+    world.answer(A, bytes(batch(0, 3)))
+    (event,) = world.events()
+    world.start(A, 1)
+    assert offsets(event) == []
+
+
+def test_an_answer_to_a_question_from_before_the_start_is_thrown_away(world: World) -> None:
+    world.start(A, 7)
+    world.answer(A, bytes(batch(0, 3)), at=0)
+    assert world.events() == []
+    assert world.position(A) == 7
+
+
+def test_an_offset_out_of_range_is_told_once(world: World) -> None:
+    for _ in range(2):
+        world.answer(A, b"", code=1)
+    (failed,) = world.events()
+    assert isinstance(failed, Failed)
+    assert type(failed.error) is RestartPartition
+    assert not world.fetchable(A)
+
+
+def test_after_any_error_a_topics_id_is_looked_at_before_it_is_read_on(world: World) -> None:
+    world.answer(A, b"", code=3)
+    world.answer(B, bytes(batch(0, 2)))
+    (event,) = world.events()
+    assert offsets(event) == [0, 1]
+    assert world.refreshes
+    assert (world.fetchable(A), world.fetchable(B)) == (False, True)
+    world.fetching.known_to_be({"clicks"}, at=0.0)
+    assert not world.fetchable(A)
+    world.fetching.known_to_be({"clicks"}, at=float("inf"))
+    assert world.fetchable(A)
+
+
+def test_a_topic_made_again_fails_all_its_partitions(world: World) -> None:
+    world.fetching.recreated({"clicks"})
+    failures = world.events()
+    assert {type(event.error) for event in failures if isinstance(event, Failed)} == {
+        TopicRecreated
+    }
+    assert len(failures) == 2
+    assert not world.fetchable(A)
+    assert not world.fetchable(B)
+
+
+def test_a_paused_partition_gives_nothing_and_keeps_its_position(world: World) -> None:
+    world.fetching.pause(A, True)
+    world.answer(A, bytes(batch(0, 3)))
+    assert world.events() == []
+    world.fetching.pause(A, False)
+    world.answer(A, bytes(batch(0, 3)))
+    (event,) = world.events()
+    assert offsets(event) == [0, 1, 2]
+
+
+def test_the_end_of_the_log_is_the_last_stable_offset(world: World) -> None:
+    assert world.ends.get(A) is None
+    world.answer(A, b"")
+    assert world.events() == []
+    assert (world.ends.get(A), world.ends.get(B)) == (90, None)
+    world.ends.revoked({A})
+    assert world.ends.get(A) is None
+
+
+def test_a_topic_that_may_not_be_read_ends_the_source(world: World) -> None:
+    world.answer(A, b"", code=29)
+    with pytest.raises(kafka_errors.TopicAuthorizationFailedError):
+        world.events()

@@ -1,0 +1,267 @@
+"""The local files of one topic partition."""
+
+import gc
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from secor.batch.batch import TRANSITIONS, Batch, BatchState, SealedBatch
+from secor.batch.plan import TopicPlan
+from secor.batch.policy import Policy, Reason
+from secor.batch.workspace import Workspace
+from secor.config.parser import Parser
+from secor.core.model import Chunk, OffsetRange, TopicPartition
+from secor.formats import make_format
+from secor.formats.typed.schema import RowSchema
+from secor.parsing.offset_layout import OffsetBuckets
+from secor.wiring.parsers import pipeline_for
+from tests.fakes.format import PlainFormat, chunk_of
+
+TP = TopicPartition("t", 1)
+
+WAYS: dict[BatchState, Callable[[Batch], object]] = {
+    BatchState.SEALED: lambda batch: batch.seal(Reason.AGE),
+    BatchState.DROPPED: lambda batch: batch.drop(),
+}
+
+
+class Clock:
+    """Time that stands where it is put."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
+def plan(policy: Policy | None = None) -> TopicPlan:
+    return TopicPlan("g", "p/t", 1, OffsetBuckets(10), PlainFormat(), policy or Policy())
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path, "me")
+
+
+def batch_at(
+    start: int,
+    workspace: Workspace,
+    clock: Clock,
+    *,
+    end: int | None = None,
+    policy: Policy | None = None,
+) -> Batch:
+    return Batch(
+        TP, start, plan=plan(policy), workspace=workspace, clock=clock, topic_id="id", end=end
+    )
+
+
+def chunk(offsets: list[int], next_offset: int | None = None) -> Chunk:
+    return Chunk(TP, chunk_of(offsets), offsets[-1] + 1 if next_offset is None else next_offset)
+
+
+def content(sealed: SealedBatch) -> dict[str, list[int]]:
+    return {
+        file.key: [json.loads(line)[0] for line in file.local.path.read_bytes().splitlines()]
+        for file in sealed.files
+    }
+
+
+def test_each_output_partition_has_a_file_named_by_its_first_message(
+    workspace: Workspace, clock: Clock
+) -> None:
+    batch = batch_at(5, workspace, clock)
+    batch.append(chunk([6, 8, 13]))
+    batch.append(chunk([15, 21], next_offset=25))
+    sealed = batch.seal(Reason.BYTES)
+    assert sealed.range == OffsetRange(5, 25)
+    assert content(sealed) == {
+        "p/t/offset=0/1_1_00000000000000000006.plain": [6, 8],
+        "p/t/offset=10/1_1_00000000000000000013.plain": [13, 15],
+        "p/t/offset=20/1_1_00000000000000000021.plain": [21],
+    }
+
+
+def test_the_metadata_tells_batch_file_records_and_times(
+    workspace: Workspace, clock: Clock
+) -> None:
+    batch = batch_at(5, workspace, clock)
+    batch.append(chunk([6, 8], next_offset=10))
+    info = batch.seal(Reason.BYTES).files[0].info
+    assert (info.batch, info.first_offset, info.records) == (OffsetRange(5, 10), 6, 2)
+    assert (info.least_timestamp, info.greatest_timestamp) == (6000, 8000)
+    assert info.topic_id == "id"
+
+
+def test_it_seals_exactly_at_the_end_of_the_intent_that_it_follows(
+    workspace: Workspace, clock: Clock
+) -> None:
+    batch = batch_at(0, workspace, clock, end=5, policy=Policy(max_messages=1))
+    assert batch.append(chunk([0, 2])) is None
+    assert batch.due() is None, "the intent overrules the policy"
+    rest = batch.append(chunk([4, 6, 7]))
+    assert rest is not None
+    assert (rest.records.column("offset").to_pylist(), rest.next_offset) == ([6, 7], 8)
+    assert batch.due() is Reason.INTENT
+    assert batch.seal(Reason.INTENT).range == OffsetRange(0, 5)
+
+
+def test_a_gap_across_the_end_of_the_intent_completes_it(
+    workspace: Workspace, clock: Clock
+) -> None:
+    batch = batch_at(0, workspace, clock, end=5)
+    rest = batch.append(chunk([9]))
+    assert rest is not None
+    assert rest.records.column("offset").to_pylist() == [9]
+    assert (batch.messages, batch.next_offset, batch.complete) == (0, 5, True)
+
+
+def test_a_lost_range_is_skipped_but_belongs_to_the_batch(
+    workspace: Workspace, clock: Clock
+) -> None:
+    batch = batch_at(3, workspace, clock)
+    batch.skip(7)
+    batch.append(chunk([7]))
+    assert batch.seal(Reason.AGE).range == OffsetRange(3, 8)
+
+
+def test_a_skip_goes_no_further_than_the_end_of_the_intent(
+    workspace: Workspace, clock: Clock
+) -> None:
+    batch = batch_at(3, workspace, clock, end=5)
+    batch.skip(7)
+    assert batch.seal(Reason.INTENT).range == OffsetRange(3, 5)
+
+
+def test_progress_without_messages_comes_of_age(workspace: Workspace, clock: Clock) -> None:
+    batch = batch_at(0, workspace, clock, policy=Policy(max_age=60))
+    assert batch.empty
+    batch.append(Chunk(TP, chunk_of([]), 4))
+    clock.time += 60
+    assert batch.due() is Reason.AGE
+    sealed = batch.seal(Reason.AGE)
+    assert (sealed.range, sealed.files) == (OffsetRange(0, 4), ())
+
+
+def test_an_empty_batch_is_never_due(workspace: Workspace, clock: Clock) -> None:
+    batch = batch_at(0, workspace, clock, policy=Policy(max_age=1, minute_mark=0))
+    clock.time += 1e6
+    assert batch.due() is None
+
+
+def test_the_age_begins_with_the_first_progress(workspace: Workspace, clock: Clock) -> None:
+    batch = batch_at(0, workspace, clock, policy=Policy(max_age=60))
+    clock.time += 1e6
+    batch.append(chunk([0]))
+    assert batch.due() is None
+
+
+def test_dropping_deletes_the_files(workspace: Workspace, clock: Clock) -> None:
+    batch = batch_at(0, workspace, clock)
+    batch.append(chunk([0]))
+    batch.drop()
+    assert [path for path in workspace.directory.iterdir() if path.name != ".lock"] == []
+
+
+def test_the_size_counts_memory_and_disk(workspace: Workspace, clock: Clock) -> None:
+    batch = batch_at(0, workspace, clock)
+    batch.append(chunk([0]))
+    assert batch.size == batch.buffered > 0
+    assert batch.seal(Reason.AGE).size > 0
+
+
+PARSED = Parser.model_validate({"decoder": "json", "layout": "all"})
+
+
+def rows(first: int, count: int) -> Chunk:
+    offsets = list(range(first, first + count))
+    values: list[bytes | None] = [b'{"n": %d}' % offset for offset in offsets]
+    return Chunk(TP, chunk_of(offsets, values), first + count)
+
+
+def typed(name: str, workspace: Workspace, clock: Clock) -> Batch:
+    rows_setting = {"orc": "stripe_rows", "avro": "block_rows"}.get(name, "row_group_rows")
+    schema = RowSchema.parse('{"fields": [{"name": "n", "type": "int64"}]}', "schema")
+    log_format = make_format(name, schema=schema, **{rows_setting: 10})
+    parser = pipeline_for(PARSED, typed=True)
+    stored = TopicPlan("g", "p/t", 1, parser, log_format, Policy())
+    return Batch(TP, 0, plan=stored, workspace=workspace, clock=clock)
+
+
+@pytest.mark.parametrize("name", ["typed-parquet", "orc", "avro"])
+def test_what_is_on_disk_counts_and_goes_with_the_batch(
+    name: str, workspace: Workspace, clock: Clock
+) -> None:
+    batch = typed(name, workspace, clock)
+    batch.append(rows(0, 25))
+    files = [path for path in workspace.directory.iterdir() if path.name != ".lock"]
+    assert batch.size == batch.buffered + sum(path.stat().st_size for path in files)
+    assert batch.size > batch.buffered > 0
+    batch.drop()
+    del batch
+    gc.collect()
+    assert [path.name for path in workspace.directory.iterdir()] == [".lock"]
+    assert workspace.open_files == 0
+
+
+@pytest.mark.parametrize("name", ["typed-parquet", "orc", "avro"])
+def test_a_sealed_batch_leaves_only_its_files(
+    name: str, workspace: Workspace, clock: Clock
+) -> None:
+    batch = typed(name, workspace, clock)
+    batch.append(rows(0, 25))
+    sealed = batch.seal(Reason.BYTES)
+    local = {file.local.path for file in sealed.files}
+    assert {path for path in workspace.directory.iterdir() if path.name != ".lock"} == local
+    assert workspace.open_files == 0
+
+
+def test_a_dropped_file_is_not_made_again_by_a_footer(workspace: Workspace, clock: Clock) -> None:
+    stored = TopicPlan("g", "p/t", 1, OffsetBuckets(10), make_format("parquet"), Policy())
+    batch = Batch(TP, 0, plan=stored, workspace=workspace, clock=clock)
+    batch.append(chunk([1, 2, 3]))
+    batch.drop()
+    del batch
+    gc.collect()
+    assert [path.name for path in workspace.directory.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("before", list(BatchState))
+def test_only_the_ways_of_the_table_can_be_gone(
+    before: BatchState, workspace: Workspace, clock: Clock
+) -> None:
+    for after, go in WAYS.items():
+        if after in TRANSITIONS[before]:
+            continue
+        batch = batch_at(0, workspace, clock)
+        batch.state = before
+        with pytest.raises(AssertionError, match="does not go"):
+            go(batch)
+
+
+def test_the_fingerprint_changes_with_everything_that_changes_objects() -> None:
+    base = plan()
+    variants = [
+        TopicPlan("h", base.root, 1, base.parser, base.log_format, base.policy),
+        TopicPlan("g", "q/t", 1, base.parser, base.log_format, base.policy),
+        TopicPlan("g", base.root, 2, base.parser, base.log_format, base.policy),
+        TopicPlan("g", base.root, 1, OffsetBuckets(11), base.log_format, base.policy),
+        TopicPlan("g", base.root, 1, base.parser, PlainFormat("other"), base.policy),
+    ]
+    assert len({base.fingerprint, *(variant.fingerprint for variant in variants)}) == 6
+    other_policy = TopicPlan("g", base.root, 1, base.parser, base.log_format, Policy(max_bytes=1))
+    assert other_policy.fingerprint == base.fingerprint

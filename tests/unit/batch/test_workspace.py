@@ -1,0 +1,127 @@
+"""Local files: whole, counted, and gone afterwards."""
+
+import errno
+import fcntl
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+
+from secor.batch.workspace import Workspace
+from secor.core.errors import ConfigurationError, DiskFull
+
+
+def test_a_file_knows_its_size_and_checksum(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, "me")
+    file = workspace.create()
+    file.write(b"hello ")
+    file.write(memoryview(b"world"))
+    file.finish()
+    assert file.path.read_bytes() == b"hello world"
+    assert (file.size, file.crc32c) == (11, crc32c(b"hello world"))
+
+
+def test_a_file_without_a_byte_still_stands(tmp_path: Path) -> None:
+    file = Workspace(tmp_path, "me").create()
+    file.finish()
+    assert file.path.stat().st_size == 0
+
+
+def test_no_more_descriptors_are_open_than_allowed(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, "me", open_files=2)
+    files = [workspace.create() for _ in range(5)]
+    for _ in range(3):
+        for number, file in enumerate(files):
+            file.write(b"%d" % number)
+            assert workspace.open_files <= 2
+    assert [file.path.read_bytes() for file in files] == [b"%d" % n * 3 for n in range(5)]
+
+
+def test_it_says_how_much_room_there_is(tmp_path: Path) -> None:
+    room = Workspace(tmp_path, "me").free_bytes
+    assert room == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.1)
+
+
+def test_a_deleted_file_is_gone_and_closed(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, "me")
+    file = workspace.create()
+    file.write(b"x")
+    file.delete()
+    assert workspace.open_files == 0
+    assert not file.path.exists()
+
+
+def test_a_full_disk_is_told_from_other_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Workspace(tmp_path, "me").create()
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(DiskFull, match="No space left"):
+            file.write(b"x")
+    file.delete()
+
+
+def test_files_of_a_dead_process_are_deleted_and_those_of_a_living_one_kept(
+    tmp_path: Path,
+) -> None:
+    living = Workspace(tmp_path, "living")
+    kept = living.create()
+    kept.write(b"x")
+    dead = tmp_path / "dead"
+    dead.mkdir()
+    (dead / ".lock").touch()
+    (dead / "000000001").write_bytes(b"left")
+    Workspace(tmp_path, "me")
+    assert not dead.exists()
+    assert kept.path.exists()
+
+
+def test_a_process_that_starts_is_not_taken_for_a_dead_one_before_it_has_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = fcntl.flock
+    others: list[None] = []
+
+    def slow(descriptor: int, operation: int) -> None:
+        if operation == fcntl.LOCK_EX and not others:
+            others.append(None)
+            Workspace(tmp_path, "another")
+        flock(descriptor, operation)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", slow)
+        workspace = Workspace(tmp_path, "me")
+    assert others
+    workspace.create().write(b"x")
+
+
+def test_a_full_disk_at_the_start_is_no_fault_of_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "mkdir", full)
+        with pytest.raises(DiskFull, match="No space left"):
+            Workspace(tmp_path, "me")
+
+
+def test_a_closed_workspace_leaves_nothing(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, "me")
+    workspace.create().write(b"x")
+    workspace.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_made_is_a_configuration_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match=r"local\.directory"):
+        Workspace(tmp_path / "file" / "below", "me")

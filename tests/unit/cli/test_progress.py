@@ -1,0 +1,184 @@
+"""``secor progress``, over a log and a ledger in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from secor.cli import progress
+from secor.config.model import Config
+from secor.core.errors import ConfigurationError, LedgerCorrupt, RestartPartition
+from secor.core.model import Chunk, Entry, Intent, TopicPartition
+from secor.wiring import clients
+from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, messages
+
+OTHER = TopicPartition("clicks", 1)
+NOW = 1_700_000_100.0
+
+
+class Reader(MemoryLog):
+    def topics(self, pattern: str | None = None, exclude: str | None = None) -> list[str]:
+        del pattern, exclude
+        return sorted({one.topic for one in self.ranges})
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        return sorted(one for one in self.ranges if one.topic == topic)
+
+
+@dataclass
+class World:
+    config: Path
+    reader: Reader = field(default_factory=Reader)
+    ledger: OperatorLedger = field(default_factory=OperatorLedger)
+    asked: list[int] = field(default_factory=list)
+
+    def run(self, *arguments: object) -> Result:
+        return CliRunner().invoke(
+            progress.command,
+            [str(self.config), *map(str, arguments)],
+            catch_exceptions=False,
+            standalone_mode=False,
+        )
+
+    def partitions(self, *arguments: object) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = json.loads(self.run(*arguments, "--json").stdout)[
+            "partitions"
+        ]
+        return found
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    config = tmp_path / "backup.toml"
+    config.write_text(
+        f"""
+        group.name = "g"
+        kafka.bootstrap_servers = ["127.0.0.1:1"]
+        kafka.topics_pattern = ".*"
+        store.kind = "local"
+        store.local.directory = "{tmp_path}"
+        """
+    )
+    world = World(config)
+    world.reader.put(CLICKS, messages(range(30)), 30)
+    world.reader.put(OTHER, messages([]), 0)
+    world.ledger.entries = {CLICKS: Entry(25), OTHER: Entry(0)}
+
+    @contextmanager
+    def ledger(_config: Config) -> Iterator[OperatorLedger]:
+        yield world.ledger
+
+    @contextmanager
+    def reader(config: Config) -> Iterator[Reader]:
+        world.asked.append(config.kafka.max_partition_fetch_bytes)
+        yield world.reader
+
+    monkeypatch.setattr(clients, "open_ledger_for_operator", ledger)
+    monkeypatch.setattr(clients, "open_reader", reader)
+    monkeypatch.setattr("time.time", lambda: NOW)
+    return world
+
+
+def test_lag_and_age_are_those_of_what_is_not_committed(world: World) -> None:
+    behind, level = world.partitions()
+    assert (behind["committed"], behind["log_end"], behind["lag"]) == (25, 30, 5)
+    assert behind["age"] == pytest.approx(100 - 0.025)
+    assert (level["lag"], level["age"], level["fault"]) == (0, None, None)
+
+
+def test_only_a_little_is_read_to_learn_an_age(world: World) -> None:
+    world.run()
+    assert world.asked == [progress.PEEK]
+
+
+def test_the_table_ends_with_a_line_that_sums_it_up(world: World) -> None:
+    world.ledger.entries[CLICKS] = Entry(25, Intent(25, 28, "f", "host-1", 0.0, "backup/clicks"))
+    shown = world.run()
+    assert shown.return_value == 0
+    assert "[25, 28)" in shown.stdout
+    assert shown.stdout.splitlines()[-1] == (
+        "g: 2 topic partitions, 5 offsets behind, the oldest message is 1m 39s old"
+    )
+
+
+def test_what_retention_took_is_told_and_the_age_is_that_of_what_is_left(world: World) -> None:
+    world.reader.put(CLICKS, messages(range(10, 30)), 30)
+    world.ledger.entries[CLICKS] = Entry(4)
+    shown = world.run()
+    assert shown.return_value == 5
+    assert "clicks/0: retention has removed 6 offsets that are not stored" in shown.stdout
+    assert world.partitions()[0]["age"] == pytest.approx(100 - 0.01)
+
+
+def test_a_log_that_ends_below_the_committed_offset_is_told(world: World) -> None:
+    world.ledger.entries[CLICKS] = Entry(99)
+    shown = world.run("clicks")
+    assert shown.return_value == 5
+    assert "secor offsets accept CONFIG clicks" in shown.stdout
+
+
+def test_no_entry_is_no_fault_and_an_unreadable_one_is(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del world.ledger.entries[OTHER]
+    shown = world.run()
+    assert shown.return_value == 0
+    assert shown.stdout.rstrip().endswith(", 1 without an entry yet")
+    assert world.partitions()[1]["lag"] is None
+    whole = json.loads(world.run("--json").stdout)
+    assert whole["lag"] is None, "who waits for 0 is not done"
+
+    def read(topic_partition: TopicPartition) -> Entry:
+        raise LedgerCorrupt(f"{topic_partition}: 127.0.0.1 is no offset")
+
+    monkeypatch.setattr(world.ledger, "read", read)
+    shown = world.run()
+    assert shown.return_value == 5
+    assert "clicks/1: clicks/1: 127.0.0.1 is no offset" in shown.stdout
+
+
+def test_messages_that_vanish_while_we_look_leave_the_lag(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
+        raise RestartPartition(f"{topic_partition}: the log has no offset {start} of {end}")
+
+    monkeypatch.setattr(world.reader, "read", read)
+    behind = world.partitions()[0]
+    assert (behind["lag"], behind["age"]) == (5, None)
+
+
+def test_watching_looks_again_until_it_is_interrupted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        world.ledger.entries[CLICKS] = Entry(30)
+        if len(slept) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", sleep)
+    shown = world.run("--watch", "--json")
+    assert shown.return_value == 0
+    assert [json.loads(line)["lag"] for line in shown.stdout.splitlines()] == [5, 0]
+
+
+def test_an_unknown_topic_is_named(world: World) -> None:
+    with pytest.raises(ConfigurationError, match="clocks"):
+        world.run("clocks")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0s"), (59.9, "59s"), (200, "3m 20s"), (3700, "1h 1m"), (90_000, "1d 1h")],
+)
+def test_ages_are_said_in_two_units(seconds: float, text: str) -> None:
+    assert progress.duration(seconds) == text

@@ -1,0 +1,175 @@
+"""``secor schema infer``: the latest messages, as the topic's parser decodes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+
+from secor.adapters.local import LocalStore
+from secor.archive.kept_schemas import KeptSchema, KeptSchemas
+from secor.cli.schema import command
+from secor.core.errors import ConfigurationError
+from secor.core.model import Chunk, LogRange, TopicPartition
+from secor.formats.typed.schema import RowSchema
+from secor.wiring import clients
+from tests.unit.parsing.parsing_cases import json_chunk
+
+CONFIG = """
+[group]
+name = "g"
+kind = "partition"
+[kafka]
+bootstrap_servers = ["127.0.0.1:1"]
+topics = ["clicks"]
+[store]
+kind = "local"
+[store.local]
+directory = "/nowhere"
+[output]
+format = "parquet"
+[parser]
+time_field = "at"
+max_bad_messages = 0
+transforms = [{kind = "drop", field = "secret"}]
+"""
+AT = 1_772_366_706
+
+
+class Topic:
+    """A reader of one topic whose partitions begin at offset 10."""
+
+    def __init__(self, *logs: list[object]) -> None:
+        self.logs = logs
+        self.read_from: list[int] = []
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        known = range(len(self.logs)) if topic == "clicks" else range(0)
+        return [TopicPartition(topic, number) for number in known]
+
+    def log_range(self, topic_partition: TopicPartition) -> LogRange:
+        return LogRange(10, 10 + len(self.logs[topic_partition.partition]))
+
+    def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
+        self.read_from.append(start)
+        # A fetch begins where a batch begins, which may be earlier.
+        yield json_chunk(self.logs[topic_partition.partition], first=10).until(end)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "c.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+def run(topic: Topic, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Result:
+    @contextmanager
+    def opened(_: object) -> Iterator[Any]:
+        yield topic
+
+    monkeypatch.setattr(clients, "open_reader", opened)
+    given = ["infer", *map(str, arguments)]
+    return CliRunner().invoke(command, given, catch_exceptions=False, standalone_mode=False)
+
+
+def test_all_messages_looked_at_fit_what_is_proposed(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic([{"at": AT, "n": 1, "secret": "x"}, {"at": AT, "n": 1.5}], [{"at": AT, "s": "a"}])
+    result = run(topic, monkeypatch, config, "clicks")
+    assert json.loads(result.stdout) == {
+        "fields": [
+            {"name": "at", "type": "int64"},
+            {"name": "n", "type": "double"},
+            {"name": "s", "type": "string"},
+        ]
+    }
+    assert "looked at 3 messages" in result.stderr
+    assert RowSchema.parse(result.stdout, "it").declared
+
+
+def test_only_the_latest_of_each_partition_are_looked_at(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old: list[object] = [{"at": AT, "old": 1}] * 5
+    topic = Topic([*old, {"at": AT, "a": 1}], [], [*old, {"at": AT, "b": 1}, {"at": AT, "b": 2}])
+    result = run(topic, monkeypatch, config, "clicks", "--limit", 3)
+    assert [field["name"] for field in json.loads(result.stdout)["fields"]] == ["a", "at", "b"]
+    assert topic.read_from == [15, 16]
+
+
+def test_messages_that_cannot_be_parsed_are_counted_and_do_not_stop_it(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run(Topic([{"n": "no time"}, {"at": AT}]), monkeypatch, config, "clicks")
+    assert [field["name"] for field in json.loads(result.stdout)["fields"]] == ["at"]
+    assert "1 message; 1 more cannot be parsed" in result.stderr
+
+
+def test_a_file_that_exists_is_not_overwritten(
+    config: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    topic, path = Topic([{"at": AT}]), tmp_path / "schema.json"
+    assert run(topic, monkeypatch, config, "clicks", "-o", path).stdout == ""
+    assert RowSchema.parse(path.read_text(), "it").declared
+    with pytest.raises(ConfigurationError, match="cannot be written"):
+        run(topic, monkeypatch, config, "clicks", "-o", path)
+
+
+def test_a_topic_without_messages_or_without_being_there_is_an_error(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigurationError, match="no fields to infer"):
+        run(Topic([]), monkeypatch, config, "clicks")
+    with pytest.raises(ConfigurationError, match="no topic 'clack'"):
+        run(Topic([]), monkeypatch, config, "clack")
+    config.write_text(CONFIG.replace('kind = "partition"', "").split("[output]")[0])
+    with pytest.raises(ConfigurationError, match="nothing is decoded"):
+        run(Topic([]), monkeypatch, config, "clicks")
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """A configuration over a directory with two versions of a schema."""
+    bucket = tmp_path / "bucket"
+    kept = KeptSchemas(LocalStore(bucket), "partition/clicks", 1)
+    kept.add(KeptSchema(1, pa.struct({"a": pa.int64()})))
+    kept.add(KeptSchema(2, pa.struct({"a": pa.float64(), "b": pa.list_(pa.string())})))
+    path = tmp_path / "stored.toml"
+    path.write_text(CONFIG.replace("/nowhere", str(bucket)))
+    return path
+
+
+def show(*arguments: object) -> Result:
+    given = ["show", *map(str, arguments)]
+    return CliRunner().invoke(command, given, catch_exceptions=False, standalone_mode=False)
+
+
+def test_the_kept_schema_is_shown_as_the_setting_takes_it(stored: Path, tmp_path: Path) -> None:
+    done = show(stored, "clicks")
+    fields = [{"name": "a", "type": "double"}, {"name": "b", "type": {"list": "string"}}]
+    assert json.loads(done.stdout) == {"fields": fields}
+    assert done.stderr == "version 2 of 2\n"
+    assert json.loads(show(stored, "clicks", "--version", 1).stdout)["fields"] == [
+        {"name": "a", "type": "int64"}
+    ]
+    file = tmp_path / "declared.json"
+    show(stored, "clicks", "-o", file)
+    assert RowSchema.parse(file.read_text(), "file").declared
+
+
+def test_a_schema_that_is_not_kept_is_not_shown(stored: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"1_0003\.json is not there: versions are 1 to 2"):
+        show(stored, "clicks", "--version", 3)
+    with pytest.raises(ConfigurationError, match="nothing was stored yet"):
+        show(stored, "orders")
+    stored.write_text(stored.read_text().replace('"parquet"', '"jsonlines"'))
+    with pytest.raises(ConfigurationError, match="done for parquet, orc and avro"):
+        show(stored, "clicks")

@@ -1,0 +1,94 @@
+"""The examples in ``config/`` are complete and tell the truth."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from secor.config import schema
+from secor.config.load import load
+from secor.config.model import Config
+from secor.config.output import OF_FIELDS
+
+CONFIG = Path(__file__).parents[3] / "config"
+ABSENT: dict[str, set[tuple[str, ...]]] = {
+    "backup": {key for key in schema.every_key() if key[0] in ("parser", "finalize")}
+    | {("output", name) for name in (*OF_FIELDS, "stripe_rows", "block_rows")},
+    "partition": {("output", "offsets_per_partition")},
+}
+"""The keys that a kind of group does not have."""
+
+KEY = re.compile(r"#?([a-z_0-9]+) = ")
+RULES = ("topics",)
+
+
+@pytest.fixture(params=["backup", "partition"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def example(kind: str) -> Path:
+    return CONFIG / f"{kind}.toml"
+
+
+def uncommented(text: str) -> str:
+    return re.sub(r"^#(?=[a-z_0-9]+ = )", "", text, flags=re.MULTILINE)
+
+
+def keys_in(text: str) -> list[tuple[str, ...]]:
+    found, table = [], ""
+    for line in text.splitlines():
+        if line.startswith("["):
+            table = line.strip("[]")
+        elif match := KEY.match(line):
+            found.append((*table.split("."), match[1]))
+    return found
+
+
+def test_the_example_loads_without_a_warning(kind: str, example: Path) -> None:
+    config = load(example, {})
+    assert config.group.kind == kind
+    assert config.warnings == ()
+
+
+def test_the_example_names_every_key_once_and_in_the_order_of_the_model(
+    kind: str, example: Path
+) -> None:
+    absent = {RULES, *ABSENT[kind]}
+    assert keys_in(example.read_text()) == [key for key in schema.every_key() if key not in absent]
+
+
+def test_every_commented_value_is_the_default(example: Path, tmp_path: Path) -> None:
+    whole = tmp_path / "whole.toml"
+    whole.write_text(uncommented(example.read_text()))
+    shown = load(whole, {})
+    assert shown.model_dump() == load(example, {}).model_dump()
+    assert shown.source("policy.max_age") == "file"
+
+
+def test_every_key_of_the_example_has_a_comment_above_it_or_above_its_neighbours(
+    example: Path,
+) -> None:
+    paragraph_has_words = False
+    for line in example.read_text().splitlines():
+        if line.startswith("# "):
+            paragraph_has_words = True
+        elif not line or line.startswith("["):
+            paragraph_has_words = False
+        elif KEY.match(line):
+            assert paragraph_has_words, line
+
+
+@pytest.mark.parametrize("rule", ["audit-1"])
+def test_the_rule_in_the_closing_comment_works(rule: str, example: Path, tmp_path: Path) -> None:
+    text = example.read_text()
+    closing = text[text.index("# [[topics]]") :].replace("# ", "")
+    path = tmp_path / "rules.toml"
+    path.write_text(text + closing)
+    chosen = load(path, {}).for_topic(rule)
+    assert (chosen.output.format, chosen.output.codec) == ("parquet", "zstd")
+    assert chosen.policy.max_age == 3600
+    assert isinstance(load(path, {}), Config)

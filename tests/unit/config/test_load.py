@@ -1,0 +1,337 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from secor.config.load import load
+from secor.config.model import Config
+from secor.core.errors import ConfigurationError
+
+LEAST = """
+[group]
+name = "g"
+[kafka]
+bootstrap_servers = ["k:9092"]
+topics = ["clicks"]
+[store.s3]
+bucket = "b"
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "c.toml"
+
+
+def loaded(path: Path, text: str, **environment: str) -> Config:
+    path.write_text(text)
+    return load(path, environment)
+
+
+def faults(path: Path, text: str, **environment: str) -> dict[str, str]:
+    with pytest.raises(ConfigurationError) as raised:
+        loaded(path, text, **environment)
+    lines = str(raised.value).splitlines()[1:]
+    return dict(line.strip().split(": ", 1) for line in lines)
+
+
+def test_the_least_configuration_is_valid_and_the_rest_is_default(path: Path) -> None:
+    config = loaded(path, LEAST)
+    assert config.kafka.topics == ("clicks",)
+    assert config.output.codec == "gzip"
+    assert config.source("group.name") == "file"
+    assert config.source("policy.max_age") == "default"
+
+
+def test_all_faults_are_told_at_once_each_with_its_key(path: Path) -> None:
+    found = faults(
+        path,
+        """
+        [group]
+        nam = "b"
+        [kafka]
+        topic = "x"
+        heartbeat_interval = "1 hour"
+        bootstrap_servers = "a:1,b:2"
+        [output]
+        codec = "bzip2"
+        format = "text"
+        max_bytes = 5
+        keys = "legacy"
+        prefix = "a//b"
+        [policy]
+        minute_mark = 60
+        [[topics]]
+        match = "("
+        output.codec = "zst"
+        [[topics]]
+        match = "b"
+        policy.max_agee = 1
+        """,
+        SECOR_KAFKA__TOPICS="a",
+        SECOR_KAFKA__TOPIX="d",
+        SECOR_POLICY__MAX_AGE="5x",
+    )
+    assert found == {
+        "SECOR_KAFKA__TOPIX": "unknown variable; did you mean SECOR_KAFKA__TOPICS?",
+        "group.nam": "unknown key; did you mean group.name?",
+        "group.name": "is missing and has no default",
+        "kafka.heartbeat_interval": "'1 hour' is no duration: write seconds, or text such as "
+        '"500ms", "1h30m"',
+        "kafka.topic": "unknown key; did you mean kafka.topics?",
+        "output.codec": "text offers gzip, none, zstd",
+        "output.keys": "text has no such setting, only sequencefile",
+        "output.max_bytes": "unknown key here; did you mean policy.max_bytes?",
+        "output.prefix": 'must be a path such as "raw_logs/backup", without "..", ".", "//"',
+        "policy.max_age": "'5x' is no duration: write seconds, or text such as "
+        '"500ms", "1h30m" (from the environment SECOR_POLICY__MAX_AGE)',
+        "policy.minute_mark": "must be less than or equal to 59; it is 60",
+        "store.s3.bucket": "name the bucket",
+        "topics.0.match": "'(' is no regular expression: missing ), unterminated subpattern "
+        "at position 0",
+        "topics.0.output.codec": "must be 'none', 'gzip', 'default', 'snappy', 'lz4', 'bzip2', "
+        "'zstd' or 'deflate'; it is 'zst'",
+        "topics.1.policy.max_agee": "unknown key; did you mean topics.1.policy.max_age?",
+    }
+
+
+def test_an_empty_file_names_all_that_is_needed(path: Path) -> None:
+    assert set(faults(path, "")) == {
+        "group",
+        "group.name",
+        "kafka",
+        "kafka.bootstrap_servers",
+        "kafka.topics",
+        "store.s3.bucket",
+    }
+
+
+@pytest.mark.parametrize(
+    ("addition", "key"),
+    [
+        ('[ledger]\nkind = "kafka"\n[policy]\nupload_on_revoke = true', "policy.upload_on_revoke"),
+        (
+            '[ledger]\nkind = "kafka"\n[[topics]]\nmatch = "x"\npolicy.upload_on_revoke = true',
+            "topics.0.policy.upload_on_revoke",
+        ),
+        ('[output]\nformat = "parquet"\nkeys = "legacy"', "output.keys"),
+        ('[output]\nformat = "parquet"\ncodec = "bzip2"', "output.codec"),
+        ('[output]\nformat = "parquet"\ndelimiter = ";"', "output.delimiter"),
+        ('[output]\nprefix = "a/../b"', "output.prefix"),
+        ('[output]\nprefix = "/a"', "output.prefix"),
+        ("[policy]\nmax_bytes = 0", "policy.max_bytes"),
+        ("[policy]\nmax_bytes = true", "policy.max_bytes"),
+        ('[policy]\nmax_age = "0s"', "policy.max_age"),
+        ("[policy]\nmax_age = nan", "policy.max_age"),
+        ("[policy]\nmax_messages = 0", "policy.max_messages"),
+        ("[metrics]\nport = 65536", "metrics.port"),
+        ('[metrics]\nusername = "ada"', "metrics.password"),
+        ('[metrics]\npassword = "p"', "metrics.username"),
+        ('[metrics]\nusername = "a:b"\npassword = "p"', "metrics.username"),
+        ('[metrics]\ntls_keyfile = "key.pem"', "metrics.tls_certfile"),
+        ('[store]\nkind = "local"', "store.local.directory"),
+        ('[store]\ns3.kms_key = "k"', "store.s3.kms_key"),
+        ('[store]\ns3.part_size = "1MiB"', "store.s3.part_size"),
+        ('[store]\ns3.access_key = "k"', "store.s3.secret_key"),
+        ('[ledger.zookeeper]\nacl = "creator"', "ledger.zookeeper.acl"),
+        ('[ledger.zookeeper]\nchroot = "secor"', "ledger.zookeeper.chroot"),
+        ('[ledger.zookeeper]\nusername = "u"', "ledger.zookeeper.password"),
+        ('[ledger.zookeeper]\ntls_ca = "ca.pem"', "ledger.zookeeper.tls_ca"),
+        (
+            '[ledger.zookeeper]\nuse_tls = true\ntls_keyfile = "key.pem"',
+            "ledger.zookeeper.tls_certfile",
+        ),
+    ],
+)
+def test_settings_that_do_not_go_together_are_faults(addition: str, key: str, path: Path) -> None:
+    base = LEAST.replace("[store.s3]\nbucket", "[store]\ns3.bucket")
+    text = base + addition.removeprefix("[store]\n")
+    assert list(faults(path, text)) == [key]
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ('topics_pattern = "c.*"', "kafka.topics_pattern"),
+        ('heartbeat_interval = "20s"', "kafka.heartbeat_interval"),
+        ('security_protocol = "SASL_SSL"', "kafka.sasl_mechanism"),
+        ('sasl_mechanism = "PLAIN"', "kafka.sasl_mechanism"),
+        ('sasl_plain_password = ["hidden"]', "kafka.sasl_plain_password"),
+        ('security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"', "kafka.sasl_plain_username"),
+        (
+            (
+                'security_protocol = "SASL_SSL"\nsasl_mechanism = "SCRAM-SHA-512"\n'
+                'sasl_plain_username = "a=b"'
+            ),
+            "kafka.sasl_plain_username",
+        ),
+        (
+            'security_protocol = "SASL_SSL"\nsasl_mechanism = "OAUTHBEARER"',
+            "kafka.sasl_oauth_token_provider",
+        ),
+        ('sasl_oauth_token_provider = "m:C"', "kafka.sasl_oauth_token_provider"),
+        ('ssl_cafile = "ca.pem"', "kafka.ssl_cafile"),
+        ('security_protocol = "SSL"\nssl_keyfile = "key.pem"', "kafka.ssl_certfile"),
+    ],
+)
+def test_faults_in_what_is_said_of_kafka_name_the_key(line: str, key: str, path: Path) -> None:
+    found = faults(path, LEAST.replace("[store", line + "\n[store"))
+    assert list(found) == [key]
+    assert "hidden" not in found[key]
+
+
+def test_what_is_no_toml_and_what_is_no_file_are_configuration_errors(path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"c\.toml: cannot be read \(No such file"):
+        load(path, {})
+    with pytest.raises(ConfigurationError, match=r"c\.toml: is not TOML: .*line 2"):
+        loaded(path, "[group]\nname = b\n")
+
+
+def test_a_fault_of_the_general_tables_is_not_repeated_for_each_topic(path: Path) -> None:
+    text = LEAST + '[output]\ncodec = "no"\n[[topics]]\nmatch = "a"\n[[topics]]\nmatch = "b"\n'
+    assert list(faults(path, text)) == ["output.codec"]
+
+
+def test_the_environment_goes_over_the_file_and_is_named_as_the_source(path: Path) -> None:
+    config = loaded(
+        path,
+        LEAST,
+        SECOR_KAFKA__TOPICS="a, b",
+        SECOR_STORE__S3__TAGS='{team = "x"}',
+        SECOR_POLICY__MAX_BYTES="64MiB",
+        SECOR_POLICY__MINUTE_MARK="none",
+        SECOR_METRICS__PORT="none",
+        SECOR_OUTPUT__HASH_PREFIX="true",
+        SECOR_TOPICS='[{match = "a", output = {format = "text"}}]',
+        PATH="/bin",
+    )
+    assert config.kafka.topics == ("a", "b")
+    assert config.store.s3.tags == {"team": "x"}
+    assert config.policy.max_bytes == 64 * 1024 * 1024
+    assert (config.policy.minute_mark, config.metrics.port) == (None, None)
+    assert config.output.hash_prefix is True
+    assert config.for_topic("a").output.format == "text"
+    assert config.source("kafka.topics") == "environment SECOR_KAFKA__TOPICS"
+    assert config.source("topics.0.output.format") == "environment SECOR_TOPICS"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("0123", "0123"),
+        ("true", "true"),
+        ("1e5", "1e5"),
+        ("2020-01-01", "2020-01-01"),
+        ('"quoted"', "quoted"),
+        ('x"\nother = 1', 'x"\nother = 1'),
+    ],
+)
+def test_text_from_the_environment_is_never_read_as_a_number(
+    text: str, secret: str, path: Path
+) -> None:
+    config = loaded(path, LEAST, SECOR_STORE__S3__ACCESS_KEY="k", SECOR_STORE__S3__SECRET_KEY=text)
+    assert config.store.s3.secret_key is not None
+    assert config.store.s3.secret_key.get_secret_value() == secret
+    assert secret not in repr(config)
+    assert secret not in config.store.model_dump_json(include={"s3": {"secret_key"}})
+
+
+def test_the_first_rule_that_matches_the_whole_name_wins(path: Path) -> None:
+    config = loaded(
+        path,
+        LEAST
+        + """
+        [output]
+        codec = "snappy"
+        keys = "legacy"
+        generation = 3
+        [policy]
+        max_bytes = "1MiB"
+        [[topics]]
+        match = "click"
+        policy.max_age = 1
+        [[topics]]
+        match = "clicks-.*"
+        output.format = "text"
+        [[topics]]
+        match = "clicks.*"
+        output.codec = "lz4"
+        """,
+    )
+    text, last, none = (config.for_topic(name) for name in ("clicks-a", "clicks", "orders"))
+    assert (text.output.format, text.output.codec, text.output.generation) == ("text", "gzip", 3)
+    assert text.policy.max_bytes == 1024 * 1024
+    assert (last.output.codec, last.output.keys) == ("lz4", "legacy")
+    assert none.output == config.output
+    assert config.rule_of("clicks") == 2
+    assert config.rule_of("orders") is None
+
+
+def test_what_is_lost_is_said_aloud(path: Path) -> None:
+    text = LEAST + '[output]\nkeys = "legacy"\ncodec = "zstd"\n[[topics]]\nmatch = "a"\n'
+    legacy, zstd = loaded(path, text).warnings
+    assert legacy.startswith("output: keys")
+    assert "headers" in legacy
+    assert "native Hadoop" in zstd
+
+
+def test_the_security_settings_are_as_the_client_names_them(path: Path) -> None:
+    lines = """
+    security_protocol = "SASL_SSL"
+    ssl_cafile = "ca.pem"
+    sasl_mechanism = "PLAIN"
+    sasl_plain_username = "u"
+    sasl_plain_password = "p"
+    """
+    config = loaded(path, LEAST.replace("[store", lines + "\n[store"))
+    assert config.kafka.security() == {
+        "security_protocol": "SASL_SSL",
+        "ssl_check_hostname": True,
+        "ssl_cafile": "ca.pem",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "u",
+        "sasl_plain_password": "p",
+        "sasl_kerberos_service_name": "kafka",
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "warned"),
+    [
+        ("", False),
+        ('address = "0.0.0.0"', True),
+        ('address = "::1"', False),
+        ('address = "0.0.0.0"\nport = "none"', False),
+        ('address = "0.0.0.0"\ntls_certfile = "cert.pem"', False),
+    ],
+)
+def test_a_password_that_others_may_read_on_its_way_is_warned_of(
+    path: Path, more: str, warned: bool
+) -> None:
+    path.write_text(f'{LEAST}\n[metrics]\nusername = "a"\npassword = "p"\n{more}\n')
+    found = [warning for warning in load(path, {}).warnings if warning.startswith("metrics")]
+    assert bool(found) is warned
+
+
+@pytest.mark.parametrize(
+    ("section", "lines", "words"),
+    [
+        ("kafka", 'security_protocol = "SASL_PLAINTEXT"\nsasl_mechanism = "PLAIN"', "unencrypted"),
+        ("kafka", 'security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"', None),
+        ("ledger.zookeeper", 'acl = "creator"', "unencrypted"),
+        ("ledger.zookeeper", "use_tls = true", "everybody"),
+        ("ledger.zookeeper", 'use_tls = true\nacl = "creator"', None),
+    ],
+)
+def test_a_password_that_is_shown_or_protects_nothing_is_warned_of(
+    path: Path, section: str, lines: str, words: str | None
+) -> None:
+    if section == "kafka":
+        credentials = 'sasl_plain_username = "u"\nsasl_plain_password = "p"'
+        text = LEAST.replace("[store", f"{lines}\n{credentials}\n[store")
+    else:
+        text = f'{LEAST}\n[{section}]\nusername = "u"\npassword = "p"\n{lines}\n'
+    found = [warning for warning in loaded(path, text).warnings if warning.startswith(section)]
+    assert [words in warning for warning in found if words] == ([True] if words else [])
+    assert bool(found) is (words is not None)

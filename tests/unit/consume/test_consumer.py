@@ -1,0 +1,181 @@
+"""The loop, on ports in memory: one process, step by step."""
+
+from __future__ import annotations
+
+from secor.consume.partition import Pause, State
+from secor.core.errors import CorruptBatch, OutcomeUnknown
+from secor.core.model import Entry, Intent, TopicPartition
+from tests.fakes.ledger import LedgerServer
+from tests.fakes.source import FakeBroker
+from tests.unit.consume.world import KEY, Process
+
+
+def test_every_message_is_stored_once_and_the_rest_waits(
+    process: Process, broker: FakeBroker, server: LedgerServer
+) -> None:
+    broker.logs[KEY].produce(25)
+    process.run()
+    assert process.offsets() == list(range(24))
+    assert server.entry(KEY) == Entry(24, None, broker.topic_ids["clicks"])
+    assert not server.rights
+
+
+def test_the_commit_passes_gaps_and_trailing_markers(
+    process: Process, broker: FakeBroker, server: LedgerServer
+) -> None:
+    log = broker.logs[KEY]
+    log.produce(12)
+    log.compact([0, 3, 4, 5, 6, 7, 8])
+    log.produce(6)
+    log.mark()
+    process.run()
+    process.consumer.drain()
+    process.run()
+    assert process.consumer.drained
+    assert process.offsets() == log.offsets
+    assert server.entry(KEY).committed == log.end == 19
+
+
+def test_an_open_intent_is_finished_exactly_where_it_ends(
+    process: Process, broker: FakeBroker, server: LedgerServer
+) -> None:
+    broker.logs[KEY].produce(30)
+    other = Intent(0, 7, process.plan.fingerprint, "process 0", 1.0, process.plan.root)
+    server.put(KEY, b"0", other)
+    process.run()
+    assert server.history[1][1].committed == 7
+    assert process.offsets() == list(range(server.entry(KEY).committed or 0))
+
+
+def test_an_intent_beyond_the_log_waits(
+    process: Process, broker: FakeBroker, server: LedgerServer
+) -> None:
+    broker.logs[KEY].produce(30)
+    other = Intent(0, 31, process.plan.fingerprint, "process 0", 1.0, process.plan.root)
+    server.put(KEY, b"0", other)
+    process.run()
+    process.consumer.drain()
+    process.run()
+    assert process.offsets() == []
+    assert server.entry(KEY) == Entry(0, other)
+
+
+def test_a_revoked_partition_is_given_back_when_its_upload_has_ended(
+    process: Process, broker: FakeBroker, server: LedgerServer
+) -> None:
+    broker.logs[KEY].produce(12)
+    process.run(3)
+    process.executor.held = True
+    process.run(5)
+    assert len(process.executor.waiting) == 1
+    process.source.revoke([KEY])
+    process.run(5)
+    assert process.source.given_back == []
+    process.executor.step()
+    process.run(5)
+    assert process.source.given_back == [KEY]
+    assert process.consumer.status() == []
+    assert list(process.workspace.directory.rglob("*.plain")) == []
+
+
+def test_a_partition_that_comes_back_begins_at_the_ledger(
+    process: Process, broker: FakeBroker, server: LedgerServer
+) -> None:
+    broker.logs[KEY].produce(15)
+    process.run()
+    process.source.revoke([KEY])
+    process.run()
+    broker.logs[KEY].produce(15)
+    process.source.assign([KEY])
+    process.run()
+    committed = server.entry(KEY).committed
+    assert committed is not None
+    assert committed > 15
+    assert process.offsets() == list(range(committed))
+
+
+def test_a_batch_that_cannot_be_decoded_stops_the_partition_after_what_came_before(
+    process: Process, broker: FakeBroker, server: LedgerServer
+) -> None:
+    broker.logs[KEY].produce(20)
+    broker.logs[KEY].poisoned.add(14)
+    process.run()
+    (status,) = process.consumer.status()
+    assert status.state is State.STOPPED
+    assert isinstance(status.error, CorruptBatch)
+    assert process.offsets() == list(range(14))
+    assert server.entry(KEY).committed == 14
+    broker.logs[KEY].poisoned.clear()
+    broker.logs[KEY].produce(20)
+    process.run(seconds=5.0)
+    assert process.offsets() == list(range(server.entry(KEY).committed or 0))
+    assert process.state() is State.READING
+
+
+def test_a_partition_rests_while_its_next_batch_is_full_too(
+    process: Process, broker: FakeBroker
+) -> None:
+    process.run(3)
+    process.executor.held = True
+    broker.logs[KEY].produce(200)
+    process.run()
+    assert KEY in process.source.paused
+    read = process.source.positions[KEY]
+    assert read < 40
+    (status,) = process.consumer.status()
+    assert status.pause is Pause.UPLOAD
+    assert status.sealed is not None
+    assert status.sealed.start == 0
+    assert (status.sealed_batches, status.in_work, status.batch_files) == (1, True, 1)
+    assert status.batch_messages == read - status.sealed.end
+    process.executor.held = False
+    process.executor.step()
+    process.run(60)
+    assert process.offsets()[-1] > read
+
+
+def test_a_commit_whose_answer_is_lost_is_not_done_again(
+    process: Process, broker: FakeBroker, server: LedgerServer
+) -> None:
+    lost: list[str] = []
+
+    def lose(call: str, key: TopicPartition) -> None:
+        if call == "commit" and server.entry(KEY).committed and not lost:
+            lost.append(call)
+            raise OutcomeUnknown("the answer was lost")
+
+    process.ledger.after = lose
+    broker.logs[KEY].produce(12)
+    process.run(seconds=5.0)
+    assert lost
+    assert [entry.committed for _, entry in server.history] == [0, 0, 12]
+    assert process.offsets() == list(range(12))
+    assert len(process.store.audit) == 1
+
+
+def test_a_session_that_ends_between_intent_and_commit_loses_and_repeats_nothing(
+    process: Process, broker: FakeBroker, server: LedgerServer
+) -> None:
+    ended: list[str] = []
+
+    def end(call: str, key: str) -> None:
+        if call == "put" and not ended:
+            ended.append(key)
+            server.expire(process.ledger, told=False)
+
+    process.store.after = end
+    broker.logs[KEY].produce(12)
+    process.run(seconds=5.0)
+    assert ended
+    assert server.entry(KEY).committed == 12
+    assert process.offsets() == list(range(12))
+    assert len(process.store.audit) == 1
+
+
+def test_the_delay_is_counted_from_the_timestamp_of_the_first_message_of_each_batch(
+    process: Process, broker: FakeBroker
+) -> None:
+    process.clock.wall = 100.0
+    broker.logs[KEY].produce(25)
+    process.run()
+    assert process.observer.delays == [100.0, 88.0]

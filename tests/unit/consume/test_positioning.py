@@ -1,0 +1,311 @@
+"""Where a topic partition begins, from ledger, log and store."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from secor.batch.plan import Lane, TopicPlan
+from secor.consume.positioning import ATTEMPTS, OnDataLoss, Position, Positioning, Reset
+from secor.core.errors import (
+    AccessDenied,
+    DataLost,
+    LedgerEdited,
+    LedgerLost,
+    NoStartingOffset,
+    ObjectConflict,
+    OutcomeUnknown,
+    SecorError,
+    TopicRecreated,
+    Unavailable,
+)
+from secor.core.model import QUARANTINE, Entry, Intent, TopicPartition
+from tests.fakes.format import PlainFormat
+from tests.fakes.ledger import Kind
+from tests.fakes.source import FakeBroker, FakeLog, FakeSource
+from tests.unit.commit.commit_world import FIRST, KEY, Observed, Rituals
+
+ID = "id"
+SINCE = 0.0
+"""When the topic partition came."""
+
+
+class Seeker:
+    """A positioning over a log ``[3, 20)`` and ports in memory."""
+
+    def __init__(self, directory: Path, kind: Kind = "zookeeper") -> None:
+        self.rituals = Rituals(directory, kind, committed=5)
+        self.broker = FakeBroker()
+        self.broker.create(KEY.topic)
+        self.broker.topic_ids[KEY.topic] = ID
+        self.log.produce(20)
+        self.log.retain(3)
+        self.lost: list[tuple[int, int]] = []
+        self.plan = self.rituals.plan()
+        self.tried: list[str | None] = []
+        observer = _Losses(self.lost)
+        self.make: Callable[..., Positioning] = lambda **settings: Positioning(
+            ledger=self.rituals.ledger,
+            store=self.rituals.store,
+            plans=self._plans,
+            clock=self.rituals.clock,
+            observer=observer,
+            rng=random.Random(1),
+            **{"source": self.broker.source(), **settings},
+        )
+
+    @property
+    def log(self) -> FakeLog:
+        return self.broker.logs[KEY]
+
+    def _plans(self, topic: str, tried: str | None) -> TopicPlan:
+        assert topic == KEY.topic
+        self.tried.append(tried)
+        return self.plan
+
+    def find(self, **settings: object) -> Position | SecorError:
+        return self.make(**settings).find(KEY, SINCE, lambda: True)
+
+
+class _Losses(Observed):
+    def __init__(self, lost: list[tuple[int, int]]) -> None:
+        super().__init__()
+        self._lost = lost
+
+    def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
+        self._lost.append((start, end))
+
+
+class CountingSource(FakeSource):
+    """Remembers which topics' ids it was asked for."""
+
+    def __init__(self, broker: FakeBroker, asked: list[str]) -> None:
+        super().__init__(broker, most=10)
+        self._asked = asked
+
+    def topic_id(self, topic: str) -> str | None:
+        self._asked.append(topic)
+        return super().topic_id(topic)
+
+
+@pytest.fixture
+def seeker(tmp_path: Path) -> Seeker:
+    return Seeker(tmp_path)
+
+
+def test_an_entry_says_where_to_begin(seeker: Seeker) -> None:
+    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+
+
+def test_an_open_intent_says_where_to_seal(seeker: Seeker) -> None:
+    seeker.rituals.server.put(KEY, b"5", Intent(5, 9, "f", "other", 0.0, "root"), ID)
+    assert seeker.find() == Position(seeker.plan, 5, 5, 9, ID)
+    assert seeker.tried == ["f"]
+
+
+@pytest.mark.parametrize("kind", ["zookeeper", "kafka"])
+@pytest.mark.parametrize(("reset", "offset"), [(Reset.EARLIEST, 3), (Reset.LATEST, 20)])
+def test_the_first_entry_is_written_before_anything_is_read(
+    tmp_path: Path, kind: Kind, reset: Reset, offset: int
+) -> None:
+    seeker = Seeker(tmp_path, kind)
+    seeker.rituals.server.drop(KEY)
+    assert seeker.find(reset=reset) == Position(seeker.plan, offset, offset, None, ID)
+    assert seeker.rituals.entry == Entry(offset, None, ID)
+    assert not any(right.busy for right in seeker.rituals.server.rights.values())
+
+
+def test_without_an_entry_and_a_reset_it_stops(seeker: Seeker) -> None:
+    seeker.rituals.server.drop(KEY)
+    assert isinstance(seeker.find(reset=Reset.NONE), NoStartingOffset)
+    assert seeker.rituals.entry.committed is None
+
+
+def test_objects_without_an_entry_mean_a_lost_ledger(seeker: Seeker) -> None:
+    seeker.rituals.place(seeker.rituals.batch([0, 1]))
+    seeker.rituals.server.drop(KEY)
+    error = seeker.find()
+    assert isinstance(error, LedgerLost)
+    assert FIRST in str(error)
+    assert "secor offsets recover" in str(error)
+
+
+def test_objects_of_other_partitions_do_not_matter(seeker: Seeker) -> None:
+    (file,) = seeker.rituals.batch([0, 1]).files
+    for name in ("1_1_00000000000000000000.plain", "2_0_00000000000000000000.plain", "x"):
+        seeker.rituals.store.put(
+            f"root/clicks/offset=0/{name}", file.local.path, file.local.crc32c, {}
+        )
+    seeker.rituals.server.drop(KEY)
+    assert isinstance(seeker.find(), Position)
+
+
+NAME = "1_0_00000000000000000000.plain"
+LANES = {
+    QUARANTINE: Lane("root/_quarantine/clicks", PlainFormat()),
+    "topic=views": Lane("root/views/from=clicks", PlainFormat()),
+}
+
+
+JAVA = "root/clicks/offset=0/1_{}_{:020d}"
+
+
+def leave(seeker: Seeker, key: str, metadata: dict[str, str]) -> None:
+    (file,) = seeker.rituals.batch([0, 1]).files
+    seeker.rituals.store.put(key, file.local.path, file.local.crc32c, metadata)
+
+
+def test_what_java_secor_uploaded_and_never_committed_stops_its_successor(seeker: Seeker) -> None:
+    seeker.rituals.server.put(KEY, b"5")
+    leave(seeker, JAVA.format(KEY.partition, 0), {})
+    leave(seeker, JAVA.format(KEY.partition + 1, 5), {})
+    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+    leave(seeker, JAVA.format(KEY.partition, 5), {})
+    error = seeker.find()
+    assert isinstance(error, ObjectConflict)
+    assert "secor verify" in str(error)
+    seeker.rituals.server.put(KEY, b"5", None, ID)
+    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+    seeker.rituals.server.put(KEY, b"5")
+    seeker.plan = replace(seeker.plan, generation=seeker.plan.generation + 1)
+    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+
+
+def test_objects_of_our_own_beyond_a_moved_offset_are_no_leftovers(seeker: Seeker) -> None:
+    (file,) = seeker.rituals.batch([5, 6]).files
+    seeker.rituals.server.put(KEY, b"5")
+    leave(seeker, JAVA.format(KEY.partition, 5), file.info.metadata())
+    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+
+
+@pytest.mark.parametrize(
+    "key", [f"root/_quarantine/clicks/{NAME}", f"root/views/from=clicks/dt=2026-11-21/{NAME}"]
+)
+def test_objects_in_any_lane_mean_a_lost_ledger(seeker: Seeker, key: str) -> None:
+    (file,) = seeker.rituals.batch([0, 1]).files
+    seeker.rituals.store.put(key, file.local.path, file.local.crc32c, file.info.metadata())
+    seeker.rituals.server.drop(KEY)
+    seeker.plan = replace(seeker.plan, lanes=LANES)
+    error = seeker.find()
+    assert isinstance(error, LedgerLost)
+    assert key in str(error)
+
+
+def test_what_another_topics_route_brought_here_does_not_matter(seeker: Seeker) -> None:
+    (file,) = seeker.rituals.batch([0, 1]).files
+    info = replace(file.info, topic_partition=TopicPartition("views", KEY.partition))
+    key = f"root/clicks/from=views/dt=2026-11-21/{NAME}"
+    seeker.rituals.store.put(key, file.local.path, file.local.crc32c, info.metadata())
+    seeker.rituals.server.drop(KEY)
+    assert isinstance(seeker.find(), Position)
+
+
+def test_partitions_that_came_together_ask_for_their_topic_once(seeker: Seeker) -> None:
+    seeker.rituals.server.drop(KEY)
+    seeker.broker.create(KEY.topic, 50)
+    asked: list[str] = []
+    positioning = seeker.make(source=CountingSource(seeker.broker, asked))
+    came = seeker.rituals.clock.monotonic()
+    seeker.rituals.clock.advance(0.1)
+    for key in seeker.broker.logs:
+        assert isinstance(positioning.find(key, came, lambda: True), Position)
+    assert seeker.rituals.calls.count("list") == 1
+    assert asked == [KEY.topic]
+
+
+def test_a_topic_made_again_while_partitions_of_it_wait_is_noticed(seeker: Seeker) -> None:
+    positioning = seeker.make()
+    assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
+    seeker.broker.topic_ids[KEY.topic] = "another"
+    seeker.rituals.clock.advance(5)
+    assert isinstance(positioning.find(KEY, SINCE, lambda: True), TopicRecreated)
+
+
+def test_a_partition_that_comes_later_asks_again(seeker: Seeker) -> None:
+    positioning = seeker.make()
+    assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
+    seeker.rituals.server.drop(KEY)
+    seeker.rituals.clock.advance(0.5)
+    assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
+    (file,) = seeker.rituals.batch([0, 1]).files
+    leave(seeker, file.key, file.info.metadata())
+    seeker.rituals.server.drop(KEY)
+    seeker.broker.topic_ids[KEY.topic] = "another"
+    came = seeker.rituals.clock.monotonic()
+    seeker.rituals.clock.advance(0.1)
+    assert isinstance(positioning.find(KEY, came, lambda: True), LedgerLost)
+    seeker.rituals.server.put(KEY, b"5", topic_id=ID)
+    assert isinstance(positioning.find(KEY, came, lambda: True), TopicRecreated)
+
+
+def test_retention_that_passed_committed_is_told_once(seeker: Seeker) -> None:
+    seeker.log.retain(8)
+    positioning = seeker.make()
+    for _ in range(2):
+        found = positioning.find(KEY, SINCE, lambda: True)
+        assert found == Position(seeker.plan, 5, 8, None, ID)
+    seeker.log.retain(10)
+    positioning.find(KEY, SINCE, lambda: True)
+    assert seeker.lost == [(5, 8), (8, 10)]
+
+
+def test_retention_that_passed_committed_stops_where_that_is_asked(seeker: Seeker) -> None:
+    seeker.log.retain(8)
+    assert isinstance(seeker.find(on_data_loss=OnDataLoss.STOP), DataLost)
+    assert seeker.lost == []
+
+
+def test_a_topic_made_again_stops(seeker: Seeker) -> None:
+    seeker.broker.topic_ids[KEY.topic] = "another"
+    error = seeker.find()
+    assert isinstance(error, TopicRecreated)
+    assert "secor offsets accept" in str(error)
+
+
+def test_a_log_that_ends_below_committed_stops(seeker: Seeker) -> None:
+    seeker.log.truncate(4)
+    assert isinstance(seeker.find(), TopicRecreated)
+
+
+def test_an_unknown_topic_id_on_either_side_is_no_other_topic(seeker: Seeker) -> None:
+    seeker.rituals.server.put(KEY, b"5")
+    assert isinstance(seeker.find(), Position)
+    del seeker.broker.topic_ids[KEY.topic]
+    seeker.rituals.server.put(KEY, b"5", topic_id=ID)
+    assert isinstance(seeker.find(), Position)
+
+
+@pytest.mark.parametrize("committed", [b"4", b"6"])
+def test_an_entry_that_was_edited_under_an_open_intent_stops(
+    seeker: Seeker, committed: bytes
+) -> None:
+    seeker.rituals.server.put(KEY, committed, Intent(5, 9, "f", "other", 0.0, "root"), ID)
+    assert isinstance(seeker.find(), LedgerEdited)
+
+
+def test_a_first_entry_whose_answer_is_lost_is_read_back(seeker: Seeker) -> None:
+    seeker.rituals.server.drop(KEY)
+    seeker.rituals.fail("after", "commit", OutcomeUnknown("lost"))
+    assert seeker.find() == Position(seeker.plan, 3, 3, None, ID)
+    assert seeker.rituals.calls.count("commit") == 1
+
+
+@pytest.mark.parametrize("error", [Unavailable("gone"), AccessDenied("no")])
+def test_what_does_not_answer_is_asked_again_and_then_later(
+    seeker: Seeker, error: Exception
+) -> None:
+    seeker.rituals.fail("before", "read", *[error] * ATTEMPTS)
+    assert seeker.find() is error
+    assert seeker.rituals.calls.count("read") == ATTEMPTS
+    assert isinstance(seeker.find(), Position)
+
+
+def test_a_partition_that_is_not_wanted_is_not_looked_for_again(seeker: Seeker) -> None:
+    seeker.rituals.fail("before", "read", Unavailable("gone"))
+    found = seeker.make().find(KEY, SINCE, lambda: False)
+    assert isinstance(found, Unavailable)
+    assert seeker.rituals.calls.count("read") == 1

@@ -1,0 +1,133 @@
+"""Names of objects and their metadata."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secor.core.errors import CorruptFile
+from secor.core.model import OffsetRange, TopicPartition
+from secor.core.naming import (
+    HIVE_NULL,
+    LONGEST_ROOTS,
+    ObjectInfo,
+    ObjectName,
+    escape_value,
+    parse_key,
+    quarantine_root,
+    roots_beside,
+    topic_directory,
+    topic_of,
+    topic_root,
+)
+
+NAME = ObjectName("raw_logs/backup/clicks", "offset=0", 1, 3, 12345, ".seq")
+INFO = ObjectInfo(TopicPartition("t", 3), OffsetRange(5, 9), 6, 2, 1, "f" * 16, "id", -1, 7)
+
+
+def test_the_key_is_as_documented() -> None:
+    assert NAME.key == "raw_logs/backup/clicks/offset=0/1_3_00000000000000012345.seq"
+
+
+def test_a_key_is_read_back() -> None:
+    assert parse_key(NAME.root, NAME.key) == NAME
+
+
+@pytest.mark.parametrize(
+    "output_partition", ["", "dt=2026-11-21", "country=NL/dt=2026-11-21/hr=04"]
+)
+@pytest.mark.parametrize("extension", ["", ".txt.gz"])
+def test_any_output_partition_is_read_back(output_partition: str, extension: str) -> None:
+    name = ObjectName("a/b", output_partition, 0, 0, 0, extension)
+    assert parse_key("a/b", name.key) == name
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "other/1_3_00000000000000012345.seq",
+        "r/_SUCCESS",
+        "r/1_3_12345.seq",
+        "r/x_3_00000000000000012345",
+    ],
+)
+def test_other_files_are_no_objects_of_ours(key: str) -> None:
+    assert parse_key("r", key) is None
+
+
+def test_the_hash_stands_in_front_of_everything() -> None:
+    assert topic_root("a/b", "t", hashed=True) == "e358/a/b/t"
+    assert topic_root("a/b/", "t") == "a/b/t"
+
+
+@pytest.mark.parametrize("topic", ["_quarantine", "_backfill", "_replaced"])
+def test_a_topic_that_is_called_as_another_directory_has_a_name_that_is_nobodys(topic: str) -> None:
+    assert topic_root("a", topic) == "a/%5F" + topic[1:]
+    assert topic_of(topic_directory(topic)) == topic
+    assert topic_of(topic) is None
+    assert quarantine_root(topic_root("a", topic)) == "a/_quarantine/%5F" + topic[1:]
+
+
+@given(st.text("%5F_quarntie", min_size=1), st.text("_quarntie", min_size=1))
+@settings(deadline=None, derandomize=True)
+def test_directories_tell_their_topics(topic: str, other: str) -> None:
+    for one in ("_quarantine", "_schemas", "__consumer_offsets", topic.replace("%", "x"), other):
+        assert topic_of(topic_directory(one)) == one
+    assert topic_of("") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "escaped"),
+    [
+        (None, HIVE_NULL),
+        ("", HIVE_NULL),
+        ("NL", "NL"),
+        ("a/b=c", "a%2Fb%3Dc"),
+        ("..", "%2E%2E"),
+        (".", "%2E"),
+        ("%", "%25"),
+        ("ü", "ü"),
+        ("a\nb", "a%0Ab"),
+    ],
+)
+def test_values_are_escaped_as_hive_does(value: str | None, escaped: str) -> None:
+    assert escape_value(value) == escaped
+
+
+@given(st.text(), st.text())
+@settings(deadline=None, derandomize=True)
+def test_no_value_leaves_its_place_and_no_two_meet(one: str, other: str) -> None:
+    escaped = escape_value(one)
+    assert "/" not in escaped
+    assert escaped not in ("", ".", "..")
+    assert len(escaped.encode("utf-8", "surrogatepass")) <= 255
+    if one != other and HIVE_NULL not in (one, other):
+        assert escaped != escape_value(other)
+
+
+def test_metadata_is_ascii_and_read_back() -> None:
+    metadata = INFO.metadata()
+    assert all(text.isascii() for pair in metadata.items() for text in pair)
+    assert ObjectInfo.of(metadata, "k") == INFO
+
+
+@pytest.mark.parametrize("damage", [{"records": "many"}, {"batch-end": "1"}])
+def test_foreign_metadata_is_told_with_the_key(damage: dict[str, str]) -> None:
+    with pytest.raises(CorruptFile, match="the/key"):
+        ObjectInfo.of({**INFO.metadata(), **damage}, "the/key")
+    with pytest.raises(CorruptFile, match="the/key"):
+        ObjectInfo.of({}, "the/key")
+
+
+def test_of_a_plans_directories_those_are_told_that_the_topics_own_does_not_tell() -> None:
+    own = ["backup/clicks", "backup/_quarantine/clicks"]
+    assert roots_beside("backup/clicks", own) == ()
+    routed = ["backup/views/from=clicks", "backup/alerts/from=clicks"]
+    assert roots_beside("backup/clicks", [*own, *routed]) == tuple(sorted(routed))
+
+
+def test_too_many_directories_give_way_to_the_one_they_share() -> None:
+    routed = [f"a/b/{number}/from=clicks" for number in range(100)]
+    assert sum(map(len, routed)) > LONGEST_ROOTS
+    assert roots_beside("a/b/clicks", routed) == ("a/b",)
+    hashed = [f"{number:04x}/b/{number}/from=clicks" for number in range(100)]
+    assert roots_beside("ffff/b/clicks", hashed) == tuple(sorted(hashed))

@@ -1,0 +1,236 @@
+"""The soak's own eyes: what must not be is seen, what may be is not."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+
+from secor.core.model import Chunk, TopicPartition
+from secor.formats import make_format
+from tests.fakes.format import chunk_of
+from tests.soak.audit import Audit, checksum
+from tests.soak.fleet import events
+from tests.soak.parsed import QUARANTINE, Placement, place, value
+from tests.soak.story import Happening
+from tests.soak.watch import Held, Sample, growth, recovery, went_back
+
+TP = TopicPartition("soak-plain", 0)
+
+
+def header(data: bytes) -> str:
+    return base64.b64encode(crc32c(data).to_bytes(4, "big")).decode()
+
+
+class Watched:
+    """An audit of the bucket ``b`` and what it found."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.audit = Audit("b", self.found.append)
+
+    def ask(
+        self, method: str, target: str, status: int = 200, data: bytes = b"x", body: bytes = b""
+    ) -> None:
+        headers = {"if-none-match": "*", "x-amz-checksum-crc32c": header(data)}
+        self.audit.answered(method, f"/b/{target}", headers, status, body)
+
+
+def test_a_second_successful_put_is_seen() -> None:
+    watched = Watched()
+    watched.ask("PUT", "one%3D1")
+    watched.ask("PUT", "one%3D1", status=412)
+    assert watched.found == []
+    watched.ask("PUT", "one%3D1")
+    assert ["one=1 was put twice" in text for text in watched.found] == [True]
+
+
+def test_parts_and_repeated_completions_are_no_second_put() -> None:
+    watched = Watched()
+    for part in (1, 2):
+        watched.ask("PUT", f"k?uploadId=u&partNumber={part}")
+    for _ in range(2):
+        watched.ask("POST", "k?uploadId=u")
+    watched.ask("POST", "k?uploadId=v", body=b"<Error>PreconditionFailed</Error>")
+    watched.ask("DELETE", "k?uploadId=v", status=204)
+    assert watched.found == []
+    watched.ask("POST", "k?uploadId=v")
+    assert len(watched.found) == 1
+
+
+def test_a_put_without_its_condition_and_a_deletion_are_seen() -> None:
+    watched = Watched()
+    watched.audit.answered("PUT", "/b/k", {}, 200, b"")
+    watched.ask("DELETE", "k", status=204)
+    assert watched.found == ["k was put without If-None-Match", "k was deleted"]
+
+
+def test_an_object_that_changed_vanished_or_came_by_itself_is_seen() -> None:
+    watched = Watched()
+    for key in ("same", "changed", "gone"):
+        watched.ask("PUT", key, data=b"first")
+    watched.audit.compare([("same", crc32c(b"first")), ("changed", crc32c(b"second"))])
+    watched.audit.compare([("foreign", 0)])
+    assert "gone was put and is not there any more" in watched.found
+    assert any(text.startswith("changed has CRC32C") for text in watched.found)
+    assert "foreign is there and was never put" in watched.found
+    assert not any(text.startswith("same has") for text in watched.found)
+
+
+def test_a_checksum_header_is_big_endian() -> None:
+    assert checksum(header(b"abc")) == crc32c(b"abc")
+    assert checksum(None) is None
+
+
+def held(*amounts: tuple[int, int]) -> list[Held]:
+    return [Held(10.0 * i, mib << 20, files) for i, (mib, files) in enumerate(amounts)]
+
+
+def test_only_clear_growth_counts() -> None:
+    flat = [(200, 20)] * 40
+    grows = [(200 + 5 * i, 20) for i in range(40)]
+    leaks = [(200, 20 + 2 * i) for i in range(40)]
+    waves = [(200 + 100 * (i % 2), 20 + 40 * (i % 2)) for i in range(40)]
+    assert growth(held(*flat)) is None
+    assert growth(held(*waves)) is None
+    assert "memory grew" in (growth(held(*grows)) or "")
+    assert "open files grew" in (growth(held(*leaks)) or "")
+
+
+def test_a_short_life_proves_no_growth() -> None:
+    assert growth(held(*[(200 + 50 * i, 20) for i in range(8)])) is None
+
+
+def test_recovery_counts_from_the_end_of_a_fault_to_the_commit_of_what_was_there() -> None:
+    samples = [
+        Sample(at, {TP: committed}, {TP: end})
+        for at, committed, end in [(0, 0, 10), (10, 5, 20), (20, 15, 30), (30, 20, 40)]
+    ]
+    assert recovery(Happening("killed", "", 1, 5), samples) == 25
+    assert recovery(Happening("killed", "", 1, 25), samples) is None
+    assert recovery(Happening("killed", "", 1, None), samples) is None
+
+
+def test_a_committed_offset_that_goes_back_is_seen() -> None:
+    before = Sample(0, {TP: 7}, {TP: 9})
+    assert went_back([before], Sample(1, {TP: 7}, {TP: 9})) == []
+    assert went_back([], Sample(1, {TP: 0}, {TP: 9})) == []
+    assert len(went_back([before], Sample(1, {TP: 6}, {TP: 9}))) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("Traceback (most recent call last):", "a traceback"),
+        ('{"event": "stopped", "reason": "error"}', "stopped"),
+        ('{"event": "messages_lost"}', "messages_lost"),
+    ],
+)
+def test_logs_are_searched_for_what_must_not_be_in_them(
+    line: str, fault: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    log.write_text(f'{{"event": "retried", "kind": "unavailable"}}\n{line}\n')
+    counts, faults = events([log])
+    assert counts["retried unavailable"] == 1
+    assert len(faults) == 1
+    assert fault in faults[0]
+
+
+CHUNK = [
+    b'{"number": 1, "topic": "soak-lines", "kind": "sale", "at": 1795262400}',
+    b'{"number": 2, "topic": "soak-lines", "kind": "sale", "at": 1795176000}',
+    b'{"number": 3, "topic": "soak-lines", "kind": "debug", "at": 1795262400}',
+    b'{"number": 4, "topic": "soak-lines", "kind": "sale"',
+    None,
+]
+LINES = TopicPartition("soak-lines", 0)
+TODAY, BEFORE = "dt=2026-11-21/hr=12", "dt=2026-11-20/hr=12"
+
+
+def lines(*offsets: int) -> bytes:
+    found = [json.loads(CHUNK[offset] or b"") | {"_offset": offset} for offset in offsets]
+    return gzip.compress(b"".join(json.dumps(one).encode() + b"\n" for one in found))
+
+
+def quarantined(*offsets: int) -> bytes:
+    body = io.BytesIO()
+    writer = make_format("sequencefile").create(body, b"seed")
+    writer.append(chunk_of(list(offsets), [CHUNK[offset] for offset in offsets]))
+    writer.close()
+    return body.getvalue()
+
+
+RIGHT = {
+    f"soak/soak-lines/{TODAY}/1_0_00000000000000000000.json.gz": lines(0),
+    f"soak/soak-lines/{BEFORE}/1_0_00000000000000000001.json.gz": lines(1),
+    "soak/_quarantine/soak-lines/1_0_00000000000000000003.seq": quarantined(3, 4),
+}
+
+
+def placed(objects: dict[str, bytes], *, whole: bool = True) -> list[str]:
+    """What the audit finds where the log has all of ``CHUNK``."""
+    found: list[str] = []
+    placement = Placement("soak", found.append)
+    for key, content in objects.items():
+        placement.stored(key, content)
+    chunk = Chunk(LINES, chunk_of(list(range(len(CHUNK))), CHUNK), len(CHUNK))
+    placement.logged(LINES, [chunk], whole=whole)
+    return found
+
+
+def test_messages_that_are_where_they_belong_are_well() -> None:
+    assert placed(RIGHT) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "fault"),
+    [
+        (
+            f"soak-lines/{BEFORE}/1_0_00000000000000000001.json.gz",
+            lines(),
+            "soak-lines/0 1 is lost",
+        ),
+        (f"soak-lines/{TODAY}/1_0_00000000000000000000.json.gz", lines(0, 1), "1 is in soak"),
+        (f"soak-lines/{TODAY}/1_0_00000000000000000002.json.gz", lines(2), "should be left out"),
+        (f"soak-lines/{TODAY}/1_0_00000000000000000009.json.gz", lines(0), "0 is in soak"),
+        ("_quarantine/soak-lines/1_0_00000000000000000003.seq", quarantined(3), "4 is lost"),
+        ("_quarantine/soak-lines/1_0_00000000000000000000.seq", quarantined(0), "it belongs into"),
+        (
+            f"soak-lines/{TODAY}/1_1_00000000000000000000.json.gz",
+            lines(0),
+            "soak-lines/0 0 is lost",
+        ),
+    ],
+    ids=["lost", "elsewhere", "not left out", "twice", "not in quarantine", "no reason", "other"],
+)
+def test_messages_elsewhere_twice_or_nowhere_are_seen(key: str, content: bytes, fault: str) -> None:
+    objects = dict(RIGHT)
+    if "1_1_" in key:
+        del objects[f"soak/{key}".replace("1_1_", "1_0_")]
+    assert any(fault in text for text in placed(objects | {f"soak/{key}": content}))
+
+
+def test_a_message_that_changed_is_seen_and_one_that_was_compacted_is_no_fault() -> None:
+    key = f"soak/soak-lines/{TODAY}/1_0_00000000000000000000.json.gz"
+    other = gzip.decompress(lines(0)).replace(b'"number": 1', b'"number": 7')
+    assert "as {'number': 7" in placed(RIGHT | {key: gzip.compress(other)})[0]
+    more = gzip.decompress(lines(0)) + other.replace(b'"_offset": 0', b'"_offset": 8')
+    compacted = RIGHT | {key: gzip.compress(more)}
+    assert placed(compacted, whole=False) == []
+    assert "not in the log" in placed(compacted)[0]
+
+
+def test_what_the_soak_writes_has_every_kind_of_place() -> None:
+    rng = random.Random(1)
+    found = Counter(place(value(rng, "soak-plain", number)) for number in range(2000))
+    assert found[None] > 100
+    assert found[QUARANTINE] > 50
+    assert len(found) == 5

@@ -1,0 +1,132 @@
+"""What the sandbox decides and writes before any server starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secor.core.errors import ConfigurationError
+from secor.sandbox.cache import cache_folder
+from secor.sandbox.jars import Bundle
+from secor.sandbox.java import java_version, trust_options
+from secor.sandbox.kafka import broker_settings, new_id, with_cluster_id
+from secor.sandbox.s3 import S3ProxyServer
+from secor.sandbox.sandbox import Sandbox, quiet
+from secor.sandbox.state import STATE_FILE, Plan, load_plan, new_plan, save_plan
+from secor.sandbox.zookeeper import ZooKeeperServer
+
+
+def plan(**fields: object) -> Plan:
+    arguments: dict[str, object] = {
+        "services": ("kafka", "zookeeper", "s3"),
+        "s3_server": "s3proxy",
+        "zookeeper_tick": 500,
+        "kafka_settings": {"message.max.bytes": 7},
+    }
+    services = {**arguments, **fields}
+    return new_plan(**services)  # type: ignore[arg-type]
+
+
+def test_a_plan_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
+    written = plan()
+    save_plan(written, tmp_path)
+    assert load_plan(tmp_path) == written
+
+
+def test_a_folder_without_a_plan_has_no_sandbox(tmp_path: Path) -> None:
+    assert load_plan(tmp_path) is None
+    with pytest.raises(ConfigurationError, match="there is no sandbox in"):
+        Sandbox.of(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"services": ["s3"], "colour": 1}'])
+def test_a_spoilt_plan_is_named_with_its_path(tmp_path: Path, text: str) -> None:
+    (tmp_path / STATE_FILE).write_text(text)
+    with pytest.raises(ConfigurationError, match=STATE_FILE):
+        load_plan(tmp_path)
+
+
+def test_every_server_has_a_port_of_its_own() -> None:
+    ports = plan().ports
+    assert sorted(ports) == ["kafka", "kafka_controller", "s3", "zookeeper"]
+    assert len(set(ports.values())) == 4
+
+
+@pytest.mark.parametrize("fields", [{"services": ("redis",)}, {"s3_server": "minio"}])
+def test_an_unknown_server_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match="is called"):
+        plan(**fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('openjdk version "21" 2023-09-19', 21),
+        ('java version "1.8.0_392"', 8),
+        ("command not found", None),
+    ],
+)
+def test_javas_version_is_read(text: str, version: int | None) -> None:
+    assert java_version(text) == version
+
+
+def test_the_machines_java_keeps_its_own_trust() -> None:
+    assert trust_options(Path("/usr/bin/java")) == []
+
+
+def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
+    assert cache_folder() == Path("/elsewhere/secor")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert cache_folder() == Path("/home/someone/.cache/secor")
+
+
+def test_a_bundle_asks_ivy_for_each_of_its_coordinates() -> None:
+    module = Bundle("both", ("one.org:one:1", "two.org:two:2"), "").ivy_module()
+    assert 'org="one.org" name="one" rev="1" conf="default->default,runtime,master"' in module
+    assert 'org="two.org" name="two" rev="2"' in module
+
+
+def test_a_cluster_gets_ids_of_its_own() -> None:
+    meta = "#\n#Sat Nov 21\ncluster.id=old\ndirectory.id=old\nnode.id=1\nversion=1\n"
+    ours = dict(line.split("=") for line in with_cluster_id(meta, "new").splitlines())
+    assert ours.pop("directory.id") not in {"", "old"}
+    assert ours == {"cluster.id": "new", "node.id": "1", "version": "1"}
+
+
+def test_ids_are_as_long_as_kafka_wants_them() -> None:
+    assert {len(new_id()) for _ in range(100)} == {22}
+
+
+def test_the_broker_listens_on_the_loopback_address_only() -> None:
+    settings = broker_settings(data=Path("data"), port=1, controller_port=2)
+    assert settings["listeners"] == "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2"
+    assert settings["advertised.listeners"] == "PLAINTEXT://127.0.0.1:1"
+
+
+def test_zookeepers_configuration_has_its_tick_and_address() -> None:
+    server = ZooKeeperServer(folder=Path("zk"), log=Path("log"), port=5, tick=250)
+    lines = server.configuration().splitlines()
+    assert {"tickTime=250", "clientPort=5", "clientPortAddress=127.0.0.1"} <= set(lines)
+
+
+def test_settings_of_a_plan_go_over_ours() -> None:
+    where: dict[str, Any] = {"folder": Path("f"), "log": Path("log"), "port": 5}
+    settings: dict[str, object] = {"tickTime": 7, "secureClientPort": 6}
+    zookeeper = ZooKeeperServer(**where, tick=250, settings=settings).configuration()
+    assert {"tickTime=7", "secureClientPort=6"} <= set(zookeeper.splitlines())
+    settings = {"s3proxy.secure-endpoint": "https://127.0.0.1:6"}
+    s3 = S3ProxyServer(**where, progress=quiet, settings=settings).configuration()
+    assert "s3proxy.secure-endpoint=https://127.0.0.1:6" in s3.splitlines()
+
+
+def test_the_s3_server_checks_credentials() -> None:
+    server = S3ProxyServer(folder=Path("s3"), log=Path("log"), port=5, progress=quiet)
+    lines = server.configuration().splitlines()
+    assert {"s3proxy.authorization=aws-v2-or-v4", "s3proxy.endpoint=http://127.0.0.1:5"} <= set(
+        lines
+    )

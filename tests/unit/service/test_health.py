@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import pytest
+
+from secor.service.monitoring.health import Health, reasons_to_wait
+
+
+class StandingClock:
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+@pytest.fixture
+def clock() -> StandingClock:
+    return StandingClock()
+
+
+def test_a_loop_that_turns_is_alive(clock: StandingClock) -> None:
+    health = Health(clock, limit=30.0)
+    clock.sleep(25)
+    health.beat()
+    clock.sleep(30)
+    assert health.alive().status is HTTPStatus.OK
+
+
+def test_a_loop_that_stands_still_is_neither_alive_nor_ready(clock: StandingClock) -> None:
+    health = Health(clock, limit=30.0)
+    health.waiting([])
+    clock.sleep(31)
+    for answer in (health.alive(), health.ready()):
+        assert answer.status is HTTPStatus.SERVICE_UNAVAILABLE
+        assert answer.body == b"the loop has stood still for 31 s\n"
+
+
+def test_a_process_is_not_ready_before_it_has_said_so(clock: StandingClock) -> None:
+    health = Health(clock, limit=30.0)
+    assert health.ready().body == b"starting\n"
+    health.waiting(["one thing", "another"])
+    assert health.ready().body == b"one thing\nanother\n"
+    health.waiting([])
+    assert health.ready().status is HTTPStatus.OK
+
+
+@pytest.mark.parametrize(
+    ("assigned", "stopped", "ledger_up", "words"),
+    [
+        (1, 0, True, []),
+        (2, 1, True, []),
+        (2, 2, True, ["stopped"]),
+        (0, 0, True, ["partitions"]),
+        (1, 0, False, ["ledger"]),
+        (0, 0, False, ["partitions", "ledger"]),
+    ],
+)
+def test_reasons_name_what_is_waited_for(
+    assigned: int, stopped: int, ledger_up: bool, words: list[str]
+) -> None:
+    found = reasons_to_wait(assigned=assigned, stopped=stopped, ledger_up=ledger_up)
+    assert len(found) == len(words)
+    assert all(word in reason for word, reason in zip(words, found, strict=True))

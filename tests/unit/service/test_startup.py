@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from secor.core.errors import AccessDenied, OutcomeUnknown, SecorError, Unavailable
+from secor.service.startup import Connecting, Doing
+from tests.fakes.clock import FakeClock
+
+LONG = 60.0
+
+
+class Connection:
+    """What the attempts are for."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Servers:
+    """The attempts: each takes the next plan, a list of servers and what the last one does."""
+
+    def __init__(self, *plans: tuple[list[str], SecorError | None]) -> None:
+        self.plans = list(plans)
+        self.connection = Connection()
+        self.seen: list[object] = []
+        self.look: Callable[[], object] = lambda: None
+
+    def connect(self, ask: Doing) -> Connection:
+        self.seen.append(self.look())
+        servers, error = self.plans.pop(0)
+        for server in servers:
+            ask(server)
+        self.seen.append(self.look())
+        if error is not None:
+            raise error
+        return self.connection
+
+
+def connecting(servers: Servers, clock: FakeClock | None = None) -> Connecting[Connection]:
+    made = Connecting(
+        servers.connect, clock=clock if clock is not None else FakeClock(), rng=random.Random(1)
+    )
+    servers.look = lambda: made.hindrance
+    made.start()
+    return made
+
+
+def test_servers_that_are_out_are_asked_again_until_they_answer() -> None:
+    servers = Servers(
+        (["store"], Unavailable("503")),
+        (["store", "ledger"], OutcomeUnknown("lost")),
+        (["store", "ledger", "brokers"], None),
+    )
+    made = connecting(servers)
+    assert made.poll(LONG) is servers.connection
+    assert made.poll(0.0) is servers.connection
+    assert servers.connection.closed == 0
+
+
+def test_the_hindrance_is_the_server_that_has_not_answered() -> None:
+    out = Unavailable("503")
+    servers = Servers(
+        (["store"], out),
+        (["store"], out),
+        (["store", "ledger"], None),
+    )
+    assert connecting(servers).poll(LONG) is not None
+    told = [(one.server, one.error) for one in servers.seen]  # type: ignore[attr-defined]
+    assert told == [
+        ("the servers", None),
+        ("store", None),
+        ("store", out),
+        ("store", out),  # asked again: it has not answered yet
+        ("store", out),
+        ("ledger", None),
+    ]
+
+
+def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
+    servers = Servers((["store"], AccessDenied("no such bucket")))
+    with pytest.raises(AccessDenied, match="no such bucket"):
+        connecting(servers).poll(LONG)
+
+
+def test_there_is_no_connection_while_an_attempt_hangs() -> None:
+    go = threading.Event()
+
+    class Hanging(Servers):
+        def connect(self, ask: Doing) -> Connection:
+            assert go.wait(LONG)
+            return super().connect(ask)
+
+    servers = Hanging((["store"], None))
+    made = connecting(servers)
+    assert made.poll(0.01) is None
+    go.set()
+    assert made.poll(LONG) is servers.connection
+
+
+def test_who_gives_up_waiting_closes_what_was_connected() -> None:
+    servers = Servers((["store"], None))
+    made = connecting(servers)
+    assert made.poll(LONG) is not None
+    made.abandon()
+    assert servers.connection.closed == 1
+
+
+def test_an_attempt_that_succeeds_after_the_end_closes_what_it_opened() -> None:
+    given_up = threading.Event()
+
+    class Late(Servers):
+        def connect(self, ask: Doing) -> Connection:
+            assert given_up.wait(LONG)
+            return super().connect(ask)
+
+    servers = Late((["store"], None))
+    made = connecting(servers)
+    made._abandoned.set()
+    given_up.set()
+    made.abandon()
+    assert servers.connection.closed == 1
+
+
+def test_nobody_is_asked_again_after_the_end() -> None:
+    servers = Servers((["store"], Unavailable("503")), (["store"], Unavailable("503")))
+    made = connecting(servers)
+    made.abandon()
+    assert not made._thread.is_alive() or made._ended.wait(LONG)
+    assert len(servers.plans) <= 1
+
+
+def test_a_defect_while_connecting_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[type[BaseException]] = []
+    monkeypatch.setattr(threading, "excepthook", lambda defect: told.append(defect.exc_type))
+
+    class Broken(Servers):
+        def connect(self, ask: Doing) -> Connection:
+            raise ZeroDivisionError
+
+    made = connecting(Broken())
+    with pytest.raises(RuntimeError, match="defect"):
+        made.poll(LONG)
+    made._thread.join(LONG)
+    assert told == [ZeroDivisionError]

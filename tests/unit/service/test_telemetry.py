@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from secor.consume.partition import State, Status
+from secor.core.errors import LeaseLost, LedgerLost, SchemaGrew, SecorError, Unavailable
+from secor.core.model import TopicPartition
+from secor.service.metrics import Metrics
+from secor.service.monitoring.health import Health
+from secor.service.monitoring.telemetry import Telemetry, lag_seconds, snake, status_line
+
+HERE = TopicPartition("clicks", 3)
+STATUS = Status(
+    topic_partition=HERE,
+    state=State.READING,
+    error=None,
+    committed=100,
+    next_offset=150,
+    known_end=160,
+    intent_end=None,
+    oldest_timestamp=990_000,
+    last_timestamp=995_000,
+    oldest_batch=40.0,
+    committed_at=30.0,
+    buffered=1000,
+    local=3000,
+)
+
+
+class StandingClock:
+    def __init__(self) -> None:
+        self.at = 50.0
+
+    def now(self) -> float:
+        return 950.0 + self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+class Setup:
+    def __init__(self) -> None:
+        self.clock = StandingClock()
+        self.metrics = Metrics()
+        self.health = Health(self.clock, limit=30.0)
+        self.telemetry = Telemetry(self.metrics, self.health, self.clock)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        where = {"topic": "clicks", "partition": "3"}
+        return self.metrics.registry.get_sample_value(name, where | labels)
+
+    def plain(self, name: str) -> float | None:
+        return self.metrics.registry.get_sample_value(name)
+
+
+@pytest.fixture
+def setup() -> Setup:
+    return Setup()
+
+
+def test_the_report_measures_every_partition(setup: Setup) -> None:
+    setup.telemetry.report([STATUS], ledger_up=True)
+    assert setup.value("secor_lag_offsets") == 60
+    assert setup.value("secor_lag_seconds") == 5
+    assert setup.value("secor_oldest_uncommitted_seconds") == 10
+    assert setup.value("secor_commit_age_seconds") == 20
+    assert setup.value("secor_intent_open_seconds") == 0
+    assert setup.value("secor_messages_lost_total") == 0
+    assert setup.plain("secor_assigned_partitions") == 1
+    assert setup.plain("secor_memory_bytes") == 1000
+    assert setup.plain("secor_local_bytes") == 3000
+    assert setup.plain("secor_ledger_up") == 1
+    assert setup.plain("secor_reported_timestamp_seconds") == 1000
+
+
+def test_what_alerts_count_begins_at_nothing_before_it_happens(setup: Setup) -> None:
+    setup.telemetry.report([STATUS], ledger_up=True)
+    assert setup.value("secor_messages_lost_total") == 0
+    assert setup.value("secor_uploads_total", outcome="committed") == 0
+
+
+def test_the_age_of_an_open_intent_counts_from_when_it_was_first_seen(setup: Setup) -> None:
+    waiting = replace(STATUS, intent_end=200)
+    setup.telemetry.report([waiting], ledger_up=True)
+    setup.clock.sleep(7)
+    setup.telemetry.report([waiting], ledger_up=True)
+    assert setup.value("secor_intent_open_seconds") == 7
+    setup.telemetry.report([STATUS], ledger_up=True)
+    assert setup.value("secor_intent_open_seconds") == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds"),
+    [
+        (STATUS, 5.0),
+        (replace(STATUS, next_offset=160), 0.0),
+        (replace(STATUS, known_end=None), 5.0),
+        (replace(STATUS, last_timestamp=None), 0.0),
+        (replace(STATUS, next_offset=None), 0.0),
+        (replace(STATUS, last_timestamp=2_000_000), 0.0),
+    ],
+)
+def test_lag_in_seconds_is_nothing_at_the_end_and_never_negative(
+    status: Status, seconds: float
+) -> None:
+    assert lag_seconds(status, 1000.0) == seconds
+
+
+def test_every_call_is_counted_where_the_table_says(setup: Setup) -> None:
+    telemetry = setup.telemetry
+    telemetry.consumed(HERE, 10, 2000)
+    telemetry.put(HERE, 500, 0.3)
+    telemetry.uploaded(HERE, "committed", 12.0)
+    telemetry.uploaded(HERE, "later", 12.0)
+    telemetry.ready(HERE, 90.0)
+    telemetry.ready(HERE, -5.0)
+    telemetry.retried(HERE, Unavailable("x"))
+    telemetry.adopted(HERE, 2)
+    telemetry.superseded(HERE)
+    telemetry.lost(HERE, 10, 15)
+    telemetry.restarted(HERE, LeaseLost("x"))
+    assert setup.value("secor_messages_total") == 10
+    assert setup.value("secor_bytes_total") == 2000
+    assert setup.value("secor_uploaded_objects_total") == 1
+    assert setup.value("secor_uploaded_bytes_total") == 500
+    assert setup.value("secor_uploads_total", outcome="committed") == 1
+    assert setup.value("secor_uploads_total", outcome="later") == 1
+    assert setup.plain("secor_batch_age_seconds_sum") == 12
+    assert setup.plain("secor_delay_seconds_sum") == 90
+    assert setup.plain("secor_delay_seconds_count") == 2
+    assert setup.plain("secor_upload_duration_seconds_count") == 1
+    assert setup.value("secor_adopted_objects_total") == 2
+    assert setup.value("secor_superseded_total") == 1
+    assert setup.value("secor_messages_lost_total") == 5
+    assert setup.value("secor_restarts_total", reason="lease_lost") == 1
+    retries = setup.metrics.registry.get_sample_value(
+        "secor_retries_total", {"error": "unavailable"}
+    )
+    assert retries == 1
+
+
+def test_a_stopped_partition_shows_its_reason_until_it_runs(setup: Setup) -> None:
+    with capture_logs() as lines:
+        setup.telemetry.stopped(HERE, LedgerLost("gone: do this"))
+    assert setup.value("secor_partition_stopped", reason="ledger_lost") == 1
+    assert lines[0]["event"] == "stopped"
+    assert lines[0]["log_level"] == "error"
+    assert lines[0]["error"] == "gone: do this"
+    setup.telemetry.running(HERE)
+    assert setup.value("secor_partition_stopped", reason="ledger_lost") is None
+
+
+def test_loss_is_logged_as_an_error_with_its_offsets(setup: Setup) -> None:
+    with capture_logs() as lines:
+        setup.telemetry.lost(HERE, 10, 15)
+    assert lines == [
+        {
+            "event": "messages_lost",
+            "log_level": "error",
+            "topic": "clicks",
+            "partition": 3,
+            "start": 10,
+            "end": 15,
+        }
+    ]
+
+
+def test_an_upload_that_ends_after_its_partition_left_leaves_no_series(setup: Setup) -> None:
+    setup.telemetry.report([STATUS], ledger_up=True)
+    setup.telemetry.left(HERE)
+    setup.telemetry.put(HERE, 500, 0.3)
+    setup.telemetry.uploaded(HERE, "committed", 12.0)
+    setup.telemetry.report([], ledger_up=True)
+    assert 'topic="clicks"' not in setup.metrics.text().decode()
+
+
+def test_a_partition_that_comes_back_keeps_what_it_counts(setup: Setup) -> None:
+    setup.telemetry.left(HERE)
+    setup.telemetry.lost(HERE, 10, 15)
+    setup.telemetry.report([STATUS], ledger_up=True)
+    setup.telemetry.report([STATUS], ledger_up=True)
+    assert setup.value("secor_messages_lost_total") == 5
+
+
+def test_rebalances_are_counted_when_the_assignment_changes(setup: Setup) -> None:
+    for statuses in ([], [STATUS], [STATUS], []):
+        setup.telemetry.report(statuses, ledger_up=True)
+    assert setup.plain("secor_rebalances_total") == 2
+
+
+def test_the_process_is_ready_with_partitions_and_a_ledger(setup: Setup) -> None:
+    assert b"starting" in setup.health.ready().body
+    setup.telemetry.report([], ledger_up=False)
+    body = setup.health.ready().body.decode()
+    assert "no partitions assigned" in body
+    assert "ledger does not answer" in body
+    setup.telemetry.report([STATUS], ledger_up=True)
+    assert setup.health.ready().status == 200
+
+
+def test_a_schema_that_grew_is_told_and_is_no_fault(setup: Setup) -> None:
+    heard: list[object] = []
+
+    class Hearing:
+        def failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
+            heard.append(error)
+
+        def committed(self, topic_partition: TopicPartition, seconds: float) -> None:
+            pass
+
+    telemetry = Telemetry(setup.metrics, setup.health, setup.clock, Hearing())
+    with capture_logs() as lines:
+        telemetry.restarted(HERE, SchemaGrew(7))
+        telemetry.schema_grew("clicks", 2, [f"f{at}" for at in range(30)])
+    assert not heard
+    assert setup.value("secor_restarts_total", reason="schema_grew") == 1
+    [restarted, grew] = lines
+    assert (restarted["event"], restarted["kind"]) == ("restarted", "schema_grew")
+    assert (grew["event"], grew["topic"], grew["version"]) == ("schema_grew", "clicks", 2)
+    assert grew["fields"] == [*(f"f{at}" for at in range(20)), "..."]
+
+
+def test_a_witness_hears_of_errors_and_commits(setup: Setup) -> None:
+    heard: list[tuple[TopicPartition, object]] = []
+
+    class Witness:
+        def failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
+            heard.append((topic_partition, str(error)))
+
+        def committed(self, topic_partition: TopicPartition, seconds: float) -> None:
+            heard.append((topic_partition, seconds))
+
+    telemetry = Telemetry(setup.metrics, setup.health, setup.clock, Witness())
+    telemetry.retried(HERE, Unavailable("a"))
+    telemetry.restarted(HERE, LeaseLost("b"))
+    telemetry.stopped(HERE, LedgerLost("c"))
+    telemetry.uploaded(HERE, "later", 1.0)
+    telemetry.uploaded(HERE, "committed", 12.0)
+    assert heard == [(HERE, "a"), (HERE, "b"), (HERE, "c"), (HERE, 12.0)]
+
+
+@pytest.mark.parametrize(
+    ("error", "label"), [(LeaseLost("x"), "lease_lost"), (SecorError("x"), "secor_error")]
+)
+def test_errors_have_labels_in_small_letters(error: SecorError, label: str) -> None:
+    assert snake(error) == label
+
+
+def test_the_status_line_says_what_is_done_or_why_nothing_is() -> None:
+    other = replace(STATUS, state=State.STOPPED, known_end=None)
+    assert status_line([]) == "no topic partitions assigned"
+    assert status_line([STATUS, other]) == (
+        "2 topic partitions (1 reading, 1 stopped), 60 messages behind"
+    )
+
+
+def test_messages_that_parsing_leaves_out_are_counted(setup: Setup) -> None:
+    setup.telemetry.quarantined(HERE, "decode", 3)
+    setup.telemetry.filtered(HERE, 2)
+    assert setup.value("secor_quarantined_total", reason="decode") == 3
+    assert setup.value("secor_filtered_total") == 2

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from secor.adapters.local import LocalStore
+from secor.archive.objects import Archive
+from secor.config.load import load
+from secor.core.model import TopicPartition
+from secor.sandbox import S3Access
+from secor.wire import decode_chunks
+from secor.wiring.plans import plan_for
+from tools.bench.archive import TOPIC, group, store
+from tools.bench.cases import CASES, Case, settings_of, write_config
+from tools.bench.fill import Filled, batches, encode_batch, values
+from tools.bench.pieces import Piece
+from tools.bench.report import as_json, line_of, piece_line, result_of, scan_lines
+from tools.bench.running import Usage
+from tools.bench.spark import Scan
+
+BENCH = TopicPartition("bench", 0)
+
+
+def test_batches_are_what_kafka_has() -> None:
+    payloads = values(300, seed=4)
+    (chunk,) = decode_chunks(BENCH, [encode_batch(payloads).data], 0)
+    assert chunk.records["value"].to_pylist() == payloads
+    assert chunk.records["offset"].to_pylist() == list(range(300))
+    assert chunk.records["key"].null_count == 300
+
+
+def test_messages_are_json_of_about_two_hundred_bytes_and_repeatable() -> None:
+    payloads = values(200, seed=1)
+    assert payloads == values(200, seed=1)
+    assert payloads != values(200, seed=2)
+    assert 190 <= sum(map(len, payloads)) / len(payloads) <= 210
+    assert {type(json.loads(payload)["timestamp"]) for payload in payloads} == {int}
+
+
+@pytest.mark.parametrize("messages", [0, 1, 499, 500, 1234])
+def test_as_many_messages_are_sent_as_asked_for(messages: int) -> None:
+    sent = list(batches(messages))
+    assert sum(batch.messages for batch in sent) == messages
+    decoded = [chunk for batch in sent for chunk in decode_chunks(BENCH, [batch.data], 0)]
+    assert sum(chunk.records.num_rows for chunk in decoded) == messages
+    sizes = sum(sum(map(len, chunk.records["value"].to_pylist())) for chunk in decoded)
+    assert sizes == sum(batch.value_bytes for batch in sent)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_the_configuration_of_every_case_is_valid(case: Case, tmp_path: Path) -> None:
+    sandbox = SimpleNamespace(
+        kafka="127.0.0.1:9092", zookeeper="127.0.0.1:2181", s3=S3Access("http://127.0.0.1:9000")
+    )
+    settings = settings_of(
+        case, cast("Any", sandbox), group="g", topic="bench", directory=tmp_path, port=None
+    )
+    config = load(write_config(settings, tmp_path / "case.toml"), {})
+    plan = plan_for(config, "bench")
+    assert config.output.format == case.output["format"]
+    assert config.metrics.port is None
+    assert plan.root == "bench/g/bench"
+
+
+def test_a_result_leaves_out_what_an_idle_process_needs() -> None:
+    filled = Filled("bench", 4, 1_000_000, 200_000_000, 90_000_000)
+    used = Usage(cpu=2.5, ready=100.0, ended=110.0, peak=123_000_000)
+    result = result_of(CASES[0], filled, used=used, idle=replace(used, cpu=1.0), last=104.0)
+    assert (result.cpu_us, result.cpu_us_with_start) == (1.5, 2.5)
+    assert (result.messages_per_second, result.megabytes_per_second) == (250_000, 50.0)
+    line = line_of(result)
+    assert "1.50 µs" in line
+    assert "2.50 with the start, goal 1.2" in line
+    assert "peak 123 MB" in line
+    piece = Piece("decode", 0.25)
+    assert piece_line(piece).endswith(" 0.25 µs CPU a message")
+    found = json.loads(as_json([result], [piece]))
+    assert found["cases"][0]["cpu_us"] == 1.5
+    assert found["pieces"] == [{"name": "decode", "cpu_us": 0.25}]
+
+
+@pytest.mark.parametrize("messages", [3, 1201])
+def test_an_archive_is_what_the_daemon_leaves(tmp_path: Path, messages: int) -> None:
+    config = group("backup", tmp_path / "bucket", {"format": "sequencefile", "codec": "lz4"})
+    stored = store(config, tmp_path / "bucket", tmp_path / "local", partitions=2, messages=messages)
+    archive = Archive(LocalStore(tmp_path / "bucket"), "backup")
+    found = list(archive.objects(TOPIC, with_info=True))
+    assert [one.info.batch.end if one.info else 0 for one in found] == [
+        stored.messages_of(0),
+        stored.messages_of(1),
+    ]
+    read = [value for one in found for part in archive.read(one) for value in part["value"]]
+    assert len(read) == messages
+    assert sum(len(value.as_py()) for value in read) == stored.value_bytes
+
+
+def test_reading_in_spark_is_told_beside_what_it_is_measured_against() -> None:
+    scans = [
+        Scan("secor", "lz4", 60.0, 120.0),
+        Scan("sc.sequenceFile", "lz4", 20.0, 30.0),
+        Scan("sc.sequenceFile", "gzip", 1.0, 1.0),
+        Scan("spark.read.text", "none", 120.0, 480.0),
+        Scan("secor backfill", "none", 30.0, 40.0),
+    ]
+    ours, hadoop, _, text, backfill = scan_lines(scans)
+    assert ours.endswith(
+        "60.0 MB/s per core,  120.0 MB a second of CPU;"
+        " 3.00 times sc.sequenceFile (CPU 4.00, goal 2);"
+        " 0.50 times spark.read.text (CPU 0.25, goal 1)"
+    )
+    assert not any("times" in line for line in (hadoop, text, backfill))
+    assert json.loads(as_json([], [], scans))["spark"][4]["per_core"] == 30.0

@@ -1,0 +1,92 @@
+"""How flights become messages."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from secor.config.load import load
+from secor.core.errors import ConfigurationError
+from secor.sandbox import S3Access
+from tools.demo.flights import flight_of
+from tools.demo.mending import mend, wrong_months
+from tools.demo.partition import latest, write_configurations
+from tools.demo.story import Demonstration, clear
+
+ROW = {
+    "time_hour": "2013-01-01T10:00:00Z",
+    "minute": 15,
+    "carrier": "UA",
+    "origin": "EWR",
+    "tailnum": "N14228",
+    "dep_time": 517.0,
+}
+
+
+def test_a_flight_has_key_headers_and_the_time_at_which_it_was_to_leave() -> None:
+    flight = flight_of(ROW)
+    assert flight.key == b"N14228"
+    assert flight.headers == [("carrier", b"UA"), ("origin", b"EWR")]
+    left = datetime.fromtimestamp(flight.timestamp / 1000, UTC)
+    assert left.isoformat() == "2013-01-01T10:15:00+00:00"
+    assert json.loads(flight.value) == ROW
+
+
+def test_what_is_not_known_is_null_and_a_flight_without_tail_number_has_no_key() -> None:
+    flight = flight_of({**ROW, "tailnum": float("nan"), "dep_time": float("nan")})
+    assert flight.key is None
+    assert json.loads(flight.value)["dep_time"] is None
+
+
+def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
+    kept = tmp_path / "mine"
+    kept.write_text("mine")
+    with pytest.raises(ConfigurationError, match="holds other things"):
+        Demonstration(tmp_path).run(down=True)
+    assert kept.read_text() == "mine"
+
+
+def test_what_an_earlier_demonstration_left_is_deleted(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    (folder / "local").mkdir(parents=True)
+    (folder / "backup.toml").touch()
+    clear(folder)
+    assert not folder.exists()
+
+
+def test_the_groups_that_parse_are_configured_as_their_formats_take_it(tmp_path: Path) -> None:
+    access = S3Access("http://127.0.0.1:9000")
+    sandbox = SimpleNamespace(kafka="127.0.0.1:9092", zookeeper="127.0.0.1:2181", s3=access)
+    paths = write_configurations(tmp_path, cast("Any", sandbox))
+    outputs = {name: load(path, {}).output for name, path in paths.items()}
+    assert outputs["parquet"].schema_file == str(tmp_path / "flights.json")
+    assert {name: output.format for name, output in outputs.items()} == {
+        "parquet": "parquet",
+        "lines": "jsonlines",
+    }
+    assert {output.prefix for output in outputs.values()} == set(paths)
+
+
+def test_the_carriers_that_were_late_most_come_first() -> None:
+    answer = {"A": (2, 10.0), "B": (1, 9.0), "C": (10, 10.0)}
+    assert [carrier for carrier, _ in latest(answer)] == ["B", "A", "C"]
+
+
+def test_months_that_differ_are_wrong_also_when_one_side_has_none() -> None:
+    stored, left = {"2013-01": 3, "2013-02": 4, "2014-01": 1}, {"2013-01": 4, "2013-02": 4}
+    assert wrong_months(stored, left) == ["2013-01", "2014-01"]
+    assert wrong_months(left, left) == []
+
+
+def test_the_mended_parser_has_the_zone_of_the_flights(tmp_path: Path) -> None:
+    access = S3Access("http://127.0.0.1:9000")
+    sandbox = SimpleNamespace(kafka="127.0.0.1:9092", zookeeper="127.0.0.1:2181", s3=access)
+    parquet = write_configurations(tmp_path, cast("Any", sandbox))["parquet"]
+    assert load(parquet, {}).parser.time_zone == "UTC"
+    mend(parquet)
+    assert load(parquet, {}).parser.time_zone == "America/New_York"

@@ -1,0 +1,195 @@
+"""``python -m tools.bench``: fill a topic, run the daemon over it in several ways, report."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from secor.core.errors import SecorError
+from secor.sandbox import Sandbox
+from tools.bench.cases import CASES, Case, settings_of, write_config
+from tools.bench.fill import Filled, create_topic, fill
+from tools.bench.pieces import LOOKED_AT, Piece, measure
+from tools.bench.report import (
+    Result,
+    as_json,
+    line_of,
+    piece_line,
+    profile_of,
+    result_of,
+    scan_lines,
+)
+from tools.bench.running import DaemonProcess, Progress, Usage, free_ports
+from tools.bench.spark import CORES, Scan
+from tools.bench.spark import measure as measure_spark
+
+TOPIC, EMPTY = "bench", "bench-empty"
+NAMES = [case.name for case in CASES]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Servers with a full topic and an empty one; ``directory`` is for local files."""
+
+    sandbox: Sandbox
+    directory: Path
+    filled: Filled
+
+    def config(self, case: Case, topic: str, port: int | None) -> tuple[str, Path]:
+        """Write the configuration of a case over a topic; return its group, too."""
+        group = f"{case.name}-{topic}"
+        settings = settings_of(
+            case,
+            self.sandbox,
+            group=group,
+            topic=topic,
+            directory=self.directory / "local",
+            port=port,
+        )
+        return group, write_config(settings, self.directory / f"{group}.toml")
+
+    def idle(self, case: Case) -> Usage:
+        """Return what starting and ending costs where there is nothing to do."""
+        (port,) = free_ports(1)
+        group, config = self.config(case, EMPTY, port)
+        daemon = DaemonProcess(config, port=port, log=self.directory / f"{group}.log")
+        return daemon.run(lambda: True)
+
+    def run(self, case: Case, idle: Usage, profile: Path | None) -> Result:
+        """Store the full topic once."""
+        (port,) = free_ports(1)
+        group, config = self.config(case, TOPIC, port)
+        filled = self.filled
+        hosts = self.sandbox.zookeeper
+        with closing(Progress(hosts, group, filled.topic, filled.partitions)) as progress:
+            daemon = DaemonProcess(
+                config, port=port, log=self.directory / f"{group}.log", profile=profile
+            )
+            used = daemon.run(lambda: progress.committed()[0] >= filled.messages)
+            _, last = progress.committed()
+        return result_of(case, filled, used=used, idle=idle, last=last)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Measure the pieces in this process."""
+        from secor.config.load import load
+        from secor.wiring.clients import connect_store
+        from secor.wiring.membership import join
+
+        _, path = self.config(CASES[0], TOPIC, None)
+        config = load(path, {"SECOR_GROUP__NAME": "pieces"})
+        with join(config, lambda _: None) as membership:
+            yield from measure(
+                membership.source,
+                connect_store(config),
+                prefix=config.output.prefix,
+                directory=self.directory,
+                size=min(self.filled.encoded_bytes, LOOKED_AT),
+            )
+
+
+@contextmanager
+def _bench(directory: Path | None, partitions: int, messages: int) -> Iterator[Bench]:
+    with tempfile.TemporaryDirectory(prefix="secor-bench-", dir=directory) as temporary:
+        folder = Path(temporary)
+        with Sandbox.up(folder / "servers", progress=_say) as sandbox:
+            _say(f"filling {partitions} partitions with {messages} messages")
+            filled = fill(sandbox.kafka, TOPIC, partitions=partitions, messages=messages)
+            create_topic(sandbox.kafka, EMPTY, partitions)
+            yield Bench(sandbox, folder, filled)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+@click.command(epilog="Example: scripts/bench --messages 500000 --case text-gzip --profile")
+@click.option(
+    "--messages", type=click.IntRange(1), help="Default: 2,000,000; with --spark 1,000,000."
+)
+@click.option("--partitions", default=4, show_default=True, help="Partitions of the topic.")
+@click.option("--case", "names", multiple=True, type=click.Choice(NAMES), help="Only this case.")
+@click.option("--pieces/--no-pieces", default=True, help="Measure the pieces alone, too.")
+@click.option("--spark", is_flag=True, help="Instead: read and parse local archives in Spark.")
+@click.option("--profile", is_flag=True, help="Show what the functions of the loop took (slower).")
+@click.option("--json", "json_", is_flag=True, help="Print JSON for a script.")
+@click.option(
+    "--directory",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    help="Where servers and local files lie meanwhile.  Default: the system's temporary folder.",
+)
+def main(
+    messages: int | None,
+    partitions: int,
+    names: Sequence[str],
+    pieces: bool,
+    spark: bool,
+    profile: bool,
+    json_: bool,
+    directory: Path | None,
+) -> None:
+    """Measure what the daemon needs for a message, on servers of its own.
+
+    CPU time is that of the daemon's process with all its threads, without what it takes to
+    start and end over an empty topic (and with it, in parentheses).
+    """
+    chosen = [case for case in CASES if not names or case.name in names]
+    results: list[Result] = []
+    measured: list[Piece] = []
+    scans: list[Scan] = []
+    try:
+        if spark:
+            scans = _measure_spark(messages or 1_000_000, partitions, json_, directory)
+        else:
+            results, measured = _measure(
+                chosen, messages or 2_000_000, partitions, pieces, profile, json_, directory
+            )
+    except SecorError as error:
+        raise click.ClickException(str(error)) from error
+    if json_:
+        click.echo(as_json(results, measured, scans))
+
+
+def _measure(
+    cases: Sequence[Case],
+    messages: int,
+    partitions: int,
+    pieces: bool,
+    profile: bool,
+    quiet: bool,
+    directory: Path | None,
+) -> tuple[list[Result], list[Piece]]:
+    """Measure one after the other, and print each as soon as it is known."""
+    results: list[Result] = []
+    measured: list[Piece] = []
+    with _bench(directory, partitions, messages) as bench:
+        for case in cases:
+            path = bench.directory / f"{case.name}.profile" if profile else None
+            results.append(bench.run(case, bench.idle(case), path))
+            click.echo(line_of(results[-1]), err=quiet)
+            if path:
+                click.echo(profile_of(path), err=quiet)
+        for piece in bench.pieces() if pieces else ():
+            measured.append(piece)
+            click.echo(piece_line(piece), err=quiet)
+    return results, measured
+
+
+def _measure_spark(
+    messages: int, partitions: int, quiet: bool, directory: Path | None
+) -> list[Scan]:
+    """Measure all by turns, and print it."""
+    with tempfile.TemporaryDirectory(prefix="secor-bench-", dir=directory) as temporary:
+        _say(f"writing archives of {messages} messages, and reading them on {CORES} cores")
+        scans = measure_spark(Path(temporary), messages=messages, partitions=partitions)
+    for line in scan_lines(scans):
+        click.echo(line, err=quiet)
+    return scans
+
+
+if __name__ == "__main__":
+    main()

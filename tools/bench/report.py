@@ -1,0 +1,106 @@
+"""The results in lines for people, and in JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+import pstats
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from io import StringIO
+from pathlib import Path
+
+from tools.bench.cases import GOAL_MEMORY, Case
+from tools.bench.fill import Filled
+from tools.bench.pieces import Piece
+from tools.bench.running import Usage
+from tools.bench.spark import GOALS, TEXT, Scan
+
+_FUNCTIONS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One case: CPU in microseconds a message, without and with the start of the process."""
+
+    case: str
+    messages: int
+    seconds: float
+    cpu_us: float
+    cpu_us_with_start: float
+    messages_per_second: float
+    megabytes_per_second: float
+    peak_megabytes: float
+    goal_us: float | None
+    others_us: str
+
+
+def result_of(case: Case, filled: Filled, *, used: Usage, idle: Usage, last: float) -> Result:
+    """Compare a run with one over an empty topic; ``last`` is when it committed last.
+
+    Seconds count from its readiness to its last commit: uploads included.
+    """
+    seconds = max(last - used.ready, 1e-3)
+    return Result(
+        case=case.name,
+        messages=filled.messages,
+        seconds=round(seconds, 2),
+        cpu_us=round((used.cpu - idle.cpu) / filled.messages * 1e6, 3),
+        cpu_us_with_start=round(used.cpu / filled.messages * 1e6, 3),
+        messages_per_second=round(filled.messages / seconds),
+        megabytes_per_second=round(filled.value_bytes / seconds / 1e6, 1),
+        peak_megabytes=round(used.peak / 1e6, 1),
+        goal_us=case.goal,
+        others_us=case.others,
+    )
+
+
+def line_of(result: Result) -> str:
+    """Return a result in one line."""
+    goal = f", goal {result.goal_us}" if result.goal_us else ""
+    return (
+        f"{result.case:18} {result.cpu_us:5.2f} µs CPU a message"
+        f" ({result.cpu_us_with_start:.2f} with the start{goal}),"
+        f" {result.messages_per_second / 1e6:.2f} M messages/s,"
+        f" {result.megabytes_per_second:.0f} MB/s in {result.seconds:.1f} s,"
+        f" peak {result.peak_megabytes:.0f} MB (goal {GOAL_MEMORY / 1e6:.0f});"
+        f" others: {result.others_us}"
+    )
+
+
+def piece_line(piece: Piece) -> str:
+    """Return a piece in one line."""
+    return f"{piece.name:40} {piece.cpu_us:5.2f} µs CPU a message"
+
+
+def scan_lines(scans: Sequence[Scan]) -> list[str]:
+    """Return what Spark did in one line each; Secor's beside what it is measured against."""
+    return [_scan_line(scan, scans) for scan in scans]
+
+
+def _scan_line(scan: Scan, scans: Sequence[Scan]) -> str:
+    line = (
+        f"{scan.name:16} {scan.codec:5} {scan.per_core:6.1f} MB/s per core,"
+        f" {scan.per_cpu_second:6.1f} MB a second of CPU"
+    )
+    for other in scans if scan.name == "secor" else ():
+        if other.name in GOALS and (other.codec == scan.codec or other.name == TEXT):
+            clock, cpu = scan.ratio(other)
+            line += f"; {clock:.2f} times {other.name} (CPU {cpu:.2f}, goal {GOALS[other.name]})"
+    return line
+
+
+def as_json(results: Sequence[Result], pieces: Sequence[Piece], scans: Sequence[Scan] = ()) -> str:
+    """Return everything as one JSON object."""
+    found = {
+        "cases": [asdict(result) for result in results],
+        "pieces": [asdict(piece) for piece in pieces],
+        "spark": [asdict(scan) for scan in scans],
+    }
+    return json.dumps(found, indent=2, ensure_ascii=False)
+
+
+def profile_of(path: Path) -> str:
+    """Return the functions that took most CPU time of the loop's thread, by their own time."""
+    text = StringIO()
+    pstats.Stats(str(path), stream=text).sort_stats("tottime").print_stats(_FUNCTIONS)
+    return text.getvalue()
