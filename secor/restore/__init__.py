@@ -1,0 +1,1 @@
+"""The restore group: archives back into Kafka, each message once, in transactions."""

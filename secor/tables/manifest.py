@@ -1,0 +1,172 @@
+"""Manifests: which data files a batch of one topic partition has staged, for each table.
+
+A manifest is the last object of its batch.  Its key holds topic, partition and range, never
+the fingerprint: of one range there is one manifest, and whichever came first is the right one.
+It counts only up to the ledger's committed offset.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
+
+from secor.core.errors import CorruptFile
+from secor.core.model import OffsetRange, TopicPartition
+from secor.core.naming import topic_directory
+
+VERSION = 1
+
+DIRECTORY = "_staged"
+"""Below the group's prefix; no topic's directory."""
+
+_KEY = re.compile(r"(?P<partition>\d+)/(?P<start>\d{20})-(?P<end>\d{20})\.json")
+
+Operation = Literal["append", "changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What the table format keeps of a data file's columns, by field id.
+
+    Sizes in bytes, counts in values; bounds in Iceberg's single-value binary form, as hex.
+    """
+
+    column_sizes: Mapping[int, int] = field(default_factory=dict)
+    value_counts: Mapping[int, int] = field(default_factory=dict)
+    null_value_counts: Mapping[int, int] = field(default_factory=dict)
+    nan_value_counts: Mapping[int, int] = field(default_factory=dict)
+    lower_bounds: Mapping[int, str] = field(default_factory=dict)
+    upper_bounds: Mapping[int, str] = field(default_factory=dict)
+    split_offsets: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One staged file: ``path`` is a whole URI, ``size`` in bytes.
+
+    ``partition`` has the values of the partition spec's fields in order, each in Iceberg's
+    single-value JSON form.  ``first_offset`` and ``last_offset`` are those of its rows.
+    """
+
+    path: str
+    format: Literal["parquet", "orc", "avro"]
+    records: int
+    size: int
+    first_offset: int
+    last_offset: int
+    partition: tuple[Any, ...] = ()
+    statistics: Statistics = field(default_factory=Statistics)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """The files of a batch for one table, made under one schema and one partition spec.
+
+    ``operation`` is ``append`` for data files, ``changes`` for rows that an engine merges.
+    """
+
+    table: str
+    uuid: str
+    schema_id: int
+    spec_id: int
+    operation: Operation
+    files: tuple[DataFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the batch ``[start, end)`` of a topic partition has staged.
+
+    ``cluster`` and ``topic_id`` are Kafka's ids; ``greatest_timestamp`` is in milliseconds,
+    None where no message had one.  Without ``tables`` all messages were filtered or bad.
+    """
+
+    group: str
+    cluster: str
+    topic: str
+    topic_id: str | None
+    partition: int
+    start: int
+    end: int
+    fingerprint: str
+    greatest_timestamp: int | None
+    tables: tuple[TableFiles, ...]
+    version: int = VERSION
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Whose messages these are."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def range(self) -> OffsetRange:
+        """The batch's offsets."""
+        return OffsetRange(self.start, self.end)
+
+    def key(self, prefix: str) -> str:
+        """Return the manifest's key below the group's ``prefix``."""
+        return manifest_key(prefix, self.topic_partition, self.range)
+
+    def dump(self) -> bytes:
+        """Return the object's bytes: the same for the same manifest."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+    @classmethod
+    def parse(cls, body: bytes, key: str) -> Self:
+        """Read it back.  Raises ``CorruptFile`` naming ``key``."""
+        try:
+            data = json.loads(body)
+            if data["version"] != VERSION:
+                raise ValueError(f"version {data['version']}; this Secor reads {VERSION}")
+            tables = tuple(_table_files(table) for table in data["tables"])
+            return cls(**{**data, "tables": tables})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorruptFile(f"{key}: no manifest of Secor's ({error})") from error
+
+
+def staged_prefix(prefix: str, topic: str | None = None) -> str:
+    """Return where manifests lie: the group's, or one topic's; ends with a slash."""
+    parts = [part for part in prefix.split("/") if part] + [DIRECTORY]
+    if topic is not None:
+        parts.append(topic_directory(topic))
+    return "/".join(parts) + "/"
+
+
+def manifest_key(prefix: str, topic_partition: TopicPartition, offsets: OffsetRange) -> str:
+    """Return the key of the manifest of a range, the same under every configuration."""
+    folder = staged_prefix(prefix, topic_partition.topic)
+    return f"{folder}{topic_partition.partition}/{offsets.start:020d}-{offsets.end:020d}.json"
+
+
+def parse_manifest_key(prefix: str, topic: str, key: str) -> tuple[int, OffsetRange] | None:
+    """Return kafka partition and range of a manifest's key; None for other objects."""
+    folder = staged_prefix(prefix, topic)
+    match = _KEY.fullmatch(key[len(folder) :]) if key.startswith(folder) else None
+    if match is None:
+        return None
+    start, end = int(match["start"]), int(match["end"])
+    return (int(match["partition"]), OffsetRange(start, end)) if start <= end else None
+
+
+def _table_files(data: Mapping[str, Any]) -> TableFiles:
+    return TableFiles(**{**data, "files": tuple(_data_file(file) for file in data["files"])})
+
+
+def _data_file(data: Mapping[str, Any]) -> DataFile:
+    statistics = data["statistics"]
+    by_id = {
+        name: {int(field_id): value for field_id, value in statistics[name].items()}
+        for name in statistics
+        if name != "split_offsets"
+    }
+    split_offsets = tuple(statistics["split_offsets"])
+    return DataFile(
+        **{
+            **data,
+            "partition": tuple(data["partition"]),
+            "statistics": Statistics(**by_id, split_offsets=split_offsets),
+        }
+    )
