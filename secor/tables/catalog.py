@@ -1,0 +1,182 @@
+"""The port to a table catalog: plain descriptions of tables, and changes by compare-and-set.
+
+Adapters translate a library's tables into ``Table``; nothing here knows the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+import pyarrow as pa
+
+from secor.tables.manifest import TableFiles
+
+MAIN = "main"
+
+FIELD_ID = b"PARQUET:field_id"
+"""Key of a column's id in the metadata of an Arrow field, at every level."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """One field of a partition spec: ``transform`` as Iceberg writes it, such as ``bucket[16]``."""
+
+    source_id: int
+    field_id: int
+    transform: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One version of a table; ``timestamp`` in milliseconds since the epoch."""
+
+    snapshot_id: int
+    parent_id: int | None
+    sequence_number: int | None
+    timestamp: int
+    summary: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as one look at the catalog showed it.
+
+    ``schemas`` and ``specs`` are by id, with every version that the table still names; Arrow
+    fields carry ``FIELD_ID``.  ``refs`` has the snapshot of each branch and tag: a table
+    without a snapshot has no ``main``.  ``handle`` belongs to the adapter that made it.
+    """
+
+    identifier: str
+    uuid: str
+    location: str
+    format_version: int
+    schema_id: int
+    schemas: Mapping[int, pa.Schema]
+    spec_id: int
+    specs: Mapping[int, tuple[PartitionField, ...]]
+    properties: Mapping[str, str]
+    refs: Mapping[str, int]
+    snapshots: Mapping[int, Snapshot]
+    handle: object = field(default=None, compare=False, repr=False)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The present schema."""
+        return self.schemas[self.schema_id]
+
+    @property
+    def spec(self) -> tuple[PartitionField, ...]:
+        """The present partition spec; empty for a table without partitions."""
+        return self.specs[self.spec_id]
+
+    def head(self, branch: str = MAIN) -> Snapshot | None:
+        """Return the newest snapshot of a branch, None if it has none."""
+        snapshot_id = self.refs.get(branch)
+        return None if snapshot_id is None else self.snapshots[snapshot_id]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table to be made: ``partition_by`` holds terms such as ``day(ts)``, ``bucket(16, id)``."""
+
+    schema: pa.Schema
+    partition_by: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """Add an optional column; ``path`` names the structs around it, lists and maps by
+    ``element`` and ``value``.
+    """
+
+    path: tuple[str, ...]
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class WidenColumn:
+    """Give a column a wider type: int to long, float to double, decimal with more digits."""
+
+    path: tuple[str, ...]
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class MakeOptional:
+    """Let a column be null."""
+
+    path: tuple[str, ...]
+
+
+SchemaChange = AddColumn | WidenColumn | MakeOptional
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommit:
+    """One atomic commit: it requires that ``branch`` is still at snapshot ``base`` (None: that
+    it has none), appends ``files``, and sets ``properties`` and the new snapshot's ``summary``.
+
+    Without files it sets the properties alone, if ``base`` still holds.
+    """
+
+    base: int | None
+    files: tuple[TableFiles, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    summary: Mapping[str, str] = field(default_factory=dict)
+    branch: str = MAIN
+
+
+class Outcome(StrEnum):
+    """What a commit came to; ``UNKNOWN`` is settled by loading the table again."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """``table`` is the table after a commit that is done; ``why`` says what was answered."""
+
+    outcome: Outcome
+    table: Table | None = None
+    why: str = ""
+
+
+class Catalog(Protocol):
+    """Tables by identifier (``db.table``).
+
+    All raise ``Unavailable`` (without effect: try again), ``AccessDenied`` and
+    ``ConfigurationError`` (a person must act).
+    """
+
+    def load_table(self, identifier: str) -> Table:
+        """Ask the catalog.  Raises ``NotFound`` where there is no such table."""
+
+    def list_tables(self, namespace: str) -> Sequence[str]:
+        """Return the identifiers in a namespace; none where there is no such namespace."""
+
+    def create_table(self, identifier: str, new: NewTable) -> Table:
+        """Make a table, and its namespace if that is missing.
+
+        Raises ``AlreadyExists`` when somebody was faster, ``OutcomeUnknown``.
+        """
+
+    def update_schema(self, table: Table, changes: Sequence[SchemaChange]) -> Table:
+        """Change the schema that ``table`` shows: a commit of its own.
+
+        Raises ``Refused`` when the table is not as it was loaded, ``OutcomeUnknown``: load it
+        again in both cases.  A change that Iceberg does not know is a ``ConfigurationError``.
+        """
+
+    def commit(self, table: Table, commit: TableCommit) -> CommitResult:
+        """Try one commit, once; the library must not repeat it.
+
+        Raises ``Unavailable`` only where nothing can have been done.
+        """
