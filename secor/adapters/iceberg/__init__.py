@@ -1,0 +1,1 @@
+"""Iceberg tables, by the Iceberg library for Python."""

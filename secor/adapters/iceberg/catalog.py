@@ -1,0 +1,172 @@
+"""Tables of any catalog that the Iceberg library knows: look, make, let schemas grow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import cast
+
+from pyiceberg.catalog import Catalog as Library
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table import Table as LibraryTable
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot as LibrarySnapshot
+from pyiceberg.table.update import AssertTableUUID
+from pyiceberg.table.update.schema import UpdateSchema
+from pyiceberg.types import PrimitiveType
+
+from secor.adapters.iceberg.failures import translated
+from secor.adapters.iceberg.partition_terms import partition_spec
+from secor.adapters.iceberg.types import arrow_schema, iceberg_schema, iceberg_type
+from secor.core.errors import ConfigurationError
+from secor.tables.catalog import (
+    AddColumn,
+    MakeOptional,
+    NewTable,
+    PartitionField,
+    SchemaChange,
+    Snapshot,
+    Table,
+    WidenColumn,
+)
+
+NEWEST_FORMAT = 2
+"""The highest version of the table format that this library can commit to."""
+
+
+def open_catalog(name: str, properties: Mapping[str, str]) -> Library:
+    """Return the library's catalog.  Raises ``ConfigurationError``, ``Unavailable``."""
+    with translated(f"catalog {name}"):
+        return load_catalog(name, **{"py-io-impl": _ARROW, **properties})
+
+
+_ARROW = "pyiceberg.io.pyarrow.PyArrowFileIO"
+
+
+class IcebergTables:
+    """The part of ``tables.catalog.Catalog`` that looks at tables and changes schemas."""
+
+    def __init__(self, library: Library) -> None:
+        """Take what ``open_catalog`` returned; used by several threads."""
+        self.library = library
+
+    def load_table(self, identifier: str) -> Table:
+        """Return a table as it is now; see ``Catalog``."""
+        with translated(f"table {identifier}"):
+            return describe(identifier, self.library.load_table(identifier))
+
+    def list_tables(self, namespace: str) -> Sequence[str]:
+        """Return the identifiers in a namespace; see ``Catalog``."""
+        with translated(f"namespace {namespace}"):
+            try:
+                found = self.library.list_tables(namespace)
+            except NoSuchNamespaceError:
+                return []
+        return sorted(".".join(parts) for parts in found)
+
+    def create_table(self, identifier: str, new: NewTable) -> Table:
+        """Make a table; see ``Catalog``."""
+        where = f"table {identifier}"
+        with translated(where):
+            schema = iceberg_schema(new.schema, where)
+            spec = partition_spec(schema, new.partition_by, where)
+        self._create_namespace(identifier)
+        properties = {"format-version": str(NEWEST_FORMAT), **new.properties}
+        with translated(f"{where} cannot be made", writes=True):
+            made = self.library.create_table(
+                identifier, schema, new.location, spec, properties=properties
+            )
+        return describe(identifier, made)
+
+    def _create_namespace(self, identifier: str) -> None:
+        namespace = Library.namespace_from(identifier)
+        with translated(f"namespace {'.'.join(namespace)}"):
+            try:
+                if not self.library.namespace_exists(namespace):
+                    self.library.create_namespace(namespace)
+            except NamespaceAlreadyExistsError:
+                pass  # somebody was faster
+
+    def update_schema(self, table: Table, changes: Sequence[SchemaChange]) -> Table:
+        """Change a schema by one commit; see ``Catalog``."""
+        where = f"table {table.identifier}: its schema"
+        library_table = library_table_of(table)
+        with translated(where), library_table.transaction() as transaction:
+            update = transaction.update_schema()
+            for change in changes:
+                _apply(update, change, where)
+            updates, requirements = update._commit()
+        if not updates:
+            return table
+        same_table = AssertTableUUID(uuid=library_table.metadata.table_uuid)
+        with translated(f"{where} cannot be changed", writes=True):
+            self.library.commit_table(library_table, (same_table, *requirements), updates)
+        return self.load_table(table.identifier)
+
+
+def library_table_of(table: Table) -> LibraryTable:
+    """Return the library's table of a description that ``describe`` made."""
+    return cast(LibraryTable, table.handle)
+
+
+def describe(identifier: str, table: LibraryTable) -> Table:
+    """Return a plain description.  Raises ``ConfigurationError`` for what is not version 2."""
+    metadata = table.metadata
+    if metadata.format_version > NEWEST_FORMAT:
+        raise ConfigurationError(
+            f"table {identifier} has format version {metadata.format_version}: this version can be"
+            f" read, and the Iceberg library for Python commits to {NEWEST_FORMAT} at most. Give"
+            " the messages another table, or make this one again with 'format-version' = '2'"
+        )
+    schemas = {one.schema_id: arrow_schema(one, identifier) for one in metadata.schemas}
+    return Table(
+        identifier=identifier,
+        uuid=str(metadata.table_uuid),
+        location=metadata.location.rstrip("/"),
+        format_version=metadata.format_version,
+        schema_id=metadata.current_schema_id,
+        schemas=MappingProxyType(schemas),
+        spec_id=metadata.default_spec_id,
+        specs=MappingProxyType({spec.spec_id: _fields(spec) for spec in metadata.partition_specs}),
+        properties=MappingProxyType(dict(metadata.properties)),
+        refs=MappingProxyType({name: ref.snapshot_id for name, ref in metadata.refs.items()}),
+        snapshots=MappingProxyType(_snapshots(metadata)),
+        handle=table,
+    )
+
+
+def _fields(spec: PartitionSpec) -> tuple[PartitionField, ...]:
+    return tuple(
+        PartitionField(field.source_id, field.field_id, str(field.transform), field.name)
+        for field in spec.fields
+    )
+
+
+def _snapshots(metadata: TableMetadata) -> dict[int, Snapshot]:
+    return {snapshot.snapshot_id: _snapshot(snapshot) for snapshot in metadata.snapshots}
+
+
+def _snapshot(snapshot: LibrarySnapshot) -> Snapshot:
+    summary = snapshot.summary
+    return Snapshot(
+        snapshot_id=snapshot.snapshot_id,
+        parent_id=snapshot.parent_snapshot_id,
+        sequence_number=snapshot.sequence_number,
+        timestamp=snapshot.timestamp_ms,
+        summary=MappingProxyType(summary.additional_properties if summary is not None else {}),
+    )
+
+
+def _apply(update: UpdateSchema, change: SchemaChange, where: str) -> None:
+    match change:
+        case AddColumn(path, kind):
+            update.add_column(path, iceberg_type(kind, where))
+        case WidenColumn(path, kind):
+            wide = iceberg_type(kind, where)
+            if not isinstance(wide, PrimitiveType):
+                raise ConfigurationError(f"{where}: {'.'.join(path)} cannot become {wide}")
+            update.update_column(path, field_type=wide)
+        case MakeOptional(path):
+            update.make_column_optional(path)

@@ -1,0 +1,113 @@
+"""What the library and its clients raise, as the program's own errors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyiceberg import exceptions
+
+from secor.core.errors import (
+    AccessDenied,
+    AlreadyExists,
+    ConfigurationError,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    SecorError,
+    Unavailable,
+)
+
+_REFUSED = (exceptions.CommitFailedException, exceptions.WaitingForLockException)
+
+_MISSING = (
+    exceptions.NoSuchTableError,
+    exceptions.NoSuchNamespaceError,
+    exceptions.NoSuchIdentifierError,
+)
+
+_DENIED = (
+    exceptions.UnauthorizedError,
+    exceptions.ForbiddenError,
+    exceptions.AuthorizationExpiredError,
+    exceptions.OAuthError,
+    exceptions.SignError,
+)
+
+_WRONG = (
+    exceptions.NotInstalledError,
+    exceptions.ValidationError,
+    exceptions.BadRequestError,
+    exceptions.NoSuchPropertyException,
+    ValueError,
+    TypeError,
+    NotImplementedError,
+)
+
+_OTHERS = (exceptions.RESTError, exceptions.DynamoDbError, OSError)
+"""Servers that answer with an error of their own, or not at all."""
+
+_CLIENTS = (
+    ("sqlalchemy.exc", "SQLAlchemyError"),
+    ("botocore.exceptions", "BotoCoreError"),
+    ("botocore.exceptions", "ClientError"),
+    ("thrift.Thrift", "TException"),
+)
+"""Bases of what clients of catalogs raise; only those that are imported can raise anything."""
+
+_DENIALS = ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "403")
+
+
+@contextmanager
+def translated(action: str, *, writes: bool = False) -> Iterator[None]:
+    """Raise the program's errors for the library's; ``action`` begins each message.
+
+    With ``writes``, an answer that did not come may stand for a change that was made:
+    ``OutcomeUnknown``, else ``Unavailable``.
+    """
+    try:
+        yield
+    except _raised() as error:
+        raise failure(error, action, writes=writes) from error
+
+
+def _raised() -> tuple[type[Exception], ...]:
+    own = (exceptions.CommitStateUnknownException, exceptions.TableAlreadyExistsError)
+    return (*own, *_REFUSED, *_MISSING, *_DENIED, *_WRONG, *_OTHERS, *_clients())
+
+
+def _clients() -> tuple[type[Exception], ...]:
+    return tuple(
+        getattr(sys.modules[module], name) for module, name in _CLIENTS if module in sys.modules
+    )
+
+
+def failure(error: Exception, action: str, *, writes: bool) -> SecorError:
+    """Return the program's error for one of those."""
+    text = f"{action}: {_text(error)}"
+    if isinstance(error, exceptions.CommitStateUnknownException):
+        return OutcomeUnknown(text)
+    if isinstance(error, _REFUSED):
+        return Refused(text)
+    if isinstance(error, exceptions.TableAlreadyExistsError):
+        return AlreadyExists(text)
+    if isinstance(error, _MISSING):
+        return NotFound(text)
+    if isinstance(error, _DENIED) or _denied(error):
+        return AccessDenied(f"{text}; let this user use the catalog and its storage")
+    if isinstance(error, (*_OTHERS, *_clients())) and not isinstance(error, _WRONG):
+        return OutcomeUnknown(text) if writes else Unavailable(text)
+    return ConfigurationError(text)
+
+
+def _denied(error: Exception) -> bool:
+    if isinstance(error, PermissionError):
+        return True
+    known = isinstance(error, (OSError, *_clients()))
+    return known and any(word in str(error) for word in _DENIALS)
+
+
+def _text(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,70 @@
+"""Partition terms as people write them, ``day(ts)`` or ``bucket(16, id)``, to a spec."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import Transform, parse_transform
+
+from secor.core.errors import ConfigurationError
+
+_TERM = re.compile(
+    r"\s*(?P<name>[a-z]+?)s?\(\s*((?P<width>\d+)\s*,\s*)?(?P<column>[^(),]+?)\s*\)\s*"
+)
+_WITH_WIDTH = ("bucket", "truncate")
+_WITHOUT = ("identity", "year", "month", "day", "hour", "void")
+
+
+def partition_spec(schema: Schema, terms: Sequence[str], where: str) -> PartitionSpec:
+    """Return the spec of a new table.  Raises ``ConfigurationError`` naming ``where``."""
+    fields = [
+        _field(schema, term, PARTITION_FIELD_ID_START + at, where) for at, term in enumerate(terms)
+    ]
+    names = [field.name for field in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(f"{where}: two partition fields would be called {name}")
+    return PartitionSpec(*fields)
+
+
+def parse_term(term: str) -> tuple[str, str]:
+    """Return transform (``bucket[16]``) and column of a term.  Raises ``ConfigurationError``."""
+    match = _TERM.fullmatch(term)
+    if match is None:
+        if re.fullmatch(r"[^(),]+", term):
+            return "identity", term.strip()
+        raise ConfigurationError(f"{term!r} is no partition field: write day(ts) or bucket(16, id)")
+    name, width = match["name"], match["width"]
+    if name in _WITH_WIDTH and width is not None and int(width):
+        return f"{name}[{int(width)}]", match["column"]
+    if name in _WITHOUT and width is None:
+        return name, match["column"]
+    known = ", ".join([*_WITHOUT, *(f"{name}(N, ...)" for name in _WITH_WIDTH)])
+    raise ConfigurationError(f"{term!r}: no such partition transform; there are {known}")
+
+
+def _field(schema: Schema, term: str, field_id: int, where: str) -> PartitionField:
+    name, column = parse_term(term)
+    transform: Transform[object, object] = parse_transform(name)
+    try:
+        source = schema.find_field(column)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{where}: partition field {term!r}: the table has no column {column}"
+        ) from error
+    if not source.field_type.is_primitive or not transform.can_transform(source.field_type):
+        raise ConfigurationError(
+            f"{where}: partition field {term!r}: {column} is {source.field_type}, which"
+            f" {name} does not take"
+        )
+    return PartitionField(source.field_id, field_id, transform, _name(name, column))
+
+
+def _name(transform: str, column: str) -> str:
+    """Name a field as Spark does."""
+    kind = transform.partition("[")[0]
+    suffixes = {"identity": "", "truncate": "_trunc", "void": "_null"}
+    return column.replace(".", "_") + suffixes.get(kind, f"_{kind}")
