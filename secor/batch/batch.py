@@ -149,7 +149,7 @@ class Batch:
     def append(self, chunk: Chunk) -> Chunk | None:
         """Take what belongs in; return the rest of the chunk beyond ``end``, if any.
 
-        Raises ``DiskFull``, ``RecordRefused``: the batch must then be dropped.
+        Raises ``LocalFilesExhausted``, ``RecordRefused``: the batch must then be dropped.
         """
         assert self.state is BatchState.OPEN
         rest: Chunk | None = None
@@ -232,7 +232,7 @@ class Batch:
         return due(self._plan.policy, facts, monotonic=monotonic, now=now)
 
     def seal(self, reason: Reason) -> SealedBatch:
-        """Close the files.  Raises ``DiskFull``: the batch must then be dropped."""
+        """Close the files.  Raises ``LocalFilesExhausted``: the batch must then be dropped."""
         for file in self._files.values():
             file.writer.close()
             file.local.finish()

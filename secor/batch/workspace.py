@@ -14,9 +14,10 @@ from pathlib import Path
 import pyarrow as pa
 from crc32c import crc32c
 
-from secor.core.errors import ConfigurationError, DiskFull
+from secor.core.errors import ConfigurationError, DescriptorsExhausted, DiskFull
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class LocalFile:
@@ -30,17 +31,13 @@ class LocalFile:
         self.crc32c = 0
 
     def write(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
-        """Append ``data`` whole.  Raises ``DiskFull``; the file is of no use after that."""
+        """Append ``data`` whole.  Raises ``LocalFilesExhausted``; the file is of no use then."""
         view = memoryview(data).cast("B")
         descriptor = self._workspace.descriptor(self)
         written = 0
-        while written < len(view):
-            try:
+        with _exhaustion(self.path):
+            while written < len(view):
                 written += os.write(descriptor, view[written:])
-            except OSError as error:
-                if error.errno in _NO_ROOM:
-                    raise DiskFull(f"{self.path}: {error.strerror}; free some room") from error
-                raise
         self.crc32c = crc32c(data, self.crc32c)
         self.size += len(view)
 
@@ -64,20 +61,19 @@ class Workspace:
     """
 
     def __init__(self, directory: Path, instance: str, open_files: int = 512) -> None:
-        """Make the directory.  Raises ``ConfigurationError`` or ``DiskFull`` if it cannot."""
+        """Make the directory.  Raises ``ConfigurationError`` or ``LocalFilesExhausted``."""
         self._limit = open_files
         self._open: OrderedDict[Path, int] = OrderedDict()
         self._count = 0
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            with _starting(directory):
-                self.directory = directory / instance
-                self.directory.mkdir()
-                self._lock = os.open(self.directory / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
-                fcntl.flock(self._lock, fcntl.LOCK_EX)
+            with _exhaustion(directory):
+                directory.mkdir(parents=True, exist_ok=True)
+                with _starting(directory):
+                    self.directory = directory / instance
+                    self.directory.mkdir()
+                    self._lock = os.open(self.directory / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
+                    fcntl.flock(self._lock, fcntl.LOCK_EX)
         except OSError as error:
-            if error.errno in _NO_ROOM:
-                raise DiskFull(f"{directory}: {error.strerror}; free some room") from error
             raise ConfigurationError(
                 f"local.directory {directory}: {error.strerror}; name a directory that this "
                 "user may write"
@@ -107,12 +103,8 @@ class Workspace:
         while len(self._open) >= self._limit:
             os.close(self._open.popitem(last=False)[1])
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        try:
+        with _exhaustion(file.path):
             descriptor = os.open(file.path, flags, 0o600)
-        except OSError as error:
-            if error.errno in _NO_ROOM:
-                raise DiskFull(f"{file.path}: {error.strerror}; free some room") from error
-            raise
         self._open[file.path] = descriptor
         return descriptor
 
@@ -129,6 +121,22 @@ class Workspace:
         self._open.clear()
         shutil.rmtree(self.directory, ignore_errors=True)
         os.close(self._lock)
+
+
+@contextlib.contextmanager
+def _exhaustion(path: Path) -> Iterator[None]:
+    """Turn what another try may mend into ``LocalFilesExhausted``."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise DiskFull(f"{path}: {error.strerror}; free some room") from error
+        if error.errno in _NO_DESCRIPTOR:
+            raise DescriptorsExhausted(
+                f"{path}: {error.strerror}; raise this process's limit of open files, or lower"
+                " limits.open_files"
+            ) from error
+        raise
 
 
 @contextlib.contextmanager

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from secor.batch.policy import Reason
 from secor.consume.blocking_tasks import Errands
 from secor.consume.partition import Partition, State
-from secor.core.errors import DiskFull, RestartPartition, SchemaGrew, SecorError, StopPartition
+from secor.core.errors import (
+    LocalFilesExhausted,
+    RestartPartition,
+    SchemaGrew,
+    SecorError,
+    StopPartition,
+)
 from secor.core.model import TopicPartition
 from secor.core.observer import Observer
 from secor.core.ports import Clock, MessageSource
@@ -115,7 +121,7 @@ class Assignment:
 
     def _pause_after(self, partition: Partition, error: SecorError) -> float:
         match error:
-            case DiskFull():
+            case LocalFilesExhausted():
                 return self._pauses.disk_full
             case SchemaGrew() if partition.batch is not None and partition.batch.end is None:
                 return 0.0
@@ -158,5 +164,5 @@ class Assignment:
             return
         try:
             partition.seal(reason)
-        except DiskFull:
+        except LocalFilesExhausted:
             partition.drop_batch()  # a cache: it is read again from Kafka

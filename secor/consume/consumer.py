@@ -11,7 +11,7 @@ from secor.consume.backpressure import Limits, relieve, spares
 from secor.consume.blocking_tasks import Errands, Positioned, Uploaded
 from secor.consume.partition import Partition, State, Status
 from secor.consume.positioning import Position, Positioning
-from secor.core.errors import DiskFull, SchemaGrew, SecorError, StopPartition
+from secor.core.errors import LocalFilesExhausted, SchemaGrew, SecorError, StopPartition
 from secor.core.model import Chunk, TopicPartition
 from secor.core.observer import Observer
 from secor.core.ports import (
@@ -265,12 +265,12 @@ class Consumer:
             (self._source.pause if pause else self._source.resume)(partition.topic_partition)
 
     def _seal(self, partition: Partition, reason: Reason) -> bool:
-        """Seal and open the next batch; False if the disk is full and the partition restarts."""
+        """Seal and open the next batch; False if that fails and the partition restarts."""
         assert partition.batch is not None
         topic_id, end = partition.batch.topic_id, partition.batch.next_offset
         try:
             partition.seal(reason)
-        except DiskFull as error:
+        except LocalFilesExhausted as error:
             self._assignment.fail(partition, error, keep=False)
             return False
         partition.batch = self._open(partition, end, topic_id)

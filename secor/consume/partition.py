@@ -122,7 +122,7 @@ class Partition:
         return Load(self.topic_partition, batch.buffered, batch.size, may_seal)
 
     def seal(self, reason: Reason) -> None:
-        """Move the open batch into the queue.  Raises ``DiskFull``."""
+        """Move the open batch into the queue.  Raises ``LocalFilesExhausted``."""
         assert self.batch is not None
         self.queue.append(self.batch.seal(reason))
         self.batch = None

@@ -23,8 +23,16 @@ class AccessDenied(SecorError):
     """Credentials or permissions are wrong, or a bucket is missing: a person must act."""
 
 
-class DiskFull(SecorError):
-    """No room for local files: drop the batch, wait, read again."""
+class LocalFilesExhausted(SecorError):
+    """This machine cannot hold more local files now: drop the batch, wait, read again."""
+
+
+class DiskFull(LocalFilesExhausted):
+    """There is no room on the file system of the local files."""
+
+
+class DescriptorsExhausted(LocalFilesExhausted):
+    """The process or the machine has no free file descriptor."""
 
 
 class RestartPartition(SecorError):

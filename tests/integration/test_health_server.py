@@ -6,8 +6,11 @@ import json
 import socket
 import ssl
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
 from secor.service.metrics import Metrics
 from secor.service.monitoring.health import Health, HealthServer
+from secor.service.monitoring.http_connections import BoundedServer
 from secor.wiring.http_server import board_of, server_of
 
 
@@ -217,3 +221,77 @@ def test_a_certificate_that_is_missing_is_a_fault_of_the_configuration(
 ) -> None:
     with pytest.raises(ConfigurationError, match=r"absent\.pem"):
         configured.start(f'metrics.tls_certfile = "{tmp_path / "absent.pem"}"\n')
+
+
+class Hello(BaseHTTPRequestHandler):
+    timeout = 60.0
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+def bounded(opened: ExitStack, **limits: float) -> BoundedServer:
+    server = BoundedServer(("127.0.0.1", 0), Hello, **limits)  # type: ignore[arg-type]
+    opened.callback(server.server_close)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    opened.callback(thread.join)
+    opened.callback(server.shutdown)
+    return server
+
+
+def connect(opened: ExitStack, server: BoundedServer) -> socket.socket:
+    return opened.enter_context(socket.create_connection(("127.0.0.1", server.server_port), 30))
+
+
+def test_slow_clients_take_few_descriptors_and_keep_no_probe_out() -> None:
+    with ExitStack() as opened:
+        server = bounded(opened, most_connections=8, deadline=600.0)
+        slow = [connect(opened, server) for _ in range(50)]
+        for client in slow:
+            with suppress(OSError):
+                client.sendall(b"GET /healthz HTTP/1.1\r\n")
+        probe = connect(opened, server)
+        probe.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert probe.recv(1000).startswith(b"HTTP/1.0 200")
+        assert server.connections <= 8
+
+
+def test_a_client_that_sends_a_byte_now_and_then_is_hung_up_on() -> None:
+    with ExitStack() as opened:
+        server = bounded(opened, deadline=1.0)
+        client = connect(opened, server)
+        began = time.monotonic()
+        with suppress(OSError):
+            while time.monotonic() < began + 30:
+                client.sendall(b"G")
+                client.settimeout(0.1)
+                with suppress(TimeoutError):
+                    if not client.recv(1):
+                        break
+        assert 1.0 <= time.monotonic() - began < 20
+
+
+def test_a_client_that_does_not_read_its_answer_is_hung_up_on(health: Health) -> None:
+    server = HealthServer("127.0.0.1", 0, health=health, metrics=lambda: bytes(50_000_000))
+    with ExitStack() as opened:
+        opened.callback(server.close)
+        server.start()
+        client = opened.enter_context(socket.create_connection(("127.0.0.1", server.port), 60))
+        client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert client.recv(10)
+        deadline = time.monotonic() + 60
+        while server.connections and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert server.connections == 0
+
+
+def test_an_answer_ends_its_connection(server: HealthServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), 30) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        answer = b""
+        while data := client.recv(1000):
+            answer += data
+    assert b"Connection: close" in answer

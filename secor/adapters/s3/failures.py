@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -18,6 +19,9 @@ from secor.core.errors import (
     SecorError,
     Unavailable,
 )
+
+NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+"""What an ``OSError`` says when the process or the machine has no free file descriptor."""
 
 _ABSENT = frozenset({"NoSuchKey", "NoSuchVersion", "NotFound"})
 
@@ -103,6 +107,11 @@ def translated(doing: str, *, writes: bool = False) -> Iterator[None]:
         raise _answered(error, doing, writes) from error
     except BotoCoreError as error:
         raise _unanswered(error, doing, writes) from error
+    except OSError as error:
+        if error.errno not in NO_DESCRIPTOR:
+            raise
+        kind = OutcomeUnknown if writes else Unavailable
+        raise kind(f"cannot {doing}: {error}; raise this process's limit of open files") from error
 
 
 def code_of(error: ClientError) -> str:

@@ -7,6 +7,7 @@ from typing import Self
 
 import crc32c as checksum
 
+from secor.adapters.s3.failures import translated
 from secor.core.errors import RestartPartition
 
 BLOCK = 1 << 20
@@ -20,7 +21,9 @@ class Slice:
     """
 
     def __init__(self, path: Path, start: int, length: int) -> None:
-        self._file = path.open("rb", buffering=0)
+        """Open the file.  Raises ``Unavailable`` when no file descriptor is free."""
+        with translated(f"read {path}"):
+            self._file = path.open("rb", buffering=0)
         self._start = start
         self._length = length
         self._at = 0

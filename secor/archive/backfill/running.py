@@ -74,7 +74,7 @@ def run_batch(job: Job, batch: PlannedBatch) -> Receipt:
     """Stage the objects of a batch, unless they are.
 
     Raises ``ObjectConflict``, ``CorruptFile``, ``NotFound`` (a backup object is gone), what
-    parsing raises, ``Unavailable``, ``DiskFull``: doing it again is always right.
+    parsing raises, ``Unavailable``, ``LocalFilesExhausted``: doing it again is always right.
     """
     done = job.receipt(batch)
     if done is not None:

@@ -63,7 +63,7 @@ class TypedWriter:
         """Add rows: columns of messages and ``row``.
 
         Raises ``RecordRefused`` for a row that is not of the declared schema (use
-        ``RowSchema.fit`` before), ``DiskFull``.
+        ``RowSchema.fit`` before), ``LocalFilesExhausted``.
         """
         if not records.num_rows:
             return

@@ -6,16 +6,13 @@ with the reasons, while no messages can be persisted: somebody waits for somethi
 
 from __future__ import annotations
 
-import socket
 import ssl
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socketserver import TCPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 import structlog
@@ -23,14 +20,12 @@ import structlog
 from secor.core.errors import ConfigurationError
 from secor.core.ports import Clock
 from secor.service.monitoring.access import Access
+from secor.service.monitoring.http_connections import DEADLINE, BoundedServer
 
 TEXT = "text/plain; charset=utf-8"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 OPEN = frozenset({"/healthz", "/readyz"})
 """What probes may ask without a password: one word, or reasons without names."""
-
-SLOWEST_CLIENT = 10.0
-"""Seconds after which a client that sends nothing is hung up on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +92,7 @@ def reasons_to_wait(*, assigned: int, stopped: int, ledger_up: bool) -> list[str
 class HealthServer:
     """Serves ``/metrics``, ``/healthz``, ``/readyz`` and ``pages``; nothing changes anything.
 
-    Every request has a thread of its own, none of them the loop's.
+    Every connection has a thread of its own, none of them the loop's.
     """
 
     def __init__(
@@ -123,9 +118,8 @@ class HealthServer:
             **(pages or {}),
         }
         try:
-            kind = _Server6 if ":" in address else _Server
-            self._server = kind((address, port), partial(_Handler, routes, access))
-            self._server.tls = tls
+            handler = partial(_Handler, routes, access)
+            self._server = BoundedServer((address, port), handler, tls)  # type: ignore[arg-type]
         except OSError as error:
             raise ConfigurationError(
                 f"metrics: cannot listen on {address}:{port} ({error.strerror}); "
@@ -139,6 +133,11 @@ class HealthServer:
     def port(self) -> int:
         """The port that it listens on."""
         return int(self._server.server_address[1])
+
+    @property
+    def connections(self) -> int:
+        """Connections open now."""
+        return self._server.connections
 
     def start(self) -> None:
         """Begin to answer, and log where."""
@@ -154,38 +153,8 @@ class HealthServer:
         self._server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    tls: ssl.SSLContext | None = None
-
-    def get_request(self) -> tuple[socket.socket, object]:
-        """Accept; the handshake is left to the request's thread, which has a time limit."""
-        accepted, address = super().get_request()
-        if self.tls is not None:
-            accepted = self.tls.wrap_socket(
-                accepted, server_side=True, do_handshake_on_connect=False
-            )
-        return accepted, address
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Stay quiet about clients that break off or do not speak TLS; defects are logged."""
-        level = "debug" if isinstance(sys.exception(), OSError) else "error"
-        log = getattr(structlog.get_logger("secor.health"), level)
-        log("request_failed", client=str(client_address), exc_info=level == "error")
-
-    def server_bind(self) -> None:
-        """Bind without the base class's look at DNS for our own name: it may take long."""
-        TCPServer.server_bind(self)
-        self.server_name = str(self.server_address[0])
-        self.server_port = int(self.server_address[1])
-
-
-class _Server6(_Server):
-    address_family = socket.AF_INET6
-
-
 class _Handler(BaseHTTPRequestHandler):
-    timeout = SLOWEST_CLIENT
+    timeout = DEADLINE
     protocol_version = "HTTP/1.1"
     server_version = "secor"
     sys_version = ""
@@ -221,9 +190,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("X-Content-Type-Options", "nosniff")
         for name, value in answer.headers:
             self.send_header(name, value)
-        if "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
-            # Nobody reads the request's body: it must not be taken for the next request.
-            self.send_header("Connection", "close")
+        # One request a connection: an idle client holds no descriptor, and a body that nobody
+        # reads is not taken for the next request.
+        self.send_header("Connection", "close")
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(answer.body)

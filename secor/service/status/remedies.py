@@ -12,10 +12,12 @@ from secor.core.errors import (
     CorruptBatch,
     CorruptFile,
     DataLost,
+    DescriptorsExhausted,
     DiskFull,
     LedgerCorrupt,
     LedgerEdited,
     LedgerLost,
+    LocalFilesExhausted,
     NoStartingOffset,
     NotDeterministic,
     NotFound,
@@ -42,6 +44,10 @@ REMEDIES: Mapping[type[SecorError], str] = {
     "network, and run secor doctor.",
     OutcomeUnknown: "Nothing: what was written is read back and settled.",
     AccessDenied: "Correct credentials or rights (secor doctor); it is tried again.",
+    LocalFilesExhausted: "Look at local.directory and at the limits of this process; the messages "
+    "are read again.",
+    DescriptorsExhausted: "Raise the limit of open files (LimitNOFILE= of the unit), or lower "
+    "limits.open_files; the messages are read again.",
     DiskFull: "Make room in local.directory, or lower limits.local_bytes; the messages are read "
     "again.",
     RestartPartition: "Nothing: reading begins again at the ledger's entry.",

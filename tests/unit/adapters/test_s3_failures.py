@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import itertools
 from typing import Any
 
@@ -138,3 +139,12 @@ def test_other_errors_pass_as_they_are() -> None:
     for error, writes in itertools.product((KeyError("x"), SecorError("y")), (True, False)):
         with pytest.raises(type(error)), translated("put s3://b/k", writes=writes):
             raise error
+
+
+def test_no_free_descriptor_passes_and_other_errors_of_the_system_do_not() -> None:
+    full = OSError(errno.EMFILE, "Too many open files")
+    assert type(translate(full, writes=False)) is Unavailable
+    assert type(translate(full, writes=True)) is OutcomeUnknown
+    broken = OSError(errno.EIO, "Input/output error")
+    with pytest.raises(OSError, match="Input/output"), translated("put s3://b/k"):
+        raise broken

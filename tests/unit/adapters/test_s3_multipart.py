@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,3 +140,14 @@ def test_a_slice_gives_its_part_of_the_file_in_large_blocks_and_again(tmp_path: 
             body.seek(0)
         assert body.read() == expected
         assert (len(body), body.seek(0, 2), body.tell()) == (len(expected),) * 3
+
+
+def test_a_body_that_finds_no_free_descriptor_is_sent_later(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_free(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Path, "open", none_free)
+    with pytest.raises(Unavailable, match="Too many open files"):
+        Slice(path, 0, 1)

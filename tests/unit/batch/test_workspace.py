@@ -10,7 +10,7 @@ import pytest
 from crc32c import crc32c
 
 from secor.batch.workspace import Workspace
-from secor.core.errors import ConfigurationError, DiskFull
+from secor.core.errors import ConfigurationError, DescriptorsExhausted, DiskFull
 
 
 def test_a_file_knows_its_size_and_checksum(tmp_path: Path) -> None:
@@ -125,3 +125,23 @@ def test_a_directory_that_cannot_be_made_is_a_configuration_error(tmp_path: Path
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match=r"local\.directory"):
         Workspace(tmp_path / "file" / "below", "me")
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_no_free_descriptor_is_something_that_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    workspace = Workspace(tmp_path, "me")
+    file = workspace.create()
+
+    def none_free(*_: object, **__: object) -> int:
+        raise OSError(number, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", none_free)
+        with pytest.raises(DescriptorsExhausted, match=r"000000001: .*limits\.open_files"):
+            file.write(b"x")
+        with pytest.raises(DescriptorsExhausted):
+            Workspace(tmp_path, "another")
+    file.write(b"x")
+    assert file.path.read_bytes() == b"x"

@@ -13,7 +13,7 @@ from secor.batch.policy import Policy
 from secor.commit.uploader import ATTEMPTS
 from secor.consume.backpressure import Limits
 from secor.consume.partition import State
-from secor.core.errors import DiskFull, RecordRefused, Unavailable
+from secor.core.errors import DescriptorsExhausted, DiskFull, RecordRefused, Unavailable
 from secor.core.model import Intent, TopicPartition
 from secor.core.ports import Sink
 from secor.parsing.offset_layout import OffsetBuckets
@@ -53,6 +53,7 @@ class _RefusingWriter(PlainWriter):
     "error",
     [
         DiskFull("no room"),
+        DescriptorsExhausted("too many open files"),
         RecordRefused("not in this format"),
         Unavailable("the schema registry does not answer"),
     ],
