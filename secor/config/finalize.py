@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from secor.archive.finalize.templates import split
-from secor.config.values import Duration, Maybe, Section, fault, parse_duration
+from secor.config.values import Duration, Maybe, Section, Url, fault, parse_duration
 from secor.core.errors import ConfigurationError
 
 
@@ -19,7 +19,7 @@ class Glue(Section):
     database: Maybe[str] = None
     table: str = Field(default="{topic}", min_length=1)
     region: Maybe[str] = None
-    endpoint_url: Maybe[str] = None
+    endpoint_url: Maybe[Url] = None
 
 
 class Finalize(Section):

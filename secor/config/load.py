@@ -16,8 +16,9 @@ from secor.config import environment as variables
 from secor.config import schema
 from secor.config.model import Config
 from secor.config.schema import Step
+from secor.config.variables_in_text import expand
 from secor.core.errors import ConfigurationError
-from secor.core.text import how_many
+from secor.core.text import how_many, mask_urls
 
 PLAIN = {
     "a valid tuple": "an array, in [ ]",
@@ -33,10 +34,12 @@ ROUNDS = 10
 def load(path: Path, environment: Mapping[str, str]) -> Config:
     """Read the TOML file at ``path`` with the variables of ``environment`` over it.
 
-    Nothing is opened but the file.  Raises ``ConfigurationError`` with every fault: its
-    dotted key, what is wrong, and what is allowed.
+    ``${NAME}`` in a text of the file is a variable, too.  Nothing is opened but the file.
+    Raises ``ConfigurationError`` with every fault: its dotted key, what is wrong, and what is
+    allowed.
     """
-    tree = _read(path)
+    unset: dict[str, str] = {}
+    tree = expand(_read(path), environment, unset)
     sources = dict.fromkeys(map(_dotted, _leaves(tree)), "file")
     given, unknown = variables.read(environment)
     for variable in given:
@@ -45,7 +48,13 @@ def load(path: Path, environment: Mapping[str, str]) -> Config:
             leaves = _leaves(variable.value, variable.key)
             sources |= dict.fromkeys(map(_dotted, leaves), f"environment {variable.name}")
     config, faults = validate(tree)
-    faults = {key: message + _from(sources, key) for key, message in faults.items()} | unknown
+    unset = {key: message for key, message in unset.items() if _of_file(sources, key)}
+    faults = {
+        key: message + _from(sources, key)
+        for key, message in faults.items()
+        if not any(reference.startswith(f"{key}.") for reference in unset)  # told there
+    }
+    faults |= unknown | unset
     if config is None or faults:
         raise ConfigurationError(_report(path, faults))
     return config.with_sources(sources)
@@ -76,13 +85,15 @@ def validate(tree: Mapping[str, Any]) -> tuple[Config | None, dict[str, str]]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        # Editors of other systems put a byte order mark in front, which TOML does not have.
+        return tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(
             f"{path}: cannot be read ({error.strerror}); name a configuration file"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: is not TOML: save it as UTF-8 ({error})") from error
+    except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: is not TOML: {error}") from error
 
 
@@ -95,6 +106,13 @@ def _report(path: Path, faults: Mapping[str, str]) -> str:
 def _from(sources: Mapping[str, str], key: str) -> str:
     where = sources.get(key, "")
     return f" (from the {where})" if where.startswith("environment") else ""
+
+
+def _of_file(sources: Mapping[str, str], key: str) -> bool:
+    """Tell whether a value, or the array that it is in, is the file's, not a variable's."""
+    while key and key not in sources:
+        key = key.rpartition(".")[0]
+    return not sources.get(key, "file").startswith("environment")
 
 
 def _steps(detail: ErrorDetails) -> tuple[Step, ...]:
@@ -115,7 +133,7 @@ def _message(detail: ErrorDetails, steps: Sequence[Step]) -> str:
         message = re.sub(jargon, plain, message)
     if schema.is_secret(steps) or isinstance(detail["input"], dict | list):
         return message
-    return f"{message}; it is {detail['input']!r}"
+    return f"{message}; it is {mask_urls(repr(detail['input']))}"
 
 
 def _inherited(tree: Mapping[str, Any], steps: Sequence[Step], faults: Mapping[str, str]) -> bool:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from secor.config.finalize import Finalize
 from secor.config.output import TYPED_FORMATS, Output, without_settings_of
@@ -41,6 +41,15 @@ __all__ = [
 MIB = 1024 * 1024
 
 
+LEAST_MEMORY = 16 * MIB
+
+
+def _enough_memory(value: int) -> int:
+    if value < LEAST_MEMORY:
+        raise fault('less than "16MiB": one answer of a broker would fill it, and nothing is read')
+    return value
+
+
 class Group(Section):
     """``[group]``: the consumer group; it names the ledger's entries, too."""
 
@@ -63,7 +72,7 @@ class Policy(Section):
 class Limits(Section):
     """``[limits]``: what one process may use."""
 
-    memory: Size = 128 * MIB
+    memory: Annotated[Size, AfterValidator(_enough_memory)] = 128 * MIB
     open_files: int = Field(default=512, ge=1)
     local_bytes: Size = 10 * 1024 * MIB
     upload_threads: int = Field(default=4, ge=1, le=256)
@@ -197,7 +206,7 @@ class Config(Section):
         """Refuse settings that the group's kind does nothing with."""
         self._check_dead_letters(before, parser)
         if self.group.kind == "backup":
-            if parser != Parser():
+            if parser.model_fields_set:
                 raise fault('nothing is parsed where group.kind is "backup"', f"{before}parser")
             output.check_of_backup(f"{before}output.")
             return

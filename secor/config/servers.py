@@ -8,18 +8,32 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from secor.config.values import Duration, Expression, Maybe, Names, Secret, Section, Size, fault
+from secor.config.values import (
+    Duration,
+    Expression,
+    Maybe,
+    Names,
+    Secret,
+    Section,
+    Servers,
+    Size,
+    Url,
+    fault,
+)
 
 MIB = 1024 * 1024
 
 _BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_BUCKET = re.compile(r"[a-zA-Z0-9._-]{1,255}|arn:[^/\s]+(?:[/:][\w.-]+)+")
+"""A bucket's name, or the ARN of an access point; as botocore takes them."""
+
 _TLS_OF_ZOOKEEPER = ("tls_ca", "tls_certfile", "tls_keyfile", "tls_keyfile_password")
 
 
 class Kafka(Section):
     """``[kafka]``: the brokers and what is read from them."""
 
-    bootstrap_servers: Names
+    bootstrap_servers: Servers
     topics: Names = ()
     topics_pattern: Maybe[Expression] = None
     topics_exclude: Maybe[Expression] = None
@@ -116,7 +130,7 @@ class Kafka(Section):
 class ZooKeeper(Section):
     """``[ledger.zookeeper]``: the ensemble; ``root`` is the path below ``chroot``."""
 
-    hosts: Names = ("127.0.0.1:2181",)
+    hosts: Servers = ("127.0.0.1:2181",)
     chroot: str = ""
     root: str = ""
     session_timeout: Duration = 10.0
@@ -179,7 +193,7 @@ class S3(Section):
     """``[store.s3]``: the bucket and how to reach it; sizes in bytes, times in seconds."""
 
     bucket: str = ""
-    endpoint_url: Maybe[str] = None
+    endpoint_url: Maybe[Url] = None
     region: Maybe[str] = None
     path_style: bool = False
     access_key: Maybe[str] = None
@@ -205,6 +219,7 @@ class S3(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        self._check_names()
         if (self.access_key is None) != (self.secret_key is None):
             key = "secret_key" if self.secret_key is None else "access_key"
             raise fault("access_key and secret_key belong together: give both or none", key)
@@ -221,6 +236,16 @@ class S3(Section):
         if self.ca_bundle is not None and not self.verify_tls:
             raise fault("verify_tls is false, so it would not be looked at", "ca_bundle")
         return self
+
+    def _check_names(self) -> None:
+        if self.bucket and not _BUCKET.fullmatch(self.bucket):
+            name = self.bucket.removeprefix("s3://").strip("/")
+            bucket, _, prefix = name.partition("/")
+            advice = f"write {bucket!r}" + (f", and {prefix!r} as output.prefix" if prefix else "")
+            raise fault(f"{self.bucket!r} is not the name of a bucket: {advice}", "bucket")
+        for scheme in self.proxies:
+            if scheme not in ("http", "https"):
+                raise fault(f"{scheme!r} is no kind of address: http or https", "proxies")
 
 
 class LocalStore(Section):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,7 @@ from pydantic import SecretStr
 
 from secor.config.model import Config
 from secor.config.values import Section
-
-MASK = "**********"
-
-_PASSWORD = re.compile(r"(?P<scheme>\w+://)[^@/]*@")
+from secor.core.text import MASK, is_secret_name, mask_command, mask_urls
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +86,10 @@ def _walk(section: Section, before: str) -> Iterator[tuple[str, object]]:
         if isinstance(value, Section):
             yield from _walk(value, f"{before}.{name}")
         else:
-            yield f"{before}.{name}", _plain(value)
+            shown = _plain(value)
+            if name == "command" and isinstance(shown, str):
+                shown = mask_command(shown)
+            yield f"{before}.{name}", shown
 
 
 def _plain(value: object) -> object:
@@ -104,7 +103,10 @@ def _plain(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
+        return {
+            name: MASK if is_secret_name(str(name)) else _plain(inner)
+            for name, inner in value.items()
+        }
     if isinstance(value, str):
-        return _PASSWORD.sub(r"\g<scheme>" + MASK + "@", value)
+        return mask_urls(value)
     return [_plain(inner) for inner in value] if isinstance(value, tuple | list) else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -32,6 +33,7 @@ UNITS_OF_TIME = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-zA-Z]*)")
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d)\s*)+")
 _DURATION_PART = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)")
+_SERVER = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+(?:%\w+)?\])(?::(?P<port>\d{1,5}))?")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -79,9 +81,41 @@ def _check_expression(value: str) -> str:
 
 
 def _split(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def _split_servers(value: object) -> object:
+    """Split at commas also within an array: "a:9092,b:9092" is copied from other tools."""
+    if isinstance(value, list | tuple) and all(isinstance(server, str) for server in value):
+        return tuple(part for server in value for part in _split(server))  # type: ignore[attr-defined]
+    return _split(value)
+
+
+def _check_servers(servers: tuple[str, ...]) -> tuple[str, ...]:
+    for server in servers:
+        match = _SERVER.fullmatch(server)
+        if match is None or not 0 < int(match["port"] or 1) < 65536:
+            # Not shown where it may hold a password.
+            shown = "" if "@" in server else f"{server!r} is no server: "
+            raise fault(f'{shown}write "host:port", without a protocol, user or path')
+    return servers
+
+
+def _check_url(value: str) -> str:
+    try:
+        url = urlsplit(value)
+        usable = url.scheme in ("http", "https") and bool(url.hostname)
+        usable = usable and (url.port is None or url.port > 0)
+    except ValueError:
+        usable = False
+    if "@" in value:
+        # Not shown: there may be a password in it.
+        raise fault("no user and password in the address: there are settings of their own for them")
+    if not usable:
+        raise fault(f'{value!r} is no address: write it as "http://host:port" or "https://host"')
+    return value
 
 
 def _none_word(value: object) -> object:
@@ -111,6 +145,14 @@ Expression = Annotated[str, AfterValidator(_check_expression)]
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """An array of strings; a string is split at its commas."""
+
+Servers = Annotated[
+    tuple[str, ...], AfterValidator(_check_servers), BeforeValidator(_split_servers)
+]
+"""Addresses ``host:port``; commas split them wherever they stand."""
+
+Url = Annotated[str, AfterValidator(_check_url)]
+"""An address that begins with http: or https:, and has no user or password in it."""
 
 Secret = Annotated[
     SecretStr, PlainSerializer(lambda secret: "**********" if secret else "", when_used="always")

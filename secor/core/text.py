@@ -1,8 +1,46 @@
-"""Numbers in sentences."""
+"""Text for people: numbers in sentences, and text without its secrets."""
 
 from __future__ import annotations
+
+import re
+
+MASK = "**********"
+
+_SENSITIVE = r"[\w.-]*(?:passw(?:or)?d|secret|token|credential|api[_-]?key|access[_-]?key)[\w.-]*"
+
+_USER_OF_URL = re.compile(r"(?P<shown>\b\w[\w+.-]*://)[^\s\"']*(?=@)")
+"""The password of a URL may hold "/" and "@", so all up to the last "@" is hidden."""
+
+_SECRETS = (
+    _USER_OF_URL,
+    re.compile(rf"(?P<shown>\b{_SENSITIVE}\s*[=:]\s*)(?:\"[^\"]*\"|'[^']*'|[^\s\"']+)", re.I),
+    re.compile(rf"(?P<shown>(?<!\S)--?{_SENSITIVE}\s+)(?:\"[^\"]*\"|'[^']*'|\S+)", re.I),
+    re.compile(r"(?P<shown>\bauthorization\s*:\s*)[^\"']+", re.I),
+    re.compile(r"(?P<shown>(?<!\S)(?:-u|--user)(?:\s+|=)?[^\s:]*:)\S+"),
+)
 
 
 def how_many(number: int, one: str, many: str | None = None) -> str:
     """Return ``1 message`` or ``2,000 messages``; ``many`` where no ``s`` at the end makes it."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def mask_urls(text: str) -> str:
+    """Return text with the user and password of its URLs masked."""
+    return _USER_OF_URL.sub(rf"\g<shown>{MASK}", text)
+
+
+def mask_command(text: str) -> str:
+    """Return a command line, or what it printed, with what looks like a password masked.
+
+    Hidden are the user information of URLs, values after names such as ``password=`` and
+    ``--api-token``, ``Authorization:`` headers, and the password of ``-u user:password``.
+    """
+    for pattern in _SECRETS:
+        text = pattern.sub(rf"\g<shown>{MASK}", text)
+    return text
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a setting of this name holds a password or something like it."""
+    return re.fullmatch(_SENSITIVE, name, re.I) is not None

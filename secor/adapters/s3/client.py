@@ -9,6 +9,8 @@ from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
 
 from secor.adapters import tls
+from secor.core.errors import ConfigurationError
+from secor.core.text import mask_urls
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
@@ -90,7 +92,12 @@ def connect(
     if role_arn is not None:
         _assume_role(core, role_arn, external_id, region, verify, config)
     session = boto3.Session(botocore_session=core, region_name=region)
-    return session.client("s3", endpoint_url=endpoint_url, verify=verify, config=config)
+    try:
+        return session.client("s3", endpoint_url=endpoint_url, verify=verify, config=config)
+    except ValueError as error:  # also for an address that the environment or a profile gives
+        raise ConfigurationError(
+            f"S3: {mask_urls(str(error))}; correct endpoint_url of [store.s3], or AWS_ENDPOINT_URL"
+        ) from error
 
 
 def _assume_role(

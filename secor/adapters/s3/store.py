@@ -14,6 +14,7 @@ from secor.adapters.s3.object_reader import FIRST_WINDOW, ObjectReader
 from secor.adapters.s3.request_body import Slice, damaged
 from secor.core.errors import AccessDenied, AlreadyExists, NotFound, RestartPartition, Unavailable
 from secor.core.model import StoredObject
+from secor.core.text import mask_urls
 
 _MIB = 1 << 20
 
@@ -70,7 +71,7 @@ class S3Store:
             self._look()
         except Unavailable as error:
             raise Unavailable(
-                f"{error}; look at the S3 server at {self._client.meta.endpoint_url} and the"
+                f"{error}; look at the S3 server at {self._server} and the"
                 " network to it, or correct endpoint_url of [store.s3]"
             ) from error
 
@@ -142,6 +143,11 @@ class S3Store:
         """Close the connections."""
         self._client.close()
 
+    @property
+    def _server(self) -> str:
+        """The address, which the environment may have given with a password in it."""
+        return mask_urls(self._client.meta.endpoint_url)
+
     def _name(self, key: str) -> str:
         return f"s3://{self._bucket}/{key}"
 
@@ -153,7 +159,7 @@ class S3Store:
                 if error.response["ResponseMetadata"]["HTTPStatusCode"] != 404:
                     raise
                 raise AccessDenied(
-                    f"there is no bucket {self._bucket} at {self._client.meta.endpoint_url}:"
+                    f"there is no bucket {self._bucket} at {self._server}:"
                     " make it, or correct bucket, region or endpoint_url of [store.s3]"
                 ) from error
 

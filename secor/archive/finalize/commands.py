@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from secor.archive.finalize.finalizer import Leaf
 from secor.archive.finalize.templates import PLACEHOLDER, split
 from secor.core.errors import ActionFailed, ConfigurationError
+from secor.core.text import mask_command
 
 LAST = 300
 """Characters of a failed command's output that are told."""
@@ -38,7 +39,7 @@ class Command:
     def __call__(self, leaf: Leaf) -> None:
         """Run it.  Raises ``ActionFailed``, ``ConfigurationError`` if the path has no names."""
         arguments = [self._filled(argument, leaf) for argument in self._arguments]
-        shown = shlex.join(arguments)
+        shown = mask_command(shlex.join(arguments))
         try:
             done = subprocess.run(
                 arguments,
@@ -56,7 +57,7 @@ class Command:
         except subprocess.TimeoutExpired as error:
             raise ActionFailed(f"{shown}: did not end in {self._timeout:g} s") from error
         if done.returncode:
-            said = (done.stderr or done.stdout).strip()[-LAST:]
+            said = mask_command((done.stderr or done.stdout).strip()[-LAST:])
             raise ActionFailed(f"{shown}: ended with {done.returncode}: {said}")
 
     def _filled(self, argument: str, leaf: Leaf) -> str:

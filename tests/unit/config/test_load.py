@@ -335,3 +335,112 @@ def test_a_password_that_is_shown_or_protects_nothing_is_warned_of(
     found = [warning for warning in loaded(path, text).warnings if warning.startswith(section)]
     assert [words in warning for warning in found if words] == ([True] if words else [])
     assert bool(found) is (words is not None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "key", "words"),
+    [
+        ('store.s3.endpoint_url = "minio:9000"', "store.s3.endpoint_url", "http://host:port"),
+        ('store.s3.endpoint_url = "ftp://minio"', "store.s3.endpoint_url", "http://host:port"),
+        ('store.s3.endpoint_url = "http://"', "store.s3.endpoint_url", "http://host:port"),
+        ('store.s3.endpoint_url = "http://h:x"', "store.s3.endpoint_url", "http://host:port"),
+        ('finalize.glue.endpoint_url = "glue"', "finalize.glue.endpoint_url", "http://host:port"),
+        ('store.s3.bucket = "s3://logs/raw"', "store.s3.bucket", "write 'logs', and 'raw' as outp"),
+        ('store.s3.bucket = "logs/"', "store.s3.bucket", "write 'logs'"),
+        ('store.s3.proxies = {socks = "h:1"}', "store.s3.proxies", "'socks'"),
+        ('kafka.bootstrap_servers = ["kafka://a:1"]', "kafka.bootstrap_servers", "host:port"),
+        ('kafka.bootstrap_servers = ["a:99999"]', "kafka.bootstrap_servers", "'a:99999'"),
+        ('kafka.bootstrap_servers = "a 1"', "kafka.bootstrap_servers", "'a 1' is no server"),
+        ('ledger.zookeeper.hosts = ["a:2181/secor"]', "ledger.zookeeper.hosts", "path"),
+        ('limits.memory = "1KiB"', "limits.memory", "16MiB"),
+        ("parser.max_bad_ratio = 0.5", "parser", "nothing is parsed"),
+    ],
+)
+def test_what_a_server_or_library_would_stumble_over_is_told_before(
+    path: Path, lines: str, key: str, words: str
+) -> None:
+    least = "group.name = 'g'\nkafka.topics = ['t']\n"
+    given = {
+        "kafka.bootstrap_servers": "kafka.bootstrap_servers = ['k:9092']\n",
+        "store.s3.bucket": "store.s3.bucket = 'b'\n",
+    }
+    rest = "".join(line for name, line in given.items() if not lines.startswith(name))
+    found = faults(path, least + rest + lines)
+    assert list(found) == [key]
+    assert words in found[key]
+
+
+@pytest.mark.parametrize(
+    "given",
+    ['["a:9092,b:9092"]', '"a:9092, b:9092"', '["a:9092", "b:9092"]', '["a:9092", " b:9092,"]'],
+)
+def test_servers_may_be_separated_by_commas_wherever_they_stand(path: Path, given: str) -> None:
+    config = loaded(path, LEAST.replace('["k:9092"]', given))
+    assert config.kafka.bootstrap_servers == ("a:9092", "b:9092")
+
+
+@pytest.mark.parametrize("server", ["k", "k:9092", "[::1]:9092", "10.0.0.1:1", "my_host:2"])
+def test_servers_may_be_names_and_addresses_with_and_without_a_port(
+    path: Path, server: str
+) -> None:
+    assert loaded(path, LEAST.replace("k:9092", server)).kafka.bootstrap_servers == (server,)
+
+
+@pytest.mark.parametrize("bucket", ["b", "my.logs_1", "arn:aws:s3:eu-1:123:accesspoint/my"])
+def test_buckets_and_access_points_are_taken(path: Path, bucket: str) -> None:
+    assert loaded(path, LEAST.replace('"b"', f'"{bucket}"')).store.s3.bucket == bucket
+
+
+@pytest.mark.parametrize("key", ["store.s3.endpoint_url", "finalize.glue.endpoint_url"])
+def test_a_password_in_an_address_is_refused_and_not_shown(path: Path, key: str) -> None:
+    path.write_text(
+        LEAST
+        + f"""[{key.rpartition(".")[0]}]\nendpoint_url = "http://u:gehe/im@h"\n""".replace(
+            "[store.s3]\n", ""
+        )
+    )
+    with pytest.raises(ConfigurationError, match="no user and password") as raised:
+        load(path, {})
+    assert "gehe" not in str(raised.value)
+
+
+def test_a_byte_order_mark_and_other_line_ends_are_taken(path: Path) -> None:
+    path.write_bytes(b"\xef\xbb\xbf" + LEAST.strip().replace("\n", "\r\n").encode())
+    assert load(path, {}).group.name == "g"
+    path.write_bytes(LEAST.encode("utf-16"))
+    with pytest.raises(ConfigurationError, match="save it as UTF-8"):
+        load(path, {})
+
+
+REFERENCES = """
+group.name = "${GROUP}"
+kafka.bootstrap_servers = ["${KAFKA}:9092", "k:1"]
+kafka.topics = ["${TOPIC:-clicks}"]
+kafka.client_id = "$${literal}"
+store.s3.bucket = "logs-${GROUP}"
+store.s3.secret_key = "${SECRET}"
+store.s3.access_key = "a"
+"""
+
+
+def test_variables_of_the_environment_may_stand_in_texts(path: Path) -> None:
+    config = loaded(path, REFERENCES, GROUP="g", KAFKA="k,b", SECRET="${GROUP}")
+    assert config.group.name == "g"
+    assert config.kafka.bootstrap_servers == ("k", "b:9092", "k:1")
+    assert config.kafka.topics == ("clicks",)
+    assert config.kafka.client_id == "${literal}"
+    assert config.store.s3.bucket == "logs-g"
+    assert config.store.s3.secret_key is not None
+    # What a variable holds is not read again.
+    assert config.store.s3.secret_key.get_secret_value() == "${GROUP}"
+
+
+def test_a_variable_that_is_not_set_is_a_fault_of_its_key_unless_another_value_is_given(
+    path: Path,
+) -> None:
+    found = faults(path, REFERENCES, KAFKA="k", SECOR_GROUP__NAME="g")
+    assert set(found) == {"store.s3.bucket", "store.s3.secret_key"}
+    assert "no variable GROUP" in found["store.s3.bucket"]
+    found = faults(path, REFERENCES, GROUP="g", SECRET="s")
+    assert set(found) == {"kafka.bootstrap_servers.0"}
+    loaded(path, REFERENCES, GROUP="g", SECRET="s", SECOR_KAFKA__BOOTSTRAP_SERVERS="b:1")

@@ -4,7 +4,7 @@ import pytest
 
 from secor.archive.verify.report import PartitionReport, Report
 from secor.core.model import TopicPartition
-from secor.core.text import how_many
+from secor.core.text import MASK, how_many, is_secret_name, mask_command, mask_urls
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,57 @@ def test_what_verify_remarks_agrees_with_the_number() -> None:
     ]
     report.partitions[0].quarantined = 2
     assert report.remarks[0] == "2 messages are in quarantine; see secor quarantine ls"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://u:pw@proxy:3128", f"http://{MASK}@proxy:3128"),
+        ("http://u:p/w@x@proxy:3128/a", f"http://{MASK}@proxy:3128/a"),
+        ("to jdbc:hive2://u:p@h, then http://h/", f"to jdbc:hive2://{MASK}@h, then http://h/"),
+        ("http://proxy:3128/a@b", f"http://{MASK}@b"),
+        ("user@example.org and http://h:1", "user@example.org and http://h:1"),
+        ("my.tokens:Provider", "my.tokens:Provider"),
+    ],
+)
+def test_users_of_addresses_are_masked_whatever_is_in_their_passwords(
+    text: str, shown: str
+) -> None:
+    assert mask_urls(text) == shown
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "load --password geheim x",
+        "load --password=geheim x",
+        "load --db-password 'geheim' x",
+        "env PGPASSWORD=geheim psql x",
+        "curl -u ada:geheim x",
+        "curl -uada:geheim x",
+        "curl --user ada:geheim x",
+        "curl -H 'Authorization: Bearer geheim' x",
+        "curl -H 'X-Api-Key: geheim' x",
+        'load "token=geheim" x',
+        "hive 'jdbc:hive2://h/;password=geheim' x",
+        "curl https://ada:ge/geheim@h/ x",
+    ],
+)
+def test_what_looks_like_a_password_in_a_command_is_masked(command: str) -> None:
+    masked = mask_command(command)
+    assert "geheim" not in masked
+    assert MASK in masked
+    assert masked.endswith(" x")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["hive -e 'ALTER TABLE {topic} ADD PARTITION ({partition})'", "sudo -u secor touch {path}"],
+)
+def test_a_command_without_a_password_is_shown_as_it_is(command: str) -> None:
+    assert mask_command(command) == command
+
+
+def test_names_of_settings_tell_whether_they_are_secret() -> None:
+    assert all(map(is_secret_name, ("password", "api_key", "db.Secret", "auth-token")))
+    assert not any(map(is_secret_name, ("country", "key", "fields", "table")))

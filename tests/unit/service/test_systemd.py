@@ -12,6 +12,7 @@ import pytest
 
 from secor.cli.exit_codes import Exit
 from secor.config import environment, schema
+from secor.config.model import Limits
 from secor.service.daemon import READY_AFTER
 from secor.wiring.service import DRAIN, STUCK
 
@@ -53,6 +54,17 @@ def run(*arguments: str | Path) -> str:
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+# ----------------------------------------------------------------------- limits
+
+
+def test_a_process_that_needs_too_much_memory_is_ended_before_its_neighbours() -> None:
+    """The default of limits.memory, what is there besides, and one large message fit."""
+    for name in ("secor@.service", "secor-finalize@.service"):
+        [limit] = SERVICES[name]["MemoryMax"]
+        gib = int(limit.removesuffix("G"))
+        assert gib << 30 >= 8 * Limits().memory
 
 
 # ------------------------------------------------------------------ exit codes
