@@ -14,11 +14,14 @@ from secor.config.finalize import Finalize
 from secor.config.output import TYPED_FORMATS, Output, without_settings_of
 from secor.config.parser import OF_DECODERS, Parser, check_together
 from secor.config.servers import S3, Kafka, Ledger, LocalStore, Store, ZooKeeper
+from secor.config.tables import Catalog, Commit, Rows, TableRoute, check_of_tables
 from secor.config.transforms import CHANGES_FIELDS
 from secor.config.values import Duration, Expression, Maybe, Secret, Section, Size, fault
 
 __all__ = [
     "S3",
+    "Catalog",
+    "Commit",
     "Config",
     "Finalize",
     "Group",
@@ -32,7 +35,9 @@ __all__ = [
     "Output",
     "Parser",
     "Policy",
+    "Rows",
     "Store",
+    "TableRoute",
     "TopicRule",
     "TopicSettings",
     "ZooKeeper",
@@ -54,7 +59,7 @@ class Group(Section):
     """``[group]``: the consumer group; it names the ledger's entries, too."""
 
     name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
-    kind: Literal["backup", "partition"] = "backup"
+    kind: Literal["backup", "partition", "table"] = "backup"
 
 
 class Policy(Section):
@@ -150,10 +155,14 @@ class Config(Section):
     parser: Parser = Field(default_factory=Parser)
     policy: Policy = Field(default_factory=Policy)
     finalize: Finalize = Field(default_factory=Finalize)
+    catalog: Catalog = Field(default_factory=Catalog)
+    rows: Rows = Field(default_factory=Rows)
+    commit: Commit = Field(default_factory=Commit)
     limits: Limits = Field(default_factory=Limits)
     local: Local = Field(default_factory=Local)
     metrics: Metrics = Field(default_factory=Metrics)
     logs: Logs = Field(default_factory=Logs)
+    tables: tuple[TableRoute, ...] = ()
     topics: tuple[TopicRule, ...] = ()
 
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
@@ -165,9 +174,9 @@ class Config(Section):
             return data
         # Without a table of its own the store still has something to say: which bucket?
         data = {"store": {}, **data}
-        if _kind(data) == "partition" and isinstance(data.get("output", {}), dict):
+        if _kind(data) in ("partition", "table") and isinstance(data.get("output", {}), dict):
             # Not among the backups, whose names would be mixed with these.
-            data["output"] = {"prefix": "partition", **data.get("output", {})}
+            data["output"] = {"prefix": str(_kind(data)), **data.get("output", {})}
         if isinstance(data.get("topics"), list | tuple):
             data["topics"] = [_complete(rule, data) for rule in data["topics"]]
         return data
@@ -181,8 +190,9 @@ class Config(Section):
                 if rule.policy.upload_on_revoke:
                     key = f"topics.{index}.policy.upload_on_revoke"
                     raise fault("needs the ZooKeeper ledger", key)
-        if self.group.kind == "backup" and self.finalize != Finalize():
-            raise fault('nothing tells of times where group.kind is "backup"', "finalize")
+        if self.group.kind != "partition" and self.finalize != Finalize():
+            raise fault('only group.kind "partition" has directories of hours and days', "finalize")
+        self._check_tables()
         self._check_kind("", self.output, self.parser)
         parsers = {"": self.parser}
         for index, rule in enumerate(self.topics):
@@ -190,6 +200,17 @@ class Config(Section):
             self._check_kind(f"topics.{index}.", rule.output, rule.parser)
         check_together(parsers)
         return self
+
+    def _check_tables(self) -> None:
+        if self.group.kind == "table":
+            if not self.tables:
+                raise fault("name at least one: [[tables]] with table = ...", "tables")
+            return
+        for name, default in (("catalog", Catalog()), ("rows", Rows()), ("commit", Commit())):
+            if getattr(self, name) != default:
+                raise fault('only group.kind "table" has tables', name)
+        if self.tables:
+            raise fault('only group.kind "table" has tables', "tables")
 
     def _check_dead_letters(self, before: str, parser: Parser) -> None:
         """Copies that were read again would be quarantined and copied again, for ever."""
@@ -209,6 +230,9 @@ class Config(Section):
             if parser.model_fields_set:
                 raise fault('nothing is parsed where group.kind is "backup"', f"{before}parser")
             output.check_of_backup(f"{before}output.")
+            return
+        if self.group.kind == "table":
+            check_of_tables(before, output, parser)
             return
         if output.offsets_per_partition != Output().offsets_per_partition:
             key = f"{before}output.offsets_per_partition"

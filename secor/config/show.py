@@ -12,6 +12,16 @@ from pydantic import SecretStr
 from secor.config.model import Config
 from secor.config.values import Section
 from secor.core.text import MASK, is_secret_name, mask_command, mask_urls
+=======
+
+MASK = "**********"
+
+_OF_TABLES = ("catalog", "rows", "commit")
+_ABSENT = {"backup": ("parser", *_OF_TABLES), "partition": _OF_TABLES, "table": ("finalize",)}
+"""Sections that kinds of groups do nothing with."""
+
+_PASSWORD = re.compile(r"(?P<scheme>\w+://)[^@/]*@")
+>>>>>>> 984e028 (config: the table group's sections, with an example that explains every key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +54,20 @@ def settings(config: Config) -> list[Setting]:
     found = []
     for name in Config.model_fields:
         section = getattr(config, name)
-        if isinstance(section, Section) and (name != "parser" or _parses(config)):
+        if isinstance(section, Section) and name not in _ABSENT[config.group.kind]:
             found += [
                 Setting(key, value, config.source(key)) for key, value in _walk(section, name)
             ]
-    for index, rule in enumerate(config.topics):
-        own = [Setting(key, it, config.source(key)) for key, it in _walk(rule, f"topics.{index}")]
-        found += [setting for setting in own if setting.source != "default"]
+    for array in ("tables", "topics"):
+        for index, rule in enumerate(getattr(config, array)):
+            keys = _walk(rule, f"{array}.{index}")
+            own = [Setting(key, it, config.source(key)) for key, it in keys]
+            found += [setting for setting in own if setting.source != "default"]
     return found
 
 
 def _parses(config: Config) -> bool:
-    return config.group.kind != "backup"
+    return "parser" not in _ABSENT[config.group.kind]
 
 
 def topic_settings(config: Config, topic: str) -> list[Setting]:
@@ -104,8 +116,13 @@ def _plain(value: object) -> object:
         return str(value)
     if isinstance(value, dict):
         return {
+<<<<<<< HEAD
             name: MASK if is_secret_name(str(name)) else _plain(inner)
             for name, inner in value.items()
+
+_OF_TABLES = ("catalog", "rows", "commit")
+_ABSENT = {"backup": ("parser", *_OF_TABLES), "partition": _OF_TABLES, "table": ("finalize",)}
+"""Sections that kinds of groups do nothing with."""
         }
     if isinstance(value, str):
         return mask_urls(value)

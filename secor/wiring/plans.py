@@ -52,6 +52,8 @@ def plan_for(
     is its version, and ``propose`` is told what it has to become; without it, nothing grows.
     Raises ``ConfigurationError``.
     """
+    if config.group.kind == "table":
+        raise ConfigurationError('group.kind "table": the plans of tables need a catalog')
     settings = config.for_topic(topic)
     output = settings.output
     root = topic_root(output.prefix, topic, hashed=output.hash_prefix)

@@ -11,20 +11,29 @@ from secor.config import schema
 from secor.config.load import load
 from secor.config.model import Config
 from secor.config.output import OF_FIELDS
+from secor.config.tables import OF_OUTPUT, OF_PLACES, TableRoute
 
 CONFIG = Path(__file__).parents[3] / "config"
+OF_TABLES = {key for key in schema.every_key() if key[0] in ("catalog", "rows", "commit")}
+OF_OTHERS = {
+    *(key for key in schema.every_key() if key[0] == "finalize"),
+    *(key for key in schema.every_key() if key[0] == "output" and key[1] not in OF_OUTPUT),
+    *(("parser", name) for name in (*OF_PLACES, "plugin_settings")),
+}
 ABSENT: dict[str, set[tuple[str, ...]]] = {
     "backup": {key for key in schema.every_key() if key[0] in ("parser", "finalize")}
-    | {("output", name) for name in (*OF_FIELDS, "stripe_rows", "block_rows")},
-    "partition": {("output", "offsets_per_partition")},
+    | {("output", name) for name in (*OF_FIELDS, "stripe_rows", "block_rows")}
+    | OF_TABLES,
+    "partition": {("output", "offsets_per_partition")} | OF_TABLES,
+    "table": OF_OTHERS,
 }
 """The keys that a kind of group does not have."""
 
 KEY = re.compile(r"#?([a-z_0-9]+) = ")
-RULES = ("topics",)
+RULES = {("topics",), ("tables",)}
 
 
-@pytest.fixture(params=["backup", "partition"])
+@pytest.fixture(params=["backup", "partition", "table"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -42,7 +51,9 @@ def keys_in(text: str) -> list[tuple[str, ...]]:
     found, table = [], ""
     for line in text.splitlines():
         if line.startswith("["):
-            table = line.strip("[]")
+            table = "" if line.startswith("[[") else line.strip("[]")
+        elif not table:
+            continue
         elif match := KEY.match(line):
             found.append((*table.split("."), match[1]))
     return found
@@ -57,7 +68,7 @@ def test_the_example_loads_without_a_warning(kind: str, example: Path) -> None:
 def test_the_example_names_every_key_once_and_in_the_order_of_the_model(
     kind: str, example: Path
 ) -> None:
-    absent = {RULES, *ABSENT[kind]}
+    absent = {*RULES, *ABSENT[kind]}
     assert keys_in(example.read_text()) == [key for key in schema.every_key() if key not in absent]
 
 
@@ -89,6 +100,16 @@ def test_the_rule_in_the_closing_comment_works(rule: str, example: Path, tmp_pat
     path = tmp_path / "rules.toml"
     path.write_text(text + closing)
     chosen = load(path, {}).for_topic(rule)
-    assert (chosen.output.format, chosen.output.codec) == ("parquet", "zstd")
+    if load(path, {}).group.kind == "table":
+        assert chosen.parser.decoder == "messagepack"
+    else:
+        assert (chosen.output.format, chosen.output.codec) == ("parquet", "zstd")
     assert chosen.policy.max_age == 3600
     assert isinstance(load(path, {}), Config)
+
+
+def test_the_example_of_tables_names_every_key_of_a_route() -> None:
+    text = (CONFIG / "table.toml").read_text()
+    route = text[text.index("[[tables]]") : text.index("# [[topics]]")]
+    missing = [name for name in TableRoute.model_fields if not re.search(rf"\b{name}\b", route)]
+    assert missing == []

@@ -1,0 +1,193 @@
+"""The sections of the table group: catalog, rows, commits, and which table gets what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from string import Formatter
+from types import MappingProxyType
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+
+from secor.config.output import Output
+from secor.config.parser import Parser
+from secor.config.transforms import Scalar, check_path, check_topic
+from secor.config.values import Duration, Expression, Maybe, Names, Section, fault
+from secor.core.text import MASK, is_secret_name
+
+METADATA_COLUMNS = ("_topic", "_partition", "_offset", "_timestamp")
+
+_NAME = re.compile(r"[A-Za-z0-9_.\-]+")
+
+
+def _text(value: object) -> object:
+    """Libraries want text: 5 and true are written without quotes all the same."""
+    if not isinstance(value, dict):
+        return value
+    shown = {True: "true", False: "false"}
+    return {
+        name: shown[it] if isinstance(it, bool) else str(it) if isinstance(it, int | float) else it
+        for name, it in value.items()
+    }
+
+
+def _masked(properties: Mapping[str, str]) -> dict[str, str]:
+    return {name: MASK if is_secret_name(name) else it for name, it in properties.items()}
+
+
+Properties = Annotated[dict[str, str], BeforeValidator(_text)]
+"""Names and values, given to a library as they are."""
+
+
+class Catalog(Section):
+    """``[catalog]``: where tables are found, by the Iceberg library's own properties."""
+
+    name: str = Field(default="secor", min_length=1)
+    properties: Annotated[Properties, PlainSerializer(_masked, when_used="json")] = Field(
+        default_factory=dict
+    )
+
+
+class Rows(Section):
+    """``[rows]``: from messages to rows."""
+
+    unrouted: Literal["quarantine", "skip"] = "quarantine"
+    extra_fields: Literal["drop", "quarantine"] = "drop"
+    case_sensitive: bool = True
+    metadata_columns: Names = ()
+    row_group_rows: int = Field(default=50_000, ge=1)
+    stripe_rows: int = Field(default=50_000, ge=1)
+    block_rows: int = Field(default=5_000, ge=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name in self.metadata_columns:
+            if name not in METADATA_COLUMNS:
+                known = ", ".join(METADATA_COLUMNS)
+                raise fault(f"no column {name!r}: use some of {known}", "metadata_columns")
+        return self
+
+
+class Commit(Section):
+    """``[commit]``: how what is staged becomes visible; times in seconds."""
+
+    interval: Duration = 60.0
+    timeout: Duration = 30.0
+    branch: str = Field(default="main", min_length=1)
+    control: Literal["kafka", "none"] = "kafka"
+    control_topic: Maybe[str] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.control_topic is not None:
+            if self.control == "none":
+                raise fault('control = "none" has no topic; take this away', "control_topic")
+            check_topic(self.control_topic, "control_topic")
+        return self
+
+
+class TableRoute(Section):
+    """One of ``[[tables]]``: which messages go to which table, and how that one is made."""
+
+    table: str = Field(min_length=1)
+    topics: Expression = ".*"
+    field: Maybe[str] = None
+    equals: Scalar | None = None
+    one_of: tuple[Scalar, ...] | None = None
+    matches: Maybe[Expression] = None
+    negated: bool = False
+    auto_create: bool = False
+    evolve: bool = False
+    optional_columns: bool = False
+    partition_by: Names = ()
+    schema_file: Maybe[str] = None
+    location: Maybe[str] = None
+    properties: Properties = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _terms(cls, data: object) -> object:
+        """A text of partition terms is cut at the commas between them, not inside of one."""
+        if isinstance(data, dict) and isinstance(data.get("partition_by"), str):
+            terms = re.split(r",(?![^(]*\))", data["partition_by"])
+            data = {**data, "partition_by": [term.strip() for term in terms if term.strip()]}
+        return data
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self._check_table()
+        given = [self.equals is not None, self.one_of is not None, self.matches is not None]
+        if self.field is None:
+            if any(given) or self.negated:
+                raise fault("name the field that this is about", "field")
+        else:
+            check_path(self.field, "field")
+            if sum(given) > 1:
+                raise fault("give one of equals, one_of, matches; none: the field exists", "field")
+        for key, value in ONLY_NEW.items():
+            if not self.auto_create and getattr(self, key) != value:
+                raise fault("is for tables that are made here: set auto_create = true", key)
+        return self
+
+    def _check_table(self) -> None:
+        for text, path in parts_of(self.table):
+            if text and not _NAME.fullmatch(text):
+                raise fault(f"{text!r}: no name of a table has these characters", "table")
+            if path is not None and path != "topic":
+                check_path(path.removeprefix("fields."), "table")
+        if "." not in self.table:
+            raise fault('write "namespace.table"', "table")
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The fields that its name is made from."""
+        found = [path for _, path in parts_of(self.table) if path not in (None, "topic")]
+        return tuple(path.removeprefix("fields.") for path in found if path is not None)
+
+
+ONLY_NEW: Mapping[str, object] = MappingProxyType(
+    {"partition_by": (), "schema_file": None, "location": None, "properties": {}}
+)
+"""Settings of tables that are made here, with their defaults."""
+
+
+def parts_of(template: str) -> list[tuple[str, str | None]]:
+    """Return a table's template as pairs of text and what stands after it in braces.
+
+    That is ``topic`` or ``fields.<path>``.  Raises a fault for anything else.
+    """
+    try:
+        parsed = list(Formatter().parse(template))
+    except ValueError as error:
+        raise fault(f"{template!r}: {error}", "table") from error
+    for _, path, form, conversion in parsed:
+        if form or conversion or (path is not None and not _known(path)):
+            raise fault("braces may hold {topic} and {fields.name}", "table")
+    return [(text, path) for text, path, _, _ in parsed]
+
+
+def _known(path: str) -> bool:
+    return path == "topic" or path.startswith("fields.")
+
+
+OF_OUTPUT = ("prefix", "generation", "hash_prefix")
+OF_PLACES = ("time_field", "time_format", "time_zone", "time_zero", "layout", "plugin")
+
+
+def check_of_tables(before: str, output: Output, parser: Parser) -> None:
+    """Refuse what tables say themselves; ``before`` is where the sections are."""
+    for key in type(output).model_fields:
+        if key not in OF_OUTPUT and output.changed(key):
+            why = "the table's properties and [rows] say how its files are written"
+            raise fault(why, f"{before}output.{key}")
+    for key in OF_PLACES:
+        if getattr(parser, key) != type(parser).model_fields[key].default:
+            why = "the table's partition spec says where rows go; take this away"
+            raise fault(why, f"{before}parser.{key}")
+    if parser.decoder == "none":
+        raise fault("rows are made of decoded fields", f"{before}parser.decoder")
+    if any(step.kind == "route" for step in parser.transforms):
+        raise fault(
+            "[[tables]] say where messages go; take routes away", f"{before}parser.transforms"
+        )
