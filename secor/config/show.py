@@ -12,16 +12,10 @@ from pydantic import SecretStr
 from secor.config.model import Config
 from secor.config.values import Section
 from secor.core.text import MASK, is_secret_name, mask_command, mask_urls
-=======
-
-MASK = "**********"
 
 _OF_TABLES = ("catalog", "rows", "commit")
 _ABSENT = {"backup": ("parser", *_OF_TABLES), "partition": _OF_TABLES, "table": ("finalize",)}
 """Sections that kinds of groups do nothing with."""
-
-_PASSWORD = re.compile(r"(?P<scheme>\w+://)[^@/]*@")
->>>>>>> 984e028 (config: the table group's sections, with an example that explains every key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +110,8 @@ def _plain(value: object) -> object:
         return str(value)
     if isinstance(value, dict):
         return {
-<<<<<<< HEAD
             name: MASK if is_secret_name(str(name)) else _plain(inner)
             for name, inner in value.items()
-
-_OF_TABLES = ("catalog", "rows", "commit")
-_ABSENT = {"backup": ("parser", *_OF_TABLES), "partition": _OF_TABLES, "table": ("finalize",)}
-"""Sections that kinds of groups do nothing with."""
         }
     if isinstance(value, str):
         return mask_urls(value)
