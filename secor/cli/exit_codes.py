@@ -10,6 +10,7 @@ from secor.core.errors import (
     OutcomeUnknown,
     SecorError,
     StopPartition,
+    TableStopped,
     Unavailable,
 )
 
@@ -40,6 +41,7 @@ _BY_ERROR: tuple[tuple[type[SecorError], Exit], ...] = (
     (Unavailable, Exit.UNAVAILABLE),
     (OutcomeUnknown, Exit.UNAVAILABLE),
     (StopPartition, Exit.DIFFERENT),
+    (TableStopped, Exit.DIFFERENT),
 )
 
 

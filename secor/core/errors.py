@@ -142,6 +142,17 @@ class SchemaLost(StopPartition):
     reason = "schema_lost"
 
 
+class TableStopped(SecorError):
+    """Commit nothing more to this table until a person has looked; other tables go on.
+
+    ``reason`` is a short name for metrics, such as ``rolled_back``.
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class ActionFailed(SecorError):
     """What a user wants done for a complete partition could not be done."""
 

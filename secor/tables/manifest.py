@@ -121,7 +121,7 @@ class Manifest:
             data = json.loads(body)
             if data["version"] != VERSION:
                 raise ValueError(f"version {data['version']}; this Secor reads {VERSION}")
-            tables = tuple(_table_files(table) for table in data["tables"])
+            tables = tuple(parse_table_files(table) for table in data["tables"])
             return cls(**{**data, "tables": tables})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptFile(f"{key}: no manifest of Secor's ({error})") from error
@@ -151,7 +151,8 @@ def parse_manifest_key(prefix: str, topic: str, key: str) -> tuple[int, OffsetRa
     return (int(match["partition"]), OffsetRange(start, end)) if start <= end else None
 
 
-def _table_files(data: Mapping[str, Any]) -> TableFiles:
+def parse_table_files(data: Mapping[str, Any]) -> TableFiles:
+    """Read one table's files back from JSON.  Raises what dataclasses and dictionaries do."""
     return TableFiles(**{**data, "files": tuple(_data_file(file) for file in data["files"])})
 
 

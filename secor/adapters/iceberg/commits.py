@@ -1,0 +1,92 @@
+"""One attempt of one commit: files, vector and snapshot together, or nothing."""
+
+from __future__ import annotations
+
+from pyiceberg.table import Table as LibraryTable
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+)
+
+from secor.adapters.iceberg.appending import AppendedSnapshot
+from secor.adapters.iceberg.catalog import IcebergTables, describe, library_table_of
+from secor.adapters.iceberg.failures import translated
+from secor.core.errors import (
+    ConfigurationError,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    SecorError,
+)
+from secor.tables.catalog import MAIN, CommitResult, Outcome, Table, TableCommit
+
+
+class IcebergCatalog(IcebergTables):
+    """The whole of ``tables.catalog.Catalog``."""
+
+    def commit(self, table: Table, commit: TableCommit) -> CommitResult:
+        """Try one commit, once; see ``Catalog``."""
+        library_table = library_table_of(table)
+        if commit.branch != MAIN and not table.snapshots:
+            return self._begin_table(table)
+        base = commit.base
+        if base is None and commit.branch != MAIN:
+            base = table.refs.get(MAIN)  # a new branch begins where main is
+        where = f"table {table.identifier}"
+        snapshot = AppendedSnapshot(library_table, base)
+        with translated(f"{where}: its manifests cannot be written"):
+            added = snapshot.write(commit.files, dict(commit.summary))
+        ref = library_table.metadata.refs.get(commit.branch)
+        updates = (
+            AddSnapshotUpdate(snapshot=added),
+            SetSnapshotRefUpdate(
+                ref_name=commit.branch,
+                type=SnapshotRefType.BRANCH,
+                snapshot_id=added.snapshot_id,
+                max_ref_age_ms=ref.max_ref_age_ms if ref else None,
+                max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
+                min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
+            ),
+            SetPropertiesUpdate(updates=dict(commit.properties)),
+        )
+        requirements = (
+            AssertTableUUID(uuid=library_table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=commit.branch, snapshot_id=commit.base),
+        )
+        try:
+            with translated(f"{where}: its commit", writes=True):
+                answer = self.library.commit_table(library_table, requirements, updates)
+        except OutcomeUnknown as error:
+            return CommitResult(Outcome.UNKNOWN, why=str(error))
+        except (Refused, NotFound, ConfigurationError) as error:
+            self._discard(library_table, snapshot)
+            return CommitResult(Outcome.REFUSED, why=str(error))
+        committed = LibraryTable(
+            library_table.name(),
+            answer.metadata,
+            answer.metadata_location,
+            library_table.io,
+            self.library,
+        )
+        return CommitResult(Outcome.DONE, describe(table.identifier, committed))
+
+    def _begin_table(self, table: Table) -> CommitResult:
+        """Give a table without snapshots an empty one: it can have no other branch before."""
+        first = self.commit(table, TableCommit(base=None, files=()))
+        if first.outcome is Outcome.UNKNOWN:
+            return first
+        why = f"table {table.identifier}: had no snapshot that a branch could begin at"
+        return CommitResult(Outcome.REFUSED, why=first.why or why)
+
+    def _discard(self, table: LibraryTable, snapshot: AppendedSnapshot) -> None:
+        """Delete what a refused attempt wrote, as far as that is possible."""
+        for location in snapshot.written:
+            try:
+                with translated(location):
+                    table.io.delete(location)
+            except SecorError:
+                return  # an orphan, which the table's own maintenance removes

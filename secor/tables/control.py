@@ -1,0 +1,83 @@
+"""Announcements between coordinator and workers.
+
+They only make a cycle quicker.  What is lost, repeated, reordered or forged changes when
+something is committed, never what: that is decided by ledger, manifests and tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from secor.core.model import TopicPartition
+
+
+class Kind(StrEnum):
+    """Kinds of events, with the names that the sinks for Kafka Connect use."""
+
+    START_COMMIT = "START_COMMIT"
+    DATA_WRITTEN = "DATA_WRITTEN"
+    DATA_COMPLETE = "DATA_COMPLETE"
+    COMMIT_TO_TABLE = "COMMIT_TO_TABLE"
+    COMMIT_COMPLETE = "COMMIT_COMPLETE"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One topic partition in ``DATA_COMPLETE``: all below ``next_offset`` is staged.
+
+    ``timestamp`` is the greatest of its messages in milliseconds, None without any.
+    """
+
+    topic_partition: TopicPartition
+    next_offset: int
+    timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One announcement; ``commit`` is the cycle's id, ``epoch`` the coordinator's.
+
+    ``manifest`` (``DATA_WRITTEN``) is a key, never content.  ``table``, ``snapshot`` and
+    ``valid_through`` (milliseconds) tell what was committed.
+    """
+
+    kind: Kind
+    group: str
+    commit: str
+    epoch: int
+    sender: str
+    answers: tuple[Answer, ...] = ()
+    manifest: str | None = None
+    table: str | None = None
+    snapshot: int | None = None
+    valid_through: int | None = None
+
+
+class ControlChannel(Protocol):
+    """Where events go and come from.  Neither call waits or raises for a server."""
+
+    def send(self, event: Event) -> None:
+        """Announce it, if that is possible."""
+
+    def receive(self) -> Sequence[Event]:
+        """Return the events of this group that came since the last call, our own included."""
+
+    def close(self) -> None:
+        """End the connection."""
+
+
+class NoChannel:
+    """``control = "none"``: nothing is announced; what is staged is found by listing."""
+
+    def send(self, event: Event) -> None:
+        """Drop it."""
+
+    def receive(self) -> Sequence[Event]:
+        """Return nothing."""
+        return ()
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,298 @@
+"""The coordinator: one exact commit for each table in each cycle.
+
+Election is for economy alone: two coordinators at once are harmless, because each commit
+requires the snapshot at which its vector was read.  Between cycles nothing is remembered that
+the next could not find again: on start there is nothing to recover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from secor.core.errors import LedgerCorrupt, SecorError
+from secor.core.model import TopicPartition
+from secor.core.ports import Clock, OffsetLedger
+from secor.tables.control import ControlChannel, Event, Kind
+from secor.tables.cycle import (
+    Ask,
+    Commit,
+    Cycle,
+    StandDown,
+    State,
+    Timing,
+    Wait,
+    decide,
+    valid_through,
+)
+from secor.tables.observer import Backlog, TableObserver
+from secor.tables.staging import Staged, Staging
+from secor.tables.table_commit import CommitRequest, Result, TableCommitter, TableResult
+
+LISTEN = 0.25
+"""Most seconds between two looks at the channel."""
+
+
+class GroupTopics(Protocol):
+    """What the brokers say of the topics of the group.  Raises ``Unavailable``."""
+
+    def partitions(self) -> frozenset[TopicPartition]:
+        """Return all topic partitions that the group reads."""
+
+    def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return where their logs end: the last stable offsets, as far as they are known."""
+
+
+Parallel = Callable[[Callable[[str], TableResult], Sequence[str]], Iterable[TableResult]]
+
+
+def one_by_one(function: Callable[[str], TableResult], tables: Sequence[str]) -> list[TableResult]:
+    """Call ``function`` for each table, in order."""
+    return [function(table) for table in tables]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who coordinates: the ``group``, and ``sender``, a name of this process."""
+
+    group: str
+    sender: str
+
+
+class Coordinator:
+    """``step`` is called again and again, from one thread."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        *,
+        leads: Callable[[], bool],
+        topics: GroupTopics,
+        ledger: OffsetLedger,
+        staging: Staging,
+        committer: TableCommitter,
+        channel: ControlChannel,
+        clock: Clock,
+        observer: TableObserver,
+        timing: Timing,
+        new_id: Callable[[], str],
+        keep: float = 3600.0,
+        parallel: Parallel = one_by_one,
+    ) -> None:
+        """``keep`` is in seconds: manifests stay for so long, whether tables need them or not."""
+        self._identity = identity
+        self._leads = leads
+        self._topics = topics
+        self._ledger = ledger
+        self._staging = staging
+        self._committer = committer
+        self._channel = channel
+        self._clock = clock
+        self._observer = observer
+        self._timing = timing
+        self._new_id = new_id
+        self._keep = keep
+        self._parallel = parallel
+        self._cycle = Cycle()
+        self._epoch = 0
+        self._partitions: frozenset[TopicPartition] = frozenset()
+        self._greatest: dict[TopicPartition, int] = {}
+
+    @property
+    def state(self) -> State:
+        """Where it is in its cycle."""
+        return self._cycle.state
+
+    def step(self) -> float:
+        """Do what is due; return the seconds after which there may be more to do."""
+        for event in self._channel.receive():
+            if event.kind is Kind.DATA_COMPLETE:
+                answered = frozenset(answer.topic_partition for answer in event.answers)
+                self._cycle = self._cycle.answer(event.commit, answered)
+        was_standby = self._cycle.state is State.STANDBY
+        now = self._clock.monotonic()
+        decision = decide(
+            self._cycle,
+            now,
+            leads=self._leads(),
+            partitions=self._partitions,
+            commit=self._new_id(),
+            timing=self._timing,
+        )
+        if was_standby and not isinstance(decision, Wait):
+            self._epoch = int(self._clock.now())
+            self._observer.leading(True, self._epoch)
+        match decision:
+            case Wait(until):
+                return min(max(until - now, 0.0), LISTEN)
+            case StandDown(cycle):
+                self._cycle = cycle
+                self._observer.leading(False, self._epoch)
+            case Ask(cycle):
+                self._cycle = cycle
+                self._guarded(self._ask)
+            case Commit(cycle, missing):
+                self._cycle = cycle
+                self._guarded(lambda: self._commit(missing))
+        return 0.0
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        """Leave what fails to the next cycle: all of it is still staged."""
+        try:
+            act()
+        except SecorError as error:
+            self._observer.cycle_failed(error)
+            if self._cycle.state is State.COLLECTING:
+                self._cycle = self._cycle.become(State.COMMITTING)
+            self._cycle = self._cycle.finish(self._clock.monotonic(), self._timing)
+
+    def _ask(self) -> None:
+        self._partitions = self._topics.partitions()
+        self._send(Kind.START_COMMIT)
+
+    def _send(self, kind: Kind, result: TableResult | None = None) -> None:
+        event = Event(
+            kind, self._identity.group, self._cycle.commit, self._epoch, self._identity.sender
+        )
+        if result is not None:
+            event = replace(
+                event,
+                table=result.table,
+                snapshot=result.snapshot,
+                valid_through=result.valid_through,
+            )
+        self._channel.send(event)
+
+    def _commit(self, missing: frozenset[TopicPartition]) -> None:
+        """Ledger first, then the listing (see ``Staging.read``), then every table."""
+        self._partitions = partitions = self._topics.partitions()
+        ends = self._topics.ends(partitions)
+        committed = self._read_ledger({it.topic_partition for it in self._staging.find()})
+        staged = self._staging.read(committed)
+        self._note_timestamps(staged)
+        complete = self._complete(partitions, ends, committed)
+
+        def advance(previous: int | None) -> int | None:
+            if missing:
+                return previous
+            return valid_through(previous, partitions, self._greatest, complete)
+
+        request = CommitRequest(self._cycle.commit, self._epoch, advance)
+        results = self._commit_tables(staged, request)
+        self._delete_done(staged, results)
+        self._send(Kind.COMMIT_COMPLETE)
+        self._report(staged, results)
+        now = self._clock.monotonic()
+        self._observer.cycle_ended(now - self._cycle.began, len(missing))
+        self._cycle = self._cycle.finish(now, self._timing)
+
+    def _read_ledger(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return committed offsets; an entry that cannot be read holds its partition back."""
+        committed = {}
+        for topic_partition in sorted(partitions):
+            try:
+                offset = self._ledger.read(topic_partition).committed
+            except LedgerCorrupt as error:
+                self._observer.cycle_failed(error)
+                continue
+            if offset is not None:
+                committed[topic_partition] = offset
+        return committed
+
+    def _note_timestamps(self, staged: Sequence[Staged]) -> None:
+        for item in staged:
+            timestamp = item.manifest.greatest_timestamp if item.manifest is not None else None
+            if timestamp is not None:
+                before = self._greatest.get(item.topic_partition, timestamp)
+                self._greatest[item.topic_partition] = max(before, timestamp)
+
+    def _complete(
+        self,
+        partitions: frozenset[TopicPartition],
+        ends: Mapping[TopicPartition, int],
+        committed: dict[TopicPartition, int],
+    ) -> frozenset[TopicPartition]:
+        """Return the partitions whose log, when it was asked, held nothing uncommitted."""
+        unread = {it for it in partitions if it in ends and it not in committed}
+        committed = committed | self._read_ledger(unread)
+        return frozenset(it for it in partitions if it in ends and committed.get(it, 0) >= ends[it])
+
+    def _commit_tables(
+        self, staged: Sequence[Staged], request: CommitRequest
+    ) -> dict[str, TableResult]:
+        tables = sorted(
+            {
+                files.table
+                for item in staged
+                if item.manifest is not None
+                for files in item.manifest.tables
+            }
+        )
+        results = {}
+
+        def commit_table(table: str) -> TableResult:
+            return self._committer.commit(table, staged, request)
+
+        for result in self._parallel(commit_table, tables):
+            results[result.table] = result
+            self._observer.table_committed(result)
+            if result.result is Result.COMMITTED:
+                self._send(Kind.COMMIT_TO_TABLE, result)
+        return results
+
+    def _delete_done(self, staged: Sequence[Staged], results: Mapping[str, TableResult]) -> None:
+        """Delete manifests that all their tables have, some time after they were put.
+
+        A put that was superseded may come late.  While the manifest stands it meets "already
+        there"; afterwards it would be taken for new by a table that the range is not for.
+        """
+        now = self._clock.now()
+        for item in staged:
+            if now - item.found.modified >= self._keep and _taken(item, results):
+                self._staging.delete(item.found)
+
+    def _report(self, staged: Sequence[Staged], results: Mapping[str, TableResult]) -> None:
+        waiting = [
+            item for item in staged if not _taken(item, results) and not _committed(item, results)
+        ]
+        self._observer.staged(backlog(waiting))
+
+
+def backlog(waiting: Sequence[Staged]) -> Backlog:
+    """Sum up what is staged."""
+    files = [
+        file
+        for item in waiting
+        if item.manifest is not None
+        for of_table in item.manifest.tables
+        for file in of_table.files
+    ]
+    return Backlog(
+        manifests=len(waiting),
+        files=len(files),
+        size=sum(file.size for file in files),
+        oldest=min((item.found.modified for item in waiting), default=None),
+    )
+
+
+def _taken(item: Staged, results: Mapping[str, TableResult]) -> bool:
+    """Tell whether every table that a manifest has files for had them before this cycle."""
+    if item.manifest is None:
+        return False
+    tables = {files.table for files in item.manifest.tables if files.files}
+    return all(table in results and item.found.key in results[table].done for table in tables)
+
+
+def _committed(item: Staged, results: Mapping[str, TableResult]) -> bool:
+    """Tell whether this cycle brought a manifest into all of its tables."""
+    if item.manifest is None:
+        return False
+    tables = {files.table for files in item.manifest.tables if files.files}
+    finished = (Result.COMMITTED, Result.NOTHING)
+    return all(
+        table in results
+        and results[table].result in finished
+        and item.topic_partition not in results[table].stopped
+        for table in tables
+    )

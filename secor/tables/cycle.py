@@ -1,0 +1,166 @@
+"""The commit cycle: when to ask the workers, when to commit.  Pure: time is an argument.
+
+Every ``interval`` the coordinator asks the workers to upload what they hold, waits until the set
+of the group's topic partitions has answered, at most ``timeout``, and commits what there is.
+What comes late is in the next commit, because it is still staged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from secor.core.model import TopicPartition
+
+
+class State(StrEnum):
+    """Where a coordinator is; ``TRANSITIONS`` is the whole of it."""
+
+    STANDBY = "standby"
+    IDLE = "idle"
+    COLLECTING = "collecting"
+    COMMITTING = "committing"
+
+
+TRANSITIONS = {
+    State.STANDBY: frozenset({State.IDLE}),
+    State.IDLE: frozenset({State.COLLECTING, State.COMMITTING, State.STANDBY}),
+    State.COLLECTING: frozenset({State.COMMITTING, State.STANDBY}),
+    State.COMMITTING: frozenset({State.IDLE, State.STANDBY}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds: between the beginnings of cycles, and for the answers of one.
+
+    Without ``asks`` there is no channel: what is staged is committed every interval.
+    """
+
+    interval: float = 60.0
+    timeout: float = 30.0
+    asks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """One coordinator's present cycle.
+
+    ``began`` and ``due`` (of the next cycle) are monotonic seconds; ``commit`` is the id of the
+    cycle that is going on, ``answered`` whose partitions have uploaded what they held.
+    """
+
+    state: State = State.STANDBY
+    due: float = 0.0
+    began: float = 0.0
+    commit: str = ""
+    answered: frozenset[TopicPartition] = frozenset()
+
+    def become(self, state: State) -> Cycle:
+        """Go to ``state``; a way that the table does not have is a bug."""
+        if state not in TRANSITIONS[self.state]:
+            raise AssertionError(f"the cycle does not go from {self.state} to {state}")
+        return replace(self, state=state)
+
+    def answer(self, commit: str, partitions: frozenset[TopicPartition]) -> Cycle:
+        """Note that these have answered; what is said of another cycle counts for nothing."""
+        if self.state is not State.COLLECTING or commit != self.commit:
+            return self
+        return replace(self, answered=self.answered | partitions)
+
+    def finish(self, now: float, timing: Timing) -> Cycle:
+        """End a cycle, however it went: the next begins an interval after this one's beginning."""
+        due = max(now, self.began + timing.interval)
+        return replace(self.become(State.IDLE), due=due, commit="", answered=frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do before ``until`` (monotonic seconds), unless something is heard."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Announce the commit that ``cycle`` names."""
+
+    cycle: Cycle
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit what is staged; ``missing`` have not answered (a partial commit)."""
+
+    cycle: Cycle
+    missing: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class StandDown:
+    """Somebody else is to coordinate."""
+
+    cycle: Cycle
+
+
+Decision = Wait | Ask | Commit | StandDown
+
+LOOK_AGAIN = 1.0
+"""Seconds in which one that stands by looks whether it has to take over."""
+
+
+def decide(
+    cycle: Cycle,
+    now: float,
+    *,
+    leads: bool,
+    partitions: frozenset[TopicPartition],
+    commit: str,
+    timing: Timing,
+) -> Decision:
+    """Return what to do now; ``commit`` is a new id for a cycle that begins.
+
+    ``partitions`` are all topic partitions of the group.  One that takes over begins at once:
+    what its predecessor left is staged.
+    """
+    if not leads:
+        if cycle.state is State.STANDBY:
+            return Wait(now + LOOK_AGAIN)
+        return StandDown(replace(cycle.become(State.STANDBY), commit="", answered=frozenset()))
+    if cycle.state is State.STANDBY:
+        cycle = replace(cycle.become(State.IDLE), due=now)
+    if cycle.state is State.IDLE:
+        if now < cycle.due:
+            return Wait(cycle.due)
+        begun = replace(cycle, began=now, commit=commit, answered=frozenset())
+        if timing.asks:
+            return Ask(begun.become(State.COLLECTING))
+        return Commit(begun.become(State.COMMITTING), frozenset())
+    missing = partitions - cycle.answered
+    if missing and now < cycle.began + timing.timeout:
+        return Wait(cycle.began + timing.timeout)
+    return Commit(cycle.become(State.COMMITTING), missing)
+
+
+def valid_through(
+    previous: int | None,
+    partitions: frozenset[TopicPartition],
+    greatest: dict[TopicPartition, int],
+    complete: frozenset[TopicPartition],
+) -> int | None:
+    """Return the timestamp (ms) up to which everything is committed; it never goes back.
+
+    It is the least of the partitions' ``greatest`` timestamps.  ``complete`` partitions, whose
+    log holds nothing beyond what is committed, do not limit it.  A partition of which neither
+    is known leaves it as it was.
+    """
+    limiting = partitions - complete
+    if not limiting <= greatest.keys():
+        return previous
+    if limiting:
+        reached = min(greatest[topic_partition] for topic_partition in limiting)
+    elif greatest:
+        reached = max(greatest.values())
+    else:
+        return previous
+    return reached if previous is None else max(previous, reached)

@@ -1,0 +1,158 @@
+"""What a table says of one group: the vector, and the commit that wrote it.
+
+All of it is in properties ``secor.<group>.…`` of the table, which change only together with a
+new snapshot on the group's branch.  So a commit that requires the snapshot at which they were
+read cannot overwrite a newer vector.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+from secor.core.errors import CorruptFile
+from secor.tables.catalog import Snapshot, Table
+from secor.tables.vector import Vector
+
+SUMMARY_GROUP = "secor.group"
+SUMMARY_COMMIT = "secor.commit"
+SUMMARY_EPOCH = "secor.epoch"
+SUMMARY_VALID_THROUGH = "secor.valid-through"
+
+
+@dataclass(frozen=True, slots=True)
+class LastCommit:
+    """The group's last commit to a table.
+
+    ``after`` is the sequence number of the snapshot below it (0 for none), ``at`` wall clock
+    milliseconds; ``previous`` is the commit before it.
+    """
+
+    id: str
+    after: int
+    epoch: int
+    at: int
+    previous: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """The properties of one group.
+
+    ``valid_through`` (milliseconds): the table has every message up to this timestamp.
+    ``replaced`` are uuids of dropped tables of this name whose staged files were given up.
+    """
+
+    vector: Vector = field(default_factory=Vector)
+    commit: LastCommit | None = None
+    valid_through: int | None = None
+    replaced: tuple[str, ...] = ()
+
+    def properties(self, group: str) -> dict[str, str]:
+        """Return them as table properties."""
+        texts = {"vector": self.vector.dump()}
+        if self.commit is not None:
+            texts["commit"] = json.dumps(_commit_data(self.commit), separators=(",", ":"))
+        if self.valid_through is not None:
+            texts["valid-through"] = str(self.valid_through)
+        if self.replaced:
+            texts["replaced"] = json.dumps(self.replaced, separators=(",", ":"))
+        return {property_name(group, name): text for name, text in texts.items()}
+
+    def summary(self, group: str) -> dict[str, str]:
+        """Return what the snapshot of the last commit says of it."""
+        assert self.commit is not None
+        lines = {
+            SUMMARY_GROUP: group,
+            SUMMARY_COMMIT: self.commit.id,
+            SUMMARY_EPOCH: str(self.commit.epoch),
+        }
+        if self.valid_through is not None:
+            lines[SUMMARY_VALID_THROUGH] = str(self.valid_through)
+        return lines
+
+    @classmethod
+    def of(cls, table: Table, group: str) -> Self:
+        """Read it from a table.  Raises ``CorruptFile`` naming the property."""
+        where = f"{table.identifier}: property {property_name(group, '')}"
+
+        def text(name: str) -> str | None:
+            return table.properties.get(property_name(group, name))
+
+        vector, commit = text("vector"), text("commit")
+        valid_through, replaced = text("valid-through"), text("replaced")
+        try:
+            return cls(
+                vector=Vector.parse(vector, where + "vector") if vector else Vector(),
+                commit=_commit(json.loads(commit)) if commit else None,
+                valid_through=int(valid_through) if valid_through else None,
+                replaced=tuple(map(str, json.loads(replaced))) if replaced else (),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorruptFile(f"{where}…: not as Secor writes it ({error})") from error
+
+
+class Lineage(StrEnum):
+    """How a branch stands to the group's last commit."""
+
+    NO_COMMIT = "no_commit"
+    PRESENT = "present"
+    EXPIRED = "expired"
+    """Its snapshot was removed by expiry; its files are still the table's."""
+    ROLLED_BACK = "rolled_back"
+
+
+def property_name(group: str, name: str) -> str:
+    """Return the name of a table property of a group."""
+    return f"secor.{group}.{name}"
+
+
+def lineage(table: Table, branch: str, record: GroupRecord) -> Lineage:
+    """Tell whether ``branch`` still holds the group's last commit.
+
+    Sequence numbers fall from the head to its ancestors (format v1 has none).  One that is not
+    above the commit's base, reached without meeting the commit, proves that the branch went
+    another way.
+    """
+    commit = record.commit
+    if commit is None:
+        return Lineage.NO_COMMIT
+    head = snapshot = table.head(branch)
+    while snapshot is not None:
+        if snapshot.summary.get(SUMMARY_COMMIT) == commit.id:
+            return Lineage.PRESENT
+        if table.format_version > 1 and (snapshot.sequence_number or 0) <= commit.after:
+            return Lineage.ROLLED_BACK
+        parent = snapshot.parent_id
+        snapshot = None if parent is None else table.snapshots.get(parent)
+    if head is None or find_commit(table, commit.id) is not None:
+        return Lineage.ROLLED_BACK  # it was made, and the branch does not descend from it
+    return Lineage.EXPIRED
+
+
+def find_commit(table: Table, commit_id: str) -> Snapshot | None:
+    """Return the snapshot of a commit, on whatever branch."""
+    for snapshot in table.snapshots.values():
+        if snapshot.summary.get(SUMMARY_COMMIT) == commit_id:
+            return snapshot
+    return None
+
+
+def _commit_data(commit: LastCommit) -> dict[str, object]:
+    return {
+        "id": commit.id,
+        "after": commit.after,
+        "epoch": commit.epoch,
+        "at": commit.at,
+        "previous": commit.previous,
+    }
+
+
+def _commit(data: Mapping[str, object]) -> LastCommit:
+    previous = data["previous"]
+    after, epoch, at = (int(str(data[name])) for name in ("after", "epoch", "at"))
+    before = None if previous is None else str(previous)
+    return LastCommit(str(data["id"]), after, epoch, at, before)

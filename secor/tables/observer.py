@@ -1,0 +1,38 @@
+"""What the coordinator tells the outside of its doings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from secor.core.errors import SecorError
+from secor.tables.table_commit import TableResult
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What is staged and not in all of its tables yet; ``oldest`` in seconds since the epoch."""
+
+    manifests: int
+    files: int
+    size: int
+    oldest: float | None
+
+
+class TableObserver(Protocol):
+    """Called from the coordinator's thread; must not block or raise."""
+
+    def leading(self, leads: bool, epoch: int) -> None:
+        """This process coordinates, or ceases to."""
+
+    def cycle_ended(self, seconds: float, missing: int) -> None:
+        """A cycle went through; so many topic partitions had not answered."""
+
+    def cycle_failed(self, error: SecorError) -> None:
+        """A cycle found no ledger, store or broker; the next tries again."""
+
+    def table_committed(self, result: TableResult) -> None:
+        """A table was committed, had nothing new, is stopped or could not be reached."""
+
+    def staged(self, backlog: Backlog) -> None:
+        """So much was staged when a cycle had ended."""

@@ -1,0 +1,174 @@
+"""Which staged files belong into the next commit of a table: pure.
+
+The table's vector decides.  A manifest that ends at or below it is in the table already; one
+that begins at or above it is new; one that lies across it, or overlaps another, stops its topic
+partition for this table: nobody guesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from secor.core.errors import TableStopped
+from secor.core.model import TopicPartition
+from secor.tables.group_record import GroupRecord
+from secor.tables.manifest import Manifest, Operation, TableFiles
+from secor.tables.staging import Staged
+from secor.tables.vector import Vector
+
+ACCEPT = "secor tables accept"
+"""The command that every stop for a changed source or table names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a table takes next.
+
+    ``vector`` is the table's after the commit of ``files``; ``manifests`` are the keys they
+    come from.  ``done`` are keys of manifests that this table needs no more.  ``stopped`` says
+    why topic partitions go no further.
+    """
+
+    files: tuple[TableFiles, ...]
+    vector: Vector
+    manifests: tuple[str, ...]
+    done: frozenset[str]
+    stopped: Mapping[TopicPartition, str]
+
+    @property
+    def empty(self) -> bool:
+        """There is nothing to commit."""
+        return not self.files
+
+
+def select(
+    table: str,
+    uuid: str,
+    record: GroupRecord,
+    staged: Sequence[Staged],
+    operation: Operation = "append",
+) -> Selection:
+    """Choose among ``staged``, all of them below the ledger's committed offsets.
+
+    Raises ``TableStopped`` where the files are of another table, topic or cluster than the
+    vector, or need another engine.
+    """
+    by_partition: dict[TopicPartition, list[Staged]] = {}
+    for item in staged:
+        by_partition.setdefault(item.topic_partition, []).append(item)
+    files: list[TableFiles] = []
+    keys: list[str] = []
+    done: set[str] = set()
+    stopped: dict[TopicPartition, str] = {}
+    vector = record.vector
+    for topic_partition, items in sorted(by_partition.items()):
+        chosen = _of_partition(table, uuid, record, items, operation)
+        done |= chosen.done
+        if chosen.stop:
+            stopped[topic_partition] = chosen.stop
+        for manifest, key, of_table in chosen.take:
+            _check_source(table, vector, manifest)  # against what this commit takes, too
+            ends = {topic_partition: manifest.end}
+            vector = vector.advance(manifest.cluster, manifest.topic_id, ends)
+            files += of_table
+            keys.append(key)
+    return Selection(tuple(files), vector, tuple(keys), frozenset(done), stopped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    take: tuple[tuple[Manifest, str, tuple[TableFiles, ...]], ...]
+    done: frozenset[str]
+    stop: str
+
+
+def _of_partition(
+    table: str,
+    uuid: str,
+    record: GroupRecord,
+    items: Iterable[Staged],
+    operation: Operation,
+) -> _Chosen:
+    """Walk one topic partition's manifests by offset, until one stops it."""
+    take: list[tuple[Manifest, str, tuple[TableFiles, ...]]] = []
+    done: set[str] = set()
+    reached = 0
+    last = ""
+    for item in sorted(items, key=lambda it: (it.range.start, it.range.end)):
+        key, manifest = item.found.key, item.manifest
+        if manifest is None:
+            return _Chosen(tuple(take), frozenset(done), item.fault)
+        if item.range.start < reached:
+            if take and take[-1][1] == last:
+                take.pop()  # which of the two is right, nobody can tell
+            done.discard(last)
+            why = f"{last} and {key} overlap: delete the one that was never committed"
+            return _Chosen(tuple(take), frozenset(done), why)
+        reached, last = item.range.end, key
+        of_table = _files_of(table, uuid, record, manifest)
+        if not of_table:
+            done.add(key)
+            continue
+        _check_table(table, uuid, of_table, operation)
+        _check_source(table, record.vector, manifest)
+        next_offset = record.vector.next_offset(manifest.cluster, manifest.topic_partition)
+        if next_offset is not None and manifest.end <= next_offset:
+            done.add(key)
+        elif next_offset is not None and manifest.start < next_offset:
+            why = (
+                f"{key} lies across {next_offset}, up to which {table} has this partition:"
+                " set the group's offset there with 'secor offsets set', and delete this manifest"
+            )
+            return _Chosen(tuple(take), frozenset(done), why)
+        else:
+            take.append((manifest, key, of_table))
+    return _Chosen(tuple(take), frozenset(done), "")
+
+
+def _files_of(
+    table: str, uuid: str, record: GroupRecord, manifest: Manifest
+) -> tuple[TableFiles, ...]:
+    """Return what a manifest has for the table; files of a table given up do not count."""
+    return tuple(
+        files
+        for files in manifest.tables
+        if files.table == table
+        and files.files
+        and (files.uuid == uuid or files.uuid not in record.replaced)
+    )
+
+
+def _check_table(
+    table: str, uuid: str, of_table: Sequence[TableFiles], operation: Operation
+) -> None:
+    for files in of_table:
+        if files.uuid != uuid:
+            raise TableStopped(
+                f"{table}: files are staged for the table {files.uuid}, and {table} is now"
+                f" {uuid}: it was dropped and made again; '{ACCEPT}' gives those files up",
+                "replaced",
+            )
+        if files.operation != operation:
+            raise TableStopped(
+                f"{table}: {files.operation} are staged, which this process cannot commit",
+                "operation",
+            )
+
+
+def _check_source(table: str, vector: Vector, manifest: Manifest) -> None:
+    others = vector.clusters_of(manifest.topic) - {manifest.cluster}
+    known = vector.topic(manifest.cluster, manifest.topic)
+    if known is None and others:
+        raise TableStopped(
+            f"{table}: it has rows of {manifest.topic} of the cluster {', '.join(sorted(others))},"
+            f" and now come some of the cluster {manifest.cluster}; '{ACCEPT}' takes them, too",
+            "other_cluster",
+        )
+    ids = {known.id if known is not None else None, manifest.topic_id} - {None}
+    if known is not None and len(ids) > 1:
+        raise TableStopped(
+            f"{table}: the topic {manifest.topic} was made again: its id was {known.id} and is"
+            f" {manifest.topic_id}; '{ACCEPT}' goes on with the new one",
+            "topic_recreated",
+        )

@@ -1,0 +1,309 @@
+"""The commit of one table: load, check, select, and one attempt at a time.
+
+Nothing here trusts that it is alone.  Each attempt requires the snapshot at which the vector
+was read; one that was refused, or got no answer, is followed by a new look at the table.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from secor.core.errors import NotFound, SecorError, TableStopped, Unavailable
+from secor.core.model import TopicPartition
+from secor.core.ports import Clock
+from secor.core.retry import delay
+from secor.tables.catalog import MAIN, Catalog, Outcome, Snapshot, Table, TableCommit
+from secor.tables.commit_history import CommitHistory, CommitObject
+from secor.tables.group_record import (
+    GroupRecord,
+    LastCommit,
+    Lineage,
+    find_commit,
+    lineage,
+)
+from secor.tables.manifest import TableFiles
+from secor.tables.selection import Selection, select
+from secor.tables.staging import Staged
+
+ATTEMPTS = 10
+"""Attempts of one commit before the table has to wait for the next cycle."""
+
+NEWEST_FORMAT = 2
+"""The newest version of the table format that the Iceberg library for Python can commit to."""
+
+
+class Result(StrEnum):
+    """How the commit of a table ended."""
+
+    COMMITTED = "committed"
+    NOTHING = "nothing"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequest:
+    """A cycle as its tables see it.
+
+    ``id`` begins the ids of its commits.  ``advance`` returns the new valid-through timestamp
+    for the old one (milliseconds); a partial commit leaves it.
+    """
+
+    id: str
+    epoch: int
+    advance: Callable[[int | None], int | None] = lambda previous: previous
+
+
+@dataclass(frozen=True, slots=True)
+class TableResult:
+    """What came of one table in one cycle.
+
+    ``done`` are the keys of manifests that the table needs no more; ``stopped`` says why topic
+    partitions go no further; ``conflicts`` and ``unknown`` count attempts that were refused or
+    got no answer; ``seconds`` is how long all of it took.
+    """
+
+    table: str
+    result: Result
+    commit: str | None = None
+    snapshot: int | None = None
+    files: int = 0
+    records: int = 0
+    valid_through: int | None = None
+    done: frozenset[str] = frozenset()
+    stopped: Mapping[TopicPartition, str] = field(default_factory=dict)
+    error: SecorError | None = None
+    conflicts: int = 0
+    unknown: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a commit shall do: append ``files``, write ``record`` (without its commit)."""
+
+    files: tuple[TableFiles, ...]
+    manifests: tuple[str, ...]
+    record: GroupRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A commit that is in the table."""
+
+    id: str
+    snapshot: Snapshot
+    proposal: Proposal
+
+
+@dataclass
+class Attempts:
+    """How the attempts of one commit went: the ids that were sent, and their answers."""
+
+    sent: dict[str, Proposal] = field(default_factory=dict)
+    conflicts: int = 0
+    unknown: int = 0
+
+
+class TableCommitter:
+    """Commits to tables of one group; may be called from several threads, one for each table."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        history: CommitHistory,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        group: str,
+        branch: str = MAIN,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        self._catalog = catalog
+        self._history = history
+        self._clock = clock
+        self._rng = rng
+        self._group = group
+        self._branch = branch
+        self._attempts = attempts
+
+    def look(self, identifier: str, *, settles: bool = False) -> tuple[Table, GroupRecord]:
+        """Load a table and what it says of the group.
+
+        Raises ``TableStopped`` where nothing may be committed; one that was rolled back is
+        returned to who ``settles`` that.
+        """
+        try:
+            table = self._catalog.load_table(identifier)
+        except NotFound as error:
+            raise TableStopped(
+                f"{identifier}: the catalog has no such table: it was dropped or renamed; what is"
+                " staged for it is kept",
+                "gone",
+            ) from error
+        if table.format_version > NEWEST_FORMAT:
+            raise TableStopped(
+                f"{identifier}: has format version {table.format_version}; Secor commits to"
+                f" version {NEWEST_FORMAT}, and a table cannot be put back",
+                "format_version",
+            )
+        record = GroupRecord.of(table, self._group)
+        if not settles and lineage(table, self._branch, record) is Lineage.ROLLED_BACK:
+            assert record.commit is not None
+            raise TableStopped(
+                f"{identifier}: was rolled back: its branch {self._branch} no longer holds the"
+                f" commit {record.commit.id}; 'secor tables accept' goes on without the rows that"
+                " were removed, 'secor tables replay' commits them again",
+                "rolled_back",
+            )
+        return table, record
+
+    def commit(
+        self, identifier: str, staged: Sequence[Staged], request: CommitRequest
+    ) -> TableResult:
+        """Commit what ``staged`` has for a table; an error of it is in the result."""
+        began = self._clock.monotonic()
+        attempts = Attempts()
+        selections: list[Selection] = []
+
+        def propose(table: Table, record: GroupRecord) -> Proposal | None:
+            chosen = select(identifier, table.uuid, record, staged)
+            selections.append(chosen)
+            if chosen.empty:
+                return None
+            valid_through = record.valid_through
+            if not chosen.stopped:
+                valid_through = request.advance(valid_through)
+            after = replace(record, vector=chosen.vector, valid_through=valid_through)
+            return Proposal(chosen.files, chosen.manifests, after)
+
+        try:
+            done = self.attempt(identifier, request, propose, attempts)
+            result = _result(identifier, done, selections[-1] if selections else None)
+        except SecorError as error:
+            kind = Result.STOPPED if isinstance(error, TableStopped) else Result.FAILED
+            result = TableResult(identifier, kind, error=error)
+        return replace(
+            result,
+            conflicts=attempts.conflicts,
+            unknown=attempts.unknown,
+            seconds=self._clock.monotonic() - began,
+        )
+
+    def attempt(
+        self,
+        identifier: str,
+        request: CommitRequest,
+        propose: Callable[[Table, GroupRecord], Proposal | None],
+        attempts: Attempts,
+        *,
+        settles: bool = False,
+    ) -> Done | None:
+        """Try until a commit is done, or ``propose`` finds nothing to do.
+
+        Raises ``TableStopped``, ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
+        """
+        answer = ""
+        for number in range(self._attempts):
+            if number:
+                self._clock.sleep(delay(number, rng=self._rng))
+            table, record = self.look(identifier, settles=settles)
+            done = _settle(table, attempts)
+            if done is not None:
+                return done
+            proposal = propose(table, record)
+            if proposal is None:
+                return None
+            commit_id = f"{request.id}-{number}"
+            result = self._send(table, record, proposal, commit_id, request.epoch, attempts)
+            if isinstance(result, Done):
+                return result
+            answer = result
+        raise Unavailable(
+            f"{identifier}: {self._attempts} attempts of one commit came to nothing, the last"
+            f" with: {answer}; the next cycle tries again"
+        )
+
+    def _send(
+        self,
+        table: Table,
+        record: GroupRecord,
+        proposal: Proposal,
+        commit_id: str,
+        epoch: int,
+        attempts: Attempts,
+    ) -> Done | str:
+        """Make one attempt; return the answer of one that is not known to be done."""
+        head = table.head(self._branch)
+        at = int(self._clock.now() * 1000)
+        previous = record.commit.id if record.commit is not None else None
+        after = head.sequence_number or 0 if head is not None else 0
+        last = LastCommit(commit_id, after, epoch, at, previous)
+        written = replace(proposal.record, commit=last)
+        # Before the commit: one that is in the table always has its object.
+        self._history.put(
+            CommitObject(
+                id=commit_id,
+                group=self._group,
+                table=table.identifier,
+                uuid=table.uuid,
+                previous=previous,
+                at=at,
+                vector=written.vector,
+                manifests=proposal.manifests,
+                files=proposal.files,
+            )
+        )
+        attempts.sent[commit_id] = proposal
+        result = self._catalog.commit(
+            table,
+            TableCommit(
+                base=head.snapshot_id if head is not None else None,
+                files=proposal.files,
+                properties=written.properties(self._group),
+                summary=written.summary(self._group),
+                branch=self._branch,
+            ),
+        )
+        match result.outcome:
+            case Outcome.DONE:
+                assert result.table is not None
+                snapshot = find_commit(result.table, commit_id)
+                assert snapshot is not None
+                return Done(commit_id, snapshot, proposal)
+            case Outcome.REFUSED:
+                attempts.conflicts += 1
+            case Outcome.UNKNOWN:
+                attempts.unknown += 1
+        return result.why
+
+
+def _settle(table: Table, attempts: Attempts) -> Done | None:
+    """Look for an attempt that was done though nobody said so."""
+    for commit_id, proposal in attempts.sent.items():
+        snapshot = find_commit(table, commit_id)
+        if snapshot is not None:
+            return Done(commit_id, snapshot, proposal)
+    return None
+
+
+def _result(identifier: str, done: Done | None, selection: Selection | None) -> TableResult:
+    finished = selection.done if selection is not None else frozenset()
+    stopped = selection.stopped if selection is not None else {}
+    if done is None:
+        return TableResult(identifier, Result.NOTHING, done=finished, stopped=stopped)
+    files = [file for files in done.proposal.files for file in files.files]
+    return TableResult(
+        identifier,
+        Result.COMMITTED,
+        commit=done.id,
+        snapshot=done.snapshot.snapshot_id,
+        files=len(files),
+        records=sum(file.records for file in files),
+        valid_through=done.proposal.record.valid_through,
+        done=finished,
+        stopped=stopped,
+    )
