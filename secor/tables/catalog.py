@@ -122,7 +122,8 @@ class TableCommit:
     """One atomic commit: it requires that ``branch`` is still at snapshot ``base`` (None: that
     it has none), appends ``files``, and sets ``properties`` and the new snapshot's ``summary``.
 
-    Without files it sets the properties alone, if ``base`` still holds.
+    Without files it makes a snapshot all the same: whoever read the properties at ``base`` can
+    commit no more.
     """
 
     base: int | None

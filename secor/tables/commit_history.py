@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from secor.core.errors import CorruptFile, NotFound
+from secor.core.errors import CorruptFile, NotFound, Unavailable
 from secor.core.ports import ObjectStore
 from secor.tables.manifest import TableFiles, parse_table_files
 from secor.tables.staging import put_bytes
@@ -86,8 +86,10 @@ class CommitHistory:
         return f"{self._root}{uuid}/{commit_id}.json"
 
     def put(self, commit: CommitObject) -> None:
-        """Put it; its id is new, so nothing can be there."""
-        put_bytes(self._store, self.key(commit.uuid, commit.id), commit.dump())
+        """Put it.  Raises ``Unavailable`` if there is one of this id: an id is used once."""
+        key = self.key(commit.uuid, commit.id)
+        if not put_bytes(self._store, key, commit.dump()):
+            raise Unavailable(f"{key}: a commit of this id was begun before; trying another")
 
     def read(self, uuid: str, commit_id: str) -> CommitObject:
         """Read one.  Raises ``NotFound``, ``CorruptFile``."""

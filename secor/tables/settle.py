@@ -1,0 +1,177 @@
+"""A person's decisions about a table that was stopped: go on from here, or put rows back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from secor.core.errors import ConfigurationError, TableStopped
+from secor.core.text import how_many
+from secor.tables.catalog import Table
+from secor.tables.commit_history import CommitHistory, CommitObject
+from secor.tables.group_record import GroupRecord, Lineage, find_commit, lineage
+from secor.tables.manifest import Manifest
+from secor.tables.selection import select
+from secor.tables.staging import Staged
+from secor.tables.table_commit import (
+    Attempts,
+    CommitRequest,
+    Done,
+    Proposal,
+    TableCommitter,
+)
+from secor.tables.vector import TopicOffsets, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What was decided, in sentences; without a ``commit`` there was nothing to decide."""
+
+    changes: tuple[str, ...]
+    commit: Done | None
+
+
+class Settling:
+    """Both decisions are commits of their own, so that nobody can commit across them."""
+
+    def __init__(self, committer: TableCommitter, history: CommitHistory, branch: str) -> None:
+        self._committer = committer
+        self._history = history
+        self._branch = branch
+
+    def accept(
+        self, table: str, staged: Sequence[Staged], request: CommitRequest, *, dry_run: bool
+    ) -> Settled:
+        """Go on with the table, topics and clusters as they are now.
+
+        Rows of a rolled back commit stay away; files staged for a dropped table are given up;
+        topics that were made again, or are another cluster's, begin anew beside what is there.
+        """
+        changes: list[str] = []
+
+        def propose(loaded: Table, record: GroupRecord) -> Proposal | None:
+            changes.clear()
+            rolled_back = lineage(loaded, self._branch, record) is Lineage.ROLLED_BACK
+            if rolled_back and record.commit is not None:
+                changes.append(
+                    f"the rows that left the branch {self._branch} with commit"
+                    f" {record.commit.id} stay away"
+                )
+            proposal = _accepted(loaded, record, staged, changes)
+            return proposal if changes and not dry_run else None
+
+        done = self._committer.attempt(table, request, propose, Attempts(), settles=True)
+        return Settled(tuple(changes), done)
+
+    def replay(self, table: str, request: CommitRequest, *, dry_run: bool) -> Settled:
+        """Commit the files again that a rollback removed.
+
+        Raises ``ConfigurationError`` where nothing was rolled back, ``TableStopped`` where the
+        removed files may be deleted already, or are not known any more.
+        """
+        changes: list[str] = []
+
+        def propose(loaded: Table, record: GroupRecord) -> Proposal | None:
+            changes.clear()
+            removed = self._removed(loaded, record)
+            for commit in removed:
+                count = sum(len(of_table.files) for of_table in commit.files)
+                changes.append(f"commit {commit.id} is repeated: {how_many(count, 'file')}")
+            if dry_run:
+                return None
+            files = tuple(of_table for commit in removed for of_table in commit.files)
+            manifests = tuple(key for commit in removed for key in commit.manifests)
+            return Proposal(files, manifests, record)
+
+        done = self._committer.attempt(table, request, propose, Attempts(), settles=True)
+        return Settled(tuple(changes), done)
+
+    def _removed(self, table: Table, record: GroupRecord) -> list[CommitObject]:
+        """Return the commits that the branch has lost, the oldest first."""
+        if lineage(table, self._branch, record) is not Lineage.ROLLED_BACK:
+            raise ConfigurationError(
+                f"{table.identifier}: was not rolled back: its branch {self._branch} holds the"
+                " last commit of this group"
+            )
+        assert record.commit is not None
+        removed: list[CommitObject] = []
+        commit_id: str | None = record.commit.id
+        for commit in self._history.back_from(table.uuid, commit_id):
+            if commit.id in _on_branch(table, self._branch):
+                commit_id = commit.id
+                break
+            if find_commit(table, commit.id) is None:
+                raise TableStopped(
+                    f"{table.identifier}: the snapshot of commit {commit.id} has expired, and its"
+                    " files may be deleted: read the messages again with 'secor offsets set', or"
+                    " go on without them with 'secor tables accept'",
+                    "rolled_back",
+                )
+            removed.append(commit)
+            commit_id = commit.previous
+        else:
+            if commit_id is not None:
+                raise TableStopped(
+                    f"{table.identifier}: the object of commit {commit_id} is gone, so its files"
+                    " are not known: 'secor tables accept' goes on without them",
+                    "rolled_back",
+                )
+        return removed[::-1]
+
+
+def _on_branch(table: Table, branch: str) -> set[str]:
+    """Return the ids of the commits that a branch holds."""
+    held: set[str] = set()
+    snapshot = table.head(branch)
+    while snapshot is not None:
+        held.add(snapshot.summary.get("secor.commit", ""))
+        parent = snapshot.parent_id
+        snapshot = None if parent is None else table.snapshots.get(parent)
+    return held
+
+
+def _accepted(
+    table: Table, record: GroupRecord, staged: Sequence[Staged], changes: list[str]
+) -> Proposal:
+    """Return what makes the present table, topics and clusters right; tell ``changes``."""
+    manifests = [
+        (item, item.manifest)
+        for item in staged
+        if item.manifest is not None
+        and any(it.table == table.identifier and it.files for it in item.manifest.tables)
+    ]
+    given_up = {
+        files.uuid
+        for _, manifest in manifests
+        for files in manifest.tables
+        if files.table == table.identifier and files.uuid != table.uuid
+    } - set(record.replaced)
+    changes.extend(f"files staged for the dropped table {uuid} are given up" for uuid in given_up)
+    record = replace(record, replaced=(*record.replaced, *sorted(given_up)))
+    # What is left of a source as the table knows it is committed first: afterwards it is foreign.
+    known = [item for item, manifest in manifests if not _foreign(record.vector, manifest)]
+    chosen = select(table.identifier, table.uuid, record, known)
+    vector = chosen.vector
+    for _, manifest in manifests:
+        if why := _foreign(vector, manifest):
+            vector = vector.with_topic(
+                manifest.cluster, manifest.topic, TopicOffsets(manifest.topic_id)
+            )
+            changes.append(why)
+    return Proposal(chosen.files, chosen.manifests, replace(record, vector=vector))
+
+
+def _foreign(vector: Vector, manifest: Manifest) -> str:
+    """Tell how a manifest's source differs from what the vector knows of it."""
+    known = vector.topic(manifest.cluster, manifest.topic)
+    if known is None:
+        others = vector.clusters_of(manifest.topic)
+        return (
+            f"topic {manifest.topic} of cluster {manifest.cluster} comes beside that of"
+            f" {', '.join(sorted(others))}"
+            if others
+            else ""
+        )
+    if None in (known.id, manifest.topic_id) or known.id == manifest.topic_id:
+        return ""
+    return f"topic {manifest.topic} was {known.id} and is {manifest.topic_id} from now on"

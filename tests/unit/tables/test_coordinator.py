@@ -1,0 +1,241 @@
+from collections.abc import Iterator
+
+import pytest
+
+from secor.core.errors import Unavailable
+from secor.core.model import StoredObject, TopicPartition
+from secor.tables.control import Answer, Event, Kind
+from secor.tables.cycle import State, Timing
+from secor.tables.table_commit import Result
+from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, GROUP, OTHER, TableWorld
+
+ASKING = Timing(interval=10.0, timeout=4.0)
+
+
+@pytest.fixture
+def world() -> TableWorld:
+    made = TableWorld()
+    made.server.make(EVENTS)
+    made.server.make("db.other")
+    return made
+
+
+def complete(commit: str, *partitions: TopicPartition) -> Event:
+    answers = tuple(Answer(topic_partition, 5) for topic_partition in partitions)
+    return Event(Kind.DATA_COMPLETE, GROUP, commit, 1, "worker", answers)
+
+
+def test_every_table_is_committed_once_a_cycle(world: TableWorld) -> None:
+    coordinator = world.coordinator()
+    world.stage(world.manifest(0, 5, [EVENTS, "db.other"]))
+    coordinator.step()
+    assert {result.table for result in world.observer.results} == {EVENTS, "db.other"}
+    assert coordinator.state is State.IDLE
+    world.stage(world.manifest(5, 9))
+    coordinator.step()
+    assert world.live() == ["0-5@0"]
+    world.clock.advance(10)
+    coordinator.step()
+    assert world.live() == ["0-5@0", "5-9@0"]
+    assert world.live("db.other") == ["0-5@0"]
+
+
+def test_it_asks_and_commits_as_soon_as_all_have_answered(world: TableWorld) -> None:
+    world.topics.known = {CLICKS, OTHER}
+    coordinator = world.coordinator(ASKING)
+    coordinator.step()
+    (asked,) = world.channel.sent
+    assert asked.kind is Kind.START_COMMIT
+    assert asked.epoch == int(world.clock.now())
+    world.stage(world.manifest(0, 5))
+    world.channel.incoming = [complete(asked.commit, CLICKS)]
+    assert coordinator.step() > 0
+    assert world.live() == []
+    world.channel.incoming = [complete(asked.commit, OTHER)]
+    coordinator.step()
+    assert world.live() == ["0-5@0"]
+    kinds = [event.kind for event in world.channel.sent]
+    assert kinds == [Kind.START_COMMIT, Kind.COMMIT_TO_TABLE, Kind.COMMIT_COMPLETE]
+    assert world.observer.missing == [0]
+
+
+def test_after_the_timeout_it_commits_what_there_is(world: TableWorld) -> None:
+    world.topics.known = {CLICKS, OTHER}
+    coordinator = world.coordinator(ASKING)
+    coordinator.step()
+    world.stage(world.manifest(0, 5, timestamp=900))
+    world.clock.advance(4)
+    coordinator.step()
+    assert world.live() == ["0-5@0"]
+    assert world.observer.missing == [2]
+    assert world.record().valid_through is None
+
+
+def test_forged_answers_only_make_it_earlier(world: TableWorld) -> None:
+    coordinator = world.coordinator(ASKING)
+    coordinator.step()
+    world.put(world.manifest(0, 5))
+    asked = world.channel.sent[0].commit
+    world.channel.incoming = [complete("", CLICKS), complete(asked, CLICKS, OTHER)]
+    coordinator.step()
+    assert world.live() == []  # the ledger does not have it
+    world.move(CLICKS, 5)
+    world.clock.advance(10)
+    coordinator.step()
+    world.clock.advance(4)
+    coordinator.step()
+    assert world.live() == ["0-5@0"]
+
+
+def test_a_table_that_fails_holds_no_other_back_and_keeps_its_manifests(world: TableWorld) -> None:
+    coordinator = world.coordinator(keep=0.0)
+    key = world.stage(world.manifest(0, 5, [EVENTS, "db.other"]))
+    server, gone = world.server, world.server.tables["db.other"]
+    del server.tables["db.other"]
+    for _ in range(3):
+        coordinator.step()
+        world.clock.advance(10)
+    assert world.live() == ["0-5@0"]
+    assert [found.key for found in world.staging.find()] == [key]
+    server.tables["db.other"] = gone
+    for _ in range(2):
+        coordinator.step()
+        world.clock.advance(10)
+    assert world.live("db.other") == ["0-5@0"]
+    assert world.staging.find() == []
+
+
+def test_manifests_go_after_a_time_when_all_tables_have_them(world: TableWorld) -> None:
+    coordinator = world.coordinator(keep=25.0)
+    world.stage(world.manifest(0, 5, [EVENTS, "db.other"]))
+    world.stage(world.manifest(5, 6, []))
+    present = []
+    for _ in range(4):
+        coordinator.step()
+        present.append(len(world.staging.find()))
+        world.clock.advance(10)
+    assert present == [2, 2, 2, 0]
+    assert world.live() == ["0-5@0"]
+
+
+def test_what_is_put_while_the_manifests_are_listed_is_not_passed_over(
+    world: TableWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listing is no snapshot: the second of two puts may show, and the first not."""
+    listing = world.store.list
+
+    def list_slowly(prefix: str) -> Iterator[StoredObject]:
+        shown = list(listing(prefix))
+        if not shown:
+            world.stage(world.manifest(0, 5))
+            key = world.stage(world.manifest(5, 9))
+            yield world.store.head(key)
+        else:
+            yield from shown
+
+    monkeypatch.setattr(world.store, "list", list_slowly)
+    coordinator = world.coordinator()
+    for _ in range(3):
+        coordinator.step()
+        world.clock.advance(10)
+    assert world.live() == ["0-5@0", "5-9@0"]
+
+
+@pytest.mark.parametrize("what", ["list", "open"])
+def test_a_store_that_is_out_is_asked_again(world: TableWorld, what: str) -> None:
+    world.stage(world.manifest(0, 5))
+    coordinator = world.coordinator()
+
+    def before(call: str, key: str) -> None:
+        if call == what:
+            raise Unavailable("the store is out")
+
+    world.store.before = before
+    coordinator.step()
+    assert len(world.observer.failures) == 1
+    assert coordinator.state is State.IDLE
+    world.store.before = lambda call, key: None
+    world.clock.advance(10)
+    coordinator.step()
+    assert world.live() == ["0-5@0"]
+
+
+def test_brokers_that_are_out_when_it_asks_end_the_cycle(
+    world: TableWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def partitions() -> frozenset[TopicPartition]:
+        raise Unavailable("the brokers are out")
+
+    monkeypatch.setattr(world.topics, "partitions", partitions)
+    coordinator = world.coordinator(ASKING)
+    coordinator.step()
+    assert coordinator.state is State.IDLE
+    assert world.channel.sent == []
+    assert len(world.observer.failures) == 1
+
+
+def test_an_entry_that_cannot_be_read_holds_its_partition_back(world: TableWorld) -> None:
+    world.stage(world.manifest(0, 5))
+    world.stage(world.manifest(0, 3, topic_partition=OTHER))
+    world.ledger.corrupt.add(CLICKS)
+    world.coordinator().step()
+    assert world.live() == ["0-3@1"]
+
+
+def test_valid_through_needs_every_partition(world: TableWorld) -> None:
+    world.topics.known = {CLICKS, OTHER}
+    coordinator = world.coordinator()
+    world.stage(world.manifest(0, 5, timestamp=900))
+    coordinator.step()
+    assert world.record().valid_through is None
+    world.stage(world.manifest(5, 9, timestamp=950))
+    world.stage(world.manifest(0, 5, topic_partition=OTHER, timestamp=800))
+    world.clock.advance(10)
+    coordinator.step()
+    assert world.record().valid_through == 800
+
+
+def test_an_idle_partition_does_not_hold_valid_through_back(world: TableWorld) -> None:
+    world.topics.known = {CLICKS, OTHER}
+    world.topics.log_ends = {CLICKS: 20, OTHER: 0}
+    world.stage(world.manifest(0, 5, timestamp=900))
+    world.coordinator().step()
+    assert world.record().valid_through == 900
+
+
+def test_the_backlog_is_what_some_table_does_not_have(world: TableWorld) -> None:
+    coordinator = world.coordinator()
+    world.stage(world.manifest(0, 5, [EVENTS, "db.other"]))
+    del world.server.tables["db.other"]
+    coordinator.step()
+    world.clock.advance(10)
+    coordinator.step()
+    assert [backlog.manifests for backlog in world.observer.backlogs] == [1, 1]
+
+
+def test_two_coordinators_take_each_file_once(world: TableWorld) -> None:
+    first, second = world.coordinator(), world.coordinator()
+    for number in range(6):
+        world.stage(world.manifest(number * 5, number * 5 + 5))
+        (first if number % 2 else second).step()
+        (second if number % 2 else first).step()
+        world.clock.advance(10)
+    assert world.live() == sorted(f"{n * 5}-{n * 5 + 5}@0" for n in range(6))
+    assert world.record().vector.next_offset(CLUSTER, CLICKS) == 30
+
+
+def test_it_says_when_it_begins_and_ceases_to_lead(world: TableWorld) -> None:
+    leads = True
+    coordinator = world.coordinator()
+    coordinator._leads = lambda: leads
+    coordinator.step()
+    leads = False
+    coordinator.step()
+    assert coordinator.state is State.STANDBY
+    assert world.observer.led == [True, False]
+    results = len([it for it in world.observer.results if it.result is Result.COMMITTED])
+    world.stage(world.manifest(0, 5))
+    world.clock.advance(100)
+    coordinator.step()
+    assert world.live() == []
+    assert results == 0
