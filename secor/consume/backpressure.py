@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from secor.core.model import TopicPartition
 
-RELIEF = 0.8
-"""Share of a limit at which the largest batches are sealed early, and reading resumes."""
+SEAL_SHARE = 0.8
+"""Share of a limit at which the largest batches are sealed early; below it reading resumes."""
 
-HOLD = 0.95
-"""Share of a limit at which reading pauses; the rest is for those that ``spares`` names."""
+PAUSE_SHARE = 0.95
+"""Share of a limit at which reading pauses.  The rest is left to exempt partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,47 +33,49 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Relief:
+class Backpressure:
     """Batches to seal now, largest first, and whether reading must pause."""
 
     seal: tuple[TopicPartition, ...]
-    hold: bool
+    pause: bool
 
 
-def relieve(limits: Limits, loads: Sequence[Load], *, sealed: int, held: bool) -> Relief:
-    """Decide; ``sealed`` bytes wait for their upload, ``held`` tells whether reading is paused.
+def apply_limits(
+    limits: Limits, loads: Sequence[Load], *, sealed: int, paused: bool
+) -> Backpressure:
+    """Compare what open batches (``loads``) and ``sealed`` bytes hold with the limits.
 
-    Early sealing starts at ``RELIEF`` of a limit; reading pauses at ``HOLD`` of it and goes on
-    below ``RELIEF``, so that it does not flutter; see ``spares`` for exceptions.
+    Batches are sealed early from ``SEAL_SHARE`` of a limit on.  Reading pauses at
+    ``PAUSE_SHARE`` and, once ``paused``, resumes only below ``SEAL_SHARE``, so that it does not
+    flutter.
     """
     memory = sum(load.memory for load in loads)
     local = sealed + sum(load.size for load in loads)
     share = max(memory / limits.memory, local / limits.local)
-    hold = share >= HOLD or (held and share >= RELIEF)
-    if share < RELIEF:
-        return Relief((), hold)
+    pause = share >= PAUSE_SHARE or (paused and share >= SEAL_SHARE)
+    if share < SEAL_SHARE:
+        return Backpressure((), pause)
     by_memory = memory / limits.memory >= local / limits.local
-    ready = sorted(
-        (load for load in loads if load.may_seal and not spares(limits, load, len(loads))),
+    candidates = sorted(
+        (load for load in loads if load.may_seal and not is_exempt(limits, load, len(loads))),
         key=lambda load: load.memory if by_memory else load.size,
         reverse=True,
     )
-    excess = memory - RELIEF * limits.memory if by_memory else local - RELIEF * limits.local
-    chosen: list[TopicPartition] = []
-    for load in ready:
+    excess = memory - SEAL_SHARE * limits.memory if by_memory else local - SEAL_SHARE * limits.local
+    seal: list[TopicPartition] = []
+    for load in candidates:
         if excess < 0:
             break
-        chosen.append(load.topic_partition)
+        seal.append(load.topic_partition)
         excess -= load.memory if by_memory else load.size
-    return Relief(tuple(chosen), hold)
+    return Backpressure(tuple(seal), pause)
 
 
-def spares(limits: Limits, load: Load, partitions: int) -> bool:
+def is_exempt(limits: Limits, load: Load, partitions: int) -> bool:
     """Tell whether one of so many ``partitions`` is neither sealed early nor paused.
 
-    Those are not that hold little: else who comes slowly would wait for who fills the memory
-    again and again.  All together, with a sealed batch of each, they hold no more than what
-    ``HOLD`` leaves of a limit.
+    Small partitions are exempt, so that one busy partition cannot stall the others.  All exempt
+    batches together, with a sealed batch of each, hold no more than ``PAUSE_SHARE`` leaves.
     """
-    share = (1 - HOLD) / (2 * partitions)
+    share = (1 - PAUSE_SHARE) / (2 * partitions)
     return load.memory <= share * limits.memory and load.size <= share * limits.local

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from secor.batch.batch import SealedBatch
 from secor.commit.uploader import Outcome, Uploader
 from secor.consume.partition import Partition
+from secor.consume.partition_states import Reading, Uploading
 from secor.consume.positioning import Position, Positioning
 from secor.core.errors import SecorError
 from secor.core.ports import Clock, Executor
 
 
 @dataclass(frozen=True, slots=True)
-class Positioned:
+class Located:
     """Where a topic partition begins, or why nobody can tell."""
 
     partition: Partition
@@ -23,15 +24,15 @@ class Positioned:
 
 @dataclass(frozen=True, slots=True)
 class Uploaded:
-    """How the ritual of a batch ended."""
+    """How the upload of a batch ended."""
 
     partition: Partition
     batch: SealedBatch
     outcome: Outcome
 
 
-class Errands:
-    """Gives work to an executor, for each partition one piece at a time."""
+class BlockingTasks:
+    """Gives work to an executor; the state tables see to it that a partition has one task."""
 
     def __init__(
         self, executor: Executor, positioning: Positioning, uploader: Uploader, clock: Clock
@@ -42,30 +43,27 @@ class Errands:
         self._clock = clock
 
     def finished(self) -> Sequence[object]:
-        """Return ``Positioned`` and ``Uploaded`` since the last call."""
+        """Return ``Located`` and ``Uploaded`` since the last call."""
         return self._executor.finished()
 
-    def position(self, partition: Partition) -> None:
-        """Have its position found."""
-        partition.in_work = True
-        key, since = partition.topic_partition, self._clock.monotonic()
+    def locate(self, partition: Partition) -> None:
+        """Have its position found, for as long as somebody wants to know it."""
+        key, since, states = partition.topic_partition, self._clock.monotonic(), partition.states
 
-        def find() -> Positioned:
-            found = self._positioning.find(key, since, lambda: partition.wanted)
-            return Positioned(partition, found)
+        def find() -> Located:
+            position = self._positioning.find(
+                key, since, lambda: states.reading is Reading.LOCATING
+            )
+            return Located(partition, position)
 
         self._executor.submit(find)
 
     def upload(self, partition: Partition) -> None:
-        """Have its first sealed batch uploaded, unless it has to wait."""
-        if not partition.queue or partition.in_work:
-            return
-        if self._clock.monotonic() < partition.not_before:
-            return
-        batch = partition.queue[0]
-        partition.in_work = True
-        self._executor.submit(
-            lambda: Uploaded(
-                partition, batch, self._uploader.upload(batch, lambda: partition.wanted)
-            )
-        )
+        """Have its first sealed batch uploaded, for as long as somebody wants it."""
+        batch, states = partition.sealed[0], partition.states
+
+        def upload() -> Uploaded:
+            outcome = self._uploader.upload(batch, lambda: states.uploading is Uploading.UPLOADING)
+            return Uploaded(partition, batch, outcome)
+
+        self._executor.submit(upload)

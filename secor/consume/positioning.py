@@ -1,4 +1,4 @@
-"""Where an assigned topic partition begins: ledger, log and store looked at together."""
+"""Finds where an assigned topic partition begins, from ledger, log and store together."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from secor.batch.plan import Plans, TopicPlan
-from secor.consume.stored_object_guard import AlreadyStored
-from secor.consume.ttl_cache import AskedOnce
+from secor.consume.stored_object_guard import StoredObjectGuard
+from secor.consume.ttl_cache import TtlCache
 from secor.core.errors import (
     AccessDenied,
     DataLost,
@@ -83,8 +83,8 @@ class Positioning:
         """Take the ports and the two policies of the source."""
         self._ledger = ledger
         self._source = source
-        self._already_stored = AlreadyStored(store, clock)
-        self._topic_ids = AskedOnce(source.topic_id, clock, TOPIC_ID_LIFETIME)
+        self._guard = StoredObjectGuard(store, clock)
+        self._topic_ids = TtlCache(source.topic_id, clock, TOPIC_ID_LIFETIME)
         self._plans = plans
         self._clock = clock
         self._observer = observer
@@ -92,16 +92,16 @@ class Positioning:
         self._reset = reset
         self._on_data_loss = on_data_loss
         self._lease_timeout = lease_timeout
-        self._lost: dict[TopicPartition, int] = {}
+        self._lost_until: dict[TopicPartition, int] = {}
 
     def find(
         self, topic_partition: TopicPartition, since: float, wanted: Callable[[], bool]
     ) -> Position | SecorError:
         """Return the position, or the error that ended the search.
 
-        ``since`` is when that was asked for (monotonic seconds): what has been asked of the topic
-        since then, a short while ago, is not asked again.  ``wanted`` is asked before each
-        further try.
+        ``since`` is when the partition came (monotonic seconds): answers about its topic that
+        are younger are shared with other partitions.  ``wanted`` is asked before each further
+        attempt; False gives up.
         """
         for attempt in range(ATTEMPTS):
             try:
@@ -119,20 +119,20 @@ class Positioning:
 
     def _find(self, topic_partition: TopicPartition, since: float) -> Position:
         entry = self._ledger.read(topic_partition)
-        tried = entry.intent.fingerprint if entry.intent is not None else None
-        plan = self._plans(topic_partition.topic, tried)
+        fingerprint = entry.intent.fingerprint if entry.intent is not None else None
+        plan = self._plans(topic_partition.topic, fingerprint)
         topic_id = self._topic_ids.get(topic_partition.topic, since)
         log = self._source.log_range(topic_partition)
         if entry.committed is None:
             _refuse_intent(topic_partition, entry)
-            self._already_stored.refuse_any(topic_partition, plan, since)
+            self._guard.refuse_any(topic_partition, plan, since)
             entry = self._begin(topic_partition, entry, log, topic_id)
         committed = check(topic_partition, entry, log, topic_id)
         if entry.topic_id is None and topic_id is not None and entry.intent is None:
             # We would have recorded the topic's id: this entry is Java Secor's or a person's.
-            self._already_stored.refuse_uncommitted(topic_partition, plan, committed, since)
+            self._guard.refuse_uncommitted(topic_partition, plan, committed, since)
         if committed < log.start:
-            self._lose(topic_partition, committed, log)
+            self._report_lost(topic_partition, committed, log)
         return Position(
             plan=plan,
             committed=committed,
@@ -148,7 +148,7 @@ class Positioning:
         log: LogRange,
         topic_id: str | None,
     ) -> Entry:
-        """Make the first entry before anything is read, so that a lost one is told from none."""
+        """Write the first entry before anything is read: from then on, a missing one is lost."""
         if self._reset is Reset.NONE:
             raise NoStartingOffset(
                 f"{topic_partition}: the group has no offset and kafka.reset is none; set one"
@@ -161,17 +161,17 @@ class Positioning:
         finally:
             lease.release()
 
-    def _lose(self, topic_partition: TopicPartition, committed: int, log: LogRange) -> None:
+    def _report_lost(self, topic_partition: TopicPartition, committed: int, log: LogRange) -> None:
         if self._on_data_loss is OnDataLoss.STOP:
             raise DataLost(
                 f"{topic_partition}: the log begins at {log.start}, committed is {committed}:"
                 " the messages between were deleted before they were stored; accept that with"
                 f" 'secor offsets set ... {log.start}' or kafka.on_data_loss = \"continue\""
             )
-        counted = max(committed, self._lost.get(topic_partition, committed))
-        if log.start > counted:
-            self._observer.lost(topic_partition, counted, log.start)
-            self._lost[topic_partition] = log.start
+        reported = max(committed, self._lost_until.get(topic_partition, committed))
+        if log.start > reported:
+            self._observer.lost(topic_partition, reported, log.start)
+            self._lost_until[topic_partition] = log.start
 
 
 def _refuse_intent(topic_partition: TopicPartition, entry: Entry) -> None:

@@ -1,11 +1,11 @@
-"""Objects of a topic partition that its ledger entry knows nothing of: reading must not begin."""
+"""Refuses to read a topic partition that has objects of which its ledger entry knows nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from secor.batch.plan import TopicPlan
-from secor.consume.ttl_cache import AskedOnce
+from secor.consume.ttl_cache import TtlCache
 from secor.core.errors import LedgerLost, ObjectConflict
 from secor.core.model import TopicPartition
 from secor.core.naming import ObjectName, parse_key
@@ -14,20 +14,20 @@ from secor.core.ports import Clock, ObjectStore
 LISTING_LIFETIME = 60.0
 """Seconds; an entry that is lost after it was listed is noticed by nobody else."""
 
-Greatest = Mapping[tuple[int, int], int]
+GreatestOffsets = Mapping[tuple[int, int], int]
 """The greatest first offset below a directory, by partition and generation."""
 
 
-class AlreadyStored:
-    """Looks into the store before messages are stored a second time.
+class StoredObjectGuard:
+    """Looks into the store before messages could be stored a second time.
 
-    A topic's directory is listed once for all partitions that are looked for together; only
-    where that shows an object in question its names are looked at.
+    All partitions that begin together share one listing of the topic's directory.  Only where
+    it shows an object in question the directory is listed again for the names.
     """
 
     def __init__(self, store: ObjectStore, clock: Clock) -> None:
         self._store = store
-        self._greatest = AskedOnce(self._list, clock, LISTING_LIFETIME)
+        self._greatest = TtlCache(self._list, clock, LISTING_LIFETIME)
 
     def refuse_any(self, topic_partition: TopicPartition, plan: TopicPlan, since: float) -> None:
         """Raise ``LedgerLost`` if there are objects, for which there must be an entry."""
@@ -61,21 +61,21 @@ class AlreadyStored:
         roots: Iterable[str],
         since: float,
     ) -> Iterator[ObjectName]:
-        """Give the objects of this partition and generation that begin there or later."""
-        mine = (topic_partition.partition, plan.generation)
+        """Yield the objects of this partition and generation that begin at ``offset`` or later."""
+        key = (topic_partition.partition, plan.generation)
         for root in roots:
-            if self._greatest.get(root, since).get(mine, -1) < offset:
+            if self._greatest.get(root, since).get(key, -1) < offset:
                 continue
             for name in self._names(root):
-                if (name.partition, name.generation) == mine and name.first_offset >= offset:
+                if (name.partition, name.generation) == key and name.first_offset >= offset:
                     yield name
 
-    def _list(self, root: str) -> Greatest:
-        found: dict[tuple[int, int], int] = {}
+    def _list(self, root: str) -> GreatestOffsets:
+        greatest: dict[tuple[int, int], int] = {}
         for name in self._names(root):
-            mine = (name.partition, name.generation)
-            found[mine] = max(name.first_offset, found.get(mine, 0))
-        return found
+            key = (name.partition, name.generation)
+            greatest[key] = max(name.first_offset, greatest.get(key, 0))
+        return greatest
 
     def _names(self, root: str) -> Iterator[ObjectName]:
         for stored in self._store.list(f"{root}/"):

@@ -1,4 +1,4 @@
-"""What concerns a topic is asked once for all of its partitions that are looked for together."""
+"""Answers that several callers share for a short time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from secor.core.ports import Clock
 Answer = TypeVar("Answer")
 
 
-class AskedOnce(Generic[Answer]):
-    """Answers by key; each serves who came before it was asked for, for ``lifetime`` seconds."""
+class TtlCache(Generic[Answer]):
+    """Answers by key, each for ``lifetime`` seconds.
+
+    A caller gets only an answer that was asked for after the caller's own need arose, so that
+    partitions of one topic that come together share one, and a later one asks again.
+    """
 
     def __init__(self, ask: Callable[[str], Answer], clock: Clock, lifetime: float) -> None:
         """``ask`` is called without a lock: threads that come at once may all ask."""
         self._ask = ask
         self._clock = clock
         self._lifetime = lifetime
-        self._known: dict[str, tuple[float, Answer]] = {}
+        self._answers: dict[str, tuple[float, Answer]] = {}
 
     def get(self, key: str, since: float) -> Answer:
         """Return an answer that was asked for later than ``since`` (monotonic seconds).
@@ -26,8 +30,8 @@ class AskedOnce(Generic[Answer]):
         What ``ask`` raises is raised, and not kept.
         """
         now = self._clock.monotonic()
-        known = self._known.get(key)
+        known = self._answers.get(key)
         if known is None or known[0] <= since or now - known[0] > self._lifetime:
             known = now, self._ask(key)
-            self._known[key] = known
+            self._answers[key] = known
         return known[1]

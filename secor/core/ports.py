@@ -32,7 +32,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """These are no longer ours, or cease to be as soon as ``released`` is called."""
+    """These are no longer ours, or cease to be as soon as ``release`` is called."""
 
     partitions: frozenset[TopicPartition]
 
@@ -81,7 +81,7 @@ class MessageSource(Protocol):
     def resume(self, topic_partition: TopicPartition) -> None:
         """Go on where ``pause`` stopped."""
 
-    def released(self, partitions: Iterable[TopicPartition]) -> None:
+    def release(self, partitions: Iterable[TopicPartition]) -> None:
         """Tell that nothing of these revoked partitions is in work any more."""
 
     def known_end(self, topic_partition: TopicPartition) -> int | None:

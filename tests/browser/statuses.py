@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from secor.config.load import load
-from secor.consume.partition import Pause, State, Status
+from secor.consume.partition_status import Pause, State, Status
 from secor.core.clock import SystemClock
 from secor.core.errors import DiskFull, LedgerLost, SecorError, Unavailable
 from secor.core.model import OffsetRange, TopicPartition

@@ -291,7 +291,7 @@ def test_a_revocation_waits_for_the_work_in_progress(broker: Broker, opened: Exi
     second.for_a_while(0.7)
     assert not second.owned
     (gone,) = {TopicPartition(topic, 0), TopicPartition(topic, 1)} - first.owned
-    first.source.released([gone])
+    first.source.release([gone])
     took = together([first, second], lambda: second.owned == {gone})
     assert took < 15
 

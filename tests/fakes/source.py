@@ -170,7 +170,7 @@ class FakeSource:
         """Go on."""
         self.paused.discard(topic_partition)
 
-    def released(self, partitions: Iterable[TopicPartition]) -> None:
+    def release(self, partitions: Iterable[TopicPartition]) -> None:
         """Remember what was given back."""
         self.given_back += partitions
 

@@ -52,6 +52,8 @@ POSITIONING = "secor/consume/positioning.py"
 RECONCILE = "secor/commit/reconcile.py"
 CONSUMER = "secor/consume/consumer.py"
 ASSIGNMENT = "secor/consume/assignment.py"
+LIFECYCLE = "secor/consume/lifecycle.py"
+STATES = "secor/consume/partition_states.py"
 BATCH = "secor/batch/batch.py"
 PIPELINE = "secor/parsing/pipeline.py"
 SCHEMAS = "secor/archive/kept_schemas.py"
@@ -307,14 +309,13 @@ MUTANTS = (
     Mutant(
         "a lost ledger begins anew over the objects",
         POSITIONING,
-        "            self._already_stored.refuse_any(topic_partition, plan, since)\n",
+        "            self._guard.refuse_any(topic_partition, plan, since)\n",
         "",
     ),
     Mutant(
         "what Java Secor uploaded and never committed is stored again",
         POSITIONING,
-        "            self._already_stored.refuse_uncommitted("
-        "topic_partition, plan, committed, since)\n",
+        "            self._guard.refuse_uncommitted(topic_partition, plan, committed, since)\n",
         "            pass\n",
     ),
     Mutant(
@@ -368,7 +369,7 @@ MUTANTS = (
     Mutant(
         "a revocation is not heard",
         CONSUMER,
-        "                    self._assignment.revoke(topic_partition)\n"
+        "                    self._lifecycle.revoke(topic_partition)\n"
         "            case Fetched():\n",
         "                    pass\n            case Fetched():\n",
     ),
@@ -387,48 +388,47 @@ MUTANTS = (
     Mutant(
         "a failed batch is not read again",
         CONSUMER,
-        "                if partition.reading:\n"
-        "                    self._assignment.fail(partition, error, keep=False)\n",
+        "                if partition.states.is_reading:\n"
+        "                    self._lifecycle.fail(partition, error, keep=False)\n",
         "",
     ),
     Mutant(
-        "a batch that must come later is forgotten",
-        ASSIGNMENT,
-        "        if not partition.wanted:\n            partition.drop_queue()\n",
-        "        partition.drop_queue()\n",
+        "a batch whose upload may be tried again is forgotten",
+        STATES,
+        "    (_U.UPLOADING, _E.UPLOAD_RETRYABLE): (_U.BACKING_OFF, ()),\n",
+        "    (_U.UPLOADING, _E.UPLOAD_RETRYABLE): (_U.IDLE, (_C.DROP_SEALED,)),\n",
     ),
     Mutant(
         "a restart keeps what was read before it failed",
         CONSUMER,
         "        except SecorError as error:\n"
-        "            self._assignment.fail(partition, error, keep=False)\n",
+        "            self._lifecycle.fail(partition, error, keep=False)\n",
         "        except SecorError as error:\n"
-        "            self._assignment.fail(partition, error, keep=True)\n",
+        "            self._lifecycle.fail(partition, error, keep=True)\n",
     ),
     Mutant(
         "a batch that follows an intent may be cut anywhere",
-        ASSIGNMENT,
-        "        may_cut = not batch.empty and (batch.end is None or batch.complete)\n",
-        "        may_cut = not batch.empty\n",
+        LIFECYCLE,
+        "        if batch.empty or (batch.end is not None and not batch.complete):\n",
+        "        if batch.empty:\n",
     ),
     Mutant(
         "pressure cuts a batch that follows an intent",
         "secor/consume/partition.py",
-        "        may_seal = self.may_seal and batch.end is None and not batch.empty\n",
-        "        may_seal = self.may_seal and not batch.empty\n",
+        "        may_seal = self.states.may_seal and batch.end is None and not batch.empty\n",
+        "        may_seal = self.states.may_seal and not batch.empty\n",
     ),
     Mutant(
         "the next reading does not wait for the one before",
         CONSUMER,
-        "                if now >= partition.not_before"
-        " and not self._assignment.predecessor(partition):\n",
-        "                if now >= partition.not_before:\n",
+        "            if not self._assignment.must_wait(partition):\n",
+        "            if True:\n",
     ),
     Mutant(
-        "what is in work is told to be released",
+        "a revoked partition is released while it is in work",
         ASSIGNMENT,
-        "            self._source.released(sorted(self._leaving - working))\n",
-        "            self._source.released(sorted(self._leaving))\n",
+        "        release = sorted(self._revoked - in_work)\n",
+        "        release = sorted(self._revoked)\n",
     ),
     Mutant(
         "ZooKeeper: a write does not check the lock's own node",
@@ -504,7 +504,7 @@ MUTANTS = (
     Mutant(
         "a batch under way is stored by the newest schema",
         POSITIONING,
-        "        plan = self._plans(topic_partition.topic, tried)\n",
+        "        plan = self._plans(topic_partition.topic, fingerprint)\n",
         "        plan = self._plans(topic_partition.topic, None)\n",
         SCHEMA_TESTS,
     ),
@@ -525,7 +525,7 @@ MUTANTS = (
     Mutant(
         "the messages behind one that grows the schema are left out",
         CONSUMER,
-        "                self._assignment.fail(partition, grew, keep=True)\n",
+        "                self._lifecycle.fail(partition, grew, keep=True)\n",
         "                pass\n",
         SCHEMA_TESTS,
     ),

@@ -21,7 +21,7 @@ Point = Callable[[str, str, str], None]
 class SimulatedSource:
     """A ``MessageSource``.
 
-    ``release_wait`` is how long a revocation waits for ``released``, in seconds; ``most``
+    ``release_wait`` is how long a revocation waits for ``release``, in seconds; ``most``
     the offsets of one fetch.  In a Kafka ledger's world it holds the pins of ``ledger``.
     """
 
@@ -115,7 +115,7 @@ class SimulatedSource:
         """Go on."""
         self._paused.discard(topic_partition)
 
-    def released(self, partitions: Iterable[TopicPartition]) -> None:
+    def release(self, partitions: Iterable[TopicPartition]) -> None:
         """Nothing of these is in work any more."""
         self._releasing.difference_update(partitions)
 

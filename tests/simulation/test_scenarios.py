@@ -13,7 +13,7 @@ import pytest
 
 from secor.batch.policy import Policy
 from secor.consume.backpressure import Limits
-from secor.consume.partition import State
+from secor.consume.partition_status import State
 from secor.core.errors import (
     LedgerEdited,
     LedgerLost,

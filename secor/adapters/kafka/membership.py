@@ -73,7 +73,7 @@ class Membership(AsyncConsumerRebalanceListener):
         """Take the client, which needs the assignor to be made."""
         self._client = client
 
-    def released(self, partitions: Iterable[TopicPartition]) -> None:
+    def release(self, partitions: Iterable[TopicPartition]) -> None:
         """Nothing of these is in work any more."""
         self._releasing.difference_update(partitions)
 

@@ -35,7 +35,7 @@ class KafkaSource:
 
     ``options`` are kafka-python's own: ``bootstrap_servers``, ``client_id``, the security.
     Give ``topics`` by name or a ``pattern`` for whole names; ``exclude`` is a pattern too.
-    ``release_wait`` is how long a revocation waits for ``released``; ``timeout`` bounds every
+    ``release_wait`` is how long a revocation waits for ``release``; ``timeout`` bounds every
     question to the brokers, the first contact included; ``end_max_age`` how old ``known_end`` is.
     ``rebalances`` counts how often the group has settled with us in it.
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
@@ -129,9 +129,9 @@ class KafkaSource:
         """Go on where ``pause`` stopped."""
         self._post(partial(self._fetching.pause, topic_partition, False))
 
-    def released(self, partitions: Iterable[TopicPartition]) -> None:
+    def release(self, partitions: Iterable[TopicPartition]) -> None:
         """Tell that nothing of these revoked partitions is in work any more."""
-        self._post(partial(self.membership.released, frozenset(partitions)))
+        self._post(partial(self.membership.release, frozenset(partitions)))
 
     def known_end(self, topic_partition: TopicPartition) -> int | None:
         """Return the last stable offset as last heard of, whether it is fetched or not."""

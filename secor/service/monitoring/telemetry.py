@@ -9,7 +9,7 @@ from typing import Protocol
 
 import structlog
 
-from secor.consume.partition import State, Status
+from secor.consume.partition_status import State, Status
 from secor.core.errors import SchemaGrew, SecorError, StopPartition
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock

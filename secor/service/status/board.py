@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secor.consume.partition import Status
+from secor.consume.partition_status import Status
 from secor.core.errors import SecorError, StopPartition
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
-from secor.consume.partition import Status
+from secor.consume.partition_status import Status
 from secor.service.monitoring.health import Health
 from secor.service.monitoring.telemetry import lag_seconds
 from secor.service.startup import Hindrance

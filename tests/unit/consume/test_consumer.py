@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from secor.consume.partition import Pause, State
+from secor.consume.partition_status import Pause, State
 from secor.core.errors import CorruptBatch, OutcomeUnknown
 from secor.core.model import Entry, Intent, TopicPartition
 from tests.fakes.ledger import LedgerServer

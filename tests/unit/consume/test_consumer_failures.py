@@ -12,7 +12,7 @@ import pytest
 from secor.batch.policy import Policy
 from secor.commit.uploader import ATTEMPTS
 from secor.consume.backpressure import Limits
-from secor.consume.partition import State
+from secor.consume.partition_status import State
 from secor.core.errors import DescriptorsExhausted, DiskFull, RecordRefused, Unavailable
 from secor.core.model import Intent, TopicPartition
 from secor.core.ports import Sink

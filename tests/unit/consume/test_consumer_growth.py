@@ -14,7 +14,7 @@ from secor.archive.kept_schemas import GrowingPlans, KeptSchema, KeptSchemas, Pr
 from secor.batch.plan import Lane, TopicPlan
 from secor.batch.policy import Policy
 from secor.config.parser import Parser
-from secor.consume.partition import State
+from secor.consume.partition_status import State
 from secor.core.errors import DiskFull, Unavailable
 from secor.core.model import QUARANTINE, Intent
 from secor.formats.typed.growth import Growth

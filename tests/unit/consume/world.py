@@ -12,7 +12,7 @@ from secor.batch.workspace import Workspace
 from secor.commit.uploader import Uploader
 from secor.consume.backpressure import Limits
 from secor.consume.consumer import Consumer
-from secor.consume.partition import State
+from secor.consume.partition_status import State
 from secor.consume.positioning import Positioning
 from secor.core.model import TopicPartition
 from secor.parsing.offset_layout import OffsetBuckets

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from secor.config.load import load
-from secor.consume.partition import Pause, State
+from secor.consume.partition_status import Pause, State
 from secor.core import errors
 from secor.core.errors import AccessDenied, LedgerLost, SecorError, Unavailable
 from secor.core.model import OffsetRange, TopicPartition

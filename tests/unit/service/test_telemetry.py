@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from secor.consume.partition import State, Status
+from secor.consume.partition_status import State, Status
 from secor.core.errors import LeaseLost, LedgerLost, SchemaGrew, SecorError, Unavailable
 from secor.core.model import TopicPartition
 from secor.service.metrics import Metrics

@@ -1,0 +1,194 @@
+"""Carries out what the state tables command: on source, batches, threads and assignment."""
+
+from __future__ import annotations
+
+from secor.batch.batch import Batch
+from secor.batch.policy import Reason
+from secor.batch.workspace import Workspace
+from secor.consume.assignment import Assignment
+from secor.consume.blocking_tasks import BlockingTasks
+from secor.consume.partition import Partition
+from secor.consume.partition_states import Command, Event, Waits
+from secor.core.errors import (
+    LocalFilesExhausted,
+    RestartPartition,
+    SchemaGrew,
+    SecorError,
+    StopPartition,
+)
+from secor.core.model import TopicPartition
+from secor.core.observer import Observer
+from secor.core.ports import Clock, MessageSource
+
+
+class Lifecycle:
+    """Gives events to topic partitions and does what follows."""
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        source: MessageSource,
+        tasks: BlockingTasks,
+        workspace: Workspace,
+        clock: Clock,
+        observer: Observer,
+        waits: Waits,
+    ) -> None:
+        self._assignment = assignment
+        self._source = source
+        self._tasks = tasks
+        self._workspace = workspace
+        self._clock = clock
+        self._observer = observer
+        self._waits = waits
+
+    # ---------------------------------------------------------------- events
+
+    def assign(self, topic_partition: TopicPartition) -> None:
+        """Begin to read it; a second assignment is a new beginning."""
+        if self._assignment.get(topic_partition) is not None:
+            self.revoke(topic_partition)
+        self._assignment.begin(topic_partition, self._clock.monotonic())
+
+    def revoke(self, topic_partition: TopicPartition) -> None:
+        """Let it go; it is released when nothing of it is in work any more."""
+        partition = self._assignment.get(topic_partition)
+        if partition is not None:
+            self._leave(partition, Reason.REVOKE, keep=partition.upload_on_revoke)
+        self._assignment.revoke(topic_partition)
+        self._observer.left(topic_partition)
+
+    def drain(self) -> None:
+        """Retire all: seal what the plans upload on shutdown, drop the rest."""
+        for partition in self._assignment:
+            self._leave(partition, Reason.SHUTDOWN, keep=partition.upload_on_shutdown)
+
+    def _leave(self, partition: Partition, reason: Reason, *, keep: bool) -> None:
+        self.on(partition, Event.LEAVE_KEEPING if keep else Event.LEAVE_DROPPING, reason=reason)
+
+    def fail(self, partition: Partition, error: SecorError, *, keep: bool) -> None:
+        """Stop or restart; ``keep`` uploads what was read before the failure."""
+        reason = Reason.SCHEMA if isinstance(error, SchemaGrew) else Reason.RETIRED
+        if isinstance(error, StopPartition):
+            self._observer.stopped(partition.topic_partition, error)
+            partition.error = error
+            self.on(partition, Event.STOP_KEEPING if keep else Event.STOP_DROPPING, reason=reason)
+            return
+        self._observer.restarted(partition.topic_partition, error)
+        event = Event.RESTART_KEEPING if keep else Event.RESTART_DROPPING
+        self.on(partition, event, reason=reason, wait=self._wait_after(partition, error))
+
+    def _wait_after(self, partition: Partition, error: SecorError) -> float:
+        match error:
+            case LocalFilesExhausted():
+                return self._waits.local_files
+            case SchemaGrew() if partition.batch is not None and partition.batch.end is None:
+                return 0.0
+            case RestartPartition():
+                return self._waits.restart
+            case _:
+                return self._waits.retry
+
+    def on(
+        self,
+        partition: Partition,
+        event: Event,
+        *,
+        reason: Reason = Reason.RETIRED,
+        wait: float = 0.0,
+    ) -> None:
+        """Carry out what ``event`` commands.
+
+        ``reason`` is why a batch is sealed for it, ``wait`` the seconds before it begins again.
+        """
+        for command in partition.states.on(event, self._clock.monotonic()):
+            self._carry_out(command, partition, reason, wait)
+
+    # -------------------------------------------------------------- commands
+
+    def _carry_out(
+        self, command: Command, partition: Partition, reason: Reason, wait: float
+    ) -> None:
+        key = partition.topic_partition
+        match command:
+            case Command.LOCATE:
+                self._tasks.locate(partition)
+            case Command.READ:
+                self._read(partition)
+            case Command.PAUSE:
+                self._source.pause(key)
+            case Command.RESUME:
+                self._source.resume(key)
+            case Command.RETIRE:
+                self._assignment.retire(partition)
+            case Command.BEGIN_AGAIN:
+                self._assignment.begin(key, self._clock.monotonic() + wait)
+            case Command.UPLOAD:
+                self._tasks.upload(partition)
+            case _:
+                self._change_batches(command, partition, reason)
+
+    def _change_batches(self, command: Command, partition: Partition, reason: Reason) -> None:
+        match command:
+            case Command.SEAL:
+                self._seal(partition, reason)
+            case Command.SEAL_REST:
+                self._seal_rest(partition, reason)
+            case Command.DROP_OPEN:
+                partition.drop_batch()
+            case Command.FORGET:
+                partition.sealed.popleft().delete()
+            case Command.DROP_QUEUED:
+                partition.drop_sealed(keep=1)
+            case Command.DROP_SEALED:
+                partition.drop_sealed()
+            case _:
+                raise AssertionError(f"nobody carries out {command}")
+
+    def _read(self, partition: Partition) -> None:
+        position = partition.position
+        assert position is not None
+        partition.batch = self._open(partition, position.committed, position.topic_id, position.end)
+        self._observer.running(partition.topic_partition)
+        self._source.start(partition.topic_partition, position.read_from)
+
+    def _open(
+        self, partition: Partition, start: int, topic_id: str | None, end: int | None = None
+    ) -> Batch:
+        assert partition.position is not None
+        batch = Batch(
+            partition.topic_partition,
+            start,
+            plan=partition.position.plan,
+            workspace=self._workspace,
+            clock=self._clock,
+            topic_id=topic_id,
+            end=end,
+        )
+        # Not only the first: what the log lost may go on beyond an open intent's end.
+        batch.skip(partition.position.read_from)
+        return batch
+
+    def _seal(self, partition: Partition, reason: Reason) -> None:
+        assert partition.batch is not None
+        topic_id, end = partition.batch.topic_id, partition.batch.next_offset
+        try:
+            partition.seal(reason)
+        except LocalFilesExhausted as error:
+            self.fail(partition, error, keep=False)
+            return
+        partition.batch = self._open(partition, end, topic_id)
+        self.on(partition, Event.SEALED)
+
+    def _seal_rest(self, partition: Partition, reason: Reason) -> None:
+        batch = partition.batch
+        assert batch is not None
+        if batch.empty or (batch.end is not None and not batch.complete):
+            partition.drop_batch()
+            return
+        try:
+            partition.seal(reason)
+        except LocalFilesExhausted:
+            partition.drop_batch()  # a cache: it is read again from Kafka
+            return
+        self.on(partition, Event.SEALED)

@@ -1,0 +1,112 @@
+"""What is reported of a topic partition: to metrics, logs and the status page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from secor.consume.partition import Partition
+from secor.consume.partition_states import Reading
+from secor.core.errors import SecorError
+from secor.core.model import OffsetRange, TopicPartition
+
+
+class State(StrEnum):
+    """Where reading stands, in the words that people see."""
+
+    WAITING = "waiting"
+    POSITIONING = "positioning"
+    READING = "reading"
+    STOPPED = "stopped"
+    RETIRED = "retired"
+
+
+STATES = {
+    Reading.WAITING: State.WAITING,
+    Reading.LOCATING: State.POSITIONING,
+    Reading.READING: State.READING,
+    Reading.PAUSED: State.READING,
+    Reading.STOPPED: State.STOPPED,
+    Reading.LEAVING: State.RETIRED,
+    Reading.RETIRED: State.RETIRED,
+}
+"""A paused one is reading; why it is paused is told beside (``Status.pause``)."""
+
+
+class Pause(StrEnum):
+    """Why no messages are read for a while, in words."""
+
+    UPLOAD = "the open batch is due, and the one before it is not uploaded yet"
+    LIMITS = "limits.memory or limits.local_bytes is reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is to be told of a topic partition; offsets None where not known yet.
+
+    Timestamps of messages in milliseconds; ``oldest_batch``, ``committed_at``,
+    ``batch_opened`` and ``again_at`` (when a stopped or waiting one is looked at again) in
+    monotonic seconds.  ``batch_…`` is the open batch, ``sealed`` the first of
+    ``sealed_batches`` that wait for their upload, ``in_work`` whether a thread is at it.
+    """
+
+    topic_partition: TopicPartition
+    state: State
+    error: SecorError | None
+    committed: int | None
+    next_offset: int | None
+    known_end: int | None
+    intent_end: int | None
+    oldest_timestamp: int | None
+    last_timestamp: int | None
+    oldest_batch: float | None
+    committed_at: float | None
+    buffered: int
+    local: int
+    batch_opened: float | None = None
+    batch_messages: int = 0
+    batch_size: int = 0
+    batch_files: int = 0
+    sealed: OffsetRange | None = None
+    sealed_batches: int = 0
+    in_work: bool = False
+    pause: Pause | None = None
+    again_at: float | None = None
+
+
+def status_of(partition: Partition, known_end: int | None) -> Status:
+    """Return what is reported; ``known_end`` is the end of its log."""
+    batch, states = partition.batch, partition.states
+    sealed = partition.sealed[0] if partition.sealed else None
+    first = sealed if sealed is not None else batch
+    return Status(
+        topic_partition=partition.topic_partition,
+        state=STATES[states.reading],
+        error=partition.error,
+        committed=partition.committed,
+        next_offset=batch.next_offset if batch is not None else None,
+        known_end=known_end,
+        intent_end=batch.end if batch is not None else None,
+        oldest_timestamp=first.first_timestamp if first is not None else None,
+        last_timestamp=partition.last_timestamp,
+        oldest_batch=first.opened if first is not None else None,
+        committed_at=partition.committed_at,
+        buffered=batch.buffered if batch is not None else 0,
+        local=(batch.size if batch is not None else 0) + sum(b.size for b in partition.sealed),
+        batch_opened=batch.opened if batch is not None else None,
+        batch_messages=batch.messages if batch is not None else 0,
+        batch_size=batch.size if batch is not None else 0,
+        batch_files=batch.files if batch is not None else 0,
+        sealed=sealed.range if sealed is not None else None,
+        sealed_batches=len(partition.sealed),
+        in_work=states.is_uploading,
+        pause=_pause(partition),
+        again_at=states.wake_at if states.reading in (Reading.WAITING, Reading.STOPPED) else None,
+    )
+
+
+def _pause(partition: Partition) -> Pause | None:
+    batch = partition.batch
+    if partition.states.reading is not Reading.PAUSED or batch is None:
+        return None
+    return Pause.UPLOAD if partition.sealed and batch.due() is not None else Pause.LIMITS
