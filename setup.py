@@ -34,7 +34,7 @@ setup(
     packages=find_packages(include=["secor", "secor.*"]),
     package_data={"secor": ["py.typed", "**/*.xml", "**/*.toml"]},
     install_requires=[
-        "kafka-python==3.0.12",  # exact: its insides are used, in one module
+        "kafka-python==3.0.12",  # exact: adapters/kafka/insides.py uses what it does not promise
         "crc32c>=2.7",  # else kafka-python computes CRCs in Python
         "lz4>=4.3",
         "zstandard>=0.23",

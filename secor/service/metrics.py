@@ -139,6 +139,11 @@ class Metrics:
         self.retries = self._counter(
             "secor_retries_total", ("error",), "Uploads and positionings tried again, by error."
         )
+        self.fetch_restarts = self._counter(
+            "secor_fetch_restarts_total",
+            PARTITION,
+            "Fetches begun anew: nothing came for a while, though the log went on.",
+        )
         self.rebalances = self._counter(
             "secor_rebalances_total", (), "Times that the assigned partitions were seen to change."
         )

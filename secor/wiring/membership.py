@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from secor.adapters.kafka import KafkaLedger, KafkaSource
 from secor.config.model import Config
+from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.service.startup import Doing
 from secor.wiring.clients import kafka_options, zookeeper_ledger
 
 BROKERS = "the Kafka brokers"
+
+Stalled = Callable[[TopicPartition, int, int, float, str], None]
+"""Told of a fetch that begins anew: where, from and to which offset, seconds, and why."""
 
 RELEASE_WAIT = 30.0
 """Most seconds that a revocation waits for uploads in work."""
@@ -27,14 +31,14 @@ class Membership:
 
 
 @contextmanager
-def join(config: Config, ask: Doing) -> Iterator[Membership]:
+def join(config: Config, ask: Doing, stalled: Stalled | None = None) -> Iterator[Membership]:
     """Connect ledger and broker and join the group; ``ask`` is told whom, before it is done.
 
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
     """
     if config.ledger.kind == "kafka":
         ask(BROKERS)
-        source = _source(config)
+        source = _source(config, stalled)
         try:
             yield Membership(source, KafkaLedger(source, group=config.group.name))
         finally:
@@ -46,7 +50,7 @@ def join(config: Config, ask: Doing) -> Iterator[Membership]:
         # What is refused from the start is a mistake, and told before anything is read.
         ledger.check()
         ask(BROKERS)
-        source = _source(config)
+        source = _source(config, stalled)
         try:
             yield Membership(source, ledger)
         finally:
@@ -55,7 +59,7 @@ def join(config: Config, ask: Doing) -> Iterator[Membership]:
         ledger.close()
 
 
-def _source(config: Config) -> KafkaSource:
+def _source(config: Config, stalled: Stalled | None) -> KafkaSource:
     kafka = config.kafka
     return KafkaSource(
         kafka_options(config),
@@ -72,6 +76,7 @@ def _source(config: Config) -> KafkaSource:
         queue_bytes=kafka.queue_bytes,
         metadata_max_age=kafka.metadata_max_age,
         release_wait=RELEASE_WAIT if _waits_for_release(config) else 0.0,
+        stalled=stalled,
     )
 
 

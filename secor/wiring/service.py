@@ -99,7 +99,7 @@ def _connect(
     with ExitStack() as opened:
         ask("the object store")
         store = connect_store(config)
-        membership = opened.enter_context(join(config, ask))
+        membership = opened.enter_context(join(config, ask, telemetry.fetch_restarted))
         pool = ThreadPool(config.limits.upload_threads)
         opened.callback(pool.close)
         consumer = _consumer(config, instance, membership, store, workspace, pool, telemetry, clock)

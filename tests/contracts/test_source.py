@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kafka import errors as kafka_errors
 
 from secor.adapters.kafka import KafkaReader, KafkaSource
 from secor.core.errors import ConfigurationError, RestartPartition, TopicRecreated, Unavailable
@@ -377,6 +380,76 @@ def test_a_broker_that_comes_back_is_read_on(
     broker.produce(topic, numbered(3, 3))
     got.until(lambda: got.reached.get(tp) == 6)
     assert got.offsets[tp] == list(range(6))
+
+
+def test_a_fetch_that_cannot_be_sent_loses_no_partition(
+    broker: Broker, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = broker.topic(partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    for partition in (0, 1):
+        broker.produce(topic, numbered(3), partition=partition)
+    got = receiver(opened, broker, [topic], begin=None, stall_patience=3600.0)
+    got.until(lambda: got.owned == {first, second})
+    got.start(first, 0)
+    got.until(lambda: got.reached.get(first) == 3)
+    manager = got.source.client.manager
+    send = manager.send
+    failed: list[object] = []
+
+    def fails_once(request: Any, *node: Any, **to: Any) -> Any:
+        if type(request).__name__ == "FetchRequest" and request.topics and not failed:
+            failed.append(request)
+            raise kafka_errors.UnknownBrokerIdError(7)
+        return send(request, *node, **to)
+
+    monkeypatch.setattr(manager, "send", fails_once)
+    got.start(second, 0)
+    got.until(lambda: got.reached.get(second) == 3)
+    assert failed
+
+
+def test_a_partition_of_which_nothing_comes_begins_anew(broker: Broker, opened: ExitStack) -> None:
+    topic = broker.topic(partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    for partition in (0, 1):
+        broker.produce(topic, numbered(3), partition=partition)
+    stalls: list[tuple[Any, ...]] = []
+    got = receiver(
+        opened,
+        broker,
+        [topic],
+        begin=None,
+        stall_patience=2.0,
+        end_max_age=1.0,
+        stalled=lambda *stall: stalls.append(stall),
+    )
+    got.until(lambda: got.owned == {first, second})
+    got.start(first, 0)
+    got.until(lambda: got.reached.get(first) == 3)
+    client = got.source.client
+
+    def forget_the_second(handler: Any) -> None:
+        """Note the partition for the session as if the broker had been told of it."""
+        (known,) = [key for key in handler.session_partitions if key.partition == 0]
+        request = copy.copy(handler.session_partitions[known])
+        request.partition, request.fetch_offset, request.last_fetched_epoch = 1, 0, -1
+        handler.session_partitions[type(known)(topic, 1)] = request
+        # A partition that is not asked for leaves the session again.
+        state = client.subscription.assignment[type(known)(topic, 1)]
+        state.seek(0)
+        state.resume()
+
+    (handler,) = client.fetcher._session_handlers.values()
+    client.spawn(partial(forget_the_second, handler), lambda _: None)
+    got.start(second, 0)
+    got.until(lambda: got.reached.get(second) == 3)
+    ((where, offset, end, seconds, cause),) = stalls
+    assert (where, offset, end) == (second, 0, 3)
+    assert seconds >= 2.0
+    assert "answered no error" in cause
+    broker.produce(topic, numbered(3, 3), partition=0)
+    got.until(lambda: got.reached.get(first) == 6)
 
 
 def test_no_broker_is_told_in_time_and_leaves_no_thread() -> None:

@@ -12,22 +12,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError, KafkaError
 
-from secor.core.errors import ConfigurationError, CorruptBatch, SecorError
+from secor.adapters.kafka.insides import PartitionRecords, batch_bytes
+from secor.core.errors import CorruptBatch, SecorError
 from secor.core.model import Chunk, TopicPartition, next_offset
 from secor.wire import decode_chunks, records_to_chunk
 from secor.wire.rows import Row
 
 Item = bytearray | list[Row]
 """A batch of format v2 as its bytes, or the messages of an older one."""
-
-_NEEDED = (
-    "_completed_fetches",
-    "_parse_fetched_data",
-    "_send_fetches_async",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +46,7 @@ class Fetch:
         )
 
 
-class BatchRecords(Fetcher.PartitionRecords):
+class BatchRecords(PartitionRecords):
     """One partition's part of a fetch response, given by whole batches."""
 
     next_fetch_offset: int
@@ -73,10 +67,8 @@ class BatchRecords(Fetcher.PartitionRecords):
         self.drain()
         return fetch
 
-    def _maybe_skip_record(self, _item: Item) -> bool:
-        return False
-
-    def _unpack_records(self, _tp: Any, records: Any, *_deserializers: object) -> Iterator[Item]:
+    def unpack(self, records: Any) -> Iterator[Item]:
+        """Yield the batches; ``next_fetch_offset`` also passes those that are left out."""
         while (batch := records.next_batch()) is not None:
             if not batch.validate_crc():
                 raise CorruptRecordError("its checksum is wrong")
@@ -85,7 +77,7 @@ class BatchRecords(Fetcher.PartitionRecords):
                 continue
             self.leader_epoch = batch.leader_epoch
             # Before the marker's record is read: that advances the batch.
-            content = batch._buffer
+            content = batch_bytes(batch)
             kept = not self._left_out(batch) and batch.last_offset >= self.fetch_offset
             self.next_fetch_offset = max(self.next_fetch_offset, batch.next_offset)
             if kept:
@@ -94,10 +86,10 @@ class BatchRecords(Fetcher.PartitionRecords):
     def _left_out(self, batch: Any) -> bool:
         """Tell whether the batch is control or aborted; as the client does it."""
         if batch.has_producer_id():
-            self._consume_aborted_transactions_up_to(batch.last_offset)
-            if self._contains_abort_marker(batch):
+            self.abort_transactions_up_to(batch.last_offset)
+            if self.ends_aborted_transaction(batch):
                 self.aborted_producer_ids.discard(batch.producer_id)
-            elif self._is_batch_aborted(batch):
+            elif self.is_aborted(batch):
                 return True
         return bool(batch.is_control_batch)
 
@@ -129,20 +121,6 @@ class BatchRecords(Fetcher.PartitionRecords):
             f"is corrupt ({fault}); restore the log from a replica, or skip it with "
             "'secor offsets set'"
         )
-
-
-def install(fetcher: Any) -> None:
-    """Make ``fetcher`` give ``BatchRecords``.
-
-    Raises ``ConfigurationError`` when the client is not built as 3.0.12 is.
-    """
-    missing = [name for name in _NEEDED if not hasattr(fetcher, name)]
-    if missing or not hasattr(type(fetcher), "PartitionRecords"):
-        raise ConfigurationError(
-            f"this kafka-python has no {', '.join(missing) or 'PartitionRecords'}: "
-            "install the version that Secor pins, kafka-python 3.0.12"
-        )
-    fetcher.PartitionRecords = BatchRecords
 
 
 def decode(topic_partition: TopicPartition, fetch: Fetch) -> Iterator[Chunk]:

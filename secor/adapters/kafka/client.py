@@ -15,9 +15,9 @@ from typing import Any
 
 import kafka
 from kafka import errors as kafka_errors
-from kafka.protocol.metadata import MetadataResponse
 
-from secor.adapters.kafka import batches
+from secor.adapters.kafka import guard, insides
+from secor.adapters.kafka.batches import BatchRecords
 from secor.adapters.kafka.connections import NetClient, check_security
 from secor.adapters.kafka.failures import refusal, translated
 from secor.core.errors import ConfigurationError, SecorError, Unavailable
@@ -89,19 +89,22 @@ class Client:
         check_security(merged)
         try:
             self.consumer: Any = kafka.KafkaConsumer(**merged)
-            batches.install(self.consumer._fetcher)
+            guard.check(self.consumer)
         except (kafka_errors.KafkaError, SecorError, ValueError, OSError) as error:
             # A constructor that raises leaves its thread behind.
             for client in opened:
                 client.close()
             failures = [failure for client in opened for failure in client.failures]
             raise self._not_reached(error, failures, timeout) from error
-        self.net: Any = self.consumer._net
-        self.manager: Any = self.consumer._manager
-        self.cluster: Any = self.consumer._cluster
-        self.fetcher: Any = self.consumer._fetcher
-        self.coordinator: Any = self.consumer._coordinator
-        self.subscription: Any = self.consumer._subscription
+        parts = insides.ConsumerParts(self.consumer)
+        self.net = parts.net
+        self.manager = parts.manager
+        self.cluster = parts.cluster
+        self.fetcher = parts.fetcher
+        self.coordinator = parts.coordinator
+        self.subscription = parts.subscription
+        self._network_client = parts.network_client
+        insides.use_records(self.fetcher, BatchRecords)
 
     def _not_reached(
         self, error: Exception, failures: Sequence[BaseException], timeout: float
@@ -164,9 +167,7 @@ class Client:
         if broker is None:
             raise kafka_errors.NodeNotReadyError(node_id)
         name = f"{purpose}-{node_id}"
-        self.cluster._coordinator_brokers[name] = MetadataResponse.MetadataResponseBroker(
-            name, broker.host, broker.port, broker.rack
-        )
+        insides.add_connection(self.cluster, name, broker)
         return name
 
     def close(self, timeout: float = 5.0) -> None:
@@ -176,7 +177,7 @@ class Client:
         except (kafka_errors.KafkaError, RuntimeError) as error:
             _log.warning("leaving the group: %s; its session will end by itself", error)
         # Does nothing when the consumer got that far.
-        self.consumer._client.close()
+        self._network_client.close()
 
 
 def _socket_options(receive_buffer_bytes: int) -> list[tuple[int, int, int]]:

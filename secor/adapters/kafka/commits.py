@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 
 from secor.adapters.kafka.client import Client
 from secor.adapters.kafka.failures import translated
+from secor.adapters.kafka.insides import OffsetCommitRequest, OffsetFetchRequest
 from secor.adapters.kafka.membership import Pin
 from secor.adapters.ledger_codec import decode_metadata
 from secor.core.errors import LeaseLost, OutcomeUnknown, SecorError, StopPartition, Unavailable

@@ -10,13 +10,9 @@ from functools import partial
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.net.compat import KafkaNetClient
-from kafka.net.inet import create_connection
-from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
-from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from secor.adapters import tls
+from secor.adapters.kafka import insides
 from secor.adapters.kafka.failures import refusal
 from secor.core.errors import ConfigurationError, SecorError
 
@@ -26,15 +22,14 @@ _READ_BYTES = 256 * 1024
 _MOST_BYTES_A_TURN = 4 * 1024 * 1024
 
 
-class NetClient(KafkaNetClient):
+class NetClient(insides.NetworkClient):
     """The client's network part with our connections."""
 
     def __init__(self, topics: Sequence[str] | None, **configs: Any) -> None:
-        net = NetworkSelector(**configs)
+        net = insides.NetworkSelector(**configs)
         manager = _Manager(net, **configs)
         # Else the group is joined without knowing the topics, and at once again.
-        manager.cluster.need_all_topic_metadata = topics is None
-        manager.cluster._topics = set(topics or ())
+        insides.set_first_topics(manager.cluster, topics)
         # The consumer's setting of this name does not reach the metadata requests.
         manager.cluster.config["allow_auto_create_topics"] = False
         # A topic that does not exist (yet) is asked for again at this pace.
@@ -44,7 +39,7 @@ class NetClient(KafkaNetClient):
     @property
     def failures(self) -> list[BaseException]:
         """Why brokers were not reached, one each, while none had been."""
-        return list(self._manager.failures.values())
+        return list(self.manager.failures.values())
 
 
 def check_security(options: Mapping[str, Any]) -> None:
@@ -76,7 +71,7 @@ def check_security(options: Mapping[str, Any]) -> None:
     )
 
 
-class _Manager(KafkaConnectionManager):
+class _Manager(insides.ConnectionManager):
     """Connections that read in large pieces: by 4 KB, reading costs more than decoding.
 
     A try to connect that fails closes its socket; the client leaves that to chance.  And at
@@ -92,7 +87,7 @@ class _Manager(KafkaConnectionManager):
     def get_connection(self, node_id: Any, *args: Any, **settings: Any) -> Any:
         if not self._reached:
             self._raise_refusal()
-        known = self._conns.get(node_id)
+        known = self.known_connection(node_id)
         connection = super().get_connection(node_id, *args, **settings)
         if connection is not known:
             connection.init_future.add_callback(self._was_reached)
@@ -124,10 +119,10 @@ class _Manager(KafkaConnectionManager):
         if told and told[0] is not None and None not in told:
             raise told[0]
 
-    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        attempt = _Attempt(self._net)
+    async def build_transport(self, node: Any, timeout_at: float | None) -> Any:
+        attempt = _Attempt(self.loop)
         try:
-            sock = await create_connection(
+            sock = await insides.create_connection(
                 attempt,
                 node.host,
                 node.port,
@@ -137,7 +132,8 @@ class _Manager(KafkaConnectionManager):
             )
             attempt.sockets.add(sock)
             transport = self._transport(sock, node.host)
-            attempt.sockets.add(transport._sock)
+            used = insides.socket_of(transport)
+            attempt.sockets.add(used)
             await transport.handshake()
         except (OSError, kafka_errors.KafkaError) as error:
             attempt.close()
@@ -146,15 +142,15 @@ class _Manager(KafkaConnectionManager):
             # The client was closed meanwhile.
             attempt.close()
             raise
-        attempt.close_others(transport._sock)
-        transport._sock_recv = partial(_receive, transport)
+        attempt.close_others(used)
+        insides.receive_by(transport, partial(_receive, transport))
         return transport
 
     def _transport(self, sock: Any, host: str) -> Any:
-        if self.ssl_enabled:
-            tls = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
-            return KafkaSSLTransport(self._net, sock, host=host, **tls)
-        return KafkaTCPTransport(self._net, sock, host=host)
+        ssl_options = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
+        return insides.open_transport(
+            self.loop, sock, host, ssl_options if self.ssl_enabled else None
+        )
 
 
 class _Attempt:
@@ -185,7 +181,7 @@ def _receive(transport: Any) -> tuple[bytes, Exception | None]:
     """Read what is there; what came before the connection's end is not thrown away."""
     pieces: list[bytes] = []
     size = 0
-    sock = transport._sock
+    sock = insides.socket_of(transport)
     encrypted = isinstance(sock, ssl.SSLSocket)
     # What TLS has decrypted already does not wake the selector: take it all.
     while size < _MOST_BYTES_A_TURN or (encrypted and sock.pending()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,43 +12,69 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
+from secor.adapters.kafka import insides
 from secor.adapters.kafka.batches import BatchRecords, Fetch, decode
 from secor.adapters.kafka.client import Client, ours, theirs
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.failures import is_fatal
 from secor.adapters.kafka.log_ends import LogEnds
+from secor.adapters.kafka.stalls import StallDetector
 from secor.core.errors import CorruptBatch, RestartPartition, SecorError, TopicRecreated
 from secor.core.model import TopicPartition
 from secor.core.ports import Failed, Fetched
 
 _log = logging.getLogger(__name__)
 
+Stalled = Callable[[TopicPartition, int, int, float, str], None]
+"""Told of a fetch that begins anew: where, from and to which offset, seconds, and why."""
+
+_MOST_SHOWN = 5
+
 
 @dataclass(slots=True)
 class _Reading:
     """Why a partition is read, or not; only being held back ends without the core's doing.
 
-    ``held_back_at`` is in monotonic seconds.
+    ``held_back_at`` is in monotonic seconds; ``refused`` names the error that a broker answered
+    last, empty after an answer without one.
     """
 
     epoch: int
     paused: bool = False
     failed: bool = False
     held_back_at: float | None = None
+    refused: str = ""
 
     @property
     def wanted(self) -> bool:
-        return not (self.paused or self.failed) and self.held_back_at is None
+        """The core wants its messages."""
+        return not (self.paused or self.failed)
+
+    @property
+    def fetched(self) -> bool:
+        """Brokers are asked for it."""
+        return self.wanted and self.held_back_at is None
 
 
 class Fetching:
     """Turns the client's fetch responses into events of the queue."""
 
-    def __init__(self, client: Client, queue: EventQueue, ends: LogEnds) -> None:
+    def __init__(
+        self,
+        client: Client,
+        queue: EventQueue,
+        ends: LogEnds,
+        detector: StallDetector,
+        stalled: Stalled,
+    ) -> None:
         self._client = client
         self._queue = queue
         self._ends = ends
+        self._detector = detector
+        self._stalled = stalled
         self._readings: dict[TopicPartition, _Reading] = {}
+        self._refusals: dict[str, list[TopicPartition]] = defaultdict(list)
+        self._sessions_to_reset: set[Any] = set()
 
     def assigned(self, partitions: frozenset[TopicPartition]) -> None:
         """Read nothing of these before they are started.
@@ -92,19 +119,35 @@ class Fetching:
                 ),
             )
 
-    def known_to_be(self, topics: set[str], at: float) -> None:
-        """Go on with what was held back before ``at``: these are the topics that they were."""
+    def known_to_be(self, topics: set[str], asked_at: float) -> None:
+        """Go on with what was held back: these are the topics that they were at ``asked_at``."""
         for topic_partition, reading in self._readings.items():
             since = reading.held_back_at
-            if since is not None and since < at and topic_partition.topic in topics:
+            if since is not None and since < asked_at and topic_partition.topic in topics:
                 reading.held_back_at = None
                 self._apply(topic_partition)
 
     def take(self) -> None:
         """Move what was fetched into the queue, as far as there is room."""
-        completed = self._client.fetcher._completed_fetches
+        completed = insides.completed_fetches(self._client.fetcher)
         while completed and not self._queue.full:
             self._take(completed.popleft())
+        for error, partitions in self._refusals.items():
+            _warn_of_refusal(error, partitions)
+        self._refusals.clear()
+
+    def watch(self, now: float) -> None:
+        """Once a second, begin the fetch of what has stalled anew; ``now`` is monotonic."""
+        if not self._detector.is_due(now):
+            return
+        if any(reading.held_back_at is not None for reading in self._readings.values()):
+            # An answer that was on its way already has used up the earlier request.
+            self._client.cluster.request_update()
+        reading = self._positions()
+        for stall in self._detector.look(now, reading, has_room=not self._queue.full):
+            where = stall.topic_partition
+            self._stalled(where, stall.offset, stall.end, stall.seconds, self._why(where))
+            self._restart(where)
 
     async def send(self, notify: Callable[[object], None]) -> None:
         """Ask every broker that has no request of ours for more; ``notify`` when one answers."""
@@ -115,12 +158,16 @@ class Fetching:
         except kafka_errors.LogTruncationError as error:
             for truncated in error.divergent_offsets:
                 self._fail(ours(truncated), _out_of_range(ours(truncated), "was truncated"))
-        for sent in await fetcher._send_fetches_async():
+        # A session is begun anew between two requests, not under one.
+        idle = self._sessions_to_reset - insides.asked_nodes(fetcher)
+        insides.reset_sessions(fetcher, idle)
+        self._sessions_to_reset -= idle
+        for sent in await insides.send_fetches(fetcher):
             sent.add_both(notify)
 
     def forget_sent(self) -> None:
         """Count no broker as being asked: ``send`` failed, perhaps before it had asked."""
-        self._client.fetcher._nodes_with_pending_fetch_requests.clear()
+        insides.forget_asked_nodes(self._client.fetcher)
 
     def _take(self, completed: Any) -> None:
         topic_partition = ours(completed.topic_partition)
@@ -130,20 +177,38 @@ class Fetching:
         answer = completed.partition_data
         records = self._parsed(topic_partition, completed)
         if answer.error_code:
-            # Perhaps the topic was deleted, and is made again before the metadata tells:
-            # its offsets mean nothing until its id was seen.
-            reading.held_back_at = time.monotonic()
-            self._apply(topic_partition)
-            self._client.cluster.request_update()
-        elif answer.last_stable_offset >= 0:
-            self._ends.heard(topic_partition, answer.last_stable_offset)
+            self._hold_back(topic_partition, reading, answer.error_code)
+        else:
+            reading.refused = ""
+            if answer.last_stable_offset >= 0:
+                self._ends.heard(topic_partition, answer.last_stable_offset)
+                if not answer.records:
+                    self._detector.answered_empty(
+                        topic_partition, completed.fetched_offset, answer.last_stable_offset
+                    )
         if records is not None:
             self._give(topic_partition, reading.epoch, records.read())
+
+    def _hold_back(self, topic_partition: TopicPartition, reading: _Reading, code: int) -> None:
+        """Fetch it again when its topic's id was seen.
+
+        Perhaps the topic was deleted, and is made again before the metadata tells: its offsets
+        mean nothing until then.
+        """
+        error = kafka_errors.for_code(code)
+        # That one is a failure of its own, which the core hears of.
+        told = error is kafka_errors.OffsetOutOfRangeError or reading.refused == error.__name__
+        if not told:
+            self._refusals[f"{error.__name__}: {error.description}"].append(topic_partition)
+        reading.refused = error.__name__
+        reading.held_back_at = time.monotonic()
+        self._apply(topic_partition)
+        self._client.cluster.request_update()
 
     def _parsed(self, topic_partition: TopicPartition, completed: Any) -> BatchRecords | None:
         """Return the batches; None when there are none, or the client asks again anyway."""
         try:
-            records: BatchRecords | None = self._client.fetcher._parse_fetched_data(completed)
+            records: BatchRecords | None = insides.parse_fetch(self._client.fetcher, completed)
         except kafka_errors.OffsetOutOfRangeError:
             position = completed.fetched_offset
             self._fail(topic_partition, _out_of_range(topic_partition, f"has no offset {position}"))
@@ -152,8 +217,6 @@ class Fetching:
                 raise
             if completed.partition_data.error_code == 0:
                 self._fail(topic_partition, CorruptBatch(f"{topic_partition}: {error}"))
-            else:
-                _log.warning("fetching %s: %s; trying again", topic_partition, error)
         else:
             return records
         return None
@@ -183,7 +246,47 @@ class Fetching:
     def _apply(self, topic_partition: TopicPartition) -> None:
         state = self._client.subscription.assignment.get(theirs(topic_partition))
         if state is not None:
-            state.paused = not self._readings[topic_partition].wanted
+            state.paused = not self._readings[topic_partition].fetched
+
+    def _positions(self) -> dict[TopicPartition, tuple[int, int]]:
+        """Return the next offset and the known end of all that the core wants."""
+        found: dict[TopicPartition, tuple[int, int]] = {}
+        for topic_partition, reading in self._readings.items():
+            state = self._client.subscription.assignment.get(theirs(topic_partition))
+            end = self._ends.get(topic_partition)
+            if reading.wanted and end is not None and state is not None and state.position:
+                found[topic_partition] = (state.position.offset, end)
+        return found
+
+    def _restart(self, topic_partition: TopicPartition) -> None:
+        """Fetch from the same offset with nothing left of the earlier tries."""
+        state = self._client.subscription.assignment[theirs(topic_partition)]
+        state.seek(state.position)
+        leader = self._client.cluster.leader_for_partition(theirs(topic_partition))
+        self._sessions_to_reset.add(leader)
+        self._client.cluster.request_update()
+
+    def _why(self, topic_partition: TopicPartition) -> str:
+        """Return what is known of why nothing came."""
+        reading = self._readings[topic_partition]
+        leader = self._client.cluster.leader_for_partition(theirs(topic_partition))
+        if reading.held_back_at is not None:
+            return f"broker answered {reading.refused}; no metadata has shown the topic since"
+        if leader in (None, -1):
+            return "it has no leader"
+        if self._client.subscription.assignment[theirs(topic_partition)].awaiting_validation:
+            return f"broker {leader} was asked whether the offset is its own; no answer"
+        return f"broker {leader} has answered no error, and nothing of it"
+
+
+def _warn_of_refusal(error: str, partitions: list[TopicPartition]) -> None:
+    shown = ", ".join(map(str, partitions[:_MOST_SHOWN]))
+    others = len(partitions) - _MOST_SHOWN
+    _log.warning(
+        "fetching %s: %s; fetching again when the metadata shows the topic",
+        f"{shown} and {others} others" if others > 0 else shown,
+        error,
+    )
 
 
 def _out_of_range(topic_partition: TopicPartition, what: str) -> RestartPartition:

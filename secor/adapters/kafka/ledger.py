@@ -21,6 +21,7 @@ from secor.adapters.kafka.commits import (
     fetch_all,
     fetch_one,
 )
+from secor.adapters.kafka.insides import member_id
 from secor.adapters.kafka.membership import Pin
 from secor.adapters.kafka.source import KafkaSource
 from secor.adapters.ledger_codec import encode_metadata
@@ -112,7 +113,7 @@ class _Group:
                 f"{topic_partition}: the group {self.group} has running members; stop them first"
             )
         while pin.alive and pin.generation == generation:
-            if self.client.coordinator._generation.member_id != pin.member:
+            if member_id(self.client.coordinator) != pin.member:
                 raise LeaseLost(f"{topic_partition}: this member was expelled from the group")
             if time.monotonic() >= deadline:
                 raise Unavailable(f"{topic_partition}: the group is rebalancing; nothing written")

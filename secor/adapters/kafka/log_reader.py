@@ -11,6 +11,7 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
+from secor.adapters.kafka import insides
 from secor.adapters.kafka.batches import Fetch, decode
 from secor.adapters.kafka.client import Client, ours, theirs
 from secor.adapters.kafka.failures import translated
@@ -111,9 +112,9 @@ class KafkaReader:
 
     async def _round(self, topic_partition: TopicPartition) -> Fetch | None:
         fetcher = self._client.fetcher
-        completed: deque[Any] = fetcher._completed_fetches
+        completed: deque[Any] = insides.completed_fetches(fetcher)
         if not completed:
-            for sent in await fetcher._send_fetches_async() or list(fetcher._fetch_futures):
+            for sent in await insides.send_fetches(fetcher) or insides.sent_fetches(fetcher):
                 await self._answered(sent)
         if not completed:
             await self._client.net.sleep(0.05)
@@ -133,7 +134,7 @@ class KafkaReader:
     def _parsed(self, completed: Any) -> Fetch | None:
         where = ours(completed.topic_partition)
         try:
-            records = self._client.fetcher._parse_fetched_data(completed)
+            records = insides.parse_fetch(self._client.fetcher, completed)
         except kafka_errors.OffsetOutOfRangeError as error:
             raise RestartPartition(
                 f"{where}: the log has no offset {completed.fetched_offset}"

@@ -10,21 +10,16 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-
+from secor.adapters.kafka import insides
 from secor.adapters.kafka.client import ours
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
 
 _ASSIGNORS = {
-    "cooperative-sticky": CooperativeStickyAssignor,
-    "sticky": StickyPartitionAssignor,
-    "range": RangePartitionAssignor,
-    "roundrobin": RoundRobinPartitionAssignor,
+    "cooperative-sticky": insides.CooperativeStickyAssignor,
+    "sticky": insides.StickyPartitionAssignor,
+    "range": insides.RangePartitionAssignor,
+    "roundrobin": insides.RoundRobinPartitionAssignor,
 }
 _RELEASE_STEP = 0.01
 
@@ -45,7 +40,7 @@ class Pin:
         self.writing = threading.Lock()
 
 
-class Membership(AsyncConsumerRebalanceListener):
+class Membership(insides.AsyncConsumerRebalanceListener):
     """Keeps our own assignment, from the callbacks: the client's is stale between them.
 
     ``assigned``, ``revoked`` and ``synchronised`` (every rebalance) tell the source.
@@ -84,7 +79,7 @@ class Membership(AsyncConsumerRebalanceListener):
 
     def current(self, pin: Pin) -> bool:
         """Tell whether the pin's membership is the client's, as far as is known."""
-        return pin.alive and self._client.coordinator._generation.member_id == pin.member
+        return pin.alive and insides.member_id(self._client.coordinator) == pin.member
 
     # ------------------------------------------------ what the assignor sees
 
@@ -95,9 +90,9 @@ class Membership(AsyncConsumerRebalanceListener):
         is answered "unknown member"; and its sticky assignors go on claiming what they had
         before they were expelled.
         """
-        generation = self._client.coordinator._generation
-        lost = generation.is_lost() or generation.member_id != self._member[1]
-        if lost:
+        coordinator = self._client.coordinator
+        lost = insides.membership_lost(coordinator)
+        if lost or insides.member_id(coordinator) != self._member[1]:
             if self.pins:
                 self._give_up(frozenset(self.pins))
                 self._client.subscription.assign_from_subscribed([])
@@ -107,7 +102,7 @@ class Membership(AsyncConsumerRebalanceListener):
     def synchronised(self, generation: int) -> None:
         """The group has settled on ``generation``: what we keep is pinned to it."""
         self.rebalances += 1
-        self._member = (generation, str(self._client.coordinator._generation.member_id))
+        self._member = (generation, insides.member_id(self._client.coordinator))
         for pin in self.pins.values():
             pin.generation, pin.member = self._member
 

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
-from kafka.protocol.metadata import MetadataRequest
 
 from secor.adapters.kafka.client import Client, theirs
+from secor.adapters.kafka.insides import (
+    IsolationLevel,
+    ListOffsetsRequest,
+    MetadataRequest,
+    OffsetSpec,
+)
 from secor.core.model import LogRange, TopicPartition
 
 _UNKNOWN_TOPIC = 3

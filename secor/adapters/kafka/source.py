@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.net.wakeup_notifier import WakeupNotifier
 
 from secor.adapters.kafka.client import Client
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.failures import is_fatal, translated
-from secor.adapters.kafka.fetching import Fetching
+from secor.adapters.kafka.fetching import Fetching, Stalled
+from secor.adapters.kafka.insides import WakeupNotifier
 from secor.adapters.kafka.log_ends import LogEnds
 from secor.adapters.kafka.membership import Membership
 from secor.adapters.kafka.metadata_queries import Questions
+from secor.adapters.kafka.stalls import StallDetector
 from secor.adapters.kafka.topics import TopicWatch, named_topics, topic_pattern
 from secor.core.errors import SecorError, Unavailable
 from secor.core.model import LogRange, TopicPartition
@@ -29,6 +31,9 @@ MIB = 1 << 20
 _TICK = 0.1
 _BACKOFF = 1.0
 
+STALL_PATIENCE = 15.0
+"""Seconds without anything of a partition whose log goes on, before its fetch begins anew."""
+
 
 class KafkaSource:
     """A ``MessageSource`` over kafka-python; sizes in bytes, times in seconds.
@@ -38,6 +43,8 @@ class KafkaSource:
     ``release_wait`` is how long a revocation waits for ``release``; ``timeout`` bounds every
     question to the brokers, the first contact included; ``end_max_age`` how old ``known_end`` is.
     ``rebalances`` counts how often the group has settled with us in it.
+    ``stalled`` is called, on the client's thread, with a partition of which nothing came for
+    ``stall_patience`` seconds though its log goes on, and why; its fetch begins anew.
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
     """
 
@@ -62,6 +69,8 @@ class KafkaSource:
         receive_buffer_bytes: int = MIB,
         release_wait: float = 0.0,
         timeout: float = 30.0,
+        stall_patience: float = STALL_PATIENCE,
+        stalled: Stalled | None = None,
     ) -> None:
         wanted = topic_pattern(pattern, exclude) if pattern else None
         named = [] if pattern else named_topics(topics, exclude)
@@ -92,7 +101,13 @@ class KafkaSource:
         self._questions = Questions(self.client, timeout)
         self._queue = EventQueue(queue_bytes, self._notify)
         self._ends = LogEnds(self.client, self._questions, end_max_age)
-        self._fetching = Fetching(self.client, self._queue, self._ends)
+        self._fetching = Fetching(
+            self.client,
+            self._queue,
+            self._ends,
+            StallDetector(stall_patience),
+            _warn_of_stall if stalled is None else stalled,
+        )
         self._watch = TopicWatch(self.client.cluster, named)
         self._wakeup = WakeupNotifier(self.client.net)
         self._tick = WakeupNotifier(self.client.net)
@@ -221,8 +236,9 @@ class KafkaSource:
         looked = self._watch.look(self._fetching.assigned_topics())
         if looked is not None:
             self._fetching.recreated(looked.anew)
-            self._fetching.known_to_be(looked.same, looked.at)
+            self._fetching.known_to_be(looked.same, looked.asked_at)
         self._fetching.take()
+        self._fetching.watch(time.monotonic())
         if not self._queue.full:
             await self._fetching.send(self._notify)
 
@@ -235,6 +251,20 @@ class KafkaSource:
         elif isinstance(error, GeneratorExit):
             error = Unavailable("the Kafka client was closed")
         self._queue.fail(error)
+
+
+def _warn_of_stall(
+    topic_partition: TopicPartition, offset: int, end: int, seconds: float, cause: str
+) -> None:
+    _log.warning(
+        "%s: nothing was fetched from offset %d on for %.0f s, though the log goes on to %d"
+        " (%s); its fetch begins anew",
+        topic_partition,
+        offset,
+        seconds,
+        end,
+        cause,
+    )
 
 
 def _never() -> bool:

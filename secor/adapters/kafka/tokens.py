@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol
 
-from kafka.net.sasl.oauth import AbstractTokenProvider
-
+from secor.adapters.kafka.insides import AbstractTokenProvider
 from secor.core.errors import ConfigurationError, Unavailable
 
 _TOKEN = re.compile(r"[!-~]+")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from secor.adapters.kafka.insides import MetadataAge
 from secor.adapters.kafka.metadata_queries import id_text
 from secor.core.errors import AccessDenied, ConfigurationError
 
@@ -39,12 +40,12 @@ def named_topics(topics: Sequence[str], exclude: str | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the metadata of ``at`` (monotonic seconds) tells of the assigned topics.
+    """What metadata that was asked for at ``asked_at`` (monotonic seconds) tells.
 
-    ``anew`` were made again since they were assigned; ``same`` are what they were.
+    Of the assigned topics ``anew`` were made again since; ``same`` are what they were.
     """
 
-    at: float
+    asked_at: float
     anew: set[str]
     same: set[str]
 
@@ -56,7 +57,8 @@ class TopicWatch:
         self._cluster = cluster
         self._missing = dict.fromkeys(expected, 0)
         self._ids: dict[str, str] = {}
-        self._seen_at = 0.0
+        self._age = MetadataAge(cluster)
+        self._answers_seen = -1
 
     def assigned(self, topics: set[str]) -> None:
         """Take the ids of these, where none is known, from the metadata of the assignment.
@@ -73,10 +75,9 @@ class TopicWatch:
 
         Raises ``AccessDenied`` for topics that may not be read.
         """
-        refreshed_at = self._cluster._last_successful_refresh_ms
-        if refreshed_at == self._seen_at:
+        if self._age.answers == self._answers_seen:
             return None
-        self._seen_at = refreshed_at
+        self._answers_seen = self._age.answers
         if self._cluster.unauthorized_topics:
             names = ", ".join(sorted(self._cluster.unauthorized_topics))
             raise AccessDenied(
@@ -90,7 +91,7 @@ class TopicWatch:
         found = {topic: id_text(self._cluster.topic_id(topic)) for topic in there}
         self._ids |= {topic: text for topic, text in found.items() if text}
         anew = {topic for topic in there if known.get(topic, found[topic]) != found[topic]}
-        return Look(refreshed_at / 1000, anew, there - anew)
+        return Look(self._age.asked_at, anew, there - anew)
 
     def _tell_missing(self) -> None:
         for topic, looks in self._missing.items():

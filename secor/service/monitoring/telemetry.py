@@ -137,6 +137,22 @@ class Telemetry:
         self._metrics.runs(topic_partition)
         self._tell("info", "running", topic_partition)
 
+    def fetch_restarted(
+        self, topic_partition: TopicPartition, offset: int, end: int, seconds: float, cause: str
+    ) -> None:
+        """Count a fetch that begins anew: nothing came from ``offset`` on for ``seconds``."""
+        self._metrics.of(self._metrics.fetch_restarts, topic_partition).inc()
+        self._touch(topic_partition)
+        self._tell(
+            "warning",
+            "fetch_restarted",
+            topic_partition,
+            offset=offset,
+            end=end,
+            seconds=round(seconds),
+            cause=cause,
+        )
+
     def left(self, topic_partition: TopicPartition) -> None:
         """Forget a partition."""
         with self._lock:

@@ -13,8 +13,8 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from secor.adapters.kafka.batches import BatchRecords, decode, install
-from secor.core.errors import ConfigurationError, CorruptBatch
+from secor.adapters.kafka.batches import BatchRecords, decode
+from secor.core.errors import CorruptBatch
 from secor.core.model import TopicPartition
 
 TP = TopicPartition("clicks", 3)
@@ -175,8 +175,3 @@ def test_records_that_cannot_be_decoded_are_a_corrupt_batch_when_they_are_decode
     assert fetch.error is None
     with pytest.raises(CorruptBatch):
         list(decode(TP, fetch))
-
-
-def test_another_client_is_refused_at_the_start() -> None:
-    with pytest.raises(ConfigurationError, match=r"3\.0\.12"):
-        install(SimpleNamespace())

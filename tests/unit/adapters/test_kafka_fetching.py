@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
-from kafka.consumer.fetcher import CompletedFetch, Fetcher
+from kafka.consumer.fetcher import (
+    CompletedFetch,
+    Fetcher,
+    FetchMetadata,
+    FetchSessionHandler,
+)
 from kafka.consumer.subscription_state import SubscriptionState
 
-from secor.adapters.kafka.batches import install
+from secor.adapters.kafka.batches import BatchRecords
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.fetching import Fetching
+from secor.adapters.kafka.insides import send_fetches, use_records
 from secor.adapters.kafka.log_ends import LogEnds
 from secor.adapters.kafka.metadata_queries import Questions
+from secor.adapters.kafka.stalls import StallDetector
 from secor.core.errors import CorruptBatch, RestartPartition, TopicRecreated
 from secor.core.model import TopicPartition
 from secor.core.ports import Event, Failed, Fetched
@@ -29,7 +37,10 @@ class World:
 
     def __init__(self) -> None:
         self.refreshes = 0
-        cluster = SimpleNamespace(request_update=self._refresh)
+        self.leader = 1
+        cluster = SimpleNamespace(
+            request_update=self._refresh, leader_for_partition=lambda _: self.leader
+        )
         manager = SimpleNamespace(_net=None, cluster=cluster)
         self.subscription = SubscriptionState("none")
         self.subscription.subscribe(topics=["clicks"])
@@ -40,14 +51,21 @@ class World:
             self.subscription,
             isolation_level="read_committed",
         )
-        install(self.fetcher)
+        use_records(self.fetcher, BatchRecords)
         self.queue = EventQueue(1 << 20, lambda: None)
         client: Any = SimpleNamespace(
             fetcher=self.fetcher, subscription=self.subscription, cluster=cluster
         )
         self.ends = LogEnds(client, Questions(client, 1.0), 15.0)
         self.ends.assigned({A, B})
-        self.fetching = Fetching(client, self.queue, self.ends)
+        self.stalls: list[tuple[TopicPartition, int, int, float, str]] = []
+        self.fetching = Fetching(
+            client,
+            self.queue,
+            self.ends,
+            StallDetector(15.0),
+            lambda *stall: self.stalls.append(stall),
+        )
         self.fetching.assigned(frozenset({A, B}))
         for tp in (A, B):
             self.start(tp, 0)
@@ -152,9 +170,9 @@ def test_after_any_error_a_topics_id_is_looked_at_before_it_is_read_on(world: Wo
     assert offsets(event) == [0, 1]
     assert world.refreshes
     assert (world.fetchable(A), world.fetchable(B)) == (False, True)
-    world.fetching.known_to_be({"clicks"}, at=0.0)
+    world.fetching.known_to_be({"clicks"}, asked_at=0.0)
     assert not world.fetchable(A)
-    world.fetching.known_to_be({"clicks"}, at=float("inf"))
+    world.fetching.known_to_be({"clicks"}, asked_at=float("inf"))
     assert world.fetchable(A)
 
 
@@ -192,3 +210,90 @@ def test_a_topic_that_may_not_be_read_ends_the_source(world: World) -> None:
     world.answer(A, b"", code=29)
     with pytest.raises(kafka_errors.TopicAuthorizationFailedError):
         world.events()
+
+
+def test_an_answer_with_an_error_is_told_once_with_its_cause(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    for tp in (A, B, A):
+        world.answer(tp, b"", code=6)
+    assert world.events() == []
+    (told,) = caplog.messages
+    assert "clicks/0, clicks/1: NotLeaderForPartitionError: This error is thrown" in told
+
+
+def test_metadata_that_was_asked_for_before_an_error_does_not_end_its_hold(world: World) -> None:
+    asked_at = time.monotonic()
+    world.answer(A, b"", code=6)
+    assert world.events() == []
+    world.fetching.known_to_be({"clicks"}, asked_at)
+    assert not world.fetchable(A)
+    assert world.refreshes == 2  # the client's own, and ours
+    # That answer has used both up: it is asked again, each second, until one tells.
+    for second in range(3):
+        world.fetching.watch(1000.0 + second)
+    assert world.refreshes == 5
+    world.fetching.known_to_be({"clicks"}, time.monotonic())
+    assert world.fetchable(A)
+    world.fetching.watch(1003.0)
+    assert world.refreshes == 5
+
+
+def watch(world: World, seconds: int, begin: float = 1000.0) -> None:
+    for second in range(seconds):
+        world.fetching.watch(begin + second)
+
+
+def test_what_brings_nothing_while_its_log_goes_on_begins_anew(world: World) -> None:
+    for tp in (A, B):
+        world.answer(tp, bytes(batch(0, 3)))
+    world.events()
+    world.ends.heard(A, 50)
+    world.ends.heard(B, 3)
+    key = KafkaTopicPartition(A.topic, A.partition)
+    state = world.subscription.assignment[key]
+    state.request_position_validation()
+    watch(world, 15)
+    assert world.stalls == []
+    assert not world.fetchable(A)
+    watch(world, 1, 1015.0)
+    ((where, offset, end, seconds, cause),) = world.stalls
+    assert (where, offset, end, seconds) == (A, 3, 50, 15.0)
+    assert "whether the offset is its own" in cause
+    assert world.fetchable(A)
+    assert world.position(A) == 3
+
+
+def test_what_is_held_back_is_told_with_the_error_but_not_read(world: World) -> None:
+    world.ends.heard(A, 50)
+    world.answer(A, b"", code=3)
+    world.events()
+    watch(world, 16)
+    (stall,) = world.stalls
+    assert "broker answered UnknownTopicOrPartitionError" in stall[4]
+    assert not world.fetchable(A)
+
+
+def test_what_the_core_has_paused_and_what_failed_does_not_stall(world: World) -> None:
+    for tp in (A, B):
+        world.ends.heard(tp, 50)
+    world.fetching.pause(A, True)
+    world.answer(B, b"", code=1)
+    world.events()
+    watch(world, 40)
+    assert world.stalls == []
+
+
+def test_a_fetch_that_could_not_be_sent_names_all_partitions_the_next_time(world: World) -> None:
+    handler = FetchSessionHandler(1)
+    handler.next_metadata = FetchMetadata.new_incremental(7)
+    world.fetcher._session_handlers[1] = handler
+
+    async def fails() -> None:
+        handler.build_next({KafkaTopicPartition("clicks", 0): "a request"})
+        raise kafka_errors.UnknownBrokerIdError(2)
+
+    world.fetcher._send_fetches_async = fails
+    with pytest.raises(kafka_errors.UnknownBrokerIdError):
+        send_fetches(world.fetcher).send(None)
+    assert handler.next_metadata.is_full

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 import uuid
+from collections.abc import Callable
 
 import pytest
 
@@ -43,13 +45,23 @@ class Cluster:
     """The client's metadata, as far as the watch looks at it."""
 
     def __init__(self) -> None:
-        self._last_successful_refresh_ms = 0.0
+        self.listeners: list[Callable[[object], None]] = []
         self.unauthorized_topics: set[str] = set()
         self.ids: dict[str, uuid.UUID] = {}
 
+    def metadata_request(self) -> str:
+        return "a request"
+
+    def add_listener(self, listener: Callable[[object], None]) -> None:
+        self.listeners.append(listener)
+
+    def ask(self) -> None:
+        assert self.metadata_request() == "a request"
+
     def refresh(self, **ids: int) -> None:
-        self._last_successful_refresh_ms += 1
         self.ids = {name: uuid.UUID(int=number) for name, number in ids.items()}
+        for listener in self.listeners:
+            listener(self)
 
     def topic_id(self, topic: str) -> uuid.UUID | None:
         return self.ids.get(topic)
@@ -110,6 +122,21 @@ def test_a_missing_topic_is_told_once_until_it_was_there(
             cluster.refresh()
             watch.look(set())
     assert [record.getMessage().split(" does")[0] for record in caplog.records] == ["topic late"]
+
+
+def test_a_look_tells_when_its_metadata_was_asked_for_not_when_it_came() -> None:
+    cluster = Cluster()
+    watch = TopicWatch(cluster, [])
+    first = watch.look({"a"})
+    assert first is not None
+    assert first.asked_at == 0.0
+    before = time.monotonic()
+    cluster.ask()
+    after = time.monotonic()
+    cluster.refresh(a=1)
+    look = watch.look({"a"})
+    assert look is not None
+    assert before <= look.asked_at <= after
 
 
 def test_topics_that_may_not_be_read_are_named() -> None:

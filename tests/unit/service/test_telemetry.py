@@ -171,6 +171,24 @@ def test_loss_is_logged_as_an_error_with_its_offsets(setup: Setup) -> None:
     ]
 
 
+def test_a_fetch_that_begins_anew_is_counted_and_told_with_its_cause(setup: Setup) -> None:
+    with capture_logs() as lines:
+        setup.telemetry.fetch_restarted(HERE, 10, 15, 15.4, "it has no leader")
+    assert setup.value("secor_fetch_restarts_total") == 1
+    assert lines == [
+        {
+            "event": "fetch_restarted",
+            "log_level": "warning",
+            "topic": "clicks",
+            "partition": 3,
+            "offset": 10,
+            "end": 15,
+            "seconds": 15,
+            "cause": "it has no leader",
+        }
+    ]
+
+
 def test_an_upload_that_ends_after_its_partition_left_leaves_no_series(setup: Setup) -> None:
     setup.telemetry.report([STATUS], ledger_up=True)
     setup.telemetry.left(HERE)

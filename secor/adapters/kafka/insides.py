@@ -1,0 +1,285 @@
+"""The one place that touches what kafka-python 3.0.12 does not promise.
+
+Whole record batches, a membership without gaps and fast connections are not to be had from
+the client's public interface.  All names of it that another release may move are here:
+``guard`` compares them with the installed client, and no other module of the adapter imports
+from ``kafka``'s inner modules or reads an underscore attribute of one of its objects.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import kafka
+
+from secor.core.errors import ConfigurationError
+
+VERSION = "3.0.12"
+
+DO = (
+    f"install the version that Secor is made for: pip install 'kafka-python=={VERSION}'"
+    " (a package named kafka or kafka-python-ng in the same environment hides it)"
+)
+
+try:
+    from kafka.consumer.fetcher import Fetcher
+    from kafka.consumer.subscription_state import (
+        AsyncConsumerRebalanceListener,
+        SubscriptionState,
+        TopicPartitionState,
+    )
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+    from kafka.net.compat import KafkaNetClient
+    from kafka.net.inet import create_connection
+    from kafka.net.manager import KafkaConnectionManager
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+    from kafka.net.selector import NetworkSelector
+    from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+    from kafka.net.wakeup_notifier import WakeupNotifier
+    from kafka.protocol.consumer import (
+        IsolationLevel,
+        ListOffsetsRequest,
+        OffsetCommitRequest,
+        OffsetFetchRequest,
+        OffsetSpec,
+    )
+    from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+    from kafka.record.default_records import DefaultRecordBatch
+
+    _ClientRecords: Any = Fetcher.PartitionRecords
+except (ImportError, AttributeError) as error:
+    _installed = getattr(kafka, "__version__", "of unknown version")
+    raise ConfigurationError(
+        f"kafka-python {_installed} is not built as Secor needs it ({error}); {DO}"
+    ) from error
+
+__all__ = [
+    "AbstractTokenProvider",
+    "AsyncConsumerRebalanceListener",
+    "CooperativeStickyAssignor",
+    "DefaultRecordBatch",
+    "Fetcher",
+    "IsolationLevel",
+    "KafkaConnectionManager",
+    "KafkaSSLTransport",
+    "KafkaTCPTransport",
+    "ListOffsetsRequest",
+    "MetadataRequest",
+    "MetadataResponse",
+    "NetworkSelector",
+    "OffsetCommitRequest",
+    "OffsetFetchRequest",
+    "OffsetSpec",
+    "RangePartitionAssignor",
+    "RoundRobinPartitionAssignor",
+    "StickyPartitionAssignor",
+    "SubscriptionState",
+    "TopicPartitionState",
+    "WakeupNotifier",
+    "create_connection",
+]
+
+
+class ConsumerParts:
+    """The inner objects of a ``KafkaConsumer``; all of them belong to its IO thread."""
+
+    def __init__(self, consumer: Any) -> None:
+        self.net: Any = consumer._net
+        self.manager: Any = consumer._manager
+        self.cluster: Any = consumer._cluster
+        self.fetcher: Any = consumer._fetcher
+        self.coordinator: Any = consumer._coordinator
+        self.subscription: Any = consumer._subscription
+        self.network_client: Any = consumer._client
+
+
+# ------------------------------------------------------------------- fetching
+
+
+class PartitionRecords(_ClientRecords):
+    """One partition's part of a fetch response; ``unpack`` says what it consists of."""
+
+    def unpack(self, records: Any) -> Iterator[Any]:
+        """Yield the items of the client's ``MemoryRecords``."""
+        raise NotImplementedError
+
+    def abort_transactions_up_to(self, offset: int) -> None:
+        """Begin the aborted transactions whose first offset is at most ``offset``."""
+        self._consume_aborted_transactions_up_to(offset)
+
+    def ends_aborted_transaction(self, batch: Any) -> bool:
+        """Tell whether the batch is an abort marker; reads its first record."""
+        return bool(self._contains_abort_marker(batch))
+
+    def is_aborted(self, batch: Any) -> bool:
+        """Tell whether the batch belongs to a transaction that was aborted."""
+        return bool(self._is_batch_aborted(batch))
+
+    def _maybe_skip_record(self, _item: Any) -> bool:
+        return False
+
+    def _unpack_records(self, _tp: Any, records: Any, *_deserializers: object) -> Iterator[Any]:
+        return self.unpack(records)
+
+
+def batch_bytes(batch: Any) -> bytearray:
+    """Return the bytes of a record batch, header included, before a record of it is read."""
+    content: bytearray = batch._buffer
+    return content
+
+
+def use_records(fetcher: Any, records: type[PartitionRecords]) -> None:
+    """Let ``fetcher`` make ``records`` of every fetched partition."""
+    fetcher.PartitionRecords = records
+
+
+def completed_fetches(fetcher: Any) -> Any:
+    """Return the deque of answers that nobody has parsed yet."""
+    return fetcher._completed_fetches
+
+
+async def send_fetches(fetcher: Any) -> list[Any]:
+    """Ask every broker that has no fetch request; return the futures of the answers.
+
+    When one cannot be sent, the fetch sessions of all brokers begin anew: the client has
+    already noted what it was about to add to them, and would never ask for it again.
+    """
+    try:
+        sent: list[Any] = await fetcher._send_fetches_async()
+    except BaseException:
+        reset_sessions(fetcher, list(fetcher._session_handlers))
+        raise
+    return sent
+
+
+def sent_fetches(fetcher: Any) -> list[Any]:
+    """Return the futures of the fetch requests that were sent lately."""
+    return list(fetcher._fetch_futures)
+
+
+def asked_nodes(fetcher: Any) -> frozenset[Any]:
+    """Return the brokers that have a fetch request of ours."""
+    return frozenset(fetcher._nodes_with_pending_fetch_requests)
+
+
+def forget_asked_nodes(fetcher: Any) -> None:
+    """Count no broker as being asked."""
+    fetcher._nodes_with_pending_fetch_requests.clear()
+
+
+def reset_sessions(fetcher: Any, nodes: Iterable[Any]) -> None:
+    """Name all partitions in the next fetch request to each of these brokers."""
+    for node in nodes:
+        handler = fetcher._session_handlers.get(node)
+        if handler is not None:
+            handler.handle_error(None)
+
+
+def parse_fetch(fetcher: Any, completed: Any) -> Any:
+    """Return the records of an answer, None for one without; raises what the client does."""
+    return fetcher._parse_fetched_data(completed)
+
+
+# ------------------------------------------------------ membership and metadata
+
+
+def member_id(coordinator: Any) -> str:
+    """Return the member id under which the group knows us, empty before the first join."""
+    return str(coordinator._generation.member_id)
+
+
+def membership_lost(coordinator: Any) -> bool:
+    """Tell whether the client knows that it is no member any more."""
+    return bool(coordinator._generation.is_lost())
+
+
+def add_connection(cluster: Any, name: str, broker: Any) -> None:
+    """Let ``name`` be another connection to the address of ``broker``."""
+    cluster._coordinator_brokers[name] = MetadataResponse.MetadataResponseBroker(
+        name, broker.host, broker.port, broker.rack
+    )
+
+
+class MetadataAge:
+    """When the metadata that the client holds was asked for.
+
+    An answer that was on its way already when something happened says nothing about it.
+    """
+
+    def __init__(self, cluster: Any) -> None:
+        self.asked_at = 0.0
+        """Monotonic seconds; 0 for metadata from before this object."""
+        self.answers = 0
+        self._asking_since = 0.0
+        self._request = cluster.metadata_request
+        cluster.metadata_request = self._ask
+        cluster.add_listener(self._answer)
+
+    def _ask(self) -> Any:
+        # The client has one such request under way at most.
+        self._asking_since = time.monotonic()
+        return self._request()
+
+    def _answer(self, _cluster: Any) -> None:
+        self.asked_at = self._asking_since
+        self.answers += 1
+
+
+def set_first_topics(cluster: Any, topics: Sequence[str] | None) -> None:
+    """Ask for these topics at the first contact, for all of them when None."""
+    cluster.need_all_topic_metadata = topics is None
+    cluster._topics = set(topics or ())
+
+
+# ---------------------------------------------------------------- connections
+
+
+class ConnectionManager(KafkaConnectionManager):
+    """The client's connections; ``build_transport`` makes one."""
+
+    @property
+    def loop(self) -> Any:
+        """The selector's loop."""
+        return self._net
+
+    def known_connection(self, node_id: Any) -> Any:
+        """Return the connection under this name, None where there is none."""
+        return self._conns.get(node_id)
+
+    async def build_transport(self, node: Any, timeout_at: float | None) -> Any:
+        """Connect to ``node`` until ``timeout_at`` (monotonic seconds), handshake included."""
+        raise NotImplementedError
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        return await self.build_transport(node, timeout_at)
+
+
+class NetworkClient(KafkaNetClient):
+    """The client's network part."""
+
+    @property
+    def manager(self) -> Any:
+        """The manager that it was made with."""
+        return self._manager
+
+
+def open_transport(net: Any, sock: Any, host: str, ssl: dict[str, Any] | None) -> Any:
+    """Return a transport over a connected socket; ``ssl`` are the client's options for TLS."""
+    if ssl is None:
+        return KafkaTCPTransport(net, sock, host=host)
+    return KafkaSSLTransport(net, sock, host=host, **ssl)
+
+
+def socket_of(transport: Any) -> Any:
+    """Return the socket; TLS has wrapped the one that was given."""
+    return transport._sock
+
+
+def receive_by(transport: Any, receive: Callable[[], tuple[bytes, Exception | None]]) -> None:
+    """Let the transport read by ``receive``, which returns what came and what ended it."""
+    transport._sock_recv = receive
