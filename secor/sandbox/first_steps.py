@@ -21,7 +21,7 @@ BEGINNINGS: Mapping[str, Settings] = {
     "partition": {
         "group": {"name": "try-partition", "kind": "partition"},
         "parser": {"decoder": "json", "layout": "dt={time:%Y-%m-%d}/hr={time:%H}"},
-        "output": {"format": "parquet"},
+        "output": {"format": "parquet", "metadata_columns": ["_partition", "_offset"]},
     },
 }
 """By the kind of group, what a newcomer begins with."""

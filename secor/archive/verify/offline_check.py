@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.verify.compare import combine
+from secor.archive.verify.missing_metadata import missing_metadata
 from secor.archive.verify.object_sources import Merge, ObjectSource
 from secor.archive.verify.parsed_objects import Recorded, recorded
 from secor.archive.verify.report import Kind, PartitionReport
@@ -69,10 +70,10 @@ def _check_contents(
 ) -> None:
     with_offsets = []
     for found in objects:
-        fault = found.fault or _name_fault(found)
+        what = recorded(archive, found, parsed=parsed)
+        fault = found.fault or _name_fault(found) or missing_metadata(archive, found, what)
         if fault:
             _corrupt(report, found, fault)
-        what = recorded(archive, found, parsed=parsed)
         if what in (Recorded.PAYLOADS, Recorded.NUMBER):
             _read_text(found, archive, report)
         else:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.verify.compare import Rows, combine, differing, offsets_of
 from secor.archive.verify.log_port import Log
+from secor.archive.verify.missing_metadata import missing_metadata
 from secor.archive.verify.object_sources import Merge, ObjectSource
 from secor.archive.verify.parsed_objects import CountedSource, Parsing, Recorded, recorded, without
 from secor.archive.verify.report import Kind, PartitionReport
@@ -116,6 +117,12 @@ class PartitionCheck:
                     Kind.CORRUPT, at, next_offset(at), key=found.key, text=found.fault
                 )
             what = recorded(self._archive, found, parsed=self._parsing is not None)
+            stripped = missing_metadata(self._archive, found, what)
+            if stripped:
+                at = found.name.first_offset
+                self.report.found_range(
+                    Kind.CORRUPT, at, next_offset(at), key=found.key, text=stripped
+                )
             if what in (Recorded.PAYLOADS, Recorded.NUMBER):
                 log_format = self._archive.format_of(found)
                 key = None

@@ -19,6 +19,11 @@ LISTED = 1000
 """Findings kept for each topic partition; the counts go on."""
 
 
+_COUNTED = (
+    'only counted: the objects record no offsets; with "_partition" and "_offset" in'
+    " output.metadata_columns each is compared in what is stored from then on"
+)
+
 _REMARKS = (
     ("below_log", "is", "are", "older than what the log still has: nothing to compare with"),
     ("unlogged", "is", "are", "in objects but no longer in the log (compaction, deleted records)"),
@@ -26,7 +31,7 @@ _REMARKS = (
     ("quarantined", "is", "are", "in quarantine; see secor quarantine ls"),
     ("filtered", "is", "are", "left out by the present configuration, so in no object"),
     ("by_offset", "was", "were", "compared by offset only: the objects have decoded fields"),
-    ("counted", "was", "were", "only counted: the objects record no offsets"),
+    ("counted", "was", "were", _COUNTED),
     ("superseded", "has", "have", "a newer generation, which was compared"),
     ("in_progress", "belongs", "belong", "to batches that are being uploaded"),
 )
@@ -34,13 +39,14 @@ _REMARKS = (
 
 
 class Kind(StrEnum):
-    """What can be wrong; all count messages, except ``CORRUPT``: objects."""
+    """What can be wrong; all count messages, except ``CORRUPT``: objects, ``LEDGER``: entries."""
 
     MISSING = "missing"
     TWICE = "twice"
     DIFFERENT = "different"
     EXTRA = "extra"
     CORRUPT = "corrupt"
+    LEDGER = "ledger"
 
 
 @dataclass(slots=True)
@@ -55,6 +61,8 @@ class Finding:
     text: str = ""
 
     def __str__(self) -> str:
+        if self.kind is Kind.LEDGER:
+            return f"unreadable entry: {self.text}"
         where = (
             f"offset {self.start}"
             if self.end - self.start <= 1
@@ -203,6 +211,9 @@ class Report:
             parts.append(f"{counts[Kind.EXTRA]:,} extra")
         if counts[Kind.CORRUPT]:
             parts.append(f"{how_many(counts[Kind.CORRUPT], 'object')} corrupt")
+        if counts[Kind.LEDGER]:
+            entries = how_many(counts[Kind.LEDGER], "ledger entry", "ledger entries")
+            parts.append(f"{entries} unreadable")
         return f"{what} {how_many(messages, 'message')} in {how_many(objects, 'object')}: " + (
             ", ".join(parts)
         )

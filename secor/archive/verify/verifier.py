@@ -12,7 +12,7 @@ from secor.archive.verify.offline_check import check_alone
 from secor.archive.verify.parsed_objects import Parsing
 from secor.archive.verify.partition import Bounds, PartitionCheck
 from secor.archive.verify.report import Kind, PartitionReport
-from secor.core.errors import CorruptFile
+from secor.core.errors import CorruptFile, LedgerCorrupt
 from secor.core.model import Entry, TopicPartition, next_offset
 from secor.core.ports import OffsetLedger
 from secor.core.text import how_many
@@ -48,24 +48,38 @@ class Verifier:
         ``topic_id`` is the broker's, where known.
 
         The ledger is read before the listing and again after it: what was committed
-        before must be listed, what was not even begun afterwards must not be.
+        before must be listed, what was not even begun afterwards must not be.  Where its entry
+        cannot be read, everything is compared up to the end of what is stored.
         """
         wanted = set(partitions)
-        before = {number: self.ledger.read(TopicPartition(topic, number)) for number in wanted}
+        faults: dict[TopicPartition, str] = {}
+        before = {number: self._entry(TopicPartition(topic, number), faults) for number in wanted}
         objects = self._objects(topic)
         for number in sorted(wanted | objects.keys()):
             topic_partition = TopicPartition(topic, number)
-            after = self.ledger.read(topic_partition)
+            after = self._entry(topic_partition, faults)
             entry = before.get(number, after)
             held = sorted(objects.get(number, []), key=_order)
+            if topic_partition in faults:
+                entry = after = Entry(_stored_end(held))
             with reading_ahead(self.archive, {one.key: one.size for one in held}) as archive:
                 report = replace(self, archive=archive)._verify(topic_partition, entry, after, held)
+            if topic_partition in faults:
+                report.found_range(Kind.LEDGER, 0, 0, text=faults[topic_partition])
             if topic_id and after.topic_id and topic_id != after.topic_id:
                 report.notes.append(
                     f"the topic was deleted and created again (id {after.topic_id}, now {topic_id})"
                     ": these are other messages; see secor offsets accept"
                 )
             yield report
+
+    def _entry(self, topic_partition: TopicPartition, faults: dict[TopicPartition, str]) -> Entry:
+        """Read an entry; what makes it unreadable goes to ``faults``."""
+        try:
+            return self.ledger.read(topic_partition)
+        except LedgerCorrupt as error:
+            faults[topic_partition] = str(error)
+            return Entry(None)
 
     def _objects(self, topic: str) -> dict[int, list[ArchivedObject]]:
         found: dict[int, list[ArchivedObject]] = {}
@@ -114,6 +128,14 @@ class Verifier:
         if self.from_first_object:
             return min((one.batch_start for one in objects), default=0)
         return 0
+
+
+def _stored_end(objects: Iterable[ArchivedObject]) -> int | None:
+    """Return the offset behind all that objects hold, as far as they tell; None without any."""
+    return max(
+        (one.info.batch.end if one.info else next_offset(one.name.first_offset) for one in objects),
+        default=None,
+    )
 
 
 def _order(one: ArchivedObject) -> tuple[int, int]:

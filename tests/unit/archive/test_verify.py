@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import threading
 from functools import partial
 from pathlib import Path
@@ -442,3 +443,54 @@ def test_objects_of_many_output_partitions_are_fetched_no_oftener_than_read(
     assert counts(found) == {}
     assert found.compared == 400
     assert len(opened) == (200 if alone else 100)
+
+
+@pytest.mark.parametrize("log_format", [*LOSSLESS, *TEXTS], ids=lambda one: one.extension)
+def test_an_object_whose_metadata_was_removed_is_corrupt(
+    tmp_path: Path, log_format: LogFormat
+) -> None:
+    shelf = shelf_of(tmp_path, log_format)
+    keys = three_batches(shelf)
+    for sidecar in (tmp_path / "bucket").rglob(f".{Path(keys[1]).name}.metadata"):
+        sidecar.unlink()
+    for found in (
+        report(shelf, log_of(*range(50), end=50), 40),
+        *verify_archive_only(Archive(shelf.store, "backup"), "clicks"),
+    ):
+        [finding] = [one for one in found.findings if one.kind is Kind.CORRUPT]
+        assert finding.key == keys[1]
+        assert finding.text.startswith("its metadata is gone")
+        assert Report([found]).exit_code == 5
+
+
+def test_java_secors_objects_have_no_metadata_and_that_is_no_trouble(tmp_path: Path) -> None:
+    shelf = shelf_of(tmp_path)
+    log_format = make_format("sequencefile")
+    sink = io.BytesIO()
+    writer = log_format.create(sink, b"")
+    writer.append(messages(range(20)))
+    writer.close()
+    shelf.put_bytes("backup/clicks/offset=0/1_0_00000000000000000000", sink.getvalue(), {})
+    found = report(shelf, log_of(*range(20), end=20), 20)
+    assert counts(found) == {}
+
+
+def test_an_entry_that_cannot_be_read_is_named_and_the_rest_is_verified(tmp_path: Path) -> None:
+    shelf = shelf_of(tmp_path)
+    keys = three_batches(shelf)
+    other = TopicPartition("clicks", 1)
+    shelf.put(messages(range(5)), OffsetRange(0, 5), topic_partition=other)
+    log = log_of(*range(50), end=50)
+    log.put(other, messages(range(5)), 5)
+    ledger = OperatorLedger({other: Entry(5)}, corrupt={CLICKS})
+    verifier = Verifier(Archive(shelf.store, "backup"), log, ledger)
+    first, second = verifier.verify("clicks", [0, 1])
+    assert (counts(first), first.compared) == ({"ledger": 1}, 40)
+    assert "10.1.2.3" in str(first.findings[-1])
+    assert (counts(second), second.compared) == ({}, 5)
+    whole = Report([first, second])
+    assert whole.exit_code == 5
+    assert whole.summary.endswith(", 1 ledger entry unreadable")
+    shelf.store.delete(keys[0])
+    first, _ = verifier.verify("clicks", [0, 1])
+    assert counts(first) == {"ledger": 1, "missing": 10}

@@ -12,6 +12,7 @@ from secor.config.load import load
 from secor.config.model import Config
 from secor.config.output import OF_FIELDS
 from secor.config.tables import OF_OUTPUT, OF_PLACES, TableRoute
+from secor.sandbox.first_steps import BEGINNINGS
 
 CONFIG = Path(__file__).parents[3] / "config"
 OF_TABLES = {key for key in schema.every_key() if key[0] in ("catalog", "rows", "commit")}
@@ -113,3 +114,8 @@ def test_the_example_of_tables_names_every_key_of_a_route() -> None:
     route = text[text.index("[[tables]]") : text.index("# [[topics]]")]
     missing = [name for name in TableRoute.model_fields if not re.search(rf"\b{name}\b", route)]
     assert missing == []
+
+
+def test_a_new_partition_group_records_what_verify_needs_for_the_full_proof() -> None:
+    assert load(CONFIG / "partition.toml", {}).output.metadata_columns == ("_partition", "_offset")
+    assert BEGINNINGS["partition"]["output"]["metadata_columns"] == ["_partition", "_offset"]
