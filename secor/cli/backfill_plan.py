@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 
 import click
@@ -18,6 +17,7 @@ from secor.archive.backfill.plan_request import Wanted
 from secor.archive.backfill.planning import Planner
 from secor.cli.metrics_file import backfilled, metrics_file_option
 from secor.cli.open_archive import archive_of, human_size
+from secor.cli.times import milliseconds
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.clock import SystemClock
@@ -104,8 +104,8 @@ def _wanted(
     if times + bool(offsets) + bool(keys) != 1:
         raise click.UsageError("give --from-time and --to-time, or --offsets, or --objects")
     if times:
-        start = 0 if from_time is None else _milliseconds(from_time)
-        end = 1 << 62 if to_time is None else _milliseconds(to_time)
+        start = 0 if from_time is None else milliseconds(from_time)
+        end = 1 << 62 if to_time is None else milliseconds(to_time)
         if end <= start:
             raise click.UsageError("--to-time is not after --from-time")
         return Wanted(times=(start, end))
@@ -118,18 +118,6 @@ def _wanted(
             )
         ranges.setdefault(int(match[1]), []).append(OffsetRange(int(match[2]), int(match[3])))
     return Wanted(offsets=ranges, keys=keys)
-
-
-def _milliseconds(text: str) -> int:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise click.UsageError(
-            f"{text!r} is no time: write ISO 8601 with a zone, such as 2026-11-21T06:00:00Z"
-        ) from error
-    if found.tzinfo is None:
-        raise click.UsageError(f"{text!r} names no time zone: add Z, or an offset such as +01:00")
-    return round(found.timestamp() * 1000)
 
 
 def check_kinds(source: Config, target: Config, backup: Path, partition: Path) -> None:

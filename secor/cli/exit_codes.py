@@ -8,6 +8,7 @@ from secor.core.errors import (
     AccessDenied,
     ConfigurationError,
     OutcomeUnknown,
+    RestartPartition,
     SecorError,
     StopPartition,
     TableStopped,
@@ -28,7 +29,9 @@ class Exit(IntEnum):
     UNAVAILABLE = 4
     """A server does not answer: trying again may help."""
     DIFFERENT = 5
-    """Differences were found, or a partition is stopped: a person must look."""
+    """Differences were found, a partition is stopped, or the group is running: a person must
+    look.
+    """
     INTERRUPTED = 130
     """Ctrl-C, as shells count it."""
     PIPE_CLOSED = 141
@@ -42,6 +45,7 @@ _BY_ERROR: tuple[tuple[type[SecorError], Exit], ...] = (
     (OutcomeUnknown, Exit.UNAVAILABLE),
     (StopPartition, Exit.DIFFERENT),
     (TableStopped, Exit.DIFFERENT),
+    (RestartPartition, Exit.DIFFERENT),
 )
 
 

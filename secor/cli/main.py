@@ -75,8 +75,8 @@ def cli() -> None:
     """Persist Kafka topics to object storage, exactly once.
 
     Exit codes: 0 done, 1 unexpected error, 2 wrong command line or configuration, 3 access
-    denied, 4 a server is unavailable, 5 differences found, a partition is stopped, or
-    something is to be done.
+    denied, 4 a server is unavailable, 5 differences found, a partition is stopped, the group is
+    running where it must not, or something is to be done.
     """
 
 

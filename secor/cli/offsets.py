@@ -6,24 +6,26 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from secor.archive.repair.accept_topic import plan_acceptance
-from secor.archive.repair.move_offset import Move, move, plan_move
-from secor.archive.repair.recover_ledger import plan_recovery, recover
+from secor.archive.repair.move_offset import move
+from secor.archive.repair.recover_ledger import plan_recovery, recover, refuse_earlier_topic
 from secor.cli.exit_codes import Exit
+from secor.cli.offsets_set import (
+    config_argument,
+    confirm_moves,
+    generation_of,
+    set_offset,
+    yes_option,
+)
 from secor.cli.open_archive import archive_of, earlier_routes, of_topic, table
 from secor.config.load import load
-from secor.config.model import Config
 from secor.core.errors import LedgerCorrupt
 from secor.core.model import Entry, TopicPartition
 from secor.core.ports import OffsetLedger
-
-config_argument = click.argument("config", type=click.Path(path_type=Path))
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 @click.group()
@@ -65,44 +67,7 @@ def show(config: Path, as_json: bool) -> int:
     return Exit.DIFFERENT if any(row["fault"] for row in rows) else Exit.OK
 
 
-@command.command("set", epilog="Example: secor offsets set backup.toml clicks 0 12345")
-@config_argument
-@click.argument("topic")
-@click.argument("partition", type=click.IntRange(0))
-@click.argument("offset", type=click.IntRange(0))
-@click.option("--drop-intent", is_flag=True, help="Give up the open intent.")
-@click.option("--delete-objects", is_flag=True, help="Delete the objects at and above OFFSET.")
-@click.option("--new-generation", is_flag=True, help="Keep them: output.generation was raised.")
-@yes_option
-def set_offset(
-    config: Path,
-    topic: str,
-    partition: int,
-    offset: int,
-    drop_intent: bool,
-    delete_objects: bool,
-    new_generation: bool,
-    yes: bool,
-) -> None:
-    """Make OFFSET the next offset of TOPIC's PARTITION to store."""
-    from secor.wiring.clients import open_ledger_for_operator, open_store
-
-    settings = load(config, os.environ)
-    with open_store(settings) as store, open_ledger_for_operator(settings) as ledger:
-        archive = archive_of(settings, topic, store, earlier_routes(settings, store))
-        planned = plan_move(
-            ledger,
-            archive,
-            TopicPartition(topic, partition),
-            offset,
-            generation=_generation(settings, topic),
-            drop_intent=drop_intent,
-            delete_objects=delete_objects,
-            new_generation=new_generation,
-        )
-        _confirm([planned], yes=yes)
-        entry = move(ledger, archive, planned)
-        click.echo(f"{planned.topic_partition}: committed is {entry.committed}")
+command.add_command(set_offset)
 
 
 @command.command("recover", epilog="Example: secor offsets recover backup.toml clicks")
@@ -129,13 +94,14 @@ def recover_entries(config: Path, topic: str | None, yes: bool) -> None:
                     ledger,
                     archive_of(settings, name, store, routes),
                     topic_partition,
-                    generation=_generation(settings, name),
+                    generation=generation_of(settings, name),
                     log=reader,
                     owner=f"secor offsets on {socket.gethostname()}",
                     at=time.time(),
                 )
                 if found is None:
                     continue
+                refuse_earlier_topic(found, reader.topic_id(name))
                 planned.append(found)
                 remarks = "".join(f"; {remark}" for remark in found.remarks)
                 click.echo(f"{topic_partition}: no entry -> {found.committed}{remarks}")
@@ -174,7 +140,7 @@ def accept(config: Path, topic: str, drop_intent: bool, yes: bool) -> None:
             archive,
             reader,
             of_topic(reader.partitions(topic), topic),
-            generation=_generation(settings, topic),
+            generation=generation_of(settings, topic),
             topic_id=reader.topic_id(topic),
             drop_intent=drop_intent,
         )
@@ -183,25 +149,10 @@ def accept(config: Path, topic: str, drop_intent: bool, yes: bool) -> None:
                 f"{topic}: nothing to accept: it has no entries, or is the topic that was stored"
             )
             return
-        _confirm(planned, yes=yes)
+        confirm_moves(planned, yes=yes)
         for one in planned:
             entry = move(ledger, archive, one)
             click.echo(f"{one.topic_partition}: committed is {entry.committed}")
-
-
-def _generation(config: Config, topic: str) -> int:
-    return config.for_topic(topic).output.generation
-
-
-def _confirm(planned: Iterable[Move], *, yes: bool) -> None:
-    for one in planned:
-        remarks = "".join(f"; {remark}" for remark in one.remarks)
-        before = one.before.committed if one.before else "unreadable"
-        click.echo(f"{one.topic_partition}: {before} -> {one.offset}{remarks}")
-        for key in one.delete:
-            click.echo(f"  delete {key}")
-    if not yes:
-        click.confirm("Do this?", abort=True)
 
 
 def _entry(ledger: OffsetLedger, topic_partition: TopicPartition, end: int) -> dict[str, object]:

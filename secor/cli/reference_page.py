@@ -26,7 +26,10 @@ EXITS = {
     Exit.CONFIGURATION: "wrong command line or configuration",
     Exit.DENIED: "access denied, or the bucket is missing",
     Exit.UNAVAILABLE: "a server is unavailable",
-    Exit.DIFFERENT: "differences found, a partition is stopped, or something is to be done",
+    Exit.DIFFERENT: (
+        "differences found, a partition is stopped, the group is running where it must not, or "
+        "something is to be done"
+    ),
     Exit.INTERRUPTED: "interrupted",
     Exit.PIPE_CLOSED: "the reader of the output went away",
 }

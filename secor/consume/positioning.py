@@ -125,7 +125,7 @@ class Positioning:
         log = self._source.log_range(topic_partition)
         if entry.committed is None:
             _refuse_intent(topic_partition, entry)
-            self._guard.refuse_any(topic_partition, plan, since)
+            self._guard.refuse_any(topic_partition, plan, topic_id, since)
             entry = self._begin(topic_partition, entry, log, topic_id)
         committed = check(topic_partition, entry, log, topic_id)
         if entry.topic_id is None and topic_id is not None and entry.intent is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from secor.batch.plan import TopicPlan
 from secor.consume.ttl_cache import TtlCache
-from secor.core.errors import LedgerLost, ObjectConflict
+from secor.core.errors import LedgerLost, ObjectConflict, TopicRecreated
 from secor.core.model import TopicPartition
 from secor.core.naming import ObjectName, parse_key
 from secor.core.ports import Clock, ObjectStore
@@ -29,10 +29,29 @@ class StoredObjectGuard:
         self._store = store
         self._greatest = TtlCache(self._list, clock, LISTING_LIFETIME)
 
-    def refuse_any(self, topic_partition: TopicPartition, plan: TopicPlan, since: float) -> None:
-        """Raise ``LedgerLost`` if there are objects, for which there must be an entry."""
+    def refuse_any(
+        self,
+        topic_partition: TopicPartition,
+        plan: TopicPlan,
+        topic_id: str | None,
+        since: float,
+    ) -> None:
+        """Raise ``LedgerLost`` if there are objects, for which there must be an entry.
+
+        Raises ``TopicRecreated`` if they are of a topic with another id: with a ledger in
+        Kafka a deleted topic takes the group's offsets along.
+        """
         for name in self._from(0, topic_partition, plan, plan.roots, since):
-            if not self._of_another_topic(name.key, topic_partition.topic):
+            metadata = self._store.head(name.key).metadata or {}
+            stored_id = metadata.get("topic-id")
+            # A route may have brought an object here with another topic's messages.
+            if metadata.get("topic", topic_partition.topic) == topic_partition.topic:
+                if stored_id and topic_id and stored_id != topic_id:
+                    raise TopicRecreated(
+                        f"{topic_partition}: the topic was deleted and created again (id"
+                        f" {stored_id} in {name.key}, now {topic_id}); raise output.generation and"
+                        " restart: without an entry it is stored from its start"
+                    )
                 raise LedgerLost(
                     f"{topic_partition}: the group has no offset, yet {name.key} exists; rebuild"
                     " it with 'secor offsets recover', or begin a new output.generation"
@@ -82,8 +101,3 @@ class StoredObjectGuard:
             name = parse_key(root, stored.key)
             if name is not None:
                 yield name
-
-    def _of_another_topic(self, key: str, topic: str) -> bool:
-        """Tell whether a route brought an object here with another topic's messages."""
-        metadata = self._store.head(key).metadata or {}
-        return metadata.get("topic", topic) != topic

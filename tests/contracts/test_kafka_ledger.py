@@ -184,6 +184,16 @@ def test_an_operator_reads_always_and_writes_only_while_nobody_runs(world: World
     assert operator.healthy()
 
 
+def test_an_operator_sees_who_is_in_the_group(world: World) -> None:
+    operator = world.operator()
+    assert operator.members() == []
+    member = world.settled_member()
+    (told,) = operator.members()
+    assert told.endswith("/127.0.0.1")
+    member.receiver.source.close()
+    assert operator.members() == []
+
+
 def test_another_programs_commit_is_an_entry_without_intent_or_refused(world: World) -> None:
     other = TopicPartition(world.topic, 1)
     world.broker.commit(world.group, world.tp, 7, "")

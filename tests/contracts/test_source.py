@@ -505,6 +505,19 @@ def test_the_reader_gives_exactly_the_range(broker: Broker, opened: ExitStack) -
         list(reader.read(tp, 900, 901))
 
 
+def test_the_reader_finds_the_offset_of_a_time(broker: Broker, opened: ExitStack) -> None:
+    topic = broker.topic()
+    tp = TopicPartition(topic, 0)
+    with broker.producer() as producer:
+        for number in range(3):
+            producer.send(topic, b"x", partition=0, timestamp_ms=1_700_000_000_000 + number * 10)
+        producer.flush()
+    reader = KafkaReader(broker.options)
+    opened.callback(reader.close)
+    times = [1, 1_700_000_000_000, 1_700_000_000_001, 1_700_000_000_020, 1_700_000_000_021]
+    assert [reader.offset_at(tp, time) for time in times] == [0, 0, 1, 2, None]
+
+
 def test_events_tell_the_bytes_they_hold(broker: Broker, opened: ExitStack) -> None:
     topic = broker.topic()
     broker.produce(topic, [b"x" * 100] * 100)

@@ -309,7 +309,7 @@ MUTANTS = (
     Mutant(
         "a lost ledger begins anew over the objects",
         POSITIONING,
-        "            self._guard.refuse_any(topic_partition, plan, since)\n",
+        "            self._guard.refuse_any(topic_partition, plan, topic_id, since)\n",
         "",
     ),
     Mutant(

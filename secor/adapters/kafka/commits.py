@@ -14,7 +14,7 @@ from kafka import errors as kafka_errors
 
 from secor.adapters.kafka.client import Client
 from secor.adapters.kafka.failures import translated
-from secor.adapters.kafka.insides import OffsetCommitRequest, OffsetFetchRequest
+from secor.adapters.kafka.insides import DescribeGroupsRequest, OffsetCommitRequest, OffsetFetchRequest
 from secor.adapters.kafka.membership import Pin
 from secor.adapters.ledger_codec import decode_metadata
 from secor.core.errors import LeaseLost, OutcomeUnknown, SecorError, StopPartition, Unavailable
@@ -24,6 +24,7 @@ MOST_METADATA = 4096
 """UTF-16 units that a broker takes by default (``offset.metadata.max.bytes``)."""
 
 _LATEST = 8
+_LATEST_DESCRIPTION = 5
 _NO_EFFECT = (
     kafka_errors.CoordinatorLoadInProgressError,
     kafka_errors.UnknownTopicOrPartitionError,
@@ -83,6 +84,21 @@ async def fetch_one(
 ) -> Raw | None:
     """Read one entry; None where there is none."""
     return (await _fetch(client, group, topic_partition, timeout)).get(topic_partition)
+
+
+async def fetch_members(client: Client, group: str, timeout: float) -> list[str]:
+    """Return the client ids and addresses of the group's members.
+
+    Source: Kafka protocol, DescribeGroups (15).
+    """
+    request = DescribeGroupsRequest(groups=[group], max_version=_LATEST_DESCRIPTION)
+    node = await _coordinator(client, timeout)
+    sent = client.manager.send(request, node_id=node)
+    (described,) = (await client.manager.wait_for(sent, timeout * 1000)).groups
+    if described.error_code == kafka_errors.GroupIdNotFoundError.errno:
+        return []
+    _raise_for(client, described.error_code)
+    return [f"{member.client_id}{member.client_host}" for member in described.members]
 
 
 async def _fetch(

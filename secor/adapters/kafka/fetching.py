@@ -115,7 +115,8 @@ class Fetching:
                 topic_partition,
                 TopicRecreated(
                     f"{topic_partition}: the topic was deleted and made again while it was "
-                    "read; accept the new one with 'secor offsets set'"
+                    "read; accept the new one with 'secor offsets accept CONFIG"
+                    f" {topic_partition.topic}'"
                 ),
             )
 

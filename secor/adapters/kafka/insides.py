@@ -41,6 +41,7 @@ try:
     from kafka.net.selector import NetworkSelector
     from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
     from kafka.net.wakeup_notifier import WakeupNotifier
+    from kafka.protocol.admin import DescribeGroupsRequest
     from kafka.protocol.consumer import (
         IsolationLevel,
         ListOffsetsRequest,
@@ -63,6 +64,7 @@ __all__ = [
     "AsyncConsumerRebalanceListener",
     "CooperativeStickyAssignor",
     "DefaultRecordBatch",
+    "DescribeGroupsRequest",
     "Fetcher",
     "IsolationLevel",
     "KafkaConnectionManager",

@@ -19,6 +19,7 @@ from secor.adapters.kafka.commits import (
     commit_one,
     decoded,
     fetch_all,
+    fetch_members,
     fetch_one,
 )
 from secor.adapters.kafka.insides import member_id
@@ -54,6 +55,12 @@ class _Group:
     def entries(self) -> dict[TopicPartition, Raw]:
         found: dict[TopicPartition, Raw] = self._call(
             fetch_all, self.client, self.group, self.timeout, what=f"the group {self.group}"
+        )
+        return found
+
+    def members(self) -> list[str]:
+        found: list[str] = self._call(
+            fetch_members, self.client, self.group, self.timeout, what=f"the group {self.group}"
         )
         return found
 
@@ -248,6 +255,10 @@ class KafkaOperatorLedger:
     def read(self, topic_partition: TopicPartition) -> Entry:
         """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``."""
         return self._group.read(topic_partition)
+
+    def members(self) -> list[str]:
+        """Return the client ids and addresses of the processes that are in the group now."""
+        return self._group.members()
 
     def entries(self) -> dict[TopicPartition, Entry]:
         """Read all entries of the group.  Raises ``Unavailable``, ``LedgerCorrupt``."""

@@ -69,6 +69,13 @@ class KafkaReader:
         """Return the log's start and its last stable offset."""
         return self._questions.log_range(topic_partition)
 
+    def offset_at(self, topic_partition: TopicPartition, timestamp: int) -> int | None:
+        """Return the first offset whose message is of ``timestamp`` (milliseconds) or later.
+
+        None where there is none: the log ends before that time.
+        """
+        return self._questions.offset_at(topic_partition, timestamp)
+
     def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
         """Give the committed messages of ``[start, end)``; ``end`` is at most the log's.
 

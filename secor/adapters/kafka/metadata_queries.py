@@ -55,12 +55,28 @@ class Questions:
         )
         return LogRange(start, end)
 
-    async def _log_range(self, tp: Any, timeout: float) -> tuple[int, int]:
+    def offset_at(self, topic_partition: TopicPartition, timestamp: int) -> int | None:
+        """Ask for the first offset of a time in milliseconds or later; None if there is none."""
+        what = f"the log of {topic_partition} at a time"
+        (found,) = self._client.call(
+            self._list_all,
+            theirs(topic_partition),
+            (timestamp,),
+            self._timeout,
+            timeout=3 * self._timeout + 1,
+            what=what,
+        )
+        return found if found >= 0 else None
+
+    async def _log_range(self, tp: Any, timeout: float) -> list[int]:
+        return await self._list_all(tp, (OffsetSpec.EARLIEST, OffsetSpec.LATEST), timeout)
+
+    async def _list_all(self, tp: Any, specs: Sequence[Any], timeout: float) -> list[int]:
+        """Ask for an offset of each kind or time; what may pass is asked again."""
         deadline = time.monotonic() + timeout
         for tries in itertools.count(1):
             try:
-                start = await self._list_offset(tp, OffsetSpec.EARLIEST, timeout)
-                end = await self._list_offset(tp, OffsetSpec.LATEST, timeout)
+                return [await self._list_offset(tp, spec, timeout) for spec in specs]
             except kafka_errors.RetriableError as error:
                 unknown = isinstance(error, kafka_errors.UnknownTopicOrPartitionError)
                 if time.monotonic() >= deadline or (unknown and tries == _TRIES_UNKNOWN):
@@ -68,8 +84,6 @@ class Questions:
                 self._client.cluster.add_topic(tp.topic)
                 self._client.cluster.request_update()
                 await self._client.net.sleep(_RETRY)
-            else:
-                return start, end
         raise AssertionError("counting ended")
 
     async def _list_offset(self, tp: Any, spec: Any, timeout: float) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from secor.archive.objects import Archive
-from secor.archive.repair.move_offset import Move
+from secor.archive.repair.move_offset import Move, entry_or_none
 from secor.archive.verify.log_port import Log
 from secor.core.errors import ConfigurationError
 from secor.core.model import Entry, LogRange, TopicPartition
@@ -31,10 +32,15 @@ def plan_acceptance(
     """
     moves = []
     for topic_partition in partitions:
-        before, present = ledger.read(topic_partition), log.log_range(topic_partition)
-        if _goes_on(before, present, topic_id):
+        before = entry_or_none(partial(ledger.read, topic_partition))
+        present = log.log_range(topic_partition)
+        if before is not None and _goes_on(before, present, topic_id):
             continue
         _refuse_if_stored(archive, topic_partition, generation)
+        if before is None:
+            remark = "what stands there cannot be read, and is overwritten"
+            moves.append(Move(topic_partition, None, present.start, None, remarks=(remark,)))
+            continue
         if before.committed is None:
             continue
         if before.intent and not drop_intent:

@@ -52,7 +52,7 @@ def plan_move(
         raise ConfigurationError(f"{offset} is no offset: it must be 0 or more")
     if delete_objects and new_generation:
         raise ConfigurationError("--delete-objects and --new-generation exclude each other")
-    before = _entry_or_none(lambda: ledger.read(topic_partition))
+    before = entry_or_none(lambda: ledger.read(topic_partition))
     if before and before.intent and not drop_intent:
         raise ConfigurationError(
             f"{topic_partition}: objects of [{before.intent.start}, {before.intent.end}) are being"
@@ -93,7 +93,7 @@ def move(ledger: OffsetLedger, archive: Archive, planned: Move) -> Entry:
     """
     lease = ledger.lease(planned.topic_partition, LEASE_TIMEOUT)
     try:
-        before = _entry_or_none(lease.read)
+        before = entry_or_none(lease.read)
         if before != planned.before:
             raise Refused(
                 f"{planned.topic_partition}: the entry has changed meanwhile; look again with"
@@ -108,7 +108,8 @@ def move(ledger: OffsetLedger, archive: Archive, planned: Move) -> Entry:
         lease.release()
 
 
-def _entry_or_none(read: Callable[[], Entry]) -> Entry | None:
+def entry_or_none(read: Callable[[], Entry]) -> Entry | None:
+    """Return the entry that ``read`` returns; None where it cannot be read as one."""
     try:
         return read()
     except LedgerCorrupt:

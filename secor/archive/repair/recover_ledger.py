@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secor.archive.objects import Archive
-from secor.archive.repair.move_offset import LEASE_TIMEOUT
+from secor.archive.repair.move_offset import LEASE_TIMEOUT, entry_or_none
 from secor.archive.repair.stored_ranges import Extent, batches_of, extents_of
 from secor.archive.verify.log_port import Log
-from secor.core.errors import ConfigurationError, Refused
+from secor.core.errors import ConfigurationError, Refused, TopicRecreated
 from secor.core.model import Entry, Intent, LogRange, OffsetRange, TopicPartition
 from secor.core.naming import roots_beside
 from secor.core.ports import OffsetLedger
@@ -41,7 +41,7 @@ def plan_recovery(
     owner: str,
     at: float,
 ) -> Recovery | None:
-    """Return the entry to make; None where there is one, or there are no objects.
+    """Return the entry to make; None where there is a readable one, or there are no objects.
 
     It is the end of the last batch, each of them beginning where another ended.  That
     this batch has all its objects is seen by counting the log's messages; when they are
@@ -49,7 +49,8 @@ def plan_recovery(
     the epoch).  Raises ``ConfigurationError`` when the objects tell no range, or leave a hole
     where the log has messages.
     """
-    if ledger.read(topic_partition).committed is not None:
+    before = entry_or_none(lambda: ledger.read(topic_partition))
+    if before is not None and before.committed is not None:
         return None
     extents = [
         one
@@ -77,6 +78,20 @@ def plan_recovery(
     return Recovery(topic_partition, last.end, topic_id, None, tuple(remarks))
 
 
+def refuse_earlier_topic(planned: Recovery, topic_id: str | None) -> None:
+    """Raise ``TopicRecreated`` when the objects are of a topic that was deleted since.
+
+    Its offsets say nothing of the present one, whose id is ``topic_id``.
+    """
+    if topic_id is None or planned.topic_id in (None, topic_id):
+        return
+    raise TopicRecreated(
+        f"{planned.topic_partition}: the objects are of a topic that was deleted (id"
+        f" {planned.topic_id}, now {topic_id}): raise output.generation in the configuration and"
+        " restart; without an entry the new topic is stored from its start"
+    )
+
+
 def _batches(
     topic_partition: TopicPartition, extents: Sequence[Extent], generation: int
 ) -> Sequence[OffsetRange]:
@@ -98,10 +113,13 @@ def recover(ledger: OffsetLedger, planned: Recovery) -> Entry:
     """Make the entry, if there is still none.  Raises ``Refused``, ``LeaseLost``."""
     lease = ledger.lease(planned.topic_partition, LEASE_TIMEOUT)
     try:
-        before = lease.read()
-        if before.committed is not None:
+        before = entry_or_none(lease.read)
+        if before is None:
+            entry = lease.overwrite(planned.committed, planned.topic_id)
+        elif before.committed is None:
+            entry = lease.commit(before, planned.committed, planned.topic_id)
+        else:
             raise Refused(f"{planned.topic_partition}: meanwhile it has an entry")
-        entry = lease.commit(before, planned.committed, planned.topic_id)
         return lease.record(entry, planned.intent) if planned.intent else entry
     finally:
         lease.release()

@@ -70,7 +70,7 @@ class Finding:
         )
         many = (
             f" ({how_many(self.count, 'message')})"
-            if self.count > 1 and self.kind != "corrupt"
+            if self.count > 1 and self.kind is not Kind.CORRUPT
             else ""
         )
         key = f" in {self.key}" if self.key else ""

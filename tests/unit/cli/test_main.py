@@ -27,7 +27,7 @@ from secor.core.errors import (
         (Unavailable("x"), 4),
         (OutcomeUnknown("x"), 4),
         (LedgerLost("x"), 5),
-        (Refused("x"), 1),
+        (Refused("x"), 5),
         (SecorError("x"), 1),
     ],
 )

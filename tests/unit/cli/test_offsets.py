@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
 from secor.cli import offsets, verify
-from secor.core.errors import ConfigurationError, LedgerCorrupt
+from secor.core.errors import ConfigurationError, LedgerCorrupt, TopicRecreated
 from secor.core.model import Entry, Intent, OffsetRange, TopicPartition
 from secor.formats import make_format
 from secor.wiring import clients
@@ -30,6 +32,13 @@ class Reader(MemoryLog):
     def topic_id(self, topic: str) -> str | None:
         return f"id of {topic}"
 
+    def offset_at(self, topic_partition: TopicPartition, timestamp: int) -> int | None:
+        records = self.records[topic_partition]
+        for row in records.to_pylist():
+            if row["timestamp"] >= timestamp:
+                return int(row["offset"])
+        return None
+
     def partitions(self, topic: str) -> list[TopicPartition]:
         return sorted(one for one in self.ranges if one.topic == topic)
 
@@ -40,6 +49,7 @@ class World:
     config: Path
     reader: Reader = field(default_factory=Reader)
     ledger: OperatorLedger = field(default_factory=OperatorLedger)
+    members: list[str] = field(default_factory=list)
 
     def run(self, command: click.Command, *arguments: object, answer: str | None = None) -> Result:
         return CliRunner().invoke(
@@ -80,7 +90,13 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         yield world.reader
 
     monkeypatch.setattr(clients, "open_ledger_for_operator", ledger)
+
+    @contextmanager
+    def group(_config: object) -> Iterator[object]:
+        yield SimpleNamespace(members=lambda: world.members)
+
     monkeypatch.setattr(clients, "open_reader", reader)
+    monkeypatch.setattr(clients, "open_group", group)
     return world
 
 
@@ -131,6 +147,81 @@ def test_set_takes_the_generation_of_the_configuration(world: World) -> None:
     assert world.ledger.entries[CLICKS] == Entry(12)
 
 
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        (("clicks", 7, 0), "clicks/7 does not exist: clicks: its partitions are 0 to 1"),
+        (("clocks", 0, 0), "clocks/0 does not exist: clocks: it does not exist"),
+        (("clicks", 0, 31), "offset 31 is beyond the log's end 30"),
+    ],
+)
+def test_set_takes_only_what_is_there_unless_it_is_forced(
+    world: World, target: tuple[str, int, int], why: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(why)):
+        world.run(offsets.command, "set", world.config, *target, "--yes")
+    assert world.ledger.entries == {CLICKS: Entry(25), OTHER: Entry(0)}
+    world.run(offsets.command, "set", world.config, *target, "--yes", "--force")
+    assert world.ledger.entries[TopicPartition(*target[:2])] == Entry(target[2])
+
+
+def test_set_waits_until_nobody_runs_unless_it_is_forced(world: World) -> None:
+    world.members = ["secor/10.0.0.1"]
+    with pytest.raises(ConfigurationError, match=r"is running \(secor/10\.0\.0\.1\)"):
+        world.run(offsets.command, "set", world.config, "clicks", 0, 30, "--yes")
+    world.run(offsets.command, "set", world.config, "clicks", 0, 28, "--dry-run")
+    assert world.ledger.entries[CLICKS] == Entry(25)
+    world.run(offsets.command, "set", world.config, "clicks", 0, 30, "--yes", "--force")
+    assert world.ledger.entries[CLICKS] == Entry(30)
+
+
+def test_set_finds_the_offsets_of_a_time_in_all_partitions(world: World) -> None:
+    world.reader.put(OTHER, messages(range(4)), 4)
+    arguments = ("set", world.config, "clicks", "--to-time", "2023-11-14T22:13:20.027Z")
+    dry = world.run(offsets.command, *arguments, "--dry-run")
+    assert dry.stdout.splitlines() == [
+        "clicks/0: 25 -> 27; the messages in [25, 27) will never be stored",
+        "clicks/1: 0 -> 4; the messages in [0, 4) will never be stored",
+        "nothing is changed: this was a dry run",
+    ]
+    assert world.ledger.entries == {CLICKS: Entry(25), OTHER: Entry(0)}
+    world.run(offsets.command, *arguments, "--yes")
+    assert world.ledger.entries == {CLICKS: Entry(27), OTHER: Entry(4)}
+    one = ("set", world.config, "clicks", 1, "--to-time", "2023-11-14T22:13:20.001Z", "--yes")
+    world.run(offsets.command, *one)
+    assert world.ledger.entries == {CLICKS: Entry(27), OTHER: Entry(1)}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("clicks",),
+        ("clicks", 0),
+        ("clicks", 0, 1, "--to-time", "2023-11-14T22:13:20Z"),
+        ("clicks", "--to-time", "yesterday"),
+        ("clicks", "--to-time", "2023-11-14T22:13:20"),
+    ],
+)
+def test_set_says_what_it_needs(world: World, arguments: tuple[object, ...]) -> None:
+    with pytest.raises(click.UsageError):
+        world.run(offsets.command, "set", world.config, *arguments)
+
+
+def test_recover_overwrites_what_cannot_be_read(world: World) -> None:
+    world.ledger.corrupt = {CLICKS}
+    shown = world.run(offsets.command, "recover", world.config, "--yes")
+    assert "clicks/0: committed is 25" in shown.stdout
+    assert world.ledger.read(CLICKS) == Entry(25)
+
+
+def test_recover_refuses_objects_of_a_topic_that_was_deleted(world: World) -> None:
+    world.shelf.put(messages(range(25, 30)), OffsetRange(25, 30), topic_id="another")
+    del world.ledger.entries[CLICKS]
+    with pytest.raises(TopicRecreated, match=r"raise output\.generation"):
+        world.run(offsets.command, "recover", world.config, "--yes")
+    assert CLICKS not in world.ledger.entries
+
+
 def test_recover_writes_what_is_missing_and_nothing_else(world: World) -> None:
     del world.ledger.entries[CLICKS]
     shown = world.run(offsets.command, "recover", world.config, "--yes")
@@ -147,6 +238,15 @@ def test_accept_begins_at_the_new_log(world: World) -> None:
         file.write("output.generation = 2\n")
     world.run(offsets.command, "accept", world.config, "clicks", "--yes")
     assert world.ledger.entries == {CLICKS: Entry(0), OTHER: Entry(0)}
+
+
+def test_accept_overwrites_what_cannot_be_read(world: World) -> None:
+    world.ledger.corrupt = {CLICKS}
+    with world.config.open("a") as file:
+        file.write("output.generation = 2\n")
+    shown = world.run(offsets.command, "accept", world.config, "clicks", "--yes")
+    assert "clicks/0: unreadable -> 0" in shown.stdout
+    assert world.ledger.read(CLICKS) == Entry(0)
 
 
 def test_an_unknown_topic_is_named(world: World) -> None:

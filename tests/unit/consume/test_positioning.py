@@ -134,6 +134,21 @@ def test_objects_without_an_entry_mean_a_lost_ledger(seeker: Seeker) -> None:
     assert "secor offsets recover" in str(error)
 
 
+def test_objects_of_a_deleted_topic_without_an_entry_mean_that_it_was_made_again(
+    seeker: Seeker,
+) -> None:
+    """With a ledger in Kafka a deleted topic takes the group's offsets along."""
+    (file,) = seeker.rituals.batch([0, 1]).files
+    info = replace(file.info, topic_id="another")
+    seeker.rituals.store.put(FIRST, file.local.path, file.local.crc32c, info.metadata())
+    seeker.rituals.server.drop(KEY)
+    error = seeker.find()
+    assert isinstance(error, TopicRecreated)
+    assert "raise output.generation" in str(error)
+    seeker.plan = replace(seeker.plan, generation=seeker.plan.generation + 1)
+    assert isinstance(seeker.find(), Position)
+
+
 def test_objects_of_other_partitions_do_not_matter(seeker: Seeker) -> None:
     (file,) = seeker.rituals.batch([0, 1]).files
     for name in ("1_1_00000000000000000000.plain", "2_0_00000000000000000000.plain", "x"):
@@ -237,7 +252,10 @@ def test_a_partition_that_comes_later_asks_again(seeker: Seeker) -> None:
     seeker.broker.topic_ids[KEY.topic] = "another"
     came = seeker.rituals.clock.monotonic()
     seeker.rituals.clock.advance(0.1)
-    assert isinstance(positioning.find(KEY, came, lambda: True), LedgerLost)
+    # Neither the listing nor the topic's id is as it was remembered.
+    error = positioning.find(KEY, came, lambda: True)
+    assert isinstance(error, TopicRecreated)
+    assert file.key in str(error)
     seeker.rituals.server.put(KEY, b"5", topic_id=ID)
     assert isinstance(positioning.find(KEY, came, lambda: True), TopicRecreated)
 
