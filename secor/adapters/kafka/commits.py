@@ -14,7 +14,11 @@ from kafka import errors as kafka_errors
 
 from secor.adapters.kafka.client import Client
 from secor.adapters.kafka.failures import translated
-from secor.adapters.kafka.insides import DescribeGroupsRequest, OffsetCommitRequest, OffsetFetchRequest
+from secor.adapters.kafka.insides import (
+    DescribeGroupsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
 from secor.adapters.kafka.membership import Pin
 from secor.adapters.ledger_codec import decode_metadata
 from secor.core.errors import LeaseLost, OutcomeUnknown, SecorError, StopPartition, Unavailable
