@@ -55,7 +55,9 @@ class Event(StrEnum):
     ROUND = "round"
     """The loop came round; stands for ``WAKE`` or ``UPLOAD_DUE`` if the time for it has come."""
     WAKE = "wake"
+    """The time has come to look for the position, or to look at a stopped one again."""
     LOCATED = "located"
+    """Its position is known."""
     SEARCH_ENDED = "search ended"
     """The search for the position of one that is leaving came back."""
     HOLD = "hold"
@@ -64,19 +66,22 @@ class Event(StrEnum):
     """Nothing speaks against reading on."""
     SEAL = "seal"
     """The open batch is due, and no other waits for its upload."""
-    RESTART_KEEPING = "restart, keeping"
-    RESTART_DROPPING = "restart, dropping"
-    STOP_KEEPING = "stop, keeping"
-    STOP_DROPPING = "stop, dropping"
-    LEAVE_KEEPING = "leave, keeping"
-    LEAVE_DROPPING = "leave, dropping"
+    RESTART_KEEPING = "restart keeping"
+    RESTART_DROPPING = "restart dropping"
+    STOP_KEEPING = "stop keeping"
+    STOP_DROPPING = "stop dropping"
+    LEAVE_KEEPING = "leave keeping"
+    LEAVE_DROPPING = "leave dropping"
     SEALED = "sealed"
     """A batch has joined those that wait for their upload."""
     UPLOAD_DUE = "upload due"
+    """The time has come to upload the first sealed batch."""
     COMMITTED = "committed"
     """The only sealed batch is committed."""
-    COMMITTED_FIRST = "committed, another waits"
-    UPLOAD_RETRYABLE = "upload failed, retryable"
+    COMMITTED_FIRST = "committed first"
+    """The first of two sealed batches is committed."""
+    UPLOAD_RETRYABLE = "upload retryable"
+    """The upload failed for now."""
     UPLOAD_ABANDONED = "upload abandoned"
     """The batch must not be tried again."""
 
@@ -117,13 +122,13 @@ Table: TypeAlias = Mapping[tuple[S, Event], tuple[S, Commands]]
 
 _R, _U, _E, _C = Reading, Uploading, Event, Command
 
-_WHILE_READING: Mapping[Event, tuple[Reading, Commands]] = {
-    _E.RESTART_KEEPING: (_R.RETIRED, (_C.PAUSE, _C.SEAL_REST, _C.RETIRE, _C.BEGIN_AGAIN)),
-    _E.RESTART_DROPPING: (_R.RETIRED, (_C.PAUSE, _C.DROP_OPEN, _C.RETIRE, _C.BEGIN_AGAIN)),
-    _E.STOP_KEEPING: (_R.STOPPED, (_C.PAUSE, _C.SEAL_REST)),
-    _E.STOP_DROPPING: (_R.STOPPED, (_C.PAUSE, _C.DROP_OPEN)),
-    _E.LEAVE_KEEPING: (_R.RETIRED, (_C.PAUSE, _C.SEAL_REST, _C.RETIRE)),
-    _E.LEAVE_DROPPING: (_R.RETIRED, (_C.PAUSE, _C.DROP_OPEN, _C.RETIRE)),
+_ENDS: Mapping[Event, tuple[Reading, Commands]] = {
+    _E.RESTART_KEEPING: (_R.RETIRED, (_C.SEAL_REST, _C.RETIRE, _C.BEGIN_AGAIN)),
+    _E.RESTART_DROPPING: (_R.RETIRED, (_C.DROP_OPEN, _C.RETIRE, _C.BEGIN_AGAIN)),
+    _E.STOP_KEEPING: (_R.STOPPED, (_C.SEAL_REST,)),
+    _E.STOP_DROPPING: (_R.STOPPED, (_C.DROP_OPEN,)),
+    _E.LEAVE_KEEPING: (_R.RETIRED, (_C.SEAL_REST, _C.RETIRE)),
+    _E.LEAVE_DROPPING: (_R.RETIRED, (_C.DROP_OPEN, _C.RETIRE)),
 }
 
 READING: Table[Reading] = {
@@ -140,8 +145,8 @@ READING: Table[Reading] = {
     (_R.PAUSED, _E.SEAL): (_R.PAUSED, (_C.SEAL,)),
     (_R.PAUSED, _E.HOLD): (_R.PAUSED, ()),
     (_R.PAUSED, _E.GO): (_R.READING, (_C.RESUME,)),
-    **{(_R.READING, event): row for event, row in _WHILE_READING.items()},
-    **{(_R.PAUSED, event): row for event, row in _WHILE_READING.items()},
+    **{(_R.READING, end): (state, (_C.PAUSE, *rest)) for end, (state, rest) in _ENDS.items()},
+    **{(_R.PAUSED, end): row for end, row in _ENDS.items()},
     (_R.STOPPED, _E.WAKE): (_R.RETIRED, (_C.RETIRE, _C.BEGIN_AGAIN)),
     (_R.STOPPED, _E.LEAVE_KEEPING): (_R.RETIRED, (_C.RETIRE,)),
     (_R.STOPPED, _E.LEAVE_DROPPING): (_R.RETIRED, (_C.RETIRE,)),

@@ -32,6 +32,8 @@ SCHEMA_TESTS = (
     "tests/unit/consume/test_consumer_growth.py",
     "tests/simulation/test_partition_group.py",
 )
+BATCH_TESTS = ("tests/unit/batch/test_batch.py",)
+STATE_TESTS = ("tests/simulation/test_partition_states.py", "tests/unit/consume/test_assignment.py")
 STORE_TESTS = ("tests/unit/adapters/test_local_store.py", "tests/contracts/test_store.py")
 
 
@@ -361,6 +363,13 @@ MUTANTS = (
         "        if False:\n",
     ),
     Mutant(
+        "a batch that was dropped may be sealed",
+        BATCH,
+        "    BatchState.DROPPED: frozenset[BatchState](),\n",
+        "    BatchState.DROPPED: frozenset({BatchState.SEALED}),\n",
+        BATCH_TESTS,
+    ),
+    Mutant(
         "the policy cuts inside of an open intent",
         BATCH,
         "        if self.end is not None:\n            return Reason.INTENT",
@@ -423,6 +432,41 @@ MUTANTS = (
         CONSUMER,
         "            if not self._assignment.must_wait(partition):\n",
         "            if True:\n",
+    ),
+    Mutant(
+        "a stopped partition is put off by whatever happens to its uploads",
+        STATES,
+        "        if reading is Reading.STOPPED and self.reading is not Reading.STOPPED:\n",
+        "        if reading is Reading.STOPPED:\n",
+        STATE_TESTS,
+    ),
+    Mutant(
+        "a stopped partition begins again beside its uploads",
+        STATES,
+        "        if waiting and now >= self.wake_at and self.uploading is Uploading.IDLE:\n",
+        "        if waiting and now >= self.wake_at:\n",
+        STATE_TESTS,
+    ),
+    Mutant(
+        "a retired partition goes on being fetched",
+        STATES,
+        "(state, (_C.PAUSE, *rest))",
+        "(state, rest)",
+        STATE_TESTS,
+    ),
+    Mutant(
+        "an upload that nobody wants is tried for ever",
+        STATES,
+        "    (_U.GIVING_UP, _E.UPLOAD_RETRYABLE): (_U.IDLE, (_C.DROP_SEALED,)),\n",
+        "    (_U.GIVING_UP, _E.UPLOAD_RETRYABLE): (_U.BACKING_OFF, ()),\n",
+        STATE_TESTS,
+    ),
+    Mutant(
+        "a second upload begins beside the first",
+        STATES,
+        "    (_U.UPLOADING, _E.SEALED): (_U.UPLOADING, ()),\n",
+        "    (_U.UPLOADING, _E.SEALED): (_U.UPLOADING, (_C.UPLOAD,)),\n",
+        STATE_TESTS,
     ),
     Mutant(
         "a revoked partition is released while it is in work",

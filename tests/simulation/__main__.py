@@ -7,7 +7,7 @@ import itertools
 import sys
 import time
 
-from tests.simulation.crash_table import rewrite
+from tests.simulation import crash_table, state_diagrams
 from tests.simulation.storm import Outcome, run, smallest
 
 
@@ -22,11 +22,15 @@ def main() -> int:
     what.add_argument("--seed", type=int, help="run one schedule")
     what.add_argument("--minutes", type=float, help="run new schedules for so long")
     what.add_argument("--crash-table", action="store_true", help="rewrite DESIGN.md's table")
+    what.add_argument("--states", action="store_true", help="redraw DESIGN.md's state diagrams")
     parser.add_argument("--first", type=int, default=100_000, help="first seed of --minutes")
     parser.add_argument("--trace", action="store_true", help="tell all that happened")
     arguments = parser.parse_args()
     if arguments.crash_table:
-        rewrite()
+        crash_table.rewrite()
+        return 0
+    if arguments.states:
+        state_diagrams.rewrite()
         return 0
     if arguments.seed is not None:
         return _show(run(arguments.seed), trace=arguments.trace)
