@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.batch.plan import TopicPlan
+from secor.batch.plan import LastFile, TopicPlan, WrittenBatch, WrittenFile
 from secor.batch.policy import BatchFacts, Reason, due
 from secor.batch.workspace import LocalFile, Workspace
 from secor.core.model import Chunk, OffsetRange, Part, TopicPartition
-from secor.core.naming import ObjectInfo, ObjectName
+from secor.core.naming import ObjectInfo, ObjectName, UniqueName
 from secor.core.ports import Clock, FileWriter, LogFormat
 
 
@@ -43,7 +44,7 @@ class Place:
 class BatchFile:
     """One sealed local file and the object that it is to become."""
 
-    name: ObjectName
+    name: ObjectName | UniqueName
     info: ObjectInfo
     local: LocalFile
 
@@ -60,7 +61,10 @@ class BatchFile:
 
 @dataclass(frozen=True)
 class SealedBatch:
-    """A batch that never changes any more.  No files: everything was filtered."""
+    """A batch that never changes any more.  No files: everything was filtered.
+
+    ``last`` is put after all of them; where it stands, they do.
+    """
 
     topic_partition: TopicPartition
     range: OffsetRange
@@ -71,6 +75,7 @@ class SealedBatch:
     reason: Reason
     opened: float
     first_timestamp: int | None = None
+    last: BatchFile | None = None
 
     @property
     def size(self) -> int:
@@ -79,7 +84,7 @@ class SealedBatch:
 
     def delete(self) -> None:
         """Delete the local files: the last step of all."""
-        for file in self.files:
+        for file in (*self.files, *([self.last] if self.last is not None else [])):
             file.local.delete()
 
 
@@ -132,6 +137,7 @@ class Batch:
         self.topic_id = topic_id
         self.first_timestamp: int | None = None
         self.last_timestamp: int | None = None
+        self._greatest_timestamp: int | None = None
         self._plan = plan
         self._fingerprint = plan.fingerprint
         self._workspace = workspace
@@ -162,6 +168,8 @@ class Batch:
             if not self.messages:
                 self.first_timestamp = timestamps[0].as_py()
             self.last_timestamp = timestamps[-1].as_py()
+            if self._plan.last_file is not None:
+                self._greatest_timestamp = _greater(self._greatest_timestamp, timestamps)
             self.messages += chunk.records.num_rows
         if chunk.next_offset > self.next_offset:
             self._advance(chunk.next_offset)
@@ -236,21 +244,25 @@ class Batch:
         for file in self._files.values():
             file.writer.close()
             file.local.finish()
-        self._become(BatchState.SEALED)
         batch_range = OffsetRange(self.start, self.next_offset)
+        files = [self._sealed(file, lane, batch_range) for (lane, _), file in self._files.items()]
+        last = self._plan.last_file
+        described = None if last is None else self._described(last, batch_range, files)
+        self._become(BatchState.SEALED)
         return SealedBatch(
             topic_partition=self.topic_partition,
             range=batch_range,
             plan=self._plan,
             fingerprint=self._fingerprint,
             topic_id=self.topic_id,
-            files=tuple(self._sealed(file, batch_range) for file in self._files.values()),
+            files=tuple(files),
             reason=reason,
             opened=self._clock.monotonic() if self._opened is None else self._opened,
             first_timestamp=self.first_timestamp,
+            last=described,
         )
 
-    def _sealed(self, file: _OpenFile, batch_range: OffsetRange) -> BatchFile:
+    def _sealed(self, file: _OpenFile, lane: str, batch_range: OffsetRange) -> BatchFile:
         info = ObjectInfo(
             topic_partition=self.topic_partition,
             batch=batch_range,
@@ -262,7 +274,51 @@ class Batch:
             least_timestamp=file.least,
             greatest_timestamp=file.greatest,
         )
-        return BatchFile(file.name, info, file.local)
+        return BatchFile(self._name(file, lane), info, file.local)
+
+    def _name(self, file: _OpenFile, lane: str) -> ObjectName | UniqueName:
+        """Return the object's name; a unique one tells range, settings and content."""
+        directory = self._plan.lane(lane).directory
+        if directory is None:
+            return file.name
+        place = file.name.output_partition
+        who = f"{self._plan.group}-{self.topic_partition.topic}-{self.topic_partition.partition}"
+        what = f"{self.start:020d}-{self._fingerprint}-{file.local.crc32c:08x}"
+        key = f"{directory(place)}/{who}-{what}{file.name.extension}"
+        return UniqueName(file.name.root, place, key)
+
+    def _described(
+        self, last: LastFile, batch_range: OffsetRange, files: Sequence[BatchFile]
+    ) -> BatchFile:
+        written = [
+            WrittenFile(lane, place, file.key, file.local.size, opened.writer)
+            for ((lane, place), opened), file in zip(self._files.items(), files, strict=True)
+        ]
+        body = last.body(
+            WrittenBatch(
+                topic_partition=self.topic_partition,
+                range=batch_range,
+                fingerprint=self._fingerprint,
+                topic_id=self.topic_id,
+                greatest_timestamp=self._greatest_timestamp,
+                files=written,
+            )
+        )
+        local = self._workspace.create()
+        local.write(body)
+        local.finish()
+        info = ObjectInfo(
+            topic_partition=self.topic_partition,
+            batch=batch_range,
+            first_offset=self.start,
+            records=self.messages,
+            generation=self._plan.generation,
+            fingerprint=self._fingerprint,
+            topic_id=self.topic_id,
+            greatest_timestamp=self._greatest_timestamp,
+        )
+        key = last.key(self.topic_partition, batch_range)
+        return BatchFile(UniqueName(key.rpartition("/")[0], "", key), info, local)
 
     def drop(self) -> None:
         """Delete the local files without storing them: they are read again from Kafka."""
@@ -275,3 +331,8 @@ class Batch:
         if state not in TRANSITIONS[self.state]:
             raise AssertionError(f"a batch does not go from {self.state} to {state}")
         self.state = state
+
+
+def _greater(greatest: int | None, timestamps: pa.Array) -> int | None:
+    found = [it for it in (greatest, pc.max(timestamps).as_py()) if it is not None]
+    return max(found, default=None)

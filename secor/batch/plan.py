@@ -3,20 +3,63 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from secor.batch.policy import Policy
-from secor.core.model import DATA
-from secor.core.ports import LogFormat, Parser
+from secor.core.model import DATA, OffsetRange, TopicPartition
+from secor.core.ports import FileWriter, LogFormat, Parser
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Where parts of one kind go: a directory in the store, and a format."""
+    """Where parts of one kind go: a directory in the store, and a format.
+
+    With ``directory`` its files have unique names, and it gives the directory of an output
+    partition: who reads them is told their names by the batch's last file.
+    """
 
     root: str
     log_format: LogFormat
+    directory: Callable[[str], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A closed file of a batch: ``size`` in bytes; the writer may tell more of it."""
+
+    lane: str
+    output_partition: str
+    key: str
+    size: int
+    writer: FileWriter
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBatch:
+    """What a batch's last file is made from; ``greatest_timestamp`` of all its messages."""
+
+    topic_partition: TopicPartition
+    range: OffsetRange
+    fingerprint: str
+    topic_id: str | None
+    greatest_timestamp: int | None
+    files: Sequence[WrittenFile]
+
+
+class LastFile(Protocol):
+    """An object that is put after all others of its batch: it says which they are.
+
+    Its key is that of the range, under every configuration.  Whichever comes first is right,
+    with the files that it names.
+    """
+
+    def key(self, topic_partition: TopicPartition, offsets: OffsetRange) -> str:
+        """Return its key."""
+
+    def body(self, batch: WrittenBatch) -> bytes:
+        """Return its bytes."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +67,8 @@ class TopicPlan:
     """Everything that decides which objects come of a range of offsets, and when.
 
     ``root`` is the topic's directory in the store.  ``lanes`` are further directories,
-    by the names that the parser gives them: quarantine, other topics.
+    by the names that the parser gives them: quarantine, other topics, tables.
+    ``last_file`` describes what was made, where that is wanted.
     """
 
     group: str
@@ -36,6 +80,7 @@ class TopicPlan:
     upload_on_shutdown: bool = True
     upload_on_revoke: bool = False
     lanes: Mapping[str, Lane] = field(default_factory=dict)
+    last_file: LastFile | None = None
 
     def lane(self, name: str) -> Lane:
         """Return the lane of a part."""
@@ -43,8 +88,9 @@ class TopicPlan:
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """All directories, the topic's own first."""
-        return (self.root, *(lane.root for lane in self.lanes.values()))
+        """All directories of objects that are found by listing, the topic's own first."""
+        listed = (lane.root for lane in self.lanes.values() if lane.directory is None)
+        return (self.root, *listed)
 
     @property
     def fingerprint(self) -> str:

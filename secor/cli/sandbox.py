@@ -103,10 +103,10 @@ def down(directory: Path | None, as_json: bool, delete: bool) -> None:
 @_folder
 @click.option(
     "--kind",
-    type=click.Choice(["backup", "partition"]),
+    type=click.Choice(["backup", "partition", "table"]),
     default="backup",
     show_default=True,
-    help="Of which group: partition parses JSON and writes Parquet by the hour.",
+    help="Of which group: partition writes Parquet by the hour, table fills tables.",
 )
 def config(directory: Path | None, kind: str) -> None:
     """Print a configuration of a group for the sandbox: all of its topics."""

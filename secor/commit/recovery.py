@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from secor.batch.batch import Place, SealedBatch
+from secor.batch.batch import BatchFile, Place, SealedBatch
 from secor.core.errors import CorruptFile, NotFound, ObjectConflict
 from secor.core.model import Intent
-from secor.core.naming import ObjectInfo, parse_key, quarantine_root
+from secor.core.naming import ObjectInfo, ObjectName, parse_key, quarantine_root
 from secor.core.ports import ObjectStore
 
 
@@ -17,12 +17,15 @@ def recover(
     """Return the places of ``batch`` that are done; delete superseded leftovers.
 
     An object with the intent's range and fingerprint is adopted, even if ours would begin
-    at another offset: compaction may have removed records since.  A leftover names this
+    at another offset: compaction may have removed records since.  Where the batch's last file
+    stands, all of them do, as it says.  A leftover names this
     very range under a fingerprint that the intent supersedes.  Anything else of the range
     in our places is somebody else's.  ``prove`` is called before each deletion and raises
     when the lease is lost: a successor of the old configuration may have adopted the object
     and committed it.  Raises ``ObjectConflict``, ``Unavailable``, ``AccessDenied``.
     """
+    if batch.last is not None and _is_there(store, batch.last, batch):
+        return frozenset(file.place for file in (*batch.files, batch.last))
     adopted: set[Place] = set()
     replaced = {old.fingerprint for old in intent.supersedes}
     places = {file.place for file in batch.files}
@@ -36,6 +39,23 @@ def recover(
         elif place in places:
             raise conflict(key, batch, info)
     return frozenset(adopted)
+
+
+def _is_there(store: ObjectStore, last: BatchFile, batch: SealedBatch) -> bool:
+    """Tell whether the last file of the range stands, put under whatever configuration."""
+    info = _info(store, last.key)
+    if info is None:
+        return False
+    if not same_range(info, last.info):
+        raise conflict(last.key, batch, info)
+    return True
+
+
+def same_range(info: ObjectInfo, other: ObjectInfo) -> bool:
+    """Tell whether both are of one range of one topic."""
+    ids = {info.topic_id, other.topic_id} - {None}
+    same = info.topic_partition == other.topic_partition and info.batch == other.batch
+    return same and len(ids) <= 1
 
 
 def _same_topic(batch: SealedBatch, info: ObjectInfo) -> bool:
@@ -98,7 +118,8 @@ def _places(batch: SealedBatch, intent: Intent) -> Iterator[tuple[str, str]]:
     worth a listing of the topic.
     """
     stem = f"{batch.plan.generation}_{batch.topic_partition.partition}_"
-    for place in {file.place for file in batch.files}:
+    listed = {file.place for file in batch.files if isinstance(file.name, ObjectName)}
+    for place in listed:
         directory = "/".join(part for part in (place.root, place.output_partition) if part)
         yield place.root, f"{directory}/{stem}"
     if intent.supersedes:

@@ -139,11 +139,9 @@ class TableRoute(Section):
         if "." not in self.table:
             raise fault('write "namespace.table"', "table")
 
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The fields that its name is made from."""
-        found = [path for _, path in parts_of(self.table) if path not in (None, "topic")]
-        return tuple(path.removeprefix("fields.") for path in found if path is not None)
+    def takes(self, topic: str) -> bool:
+        """Tell whether messages of a topic may go there."""
+        return re.fullmatch(self.topics, topic) is not None
 
 
 ONLY_NEW: Mapping[str, object] = MappingProxyType(
@@ -171,7 +169,7 @@ def _known(path: str) -> bool:
     return path == "topic" or path.startswith("fields.")
 
 
-OF_OUTPUT = ("prefix", "generation", "hash_prefix")
+OF_OUTPUT = ("prefix", "generation")
 OF_PLACES = ("time_field", "time_format", "time_zone", "time_zero", "layout", "plugin")
 
 

@@ -142,6 +142,12 @@ class SchemaLost(StopPartition):
     reason = "schema_lost"
 
 
+class TableUnusable(StopPartition):
+    """A table that messages go to is missing, or cannot be written."""
+
+    reason = "table"
+
+
 class TableStopped(SecorError):
     """Commit nothing more to this table until a person has looked; other tables go on.
 

@@ -13,8 +13,8 @@ from secor.core.model import OffsetRange, TopicPartition
 
 QUARANTINE_DIRECTORY = "_quarantine"
 """The directory, beside the topics', of messages that a parser could not place."""
-RESERVED = frozenset({QUARANTINE_DIRECTORY, "_backfill", "_replaced"})
-"""Directories beside the topics' that are none: the last two are a backfill's."""
+RESERVED = frozenset({QUARANTINE_DIRECTORY, "_backfill", "_replaced", "_staged"})
+"""Directories beside the topics' that are none: two are a backfill's, the last the tables'."""
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 LONGEST_VALUE = 200
@@ -51,6 +51,15 @@ class ObjectName:
         directory = f"{self.root}/{self.output_partition}" if self.output_partition else self.root
         name = f"{self.generation}_{self.partition}_{self.first_offset:020d}{self.extension}"
         return f"{directory}/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueName:
+    """The name of an object that no other try makes: its content is in ``key``."""
+
+    root: str
+    output_partition: str
+    key: str
 
 
 def parse_key(root: str, key: str) -> ObjectName | None:

@@ -7,6 +7,7 @@ reason as a header; one that a filter leaves out is counted.  Nothing else is le
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,20 @@ def lane_of(topic: str) -> str:
     return f"topic={topic}"
 
 
+@runtime_checkable
+class Distribution(Protocol):
+    """What becomes of decoded and transformed messages, where it is more than a place."""
+
+    @property
+    def identity(self) -> str:
+        """All settings that change the result, for the fingerprint."""
+
+    def parts(self, works: Sequence[Work]) -> list[Part]:
+        """Return the parts of live rows, in the order of offsets; others are taken out of their
+        work.  Raises ``SchemaGrew`` before it has changed anything outside of ``works``.
+        """
+
+
 class Pipeline:
     """Decoder, transforms and placement as one ``ports.Parser``."""
 
@@ -54,7 +69,7 @@ class Pipeline:
         self,
         decoder: Decoder,
         steps: Sequence[Step],
-        placement: Placement,
+        placement: Placement | Distribution,
         *,
         typed: bool = False,
         schema: Schema | None = None,
@@ -69,11 +84,12 @@ class Pipeline:
         before it.  ``growth`` tells which messages need a wider schema: they are not parsed.
 
         ``check`` is for users' plug-ins.  ``count`` is told how many messages were filtered
-        and quarantined, by counter.
+        and quarantined, by counter.  A ``Distribution`` takes the place of placement and schema.
         """
         self._decoder = decoder
         self._steps = tuple(steps)
-        self._placement = placement
+        self._placement = placement if isinstance(placement, Placement) else None
+        self._distribution = placement if isinstance(placement, Distribution) else None
         self._typed = typed
         self._schema = schema
         self._growth = growth
@@ -81,16 +97,20 @@ class Pipeline:
         self._limits = limits or BadLimits()
         self._check = check
         self._count = count
-        wanted = [*placement.paths, *(path for step in steps for path in step.paths)]
+        places = self._placement.paths if self._placement is not None else ()
+        wanted = [*places, *(path for step in steps for path in step.paths)]
         self._paths = None if typed else tuple(dict.fromkeys(wanted))
 
     @property
     def identity(self) -> str:
         """All settings that change the result."""
         steps = ";".join(step.identity for step in self._steps)
+        if self._distribution is not None:
+            return f"pipeline-4|{self._decoder.identity}|{steps}|{self._distribution.identity}"
         kind = "typed" if self._typed else "raw"
         schema = f"|{self._schema.identity}" if self._schema is not None else ""
         growth = f"|{self._growth.identity}" if self._growth is not None else ""
+        assert self._placement is not None
         place = self._placement.identity
         return f"pipeline-4|{kind}|{self._decoder.identity}|{steps}|{place}{schema}{growth}"
 
@@ -110,17 +130,23 @@ class Pipeline:
         works = list(self._decoded(chunk, lost))
         for step in self._steps:
             works = [done for work in works for done in _apply(step, work)]
+        if self._distribution is not None:
+            parts = self._distribution.parts(works)
+        else:
+            parts = self._placed_parts(works)
+        if lost.bad:
+            parts.append(quarantined(chunk.records, lost.bad))
+        return lost, parts
+
+    def _placed_parts(self, works: Sequence[Work]) -> list[Part]:
         placed = [self._placed(work) for work in works]
         records = self._with_rows(works) if self._typed else [work.chunk.records for work in works]
-        parts = together(
+        return together(
             [
                 list(parts_of(given, np.where(work.live, codes, NOWHERE), places))
                 for work, given, (codes, places) in zip(works, records, placed, strict=True)
             ]
         )
-        if lost.bad:
-            parts.append(quarantined(chunk.records, lost.bad))
-        return lost, parts
 
     def _decoded(self, chunk: Chunk, lost: Lost) -> Iterator[Work]:
         """Give the rows of a chunk as one work or, where their types go apart, as several."""
@@ -136,6 +162,7 @@ class Pipeline:
             yield work
 
     def _placed(self, work: Work) -> tuple[Codes, list[tuple[str, str]]]:
+        assert self._placement is not None
         codes, paths = self._placement.place(work)
         return _with_lanes(work, codes, paths)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +82,7 @@ def rows_of(chunk: Chunk, rows: Rows) -> Chunk:
     return Chunk(chunk.topic_partition, chunk.records.take(pa.array(rows)), chunk.next_offset)
 
 
+@runtime_checkable
 class Placement(Protocol):
     """The last stage: an output partition for each row."""
 

@@ -27,16 +27,32 @@ BEGINNINGS: Mapping[str, Settings] = {
 """By the kind of group, what a newcomer begins with."""
 
 
+def _tables(sandbox: Sandbox) -> Settings:
+    """Return tables in the sandbox's bucket, with a catalog in a file beside it."""
+    properties = {
+        "type": "sql",
+        "uri": f"sqlite:///{Path(sandbox.directory).resolve()}/catalog.db",
+        "warehouse": f"s3://{sandbox.s3.bucket}/warehouse",
+    }
+    return {
+        "group": {"name": "try-table", "kind": "table"},
+        "catalog.properties": properties,
+        "rows": {"metadata_columns": ["_partition", "_offset"]},
+        "commit": {"interval": "5s", "timeout": "10s"},
+        "[tables]": {"table": "try.{topic}", "auto_create": True, "evolve": True},
+    }
+
+
 def try_out(sandbox: Sandbox, kind: str) -> str:
     """Return the configuration of a group of ``kind`` to begin with, as TOML."""
     return configuration(
         sandbox,
         Path(sandbox.directory) / "local" / kind,
         {
-            **BEGINNINGS[kind],
+            **(_tables(sandbox) if kind == "table" else BEGINNINGS[kind]),
             "kafka": {
                 "topics_pattern": ".*",
-                "topics_exclude": "_.*",
+                "topics_exclude": "_.*|secor-control-.*",
                 "session_timeout": "6s",
                 "heartbeat_interval": "2s",
             },

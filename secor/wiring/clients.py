@@ -51,12 +51,13 @@ def connect_store(config: Config) -> ObjectStore:
         local = LocalStore(directory)
         local.check()
         return local
-    store = _s3(config.store.s3, connections=2 * config.limits.upload_threads + 2)
+    store = s3_store(config.store.s3, connections=2 * config.limits.upload_threads + 2)
     store.check()
     return store
 
 
-def _s3(s3: S3, connections: int) -> S3Store:
+def s3_store(s3: S3, connections: int) -> S3Store:
+    """Return a bucket, which is not looked at yet."""
     from secor.adapters.s3 import S3Store
 
     return S3Store(

@@ -12,7 +12,7 @@ from secor.core.errors import ConfigurationError
 from secor.parsing.decoders import make_decoder
 from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.layout import Layout
-from secor.parsing.pipeline import Count, Pipeline, Step, lane_of
+from secor.parsing.pipeline import Count, Distribution, Pipeline, Step, lane_of
 from secor.parsing.placement import ByLayout, ByMessage, Placement
 from secor.parsing.plugins import (
     ColumnPlugin,
@@ -39,14 +39,21 @@ def pipeline_for(
     growth: Growth | None = None,
     origin: bool = False,
     count: Count | None = None,
+    distribution: Distribution | None = None,
+    limited: bool = True,
 ) -> Pipeline:
-    """Make the parser of a topic; see ``Pipeline``.  Raises ``ConfigurationError``."""
+    """Make the parser of a topic; see ``Pipeline``.  Raises ``ConfigurationError``.
+
+    Unless ``limited``, any number of messages may be bad.
+    """
+    if not limited:
+        parser = parser.model_copy(update={"max_bad_ratio": None, "max_bad_messages": None})
     plugins = [it.plugin for it in parser.transforms if it.plugin is not None]
     plugins += [parser.plugin] if parser.plugin is not None else []
     return Pipeline(
         _decoder(parser),
         [_step(transform) for transform in parser.transforms],
-        _placement(parser),
+        distribution or _placement(parser),
         typed=typed,
         schema=schema,
         growth=growth,
@@ -109,7 +116,13 @@ def _step(transform: Transform) -> Step:
             salt = transform.salt.get_secret_value() if transform.salt is not None else ""
             return Mask(field, transform.value, salt.encode())
         case "filter":
-            return _filter(transform)
+            return filter_of(
+                field,
+                transform.equals,
+                transform.one_of,
+                transform.matches,
+                negated=transform.negated,
+            )
         case "route":
             return Route(transform.targets, transform.field)
         case "plugin":
@@ -118,13 +131,19 @@ def _step(transform: Transform) -> Step:
             return ColumnPlugin(plugin, path, identity_of(path, transform.settings))
 
 
-def _filter(transform: Transform) -> Filter:
-    values: Sequence[object] | None = transform.one_of
-    if transform.equals is not None:
-        values = (transform.equals,)
+def filter_of(
+    field: str,
+    equals: object,
+    one_of: Sequence[object] | None,
+    matches: str | None,
+    *,
+    negated: bool,
+) -> Filter:
+    """Return what selects messages by a field; without any condition it must have a value."""
+    values = one_of if equals is None else (equals,)
     return Filter(
-        transform.field or "",
+        field,
         None if values is None else tuple(values),
-        None if transform.matches is None else re.compile(transform.matches),
-        transform.negated,
+        None if matches is None else re.compile(matches),
+        negated,
     )

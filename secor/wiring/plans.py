@@ -53,7 +53,9 @@ def plan_for(
     Raises ``ConfigurationError``.
     """
     if config.group.kind == "table":
-        raise ConfigurationError('group.kind "table": the plans of tables need a catalog')
+        raise ConfigurationError(
+            'not for group.kind "table": its catalog says how messages are stored'
+        )
     settings = config.for_topic(topic)
     output = settings.output
     root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
@@ -74,7 +76,7 @@ def plan_for(
         parser=parser,
         log_format=log_format,
         lanes=lanes,
-        policy=_policy(settings.policy),
+        policy=policy_of(settings.policy),
         upload_on_shutdown=settings.policy.upload_on_shutdown,
         upload_on_revoke=settings.policy.upload_on_revoke,
     )
@@ -194,8 +196,6 @@ def _parser(
     limited: bool,
 ) -> Parser:
     parser, columns = settings.parser, settings.output.metadata_columns
-    if not limited:
-        parser = parser.model_copy(update={"max_bad_ratio": None, "max_bad_messages": None})
     typed = settings.output.format in TYPED_FORMATS
     return pipeline_for(
         parser,
@@ -204,6 +204,7 @@ def _parser(
         growth=growth,
         origin="_topic" in columns or "_partition" in columns,
         count=count,
+        limited=limited,
     )
 
 
@@ -219,7 +220,8 @@ def _lanes(
     return lanes
 
 
-def _policy(policy: Policy) -> SealingPolicy:
+def policy_of(policy: Policy) -> SealingPolicy:
+    """Return when batches are sealed."""
     return SealingPolicy(
         max_bytes=policy.max_bytes,
         max_messages=policy.max_messages,

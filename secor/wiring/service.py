@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from secor.adapters.kafka.dead_letter_producer import DeadLetters
+from secor.batch.plan import Plans
 from secor.batch.workspace import Workspace
 from secor.commit.thread_pool import ThreadPool
 from secor.commit.uploader import Uploader
@@ -36,6 +37,7 @@ from secor.wiring.http_server import board_of, server_of
 from secor.wiring.membership import Membership, join
 from secor.wiring.plans import growing_plans
 from secor.wiring.startup_reports import Waiting
+from secor.wiring.tables import open_tables, store_of_tables, table_plans
 
 STUCK = 120.0
 """Seconds without a turn of the loop after which the process says that it is not alive."""
@@ -99,10 +101,22 @@ def _connect(
     with ExitStack() as opened:
         ask("the object store")
         store = connect_store(config)
+        tables = None
+        plans: Plans
+        if config.group.kind == "table":
+            ask("the catalog")
+            store, tables = store_of_tables(config, store), open_tables(config)
         membership = opened.enter_context(join(config, ask, telemetry.fetch_restarted))
         pool = ThreadPool(config.limits.upload_threads)
         opened.callback(pool.close)
-        consumer = _consumer(config, instance, membership, store, workspace, pool, telemetry, clock)
+        counting = _counting(telemetry)
+        if tables is not None:
+            plans = table_plans(config, *tables, membership.source.cluster_id, counting)
+        else:
+            plans = growing_plans(config, store, telemetry, counting, workspace.directory)
+        consumer = _consumer(
+            config, instance, membership, store, plans, workspace, pool, telemetry, clock
+        )
         return consumer, membership.ledger, opened.pop_all().close
 
 
@@ -111,6 +125,7 @@ def _consumer(
     instance: str,
     membership: Membership,
     store: ObjectStore,
+    plans: Plans,
     workspace: Workspace,
     pool: ThreadPool,
     telemetry: Telemetry,
@@ -126,9 +141,7 @@ def _consumer(
             ledger=ledger,
             source=source,
             store=store,
-            plans=growing_plans(
-                config, store, telemetry, _counting(telemetry), workspace.directory
-            ),
+            plans=plans,
             clock=clock,
             observer=telemetry,
             rng=rng,

@@ -60,6 +60,10 @@ class KafkaReader:
         found = self._topic(topic)
         return [TopicPartition(topic, number) for number in range(found.partitions if found else 0)]
 
+    def cluster_id(self) -> str:
+        """Return the cluster's id.  Raises ``Unavailable``, ``AccessDenied``."""
+        return self._questions.cluster_id()
+
     def topic_id(self, topic: str) -> str | None:
         """Return the topic's id; None when it does not exist, or the broker has no ids."""
         found = self._topic(topic)

@@ -136,12 +136,23 @@ class Questions:
         )
         return {topic.name: topic for topic in found}
 
+    def cluster_id(self) -> str:
+        """Ask for the id of the cluster."""
+        answer = self._client.call(
+            self._metadata, [], self._timeout, timeout=self._timeout + 1, what="the cluster"
+        )
+        return str(answer.cluster_id)
+
     async def _topics(self, topics: list[str] | None, timeout: float) -> list[Topic]:
         asked = (
             None
             if topics is None
             else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         )
+        answer = await self._metadata(asked, timeout)
+        return [_topic(found) for found in answer.topics if _exists(found)]
+
+    async def _metadata(self, asked: list[Any] | None, timeout: float) -> Any:
         request = MetadataRequest(
             topics=asked,
             allow_auto_topic_creation=False,
@@ -150,8 +161,7 @@ class Questions:
         )
         node = self._client.manager.least_loaded_node()
         sent = self._client.manager.send(request, node_id=self._client.aside(node, "questions"))
-        answer = await self._client.manager.wait_for(sent, timeout * 1000)
-        return [_topic(found) for found in answer.topics if _exists(found)]
+        return await self._client.manager.wait_for(sent, timeout * 1000)
 
 
 def id_text(topic_id: uuid.UUID | None) -> str | None:

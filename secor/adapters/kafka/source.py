@@ -156,6 +156,10 @@ class KafkaSource:
         """Ask the broker for the log's start and its last stable offset."""
         return self._questions.log_range(topic_partition)
 
+    def cluster_id(self) -> str:
+        """Ask the broker for the cluster's id (blocks).  Raises ``Unavailable``."""
+        return self._questions.cluster_id()
+
     def topic_id(self, topic: str) -> str | None:
         """Ask for the topic's id; None when it does not exist, or the broker has no ids."""
         found = self._questions.topics([topic]).get(topic)

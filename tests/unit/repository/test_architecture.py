@@ -23,13 +23,13 @@ ROOMS: dict[str, set[str]] = {
     "adapters": {"core", "wire", "tables"},
     "archive": {"core", "formats", "parsing", "batch", "consume"},
     "config": {"core", "parsing", "archive"},
-    "tables": {"core"},
+    "tables": {"core", "formats", "parsing", "batch"},
     "restore": set(),
     "spark": {"core", "formats", "archive", "adapters"},
     "sandbox": {"core"},
     "wiring": {
         *("core", "formats", "parsing", "batch", "commit", "consume", "service", "adapters"),
-        *("archive", "config"),
+        *("archive", "config", "tables"),
     },
     "cli": {
         *("core", "formats", "parsing", "batch", "service", "adapters", "archive", "config"),

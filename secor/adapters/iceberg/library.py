@@ -1,0 +1,151 @@
+"""Partition values, statistics and options of files, by the Iceberg library."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.conversions import to_json
+from pyiceberg.io.pyarrow import (
+    _get_parquet_writer_kwargs,
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import TableProperties
+from pyiceberg.transforms import VoidTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import DateType, IcebergType, PrimitiveType, UUIDType
+
+from secor.adapters.iceberg.catalog import library_table_of
+from secor.adapters.iceberg.failures import translated
+from secor.tables.catalog import FIELD_ID, Table
+from secor.tables.library import Codes, ParquetStatistics, Partitioning, PartitionValues
+from secor.tables.manifest import Statistics
+
+# What Python's library cannot set it warns of for every file.
+logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
+
+
+class IcebergLibrary:
+    """See ``tables.library.TableLibrary``."""
+
+    def partitioning(self, table: Table, schema_id: int, spec_id: int) -> Partitioning:
+        """Return the partition spec's transforms."""
+        metadata = library_table_of(table).metadata
+        spec = metadata.specs()[spec_id]
+        schema = library_table_of(table).schemas()[schema_id]
+        with translated(f"table {table.identifier}: partition spec {spec_id}"):
+            spec.check_compatible(schema)
+            return _Partitioning(spec, schema, table.schemas[schema_id])
+
+    def parquet_statistics(self, table: Table, schema_id: int) -> ParquetStatistics:
+        """Return the statistics that the table's properties ask for."""
+        schema = library_table_of(table).schemas()[schema_id]
+        with translated(f"table {table.identifier}: its metrics"):
+            plan = compute_statistics_plan(schema, dict(table.properties))
+            ids = parquet_path_to_id_mapping(schema)
+
+        def statistics(footer: pq.FileMetaData) -> Statistics:
+            found = data_file_statistics_from_parquet_metadata(footer, plan, ids)
+            columns = found.to_serialized_dict()
+            return Statistics(
+                column_sizes=columns["column_sizes"],
+                value_counts=columns["value_counts"],
+                null_value_counts=columns["null_value_counts"],
+                nan_value_counts=columns["nan_value_counts"],
+                lower_bounds={key: it.hex() for key, it in columns["lower_bounds"].items()},
+                upper_bounds={key: it.hex() for key, it in columns["upper_bounds"].items()},
+                split_offsets=tuple(columns["split_offsets"]),
+            )
+
+        return statistics
+
+    def parquet_options(self, properties: Mapping[str, str]) -> Mapping[str, Any]:
+        """Return the options of pyarrow's writer."""
+        with translated("table properties"):
+            return dict(_get_parquet_writer_kwargs(dict(properties)))
+
+    def data_location(self, table: Table) -> str:
+        """Return where data files go."""
+        default = f"{table.location}/data"
+        return table.properties.get(TableProperties.WRITE_DATA_PATH, default).rstrip("/")
+
+
+class _Partitioning:
+    """One spec over one schema."""
+
+    def __init__(self, spec: PartitionSpec, schema: Schema, columns: pa.Schema) -> None:
+        self._spec = spec
+        self._schema = schema
+        self._types = [field.field_type for field in spec.partition_type(schema).fields]
+        self._transforms: list[tuple[list[int], Callable[[pa.Array], pa.Array]]] = []
+        for field in spec.fields:
+            if isinstance(field.transform, VoidTransform):
+                self._transforms.append(([], lambda rows: pa.nulls(len(rows))))
+                continue
+            source = schema.find_type(field.source_id)
+            transform = field.transform.pyarrow_transform(source)
+            path = _path_of(columns, field.source_id)
+            assert path is not None, "the spec was compared with the schema"
+            self._transforms.append((path, transform))
+
+    def place(self, rows: pa.StructArray) -> tuple[Codes, Sequence[PartitionValues]]:
+        """See ``Partitioning``."""
+        codes = np.zeros(len(rows), dtype=np.int64)
+        places: list[tuple[pa.Scalar | None, ...]] = [()]
+        for path, transform in self._transforms:
+            encoded = transform(pc.struct_field(rows, path) if path else rows).dictionary_encode()
+            values = [*encoded.dictionary, None]
+            own = encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
+            # Numbered anew after each field, so that numbers stay below that of the rows.
+            used, codes = np.unique(codes * len(values) + own, return_inverse=True)
+            pairs = (divmod(int(code), len(values)) for code in used)
+            places = [(*places[before], values[at]) for before, at in pairs]
+        return codes, [self._values(place) for place in places]
+
+    def _values(self, place: Sequence[pa.Scalar | None]) -> PartitionValues:
+        typed = [_plain(value, kind) for value, kind in zip(place, self._types, strict=True)]
+        pairs = zip(typed, self._types, strict=True)
+        return PartitionValues(
+            tuple(None if value is None else _json(kind, value) for value, kind in pairs),
+            self._spec.partition_to_path(Record(*typed), self._schema),
+        )
+
+
+def _json(kind: IcebergType, value: Any) -> Any:
+    assert isinstance(kind, PrimitiveType), "partitions are of scalars"
+    return to_json(kind, value)
+
+
+def _plain(value: pa.Scalar | None, kind: IcebergType) -> Any:
+    """Return a value as the library keeps it: dates and times are numbers."""
+    if value is None:
+        return None
+    arrow = value.type
+    if isinstance(kind, DateType):
+        return value.cast(pa.int32()).as_py()
+    if pa.types.is_temporal(arrow):
+        return value.cast(pa.int64()).as_py()
+    found = value.as_py()
+    return UUID(bytes=found) if isinstance(kind, UUIDType) and isinstance(found, bytes) else found
+
+
+def _path_of(columns: pa.Schema | pa.StructType, field_id: int) -> list[int] | None:
+    """Return where a column is, by the positions of the structs around it."""
+    for at, field in enumerate(columns):
+        if int(field.metadata[FIELD_ID]) == field_id:
+            return [at]
+        if pa.types.is_struct(field.type):
+            inner = _path_of(field.type, field_id)
+            if inner is not None:
+                return [at, *inner]
+    return None

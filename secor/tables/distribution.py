@@ -1,0 +1,161 @@
+"""The last stage of the table group's parser: rows of tables, by partition.
+
+A message that goes to several tables is in all of them or, if one cannot take it, in
+quarantine and in none: when it is replayed it must not come twice into the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from secor.core.errors import SchemaGrew
+from secor.core.model import SCHEMA, Chunk, Part
+from secor.formats.typed.inference import observed
+from secor.parsing.parts import ROW, parts_of, together
+from secor.parsing.placement import Work, rows_of
+from secor.tables.growth import first_change, following_columns
+from secor.tables.needs import Need, Needs, NeedsSchema, NeedsTable
+from secor.tables.routing import Route, Rows, route_rows
+from secor.tables.table_rows import Fitted
+from secor.tables.table_version import TableVersion, identity_of
+
+LANE = "table="
+"""Lanes of tables begin with this."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TableWork:
+    """The rows of one work that go to one table: ``rows`` are numbers in that work."""
+
+    work: Work
+    version: TableVersion
+    rows: Rows
+    renamed: pa.StructArray
+    fitted: Fitted
+
+
+class TableDistribution:
+    """Routes, fits and partitions the messages of one topic; see ``parsing.pipeline``."""
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        versions: Mapping[str, TableVersion | None],
+        needs: Needs,
+        *,
+        skip_unrouted: bool = False,
+    ) -> None:
+        """``versions`` are the open tables by name, None for one that does not exist."""
+        self._routes = tuple(routes)
+        self._versions = dict(versions)
+        self._needs = needs
+        self._skip_unrouted = skip_unrouted
+
+    @property
+    def identity(self) -> str:
+        """All settings that change the result, the tables' versions included."""
+        routes = ";".join(route.identity for route in self._routes)
+        return f"tables-1|{routes}|{self._skip_unrouted}|{identity_of(self._versions)}"
+
+    def parts(self, works: Sequence[Work]) -> list[Part]:
+        """Return the rows of all tables.  Raises ``SchemaGrew`` before anything is written."""
+        fitted: list[_TableWork] = []
+        needed: list[tuple[int, Need]] = []
+        for work in works:
+            self._fit(work, fitted, needed)
+        needed += [found for table in fitted if (found := _growth(table)) is not None]
+        if needed:
+            first = min(offset for offset, _ in needed)
+            for offset, need in needed:
+                if offset == first:  # what comes later is looked at again after that
+                    self._needs(need)
+            raise SchemaGrew(first)
+        for table in fitted:
+            bad = table.version.rows.refuse_extra(table.fitted)
+            name = table.version.table.identifier
+            rows = table.rows
+            table.work.fail("schema", {int(rows[at]): f"{name}: {why}" for at, why in bad.items()})
+        return together([_parts(table) for table in fitted]) if fitted else []
+
+    def _fit(self, work: Work, fitted: list[_TableWork], needed: list[tuple[int, Need]]) -> None:
+        for name, (route, rows) in route_rows(
+            self._routes, work, skip_unrouted=self._skip_unrouted
+        ).items():
+            if name not in self._versions:
+                first = int(rows[0])
+                seen = observed(work.decoded.rows.slice(first, 1)).type
+                needed.append((_offset(work, first), NeedsTable(name, route, seen)))
+                continue
+            version = self._versions[name]
+            if version is None:
+                why = f"there is no table {name}"
+                work.fail("route", dict.fromkeys(rows.tolist(), why))
+                continue
+            whole = len(rows) == len(work.live)
+            decoded = work.decoded.rows if whole else work.decoded.rows.take(pa.array(rows))
+            renamed = version.rows.rename(decoded)
+            fitted.append(_TableWork(work, version, rows, renamed, version.rows.fit(renamed)))
+
+
+def _offset(work: Work, row: int) -> int:
+    return int(work.chunk.records.column("offset")[row].as_py())
+
+
+def _growth(table: _TableWork) -> tuple[int, Need] | None:
+    """Return the offset of the first row that needs a wider schema, and the need."""
+    version = table.version
+    if not version.settings.evolve:
+        return None
+    live = table.work.live[table.rows]
+    found = first_change(version.rows, table.renamed, table.fitted, live)
+    if found is None:
+        return None
+    row, changes = found
+    after = table.renamed.slice(row)
+    bad = {at - row: why for at, why in table.fitted.bad.items() if at >= row}
+    changes = following_columns(version.rows, after, changes, bad)
+    need = NeedsSchema(version.table.identifier, version.table.uuid, tuple(changes))
+    return _offset(table.work, int(table.rows[row])), need
+
+
+def _parts(table: _TableWork) -> list[Part]:
+    """Return the live rows of one table by partition."""
+    live = table.work.live[table.rows]
+    if not live.any():
+        return []
+    chunk, rows = table.work.chunk, table.fitted.rows
+    if len(table.rows) < len(table.work.live) or not live.all():
+        chunk = rows_of(chunk, table.rows[live])
+        rows = rows.take(pa.array(np.flatnonzero(live)))
+    rows = table.version.rows.with_origin(rows, chunk)
+    codes, partitions = table.version.partitioning.place(rows)
+    lane = lane_of_table(table.version.table.identifier)
+    places = [(lane, json.dumps([it.path, *it.values])) for it in partitions]
+    return list(parts_of(_with_rows(chunk, rows), codes, places))
+
+
+def _with_rows(chunk: Chunk, rows: pa.StructArray) -> pa.RecordBatch:
+    records = chunk.records.select(SCHEMA.names)
+    schema = pa.schema([*SCHEMA, pa.field(ROW, rows.type)])
+    return pa.RecordBatch.from_arrays([*records.columns, rows], schema=schema)
+
+
+def lane_of_table(name: str) -> str:
+    """Return the lane of a table's rows."""
+    return LANE + name
+
+
+def table_of_lane(lane: str) -> str | None:
+    """Return the table of a lane, None for other lanes."""
+    return lane.removeprefix(LANE) if lane.startswith(LANE) else None
+
+
+def partition_of(output_partition: str) -> tuple[str, tuple[object, ...]]:
+    """Return path and values of an output partition of a table's lane."""
+    path, *values = json.loads(output_partition)
+    return path, tuple(values)

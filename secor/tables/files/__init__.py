@@ -1,0 +1,1 @@
+"""Data files as tables want them: field ids in the schema, statistics beside the bytes."""

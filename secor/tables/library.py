@@ -1,0 +1,55 @@
+"""What is asked of the table format's library beside the catalog: places and statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from secor.tables.catalog import Table
+from secor.tables.manifest import Statistics
+
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionValues:
+    """One partition: the values of the spec's fields in JSON form, and its path."""
+
+    values: tuple[Any, ...]
+    path: str
+
+
+class Partitioning(Protocol):
+    """A partition spec over rows of one schema: pure."""
+
+    def place(self, rows: pa.StructArray) -> tuple[Codes, Sequence[PartitionValues]]:
+        """Return for each row an index into the partitions, which are in no order."""
+
+
+class ParquetStatistics(Protocol):
+    """Reads what a table keeps of a file's columns out of its footer."""
+
+    def __call__(self, footer: pq.FileMetaData) -> Statistics:
+        """Return sizes, counts and bounds by field id."""
+
+
+class TableLibrary(Protocol):
+    """Makes them for one version of a table; all raise ``ConfigurationError``."""
+
+    def partitioning(self, table: Table, schema_id: int, spec_id: int) -> Partitioning:
+        """Return the partition spec's transforms."""
+
+    def parquet_statistics(self, table: Table, schema_id: int) -> ParquetStatistics:
+        """Return the statistics that the table's properties ask for."""
+
+    def parquet_options(self, properties: Mapping[str, str]) -> Mapping[str, Any]:
+        """Return how pyarrow's ParquetWriter is to write: codec, level, sizes of pages."""
+
+    def data_location(self, table: Table) -> str:
+        """Return the directory of data files, as a URI without a slash at its end."""

@@ -1,0 +1,39 @@
+"""What messages need of tables that is not there yet: a table, or a wider schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from secor.tables.catalog import SchemaChange
+from secor.tables.routing import Route
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsTable:
+    """Messages go to a table that is not open; ``seen`` is the type of the first of them."""
+
+    name: str
+    route: Route
+    seen: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsSchema:
+    """Rows of the table ``name`` need these changes of its schema."""
+
+    name: str
+    uuid: str
+    changes: tuple[SchemaChange, ...]
+
+
+Need = NeedsTable | NeedsSchema
+
+
+class Needs(Protocol):
+    """Remembers what is needed until a plan is asked for."""
+
+    def __call__(self, need: Need) -> None:
+        """Take a need, in any thread."""

@@ -1,0 +1,73 @@
+"""What a table that is made here looks like: declared columns, or those of the first message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from secor.core.errors import ConfigurationError
+from secor.formats.typed.schema import RowSchema
+from secor.tables.catalog import NewTable
+from secor.tables.routing import TableSettings
+from secor.tables.schema_changes import column_type
+from secor.tables.table_rows import METADATA_TYPES
+
+DEFAULT_PROPERTIES = {
+    "commit.manifest-merge.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+"""Without these the metadata grows with every commit, and so does the time of one."""
+
+
+def new_table(
+    name: str,
+    settings: TableSettings,
+    seen: pa.DataType | None,
+    metadata_columns: Sequence[str] = (),
+) -> NewTable | None:
+    """Return the table to be made; None as long as neither file nor message tells its columns.
+
+    ``seen`` is the type of the first message.  Raises ``ConfigurationError``.
+    """
+    if settings.schema_file is not None:
+        columns = _declared(settings.schema_file)
+        if settings.optional_columns:
+            columns = pa.struct([field.with_nullable(True) for field in columns.fields])
+    elif seen is None:
+        return None
+    else:
+        found = column_type(seen)
+        if found is None or not pa.types.is_struct(found):
+            raise ConfigurationError(
+                f"table {name}: its first message has no fields with values; declare its columns"
+                " by schema_file"
+            )
+        columns = found
+    own = [_as_column(field) for field in columns.fields if field.name not in metadata_columns]
+    origin = [pa.field(column, METADATA_TYPES[column]) for column in metadata_columns]
+    return NewTable(
+        schema=pa.schema([*own, *origin]),
+        partition_by=settings.partition_by,
+        properties={**DEFAULT_PROPERTIES, **settings.properties},
+        location=settings.location,
+    )
+
+
+def _declared(path: str) -> pa.StructType:
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"schema_file {path}: cannot be read: {error}; secor schema writes such files"
+        ) from error
+    fields = RowSchema.parse(text, f"schema_file {path}").fields
+    assert fields is not None
+    return fields
+
+
+def _as_column(field: pa.Field) -> pa.Field:
+    kind = column_type(field.type)
+    return pa.field(field.name, field.type if kind is None else kind, nullable=field.nullable)

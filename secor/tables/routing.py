@@ -1,0 +1,132 @@
+"""Which messages go to which table: by topic, by a field, by a name made of both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from secor.parsing.fields import Texts, field_at, shown, texts
+from secor.parsing.placement import Work
+from secor.parsing.transforms import Selector
+
+Truths = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
+
+LONGEST_NAME = 200
+"""Characters of a value that names a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSettings:
+    """How the tables of a route are treated, and made where they are missing."""
+
+    auto_create: bool = False
+    evolve: bool = False
+    optional_columns: bool = False
+    partition_by: tuple[str, ...] = ()
+    schema_file: str | None = None
+    location: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route of a topic.
+
+    ``template`` is pairs of text and what follows it: ``topic``, ``fields.<path>`` or None.
+    ``selector`` says which messages it takes, None for all.
+    """
+
+    template: tuple[tuple[str, str | None], ...]
+    settings: TableSettings = field(default_factory=TableSettings)
+    selector: Selector | None = None
+
+    @property
+    def identity(self) -> str:
+        """All that changes where messages go."""
+        selector = self.selector.identity if self.selector is not None else ""
+        return f"route {self.template} {selector}"
+
+    @property
+    def named_by_messages(self) -> bool:
+        """Whether messages name the table; else the topic is enough."""
+        return any(path not in (None, "topic") for _, path in self.template)
+
+    def name_for(self, topic: str) -> str:
+        """Return the table of a topic, where messages do not name it."""
+        assert not self.named_by_messages
+        return "".join(text + (safe_name(topic) if path else "") for text, path in self.template)
+
+    def taken(self, work: Work) -> Truths:
+        """Tell for each row whether the route takes it."""
+        if self.selector is None:
+            return work.live.copy()
+        return work.live & self.selector.keep(work.decoded)
+
+    def tables(self, work: Work, taken: Truths) -> tuple[dict[str, Rows], dict[int, str]]:
+        """Return the rows of each table, and why others name none."""
+        topic = work.chunk.topic_partition.topic
+        if not self.named_by_messages:
+            return {self.name_for(topic): np.flatnonzero(taken)}, {}
+        names = np.full(len(taken), "", dtype=object)
+        bad: dict[int, str] = {}
+        for text, path in self.template:
+            names = names + text
+            if path == "topic":
+                names = names + safe_name(topic)
+            elif path is not None:
+                found = texts(field_at(work.decoded.rows, path.removeprefix("fields.")))
+                names = names + _values(found, path, taken, bad)
+        good = taken.copy()
+        good[list(bad)] = False
+        by_name = {str(name): good & (names == name) for name in dict.fromkeys(names[good])}
+        return {name: np.flatnonzero(rows) for name, rows in by_name.items()}, bad
+
+
+def _values(found: Texts, path: str, taken: Truths, bad: dict[int, str]) -> npt.NDArray[np.object_]:
+    safe = [safe_name(text) for text in found.distinct]
+    table = np.array([*safe, ""], dtype=object)
+    lengths = np.array([*(0 < len(name) <= LONGEST_NAME for name in safe), False])
+    for row in np.flatnonzero(taken & ~lengths[found.codes]).tolist():
+        value = found.at(row)
+        why = "is missing" if value is None else f"{shown(value)} names no table"
+        bad.setdefault(row, f"{path.removeprefix('fields.')} {why}")
+    return table[found.codes]
+
+
+def safe_name(text: str) -> str:
+    """Return text as every catalog takes it in a name: letters, digits and underscores."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", text)
+
+
+def route_rows(
+    routes: Sequence[Route], work: Work, *, skip_unrouted: bool
+) -> dict[str, tuple[Route, Rows]]:
+    """Return the rows of each table, with the first route that leads there.
+
+    Rows that no route takes are out of ``work`` after that, in quarantine or counted, and so
+    are those that name no table.  A row that two routes lead to one table is there once.
+    """
+    found: dict[str, tuple[Route, Rows]] = {}
+    routed = np.zeros(len(work.live), dtype=bool)
+    for route in routes:
+        taken = route.taken(work)
+        routed |= taken
+        tables, bad = route.tables(work, taken)
+        for name, rows in tables.items():
+            if len(rows):
+                first, before = found.get(name, (route, rows))
+                found[name] = first, rows if before is rows else np.union1d(before, rows)
+        work.fail("route", bad)
+    unrouted = work.live & ~routed
+    if unrouted.any():
+        if skip_unrouted:
+            work.leave_out(unrouted)
+        else:
+            nowhere = np.flatnonzero(unrouted).tolist()
+            work.fail("route", dict.fromkeys(nowhere, "no table takes this message"))
+    return found

@@ -1,0 +1,211 @@
+"""How a table's schema may grow: what rows ask for, and what the schema then is.
+
+| the table has | the row shows | change |
+|---|---|---|
+| nothing of that name | a value of a known type | a new optional column |
+| int | an integer beyond 32 bits | long |
+| float | a number beyond floats | double |
+| decimal | more digits before the point | a decimal with more digits, up to 38 |
+| a required column | nothing | an optional column |
+
+Inside of structs, lists and maps alike.  Nothing is dropped, renamed or narrowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from secor.formats.typed.descriptions import LONGEST_INTEGER, MOST_DIGITS
+from secor.formats.typed.nested_arrays import is_json, is_list
+from secor.tables.catalog import AddColumn, MakeOptional, SchemaChange, WidenColumn
+
+MOST_FIELDS = 1000
+"""Columns at all levels; what comes beyond is an undeclared field."""
+
+ELEMENT, VALUE = "element", "value"
+"""How a path goes into a list and into a map."""
+
+Path = tuple[str, ...]
+
+
+def changes_for(kept: pa.StructType, seen: pa.StructType) -> list[SchemaChange]:
+    """Return what ``kept`` lacks for rows of the type ``seen`` (of ``inference.observed``)."""
+    room = MOST_FIELDS - field_count(kept)
+    changes = []
+    for change in _struct(kept, seen, ()):
+        if isinstance(change, AddColumn):
+            room -= 1 + field_count(change.type)
+            if room < 0:
+                continue
+        changes.append(change)
+    return changes
+
+
+def field_count(kind: pa.DataType) -> int:
+    """Return the number of fields at all levels."""
+    if pa.types.is_struct(kind):
+        return sum(1 + field_count(field.type) for field in kind.fields)
+    if is_list(kind):
+        return field_count(kind.value_type)
+    return field_count(kind.item_type) if pa.types.is_map(kind) else 0
+
+
+def _struct(kept: pa.StructType, seen: pa.StructType, path: Path) -> Iterator[SchemaChange]:
+    shown = {field.name: field.type for field in seen.fields}
+    for field in kept.fields:
+        kind = shown.pop(field.name, pa.null())
+        inner = (*path, field.name)
+        if not field.nullable and pa.types.is_null(kind):
+            yield MakeOptional(inner)
+        yield from _column(field.type, kind, inner)
+    # Most readers of tables take Id and id for one column, and no name for none.
+    taken = {"", *(field.name.lower() for field in kept.fields)}
+    for name, kind in shown.items():
+        made = column_type(kind)
+        if made is not None and name.lower() not in taken:
+            taken.add(name.lower())
+            yield AddColumn((*path, name), made)
+
+
+def _column(kept: pa.DataType, seen: pa.DataType, path: Path) -> Iterator[SchemaChange]:
+    if pa.types.is_struct(kept) and pa.types.is_struct(seen):
+        yield from _struct(kept, seen, path)
+    elif is_list(kept) and is_list(seen):
+        yield from _column(kept.value_type, seen.value_type, (*path, ELEMENT))
+    elif pa.types.is_map(kept) and pa.types.is_map(seen):
+        yield from _column(kept.item_type, seen.item_type, (*path, VALUE))
+    elif pa.types.is_map(kept) and pa.types.is_struct(seen):
+        for field in seen.fields:
+            yield from _column(kept.item_type, field.type, (*path, VALUE))
+    else:
+        wide = _wider(kept, seen)
+        if wide is not None and wide != kept:
+            yield WidenColumn(path, wide)
+
+
+def _wider(kept: pa.DataType, seen: pa.DataType) -> pa.DataType | None:
+    if kept == pa.int32() and seen == pa.int64():
+        return pa.int64()
+    if kept == pa.float32() and seen in (pa.float64(), pa.int64()):
+        return pa.float64()
+    if not pa.types.is_decimal(kept):
+        return None
+    if seen == pa.int64() or pa.types.is_uint64(seen):
+        digits = LONGEST_INTEGER
+    elif pa.types.is_decimal(seen) and seen.scale <= kept.scale:
+        digits = seen.precision - seen.scale
+    else:
+        return None
+    precision = min(MOST_DIGITS, max(kept.precision, digits + kept.scale))
+    return pa.decimal128(precision, kept.scale)
+
+
+def column_type(seen: pa.DataType) -> pa.DataType | None:
+    """Return the type of a new column, None while its values show none.
+
+    JSON text, which stands for values of several kinds, becomes a string.
+    """
+    if pa.types.is_struct(seen):
+        fields = [
+            pa.field(field.name, kind)
+            for field in seen.fields
+            if (kind := column_type(field.type)) is not None
+        ]
+        return pa.struct(fields) if fields else None
+    if is_list(seen):
+        item = column_type(seen.value_type)
+        return None if item is None else pa.list_(pa.field(ELEMENT, item))
+    if pa.types.is_map(seen):
+        item = column_type(seen.item_type)
+        return None if item is None else pa.map_(pa.string(), item)
+    return _scalar(seen)
+
+
+def _scalar(seen: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_null(seen):
+        return None
+    if is_json(seen):
+        return pa.string()
+    if pa.types.is_timestamp(seen):
+        return pa.timestamp("us", None if seen.tz is None else "UTC")
+    if pa.types.is_time(seen):
+        return pa.time64("us")
+    if seen == pa.uint64():
+        return pa.decimal128(LONGEST_INTEGER, 0)
+    return pa.date32() if pa.types.is_date(seen) else seen
+
+
+def apply(kept: pa.StructType, changes: Sequence[SchemaChange]) -> pa.StructType:
+    """Return the type that a schema has after ``changes``; field ids of new columns are none."""
+    for change in changes:
+        kept = _applied(kept, change.path, change)
+    return kept
+
+
+def _applied(kind: pa.DataType, path: Path, change: SchemaChange) -> pa.DataType:
+    if is_list(kind):
+        element = kind.value_field
+        return pa.list_(_field(element, path[1:], change))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_field, _field(kind.item_field, path[1:], change))
+    fields = list(kind.fields)
+    at = kind.get_field_index(path[0])
+    if at < 0:
+        assert isinstance(change, AddColumn)
+        return pa.struct([*fields, pa.field(path[0], change.type)])
+    fields[at] = _field(fields[at], path[1:], change)
+    return pa.struct(fields)
+
+
+def _field(field: pa.Field, rest: Path, change: SchemaChange) -> pa.Field:
+    if rest:
+        return field.with_type(_applied(field.type, rest, change))
+    match change:
+        case WidenColumn(_, kind):
+            return field.with_type(kind)
+        case MakeOptional():
+            return field.with_nullable(True)
+        case AddColumn():
+            return field  # somebody else has added it
+
+
+def still_needed(schema: pa.StructType, changes: Sequence[SchemaChange]) -> list[SchemaChange]:
+    """Return those of ``changes`` that a schema, perhaps changed by others, still lacks.
+
+    What is in conflict with the schema, because others gave the column another type, is left
+    out: its rows are looked at again.
+    """
+    return [change for change in changes if _is_needed(schema, change.path, change)]
+
+
+def _is_needed(kind: pa.DataType, path: Path, change: SchemaChange) -> bool:
+    if is_list(kind):
+        return path[0] == ELEMENT and _field_needs(kind.value_field, path[1:], change)
+    if pa.types.is_map(kind):
+        return path[0] == VALUE and _field_needs(kind.item_field, path[1:], change)
+    if not pa.types.is_struct(kind):
+        return False
+    at = kind.get_field_index(path[0])
+    if at >= 0:
+        return _field_needs(kind.field(at), path[1:], change)
+    taken = {field.name.lower() for field in kind.fields}
+    return isinstance(change, AddColumn) and len(path) == 1 and path[0].lower() not in taken
+
+
+def _field_needs(field: pa.Field, rest: Path, change: SchemaChange) -> bool:
+    if rest:
+        return _is_needed(field.type, rest, change)
+    match change:
+        case WidenColumn(_, kind):
+            return _wider(field.type, kind) == kind or _more_digits(field.type, kind)
+        case MakeOptional():
+            return not field.nullable
+        case AddColumn():
+            return False
+
+
+def _more_digits(present: pa.DataType, wanted: pa.DataType) -> bool:
+    both = pa.types.is_decimal(present) and pa.types.is_decimal(wanted)
+    return bool(both and present.scale == wanted.scale and present.precision < wanted.precision)

@@ -1,0 +1,158 @@
+"""Messages' fields as rows of one version of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.core.errors import ConfigurationError
+from secor.core.model import Chunk
+from secor.formats.typed.nested_arrays import is_list, struct_of
+from secor.formats.typed.schema import EXTRA, RowSchema
+from secor.tables.column_names import ColumnNames, is_uuid, read_aliases
+
+UUID_BYTES = 16
+
+METADATA_TYPES: Mapping[str, pa.DataType] = {
+    "_topic": pa.string(),
+    "_partition": pa.int32(),
+    "_offset": pa.int64(),
+    "_timestamp": pa.timestamp("us", "UTC"),
+}
+"""Columns that tell where a row came from, as new tables get them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Rows of a table: ``rows`` in the types of its columns, null where ``bad`` says why not.
+
+    ``extra`` is true for rows with fields that the table does not have, where that is asked.
+    """
+
+    rows: pa.StructArray
+    bad: Mapping[int, str]
+    extra: pa.BooleanArray | None
+
+
+class TableRows:
+    """Brings decoded fields to the columns of a schema.
+
+    A value of another type is taken where nothing is lost, as declared schemas do; what does
+    not fit is a bad row, with the reason.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        properties: Mapping[str, str],
+        *,
+        where: str,
+        metadata_columns: Sequence[str] = (),
+        extra_fields: Literal["drop", "quarantine"] = "drop",
+        case_sensitive: bool = True,
+        evolve: bool = False,
+    ) -> None:
+        """``where`` names the table in errors.  Raises ``ConfigurationError``."""
+        self.schema = schema
+        self._names = ColumnNames(
+            pa.struct(list(schema)), read_aliases(properties, where), case_sensitive
+        )
+        self._origin = {name: _check_origin(schema, name, where) for name in metadata_columns}
+        own = [field for field in schema if field.name not in self._origin]
+        self.columns: pa.StructType = pa.struct([_plain_field(field) for field in own])
+        self._marks_extra = evolve or extra_fields == "quarantine"
+        self._refuses_extra = extra_fields == "quarantine"
+        self.fields = RowSchema(self.columns, "json" if self._marks_extra else "drop")
+
+    @property
+    def identity(self) -> str:
+        """All that changes the rows, apart from the schema."""
+        names = f"{sorted(self._names.aliases.items())}:{self._names.case_sensitive}"
+        return f"rows-1:{names}:{self._refuses_extra}:{','.join(self._origin)}"
+
+    def rename(self, rows: pa.StructArray) -> pa.StructArray:
+        """Return decoded rows under the names of the columns."""
+        return self._names.rename(rows)
+
+    def fit(self, rows: pa.StructArray) -> Fitted:
+        """Return renamed rows in the columns' types."""
+        fitted, bad = self.fields.fit(rows)
+        if not self._marks_extra:
+            return Fitted(fitted, bad, None)
+        extra = pc.struct_field(fitted, [fitted.type.get_field_index(EXTRA)]).is_valid()
+        return Fitted(fitted, bad, extra)
+
+    def refuse_extra(self, fitted: Fitted) -> Mapping[int, str]:
+        """Return why rows are bad, with those that have further fields where that is wanted."""
+        if not self._refuses_extra or fitted.extra is None or not fitted.extra.true_count:
+            return fitted.bad
+        texts = pc.struct_field(fitted.rows, [fitted.rows.type.get_field_index(EXTRA)]).storage
+        found = {
+            row: f"the table has no column for {texts[row].as_py()[:60]}"
+            for row in pc.indices_nonzero(fitted.extra).to_pylist()
+        }
+        return {**found, **fitted.bad}
+
+    def with_origin(self, fitted: pa.StructArray, chunk: Chunk) -> pa.StructArray:
+        """Return all columns of the table, those that tell of the messages included."""
+        if not self._origin and fitted.type.num_fields == len(self.schema):
+            return fitted
+        columns: list[pa.Array] = []
+        for field in self.schema:
+            if field.name in self._origin:
+                columns.append(_origin_of(field.name, chunk).cast(field.type))
+            else:
+                columns.append(fitted.field(fitted.type.get_field_index(field.name)))
+        fields = [pa.field(field.name, column.type) for field, column in self._pairs(columns)]
+        return struct_of(columns, fields, fitted)
+
+    def _pairs(self, columns: Sequence[pa.Array]) -> list[tuple[pa.Field, pa.Array]]:
+        return list(zip(self.schema, columns, strict=True))
+
+
+def _origin_of(name: str, chunk: Chunk) -> pa.Array:
+    records, topic_partition = chunk.records, chunk.topic_partition
+    match name:
+        case "_topic":
+            return pa.repeat(topic_partition.topic, records.num_rows)
+        case "_partition":
+            return pa.repeat(pa.scalar(topic_partition.partition, pa.int32()), records.num_rows)
+        case "_timestamp":
+            return records.column("timestamp").cast(pa.timestamp("ms", "UTC"))
+        case _:
+            return records.column("offset")
+
+
+def _check_origin(schema: pa.Schema, name: str, where: str) -> pa.DataType:
+    at = schema.get_field_index(name)
+    if at < 0:
+        raise ConfigurationError(
+            f"{where} has no column {name}: add it ({METADATA_TYPES[name]}), or take it out of"
+            " rows.metadata_columns"
+        )
+    kind = schema.field(at).type
+    allowed = {METADATA_TYPES[name], pa.int64()} if name == "_partition" else {METADATA_TYPES[name]}
+    if kind not in allowed:
+        raise ConfigurationError(
+            f"{where}: its column {name} is {kind} and must be {METADATA_TYPES[name]}"
+        )
+    return kind
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, plain_type(field.type), nullable=field.nullable)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return a type without field ids, UUIDs as their bytes."""
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain_field(field) for field in kind.fields])
+    if is_list(kind):
+        return pa.list_(_plain_field(kind.value_field))
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field))
+    return pa.binary(UUID_BYTES) if is_uuid(kind) else kind

@@ -1,0 +1,109 @@
+"""One version of a table that rows are written for: its schema and partition spec by id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from secor.core.errors import ConfigurationError
+from secor.core.ports import LogFormat
+from secor.tables.catalog import Table
+from secor.tables.files.parquet import ParquetDataFormat
+from secor.tables.library import Partitioning, TableLibrary
+from secor.tables.routing import TableSettings
+from secor.tables.table_rows import TableRows
+
+FORMAT_PROPERTY = "write.format.default"
+
+
+@dataclass(frozen=True, slots=True)
+class RowSettings:
+    """What holds for the rows of all tables of a group."""
+
+    extra_fields: Literal["drop", "quarantine"] = "drop"
+    case_sensitive: bool = True
+    metadata_columns: tuple[str, ...] = ()
+    row_group_rows: int = 50_000
+    stripe_rows: int = 50_000
+    block_rows: int = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """What is needed to make data files of rows; ``root`` is the URI of their directory."""
+
+    table: Table
+    schema_id: int
+    spec_id: int
+    settings: TableSettings
+    rows: TableRows
+    partitioning: Partitioning
+    data_format: LogFormat
+    root: str
+
+    @property
+    def identity(self) -> str:
+        """All that changes the files, the table itself included."""
+        return (
+            f"{self.table.identifier}={self.table.uuid}:{self.schema_id}:{self.spec_id}"
+            f":{self.settings.evolve}:{self.rows.identity}:{self.data_format.identity}:{self.root}"
+        )
+
+
+def open_version(
+    table: Table,
+    settings: TableSettings,
+    row_settings: RowSettings,
+    library: TableLibrary,
+    *,
+    schema_id: int | None = None,
+    spec_id: int | None = None,
+) -> TableVersion:
+    """Prepare a version of a table, the present one without ids.
+
+    Raises ``ConfigurationError`` for what cannot be written.
+    """
+    schema_id = table.schema_id if schema_id is None else schema_id
+    spec_id = table.spec_id if spec_id is None else spec_id
+    rows = TableRows(
+        table.schemas[schema_id],
+        table.properties,
+        where=f"table {table.identifier}",
+        metadata_columns=row_settings.metadata_columns,
+        extra_fields=row_settings.extra_fields,
+        case_sensitive=row_settings.case_sensitive,
+        evolve=settings.evolve,
+    )
+    return TableVersion(
+        table=table,
+        schema_id=schema_id,
+        spec_id=spec_id,
+        settings=settings,
+        rows=rows,
+        partitioning=library.partitioning(table, schema_id, spec_id),
+        data_format=_data_format(table, schema_id, row_settings, library),
+        root=library.data_location(table),
+    )
+
+
+def _data_format(
+    table: Table, schema_id: int, settings: RowSettings, library: TableLibrary
+) -> LogFormat:
+    name = table.properties.get(FORMAT_PROPERTY, "parquet").lower()
+    columns = table.schemas[schema_id]
+    if name == "parquet":
+        options = library.parquet_options(table.properties)
+        statistics = library.parquet_statistics(table, schema_id)
+        return ParquetDataFormat(columns, options, statistics, settings.row_group_rows)
+    raise ConfigurationError(
+        f"table {table.identifier}: {FORMAT_PROPERTY} is {name}; use parquet, orc or avro"
+    )
+
+
+def identity_of(versions: Mapping[str, TableVersion | None]) -> str:
+    """Return what a fingerprint says of tables, None for those that do not exist."""
+    return ";".join(
+        f"{name} is missing" if version is None else version.identity
+        for name, version in sorted(versions.items())
+    )

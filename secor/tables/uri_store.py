@@ -1,0 +1,76 @@
+"""One store for a group's own objects and for data files that lie elsewhere."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from secor.core.model import StoredObject
+from secor.core.ports import ObjectStore
+
+SCHEME = "://"
+
+OpenStore = Callable[[str], tuple[str, ObjectStore]]
+"""Takes a URI; returns the part of it that is the store's (ends with a slash), and the store.
+
+Raises ``ConfigurationError`` for a place that no store is known for, ``AccessDenied``.
+"""
+
+
+class UriStore:
+    """An ``ObjectStore`` whose keys may be whole URIs: those go to the store of their place.
+
+    ``own`` takes all other keys.  A store is opened when its first key comes.
+    """
+
+    def __init__(self, own: ObjectStore, open_store: OpenStore) -> None:
+        self._own = own
+        self._open_store = open_store
+        self._stores: dict[str, ObjectStore] = {}
+        self._lock = threading.Lock()
+
+    def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
+        """Store a file; see ``ObjectStore``."""
+        store, inner, _ = self._of(key)
+        store.put(inner, path, crc32c, metadata)
+
+    def head(self, key: str) -> StoredObject:
+        """Return an object with its metadata; see ``ObjectStore``."""
+        store, inner, place = self._of(key)
+        return _named(store.head(inner), place)
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Give objects by key; see ``ObjectStore``."""
+        store, inner, place = self._of(prefix)
+        for stored in store.list(inner):
+            yield _named(stored, place)
+
+    def open(self, key: str) -> BinaryIO:
+        """Open for reading; see ``ObjectStore``."""
+        store, inner, _ = self._of(key)
+        return store.open(inner)
+
+    def delete(self, key: str) -> None:
+        """Delete; see ``ObjectStore``."""
+        store, inner, _ = self._of(key)
+        store.delete(inner)
+
+    def _of(self, key: str) -> tuple[ObjectStore, str, str]:
+        """Return the store of a key, its key in there, and what stands before that."""
+        if SCHEME not in key:
+            return self._own, key, ""
+        with self._lock:
+            for place, store in self._stores.items():
+                if key.startswith(place):
+                    return store, key[len(place) :], place
+            place, store = self._open_store(key)
+            self._stores[place] = store
+        return store, key[len(place) :], place
+
+
+def _named(stored: StoredObject, place: str) -> StoredObject:
+    if not place:
+        return stored
+    return StoredObject(place + stored.key, stored.size, stored.modified, stored.metadata)

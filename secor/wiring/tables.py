@@ -1,0 +1,233 @@
+"""The table group's parts: catalog, stores of data files, the plans of topics."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import structlog
+
+from secor.batch.plan import Lane, Plans, TopicPlan
+from secor.config.model import S3, Config
+from secor.config.tables import TableRoute, parts_of
+from secor.core.errors import ConfigurationError
+from secor.core.model import QUARANTINE
+from secor.core.naming import quarantine_root, topic_root
+from secor.core.ports import ObjectStore
+from secor.formats import make_format
+from secor.parsing.pipeline import Count
+from secor.tables.batch_manifest import BatchManifest
+from secor.tables.catalog import Catalog
+from secor.tables.distribution import TableDistribution, lane_of_table, partition_of
+from secor.tables.library import TableLibrary
+from secor.tables.needs import Needs
+from secor.tables.routing import Route, TableSettings
+from secor.tables.table_version import RowSettings, TableVersion
+from secor.tables.topic_tables import TopicTables
+from secor.tables.uri_store import UriStore
+from secor.wiring.clients import clear, s3_store
+from secor.wiring.parsers import filter_of, pipeline_for
+from secor.wiring.plans import policy_of
+
+if TYPE_CHECKING:
+    from secor.adapters.iceberg.commits import IcebergCatalog
+    from secor.adapters.iceberg.library import IcebergLibrary
+
+MOST_SHOWN = 20
+"""Names of columns in one line of the log."""
+
+Versions = Mapping[str, TableVersion | None]
+
+
+def table_plans(
+    config: Config,
+    catalog: Catalog,
+    library: TableLibrary,
+    cluster_id: Callable[[], str],
+    count: Count,
+) -> Plans:
+    """Return the plans of a process that consumes for tables."""
+    cluster = cache(cluster_id)
+    log = structlog.get_logger("secor.tables")
+
+    def tell(table: str, schema_id: int, columns: Sequence[str]) -> None:
+        shown = [*columns[:MOST_SHOWN], *(["..."] if len(columns) > MOST_SHOWN else [])]
+        log.info("table_changed", table=table, schema=schema_id, columns=shown)
+
+    @cache
+    def tables_of(topic: str) -> TopicTables:
+        def make(routes: Sequence[Route], versions: Versions, needs: Needs) -> TopicPlan:
+            return table_plan(config, topic, routes, versions, needs, cluster(), count)
+
+        return TopicTables(
+            topic,
+            routes_of(config, topic),
+            catalog,
+            library,
+            row_settings(config),
+            make,
+            tell,
+        )
+
+    lock = threading.Lock()
+
+    def plan(topic: str, fingerprint: str | None) -> TopicPlan:
+        with lock:  # two of one topic would not know each other's needs
+            tables = tables_of(topic)
+        return tables.plan(fingerprint)
+
+    return plan
+
+
+def table_plan(
+    config: Config,
+    topic: str,
+    routes: Sequence[Route],
+    versions: Versions,
+    needs: Needs,
+    cluster: str,
+    count: Count | None,
+    *,
+    limited: bool = True,
+) -> TopicPlan:
+    """Return how the messages of a topic become rows of certain versions of tables."""
+    settings = config.for_topic(topic)
+    output = settings.output
+    root = topic_root(output.prefix, topic)
+    skip = config.rows.unrouted == "skip"
+    distribution = TableDistribution(routes, versions, needs, skip_unrouted=skip)
+    quarantine = make_format("sequencefile")
+    lanes = {QUARANTINE: Lane(quarantine_root(root), quarantine)}
+    for name, version in versions.items():
+        if version is not None:
+            lanes[lane_of_table(name)] = _lane(version)
+    return TopicPlan(
+        group=config.group.name,
+        root=root,
+        generation=output.generation,
+        parser=pipeline_for(
+            settings.parser, typed=True, distribution=distribution, count=count, limited=limited
+        ),
+        log_format=quarantine,
+        lanes=lanes,
+        policy=policy_of(settings.policy),
+        upload_on_shutdown=settings.policy.upload_on_shutdown,
+        upload_on_revoke=settings.policy.upload_on_revoke,
+        last_file=BatchManifest(config.group.name, cluster, output.prefix, versions),
+    )
+
+
+def _lane(version: TableVersion) -> Lane:
+    def directory(output_partition: str) -> str:
+        path, _ = partition_of(output_partition)
+        return f"{version.root}/{path}" if path else version.root
+
+    return Lane(version.root, version.data_format, directory)
+
+
+def routes_of(config: Config, topic: str) -> list[Route]:
+    """Return the routes that messages of a topic may take, in the order of the configuration."""
+    return [route_of(table) for table in config.tables if table.takes(topic)]
+
+
+def route_of(table: TableRoute) -> Route:
+    """Return a route of the configuration."""
+    selector = None
+    if table.field is not None:
+        selector = filter_of(
+            table.field, table.equals, table.one_of, table.matches, negated=table.negated
+        )
+    settings = TableSettings(
+        auto_create=table.auto_create,
+        evolve=table.evolve,
+        optional_columns=table.optional_columns,
+        partition_by=table.partition_by,
+        schema_file=table.schema_file,
+        location=table.location,
+        properties=table.properties,
+    )
+    return Route(tuple(parts_of(table.table)), settings, selector)
+
+
+def row_settings(config: Config) -> RowSettings:
+    """Return what holds for the rows of all tables."""
+    rows = config.rows
+    return RowSettings(
+        extra_fields=rows.extra_fields,
+        case_sensitive=rows.case_sensitive,
+        metadata_columns=rows.metadata_columns,
+        row_group_rows=rows.row_group_rows,
+        stripe_rows=rows.stripe_rows,
+        block_rows=rows.block_rows,
+    )
+
+
+def open_tables(config: Config) -> tuple[IcebergCatalog, IcebergLibrary]:
+    """Return the catalog, and the library beside it.
+
+    Raises ``ConfigurationError``, ``Unavailable``, ``AccessDenied``.
+    """
+    # Not before it is needed: the library takes half a second.
+    from secor.adapters.iceberg.catalog import open_catalog
+    from secor.adapters.iceberg.commits import IcebergCatalog
+    from secor.adapters.iceberg.library import IcebergLibrary
+
+    properties = {**_s3_properties(config), **config.catalog.properties}
+    return IcebergCatalog(open_catalog(config.catalog.name, properties)), IcebergLibrary()
+
+
+def _s3_properties(config: Config) -> dict[str, str]:
+    """Return ``[store.s3]`` in the library's words: metadata is written as data files are."""
+    if config.store.kind != "s3":
+        return {}
+    s3 = config.store.s3
+    given = {
+        "s3.endpoint": s3.endpoint_url,
+        "s3.region": s3.region,
+        "s3.access-key-id": s3.access_key,
+        "s3.secret-access-key": clear(s3.secret_key),
+        "s3.session-token": clear(s3.session_token),
+        "s3.role-arn": s3.role_arn,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def store_of_tables(config: Config, own: ObjectStore) -> ObjectStore:
+    """Return the group's store, which also takes URIs of data files.
+
+    Buckets are used with the settings and credentials of ``[store.s3]``.
+    """
+
+    def open_store(uri: str) -> tuple[str, ObjectStore]:
+        parts = urlsplit(uri)
+        if parts.scheme in ("s3", "s3a", "s3n"):
+            place = f"{parts.scheme}://{parts.netloc}/"
+            if config.store.kind == "s3" and parts.netloc == config.store.s3.bucket:
+                return place, own
+            settings = S3(**{**config.store.s3.model_dump(), "bucket": parts.netloc})
+            store = s3_store(settings, connections=2 * config.limits.upload_threads + 2)
+            store.check()
+            return place, store
+        if parts.scheme == "file":
+            return _local(config, uri)
+        raise ConfigurationError(
+            f"{uri}: data files can be in S3 (s3://bucket/...) and in directories (file:///...)"
+        )
+
+    return UriStore(own, open_store)
+
+
+def _local(config: Config, uri: str) -> tuple[str, ObjectStore]:
+    """Return a store in the warehouse's directory, or in the directory of the data files."""
+    from secor.adapters.local import LocalStore
+
+    warehouse = config.catalog.properties.get("warehouse", "").rstrip("/")
+    above = uri.partition("/data/")[0]
+    place = warehouse if warehouse and uri.startswith(f"{warehouse}/") else above
+    store = LocalStore(Path(urlsplit(place).path))
+    store.check()
+    return f"{place}/", store
