@@ -9,14 +9,17 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from secor.config.transforms import Transform, check_path, check_place, check_topic
-from secor.config.values import Maybe, Secret, Section, fault
+from secor.config.values import Maybe, Secret, Section, Size, fault
 from secor.core.errors import ConfigurationError
 from secor.parsing.decoders import make_decoder
+from secor.parsing.decoders.json import MAX_ELEMENTS
 from secor.parsing.decoders.regex import RegexDecoder
 from secor.parsing.layout import Layout
 from secor.parsing.registry import SchemaRegistry
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.zones import Zone
+
+MIB = 1 << 20
 
 OF_DECODERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -32,6 +35,7 @@ OF_DECODERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "protocol": ("thrift",),
         "names": ("thrift",),
         "pattern": ("regex",),
+        "max_elements": ("json",),
     }
 )
 """The settings that only some decoders have."""
@@ -61,6 +65,8 @@ class Parser(Section):
     transforms: tuple[Transform, ...] = ()
     plugin: Maybe[str] = None
     plugin_settings: dict[str, Any] = Field(default_factory=dict)
+    max_message_bytes: Size = 16 * MIB
+    max_elements: int = Field(default=MAX_ELEMENTS, ge=1)
     max_bad_ratio: Maybe[float] = Field(default=0.5, ge=0, le=1)
     max_bad_messages: Maybe[int] = Field(default=None, ge=0)
     bad_window: int = Field(default=10_000, ge=1)

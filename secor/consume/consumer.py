@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from secor.batch.batch import SealedBatch
 from secor.batch.policy import Reason
 from secor.batch.workspace import Workspace
@@ -59,7 +61,7 @@ class Consumer:
         self._lifecycle = Lifecycle(
             self._assignment, source, self._tasks, workspace, clock, observer, waits
         )
-        self._arrived: dict[TopicPartition, Fetched] = {}
+        self._arrived: dict[TopicPartition, Iterator[Chunk]] = {}
         self._round = round_seconds
         self._limited = False
         self._sharing = 1
@@ -112,8 +114,8 @@ class Consumer:
             for event in self._source.poll(timeout):
                 self._handle(event)
         until = self._clock.monotonic() + self._round
-        while self._arrived:
-            self._fetched(self._arrived.pop(next(iter(self._arrived))))
+        for topic_partition in list(self._arrived):
+            self._read(topic_partition, until)
             if self._clock.monotonic() >= until:
                 break
 
@@ -126,24 +128,33 @@ class Consumer:
                 for topic_partition in sorted(partitions):
                     self._lifecycle.revoke(topic_partition)
             case Fetched():
-                self._arrived[event.topic_partition] = event
+                self._arrived[event.topic_partition] = _chunks_of(event)
             case Failed(topic_partition, error):
                 partition = self._assignment.get(topic_partition)
                 if partition is not None and partition.states.is_reading:
                     self._lifecycle.fail(partition, error, keep=True)
 
-    def _fetched(self, event: Fetched) -> None:
-        partition = self._assignment.get(event.topic_partition)
-        if partition is None:
-            return
+    def _read(self, topic_partition: TopicPartition, until: float) -> None:
+        """Read what has arrived of one topic partition, chunk by chunk.
+
+        After ``until`` the rest waits for the next call, behind the other topic partitions:
+        costly messages hold up neither those nor the sign that the loop is alive.
+        """
+        chunks = self._arrived.pop(topic_partition)
+        partition = self._assignment.get(topic_partition)
         try:
-            for chunk in event.chunks() if partition.states.is_reading else ():
+            while partition is not None and partition.states.is_reading:
+                chunk = next(chunks, None)
+                if chunk is None:
+                    return
                 self._append(partition, chunk)
                 if partition.states.is_reading:
                     self._seal_if_due(partition)
-                if not partition.states.is_reading:
+                if partition.states.is_reading and self._clock.monotonic() >= until:
+                    self._arrived[topic_partition] = chunks
                     return
         except StopPartition as error:
+            assert partition is not None
             self._lifecycle.fail(partition, error, keep=True)
 
     def _append(self, partition: Partition, chunk: Chunk) -> None:
@@ -253,3 +264,8 @@ class Consumer:
             partition = self._assignment.get(topic_partition)
             assert partition is not None
             self._lifecycle.on(partition, Event.SEAL, reason=Reason.PRESSURE)
+
+
+def _chunks_of(event: Fetched) -> Iterator[Chunk]:
+    """Yield the chunks of an event; nothing is decoded before the first is asked for."""
+    yield from event.chunks()

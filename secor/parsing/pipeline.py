@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from secor.core.errors import SchemaGrew
 from secor.core.model import DATA, SCHEMA, Chunk, Part, TopicPartition
@@ -20,6 +21,7 @@ from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantined, together
 from secor.parsing.placement import Lost, Placement, Work, rows_of
 from secor.parsing.quarantine_limits import BadLimits
 from secor.parsing.rows import (
+    Decoded,
     Decoder,
     Dividing,
     DividingDecoder,
@@ -75,6 +77,7 @@ class Pipeline:
         schema: Schema | None = None,
         growth: Growth | None = None,
         origin: bool = False,
+        max_message_bytes: int | None = None,
         limits: BadLimits | None = None,
         check: DeterminismCheck | None = None,
         count: Count | None = None,
@@ -83,6 +86,7 @@ class Pipeline:
         to ``schema`` if there is one; with ``origin``, the columns ``topic`` and ``partition``
         before it.  ``growth`` tells which messages need a wider schema: they are not parsed.
 
+        Values of more than ``max_message_bytes`` are bad before they are decoded.
         ``check`` is for users' plug-ins.  ``count`` is told how many messages were filtered
         and quarantined, by counter.  A ``Distribution`` takes the place of placement and schema.
         """
@@ -94,6 +98,7 @@ class Pipeline:
         self._schema = schema
         self._growth = growth
         self._origin = origin
+        self._max_message_bytes = max_message_bytes
         self._limits = limits or BadLimits()
         self._check = check
         self._count = count
@@ -112,7 +117,8 @@ class Pipeline:
         growth = f"|{self._growth.identity}" if self._growth is not None else ""
         assert self._placement is not None
         place = self._placement.identity
-        return f"pipeline-4|{kind}|{self._decoder.identity}|{steps}|{place}{schema}{growth}"
+        size = f"|{self._max_message_bytes}"
+        return f"pipeline-5|{kind}|{self._decoder.identity}|{steps}|{place}{schema}{growth}{size}"
 
     def split(self, chunk: Chunk) -> Sequence[Part]:
         """Split a chunk.  Raises ``SchemaGrew``, ``TooManyBad``, ``NotDeterministic``."""
@@ -149,17 +155,37 @@ class Pipeline:
         )
 
     def _decoded(self, chunk: Chunk, lost: Lost) -> Iterator[Work]:
-        """Give the rows of a chunk as one work or, where their types go apart, as several."""
-        every: Rows = np.arange(chunk.records.num_rows)
-        groups: Sequence[Rows] = [every]
-        if isinstance(self._decoder, DividingDecoder):
-            groups = self._decoder.apart(chunk.records)
-        for rows in groups:
-            some = chunk if len(groups) == 1 else rows_of(chunk, rows)
-            decoded = self._decoder.decode(some.records, self._paths)
+        """Yield the rows of a chunk as one work or, where the decoder divides them, as several."""
+        messages, large = self._without_large(chunk.records)
+        for rows, decoded in self._groups(messages):
+            some = chunk if len(rows) == chunk.records.num_rows else rows_of(chunk, rows)
             work = Work(some, decoded, np.ones(len(rows), dtype=bool), rows, lost)
+            if large:
+                places = enumerate(rows.tolist())
+                work.fail("decode", {at: large[row] for at, row in places if row in large})
             work.fail("decode", decoded.bad)
             yield work
+
+    def _without_large(self, messages: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, str]]:
+        """Return the messages with null for values that are too large, and why they are bad."""
+        most = self._max_message_bytes
+        values = messages.column("value")
+        if most is None or values.nbytes <= most:
+            return messages, {}
+        lengths = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+        large = np.flatnonzero(lengths > most).tolist()
+        if not large:
+            return messages, {}
+        rest = pc.if_else(pa.array(lengths > most), pa.scalar(None, values.type), values)
+        at = messages.schema.get_field_index("value")
+        limit = f"more than {most} (parser.max_message_bytes)"
+        reasons = {row: f"has {lengths[row]} bytes, {limit}" for row in large}
+        return messages.set_column(at, "value", rest), reasons
+
+    def _groups(self, messages: pa.RecordBatch) -> Sequence[tuple[Rows, Decoded]]:
+        if isinstance(self._decoder, DividingDecoder):
+            return self._decoder.decode_apart(messages, self._paths)
+        return [(np.arange(messages.num_rows), self._decoder.decode(messages, self._paths))]
 
     def _placed(self, work: Work) -> tuple[Codes, list[tuple[str, str]]]:
         assert self._placement is not None

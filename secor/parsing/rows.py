@@ -46,13 +46,15 @@ class Decoder(Protocol):
 
 @runtime_checkable
 class DividingDecoder(Decoder, Protocol):
-    """A decoder whose messages say of which type they are."""
+    """A decoder that does not give all messages of a chunk one type."""
 
-    def apart(self, messages: pa.RecordBatch) -> Sequence[Rows]:
-        """Return the rows that ``decode`` can give one type, in groups; each row is in one.
+    def decode_apart(
+        self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
+    ) -> Sequence[tuple[Rows, Decoded]]:
+        """Decode in groups of rows, each as ``decode`` does; every row is in one of them.
 
-        Before ``decode`` is asked.  More than one group is slower; what a
-        column of two types would become depends on which messages come together.
+        Rows are apart where one type for all would lose something, or where the columns of
+        all would take too much memory.  What becomes of a message does not depend on its group.
         """
 
 

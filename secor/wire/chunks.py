@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from secor.core.model import SCHEMA, Chunk, TopicPartition
 from secor.wire.batch_header import HEADER, Buffer, RecordBatchHeader, checked_header, corrupt
@@ -23,6 +24,9 @@ from secor.wire.varints import PADDING
 MAX_UNCOMPRESSED = 256 << 20
 PASS_BYTES = 1 << 20
 """A pass ends with the batch that reaches this: about what a core's cache holds."""
+PIECE_BYTES = 4 << 20
+"""A chunk has values of about so many bytes at most, or one message: parsing each takes
+some time, and between them the loop tells that it is alive."""
 _LARGEST_BUFFER = (1 << 31) - 1 - PASS_BYTES - len(PADDING)
 _NO_TIMESTAMP = -1
 
@@ -64,17 +68,34 @@ def decode_chunks(
         records = _uncompressed(topic_partition, header, view, max_uncompressed)
         if waiting and size + len(records) > _LARGEST_BUFFER:
             told = waiting[-1].header.next_offset
-            yield _chunk(topic_partition, waiting, start, told)
+            yield from _pieces(_chunk(topic_partition, waiting, start, told))
             waiting, size = [], 0
         waiting.append(_Payload(header, records))
         size += len(records)
         if size >= PASS_BYTES:
             told = reached
-            yield _chunk(topic_partition, waiting, start, told)
+            yield from _pieces(_chunk(topic_partition, waiting, start, told))
             waiting, size = [], 0
     reached = max(reached, next_offset or 0)
     if waiting or reached > told:
-        yield _chunk(topic_partition, waiting, start, max(reached, start))
+        yield from _pieces(_chunk(topic_partition, waiting, start, max(reached, start)))
+
+
+def _pieces(chunk: Chunk) -> Iterator[Chunk]:
+    """Cut a large chunk; the last piece has its ``next_offset``."""
+    values = chunk.records.column("value")
+    if values.nbytes < 2 * PIECE_BYTES:
+        yield chunk
+        return
+    lengths = pc.fill_null(pc.binary_length(values), 0).to_numpy()
+    pieces = np.cumsum(lengths, dtype=np.int64) // PIECE_BYTES
+    offsets = chunk.records.column("offset").to_numpy()
+    first = 0
+    for last in np.flatnonzero(np.diff(pieces)).tolist():
+        rows = chunk.records.slice(first, last + 1 - first)
+        yield Chunk(chunk.topic_partition, rows, int(offsets[last + 1]))
+        first = last + 1
+    yield Chunk(chunk.topic_partition, chunk.records.slice(first), chunk.next_offset)
 
 
 def _uncompressed(

@@ -58,6 +58,7 @@ def pipeline_for(
         schema=schema,
         growth=growth,
         origin=origin,
+        max_message_bytes=None if parser.decoder == "none" else parser.max_message_bytes,
         limits=BadLimits(parser.max_bad_ratio, parser.max_bad_messages, parser.bad_window),
         check=DeterminismCheck(f"plug-in {', '.join(plugins)}") if plugins else None,
         count=count,

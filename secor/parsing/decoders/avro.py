@@ -46,7 +46,7 @@ class AvroDecoder:
     - ``schema_file`` alone: bare records; with ``framing="confluent"`` the five bytes are
       skipped and the file's schema counts.
 
-    Everything (of schemas that go together, see ``apart``): records are structs, maps maps,
+    Everything (of schemas that go together, see ``decode_apart``): records are structs, maps maps,
     enums text, logical types Arrow's; unions of several types are their JSON text (metadata
     ``MIXED``), as are schemas within themselves.
     With paths: timestamps and times are the integers written, dates ISO text, decimals text.
@@ -87,8 +87,16 @@ class AvroDecoder:
         kind = _together(list(dict.fromkeys(item[0] for item in items if item is not None)))
         return declared(objects, kind, bad, paths)
 
-    def apart(self, messages: pa.RecordBatch) -> Sequence[Rows]:
+    def decode_apart(
+        self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
+    ) -> Sequence[tuple[Rows, Decoded]]:
         """See ``rows.DividingDecoder``: by what the schemas in the headers are like."""
+        groups = self._apart(messages)
+        if len(groups) == 1:
+            return [(groups[0], self.decode(messages, paths))]
+        return [(rows, self.decode(messages.take(pa.array(rows)), paths)) for rows in groups]
+
+    def _apart(self, messages: pa.RecordBatch) -> Sequence[Rows]:
         every: Rows = np.arange(messages.num_rows)
         if self._registry is None or self._own is not None or not len(every):
             return [every]
@@ -218,11 +226,11 @@ def _schema_id(raw: bytes) -> int:
 
 
 def _together(codecs: Sequence[_Codec]) -> pa.DataType:
-    """Return the one type of several schemas, which ``apart`` has put together."""
+    """Return the one type of several schemas, which ``_apart`` has put together."""
     kind: pa.DataType | None = pa.struct([])
     for codec in codecs:
         kind = wider(kind, codec.column.type)
-        assert kind is not None, "schemas that go apart: ask apart() first"
+        assert kind is not None, "schemas that go apart: ask decode_apart()"
     return kind
 
 

@@ -9,14 +9,17 @@ from typing import Any
 import pyarrow as pa
 
 from secor.core.variant_json import MIXED, dumps
+from secor.parsing.decoders.extent import (
+    MAX_FIELDS,
+    Node,
+    divide,
+    oversized,
+)
 from secor.parsing.fields import field_at, text_of
-from secor.parsing.rows import Decoded
+from secor.parsing.rows import Decoded, Rows
 
 MAX_DEPTH = 64
 """Deeper messages are bad: some of the libraries below overflow the C stack on them."""
-
-MAX_FIELDS = 1000
-"""A nested object with more distinct names than this, in one chunk, is kept as JSON text."""
 
 NULL_PAYLOAD = "null payload"
 EMPTY_PAYLOAD = "empty payload"
@@ -54,6 +57,27 @@ def decoded(
         return Decoded(everything(objects, bad), bad)
     columns = [scalars([first(item, ways) for item in objects]) for ways in map(ways_of, paths)]
     return Decoded(struct_of(columns, paths, len(objects), bad), bad)
+
+
+def decoded_apart(
+    objects: list[Any], bad: dict[int, str], messages: pa.RecordBatch
+) -> list[tuple[Rows, Decoded]]:
+    """Build all fields of one dictionary a message, in groups: see ``extent``.
+
+    A message that is ``oversized`` is added to ``bad``.
+    """
+    sizes = [len(raw or b"") for raw in messages.column("value").to_pylist()]
+    for row, item in enumerate(objects):
+        reason = oversized(item, sizes[row])
+        if reason is not None:
+            objects[row], bad[row] = None, reason
+    return [(rows, _group(objects, bad, rows, node)) for rows, node in divide(objects, sizes)]
+
+
+def _group(objects: Sequence[Any], bad: Mapping[int, str], rows: Rows, node: Node) -> Decoded:
+    first, last = int(rows[0]) if len(rows) else 0, len(rows)
+    own = {row - first: bad[row] for row in sorted(bad) if first <= row < first + last}
+    return Decoded(everything(objects[first : first + last], own, node), own)
 
 
 def ways_of(path: str) -> list[tuple[str, ...]]:
@@ -133,16 +157,21 @@ def _integers(values: Sequence[Any]) -> pa.Array | None:
         return None
 
 
-def everything(objects: Sequence[Any], bad: Mapping[int, str]) -> pa.StructArray:
+def everything(
+    objects: Sequence[Any], bad: Mapping[int, str], node: Node | None = None
+) -> pa.StructArray:
     """Infer nested columns from dictionaries; names in the order of their appearance.
 
     A field of several kinds is its JSON text with the metadata ``MIXED``; a field that
-    is always null has the null type.
+    is always null has the null type.  ``node`` tells which objects have too many names in
+    the whole chunk, of which these may be a part.
     """
     names = _names(objects)
     columns, fields = [], []
     for name in names:
-        column, mixed = _infer([None if item is None else item.get(name) for item in objects])
+        below = None if node is None else node.fields.get(name)
+        values = [None if item is None else item.get(name) for item in objects]
+        column, mixed = _infer(values, below)
         columns.append(column)
         fields.append(_field(name, column, mixed))
     return _masked(columns, fields, len(objects), bad)
@@ -156,7 +185,7 @@ def _field(name: str, column: pa.Array, mixed: bool) -> pa.Field:
     return pa.field(name, column.type, metadata=MIXED if mixed else None)
 
 
-def _infer(values: Sequence[Any]) -> tuple[pa.Array, bool]:
+def _infer(values: Sequence[Any], node: Node | None) -> tuple[pa.Array, bool]:
     """Return the column and whether it holds JSON text of several kinds."""
     kinds = set(map(type, values))
     kinds.discard(type(None))
@@ -164,9 +193,9 @@ def _infer(values: Sequence[Any]) -> tuple[pa.Array, bool]:
     if not kinds:
         return pa.nulls(len(values)), False
     if kinds == {dict}:
-        array = _nested(values)
+        array = _nested(values, node)
     elif kinds == {list}:
-        array = _lists(values)
+        array = _lists(values, node)
     else:
         array = _plain(values, kinds)
     if array is not None:
@@ -175,15 +204,16 @@ def _infer(values: Sequence[Any]) -> tuple[pa.Array, bool]:
     return pa.array(texts, pa.string()), True
 
 
-def _nested(values: Sequence[Any]) -> pa.Array | None:
-    if len(_names(values)) > MAX_FIELDS:
+def _nested(values: Sequence[Any], node: Node | None) -> pa.Array | None:
+    if (node is not None and node.crowded) or len(_names(values)) > MAX_FIELDS:
         return None
-    return everything(values, {row: "" for row, value in enumerate(values) if value is None})
+    missing = {row: "" for row, value in enumerate(values) if value is None}
+    return everything(values, missing, node)
 
 
-def _lists(values: Sequence[Any]) -> pa.Array:
+def _lists(values: Sequence[Any], node: Node | None) -> pa.Array:
     flat = [item for value in values if value is not None for item in value]
-    column, mixed = _infer(flat)
+    column, mixed = _infer(flat, None if node is None else node.item)
     ends, at = [], 0
     for value in values:
         ends.append(None if value is None else at)

@@ -15,41 +15,79 @@ from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     Undecodable,
     brief,
+    decoded_apart,
     everything,
     lookup,
     scalars,
     struct_of,
     ways_of,
 )
-from secor.parsing.rows import Decoded
+from secor.parsing.rows import Decoded, Rows
+
+MAX_ELEMENTS = 1_000_000
+"""Values in one message: some seconds of work."""
 
 
 class JsonDecoder:
     """RFC 8259 objects in UTF-8; everything else is bad, with a reason.
 
     Bad: null and empty payloads, other top levels than objects, NaN and Infinity, numbers
-    beyond a double, invalid UTF-8, lone surrogates, nesting beyond ``MAX_DEPTH``, and, when
-    everything is asked for, a name twice in one object.  With paths, fields that are not
+    beyond a double, invalid UTF-8, lone surrogates, nesting beyond ``MAX_DEPTH``, more values
+    than ``max_elements``, and, when everything is asked for, a name twice in one object or
+    what ``extent.oversized`` tells.  With paths, fields that are not
     asked for are checked for syntax only, and of a name that is there twice the last counts.
     Integers beyond int64 turn their column (of this chunk) into text, never into doubles.
     """
 
-    identity = "json-3"
+    def __init__(self, max_elements: int = MAX_ELEMENTS) -> None:
+        """``max_elements`` bounds the values of a message, those within others included."""
+        self._max_elements = max_elements
+        self.identity = f"json-4:{max_elements}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
         values = messages.column("value")
-        bad = json_text.check(values)
+        bad = json_text.check(values, self._max_elements)
         good = values if not bad else values.take(_others(len(values), bad))
-        if paths is None:
-            rows, more = _everything(good)
-        else:
-            rows, more = _fields(good, paths)
-        if not bad:
-            return Decoded(rows, more)
-        places = _others(len(values), bad)
-        merged = bad | {int(places[row].as_py()): reason for row, reason in more.items()}
-        return Decoded(_scattered(rows, places, len(values)), dict(sorted(merged.items())))
+        if paths is not None:
+            return _whole(*_fields(good, paths), bad, len(values))
+        rows, more = _columns(good)
+        if rows is not None:
+            return _whole(rows, more, bad, len(values))
+        objects, bad = _objects(values, _merged(bad, more, len(values)))
+        return Decoded(everything(objects, bad), bad)
+
+    def decode_apart(
+        self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
+    ) -> Sequence[tuple[Rows, Decoded]]:
+        """See ``rows.DividingDecoder``."""
+        values = messages.column("value")
+        every = np.arange(len(values))
+        if paths is not None:
+            return [(every, self.decode(messages, paths))]
+        bad = json_text.check(values, self._max_elements)
+        good = values if not bad else values.take(_others(len(values), bad))
+        rows, more = _columns(good)
+        if rows is not None:
+            return [(every, _whole(rows, more, bad, len(values)))]
+        return decoded_apart(*_objects(values, _merged(bad, more, len(values))), messages)
+
+
+def _whole(
+    rows: pa.StructArray, more: Mapping[int, str], bad: dict[int, str], total: int
+) -> Decoded:
+    """Return the rows of all messages, of which those in ``bad`` were left out."""
+    if not bad:
+        return Decoded(rows, more)
+    scattered = _scattered(rows, _others(total, bad), total)
+    return Decoded(scattered, _merged(bad, more, total))
+
+
+def _merged(bad: dict[int, str], more: Mapping[int, str], total: int) -> dict[int, str]:
+    """Return all reasons; ``more`` counts only the rows that are not in ``bad``."""
+    places = _others(total, bad)
+    merged = bad | {int(places[row].as_py()): reason for row, reason in more.items()}
+    return dict(sorted(merged.items()))
 
 
 def _others(rows: int, bad: Mapping[int, str]) -> pa.Array:
@@ -188,25 +226,17 @@ def _column(found: Sequence[Any], attributes: list[str], names: tuple[str, ...])
     return [lookup(value, names) for value in values] if names else values
 
 
-def _everything(values: pa.Array) -> tuple[pa.StructArray, dict[int, str]]:
+def _columns(values: pa.Array) -> tuple[pa.StructArray | None, dict[int, str]]:
+    """Return all fields, None where a look at each row is needed, and why some rows are bad."""
     rows = json_text.read(values)
     if rows is not None:
         return rows, {}
-    raws = values.to_pylist()
-    bad = _refused(_loose, raws)
-    if bad:
-        places = _others(len(values), bad)
-        rows = json_text.read(values.take(places))
-        if rows is not None:
-            return _scattered(rows, places, len(values)), bad
-    objects: list[Any] = []
-    for row, raw in enumerate(raws):
-        try:
-            objects.append(None if row in bad else _exact(raw))
-        except Undecodable as error:
-            objects.append(None)
-            bad[row] = str(error)
-    return everything(objects, bad), bad
+    bad = _refused(_loose, values.to_pylist())
+    if not bad:
+        return None, {}
+    places = _others(len(values), bad)
+    rows = json_text.read(values.take(places))
+    return None if rows is None else _scattered(rows, places, len(values)), bad
 
 
 def _refused(decode: Callable[[bytes], Any], raws: Sequence[bytes]) -> dict[int, str]:
@@ -217,6 +247,19 @@ def _refused(decode: Callable[[bytes], Any], raws: Sequence[bytes]) -> dict[int,
         except Undecodable as error:
             bad[row] = str(error)
     return bad
+
+
+def _objects(values: pa.Array, bad: Mapping[int, str]) -> tuple[list[Any], dict[int, str]]:
+    """Return an object for each message, None where it is bad, and all reasons."""
+    objects: list[Any] = []
+    reasons = dict(bad)
+    for row, raw in enumerate(values.to_pylist()):
+        try:
+            objects.append(None if row in bad else _exact(raw))
+        except Undecodable as error:
+            objects.append(None)
+            reasons[row] = str(error)
+    return objects, dict(sorted(reasons.items()))
 
 
 def _exact(raw: bytes) -> Any:

@@ -10,19 +10,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from secor.parsing.decoders.columns import EMPTY_PAYLOAD, EXACT, MAX_DEPTH, MAX_FIELDS, NULL_PAYLOAD
+from secor.parsing.decoders.columns import EMPTY_PAYLOAD, EXACT, MAX_DEPTH, NULL_PAYLOAD
+from secor.parsing.decoders.extent import LARGE, MAX_FIELDS, affordable, extent_of, oversized
 
 NOT_AN_OBJECT = "not a JSON object"
 CUT_SHORT = "not a whole JSON object: it begins with { and does not end with }"
 SPACE = b" \t\r\n"
 SAMPLE = 64
-FEWEST = 8
-"""Objects in half a sample; of fewer it cannot be told at what rate new names come."""
+SAMPLE_BYTES = 1 << 15
+"""What is read to see which fields there are: at most so many messages and bytes."""
 
 MINUS_ZERO = r"-0\s*[,\]}]"
 """As an integer it is 0: beside doubles Arrow's reader makes -0.0 of it."""
@@ -30,8 +32,9 @@ MINUS_ZERO = r"-0\s*[,\]}]"
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|$)', re.DOTALL)
 
 
-def check(values: pa.Array) -> dict[int, str]:
-    """Return the rows that are no object, not UTF-8 or nested too deeply, with reasons.
+def check(values: pa.Array, max_elements: int) -> dict[int, str]:
+    """Return the rows that are no object, not UTF-8, nested too deeply or of more values than
+    ``max_elements``, with reasons.
 
     What remains begins with ``{`` and ends with ``}``, so that, joined by newlines, no
     message can complete another one: after ``}`` no well-formed text goes on with ``{``,
@@ -55,7 +58,16 @@ def check(values: pa.Array) -> dict[int, str]:
             bad.setdefault(row, f"nested deeper than {MAX_DEPTH}")
     for row, place in _not_utf8(values):
         bad.setdefault(row, f"invalid UTF-8 at byte {place}")
+    for row in np.flatnonzero(lengths > max_elements).tolist():  # a value takes a byte or more
+        if _elements(values[row].as_buffer()) > max_elements:
+            bad.setdefault(row, f"has more than {max_elements} values (parser.max_elements)")
     return bad
+
+
+def _elements(raw: pa.Buffer) -> int:
+    """Return how many commas and opening brackets there are outside strings."""
+    bare = np.frombuffer(STRING.sub(b"", raw), dtype=np.uint8)
+    return int(np.count_nonzero((bare == 0x2C) | ((bare & 0xDF) == 0x5B)))
 
 
 def _content(values: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -129,12 +141,11 @@ def read(values: pa.Array) -> pa.StructArray | None:
     if not len(values):
         return pa.array([], pa.struct([]))
     try:
-        sample = _parse(joined(values.slice(0, SAMPLE)), None)
-        if _names_are_data(sample, len(values)):
-            return None  # the reader's time grows with the square of them
-        table = _table(values, sample.schema)
+        table = _table(values)
+        if table is None:
+            return None
         table.validate()  # of lists of nulls the reader makes arrays that are too short
-    except (pa.ArrowInvalid, UnicodeDecodeError):
+    except (pa.ArrowInvalid, UnicodeDecodeError, msgspec.MsgspecError, RecursionError):
         return None
     if table.num_rows != len(values) or not all(map(_exact, table.columns)):
         return None
@@ -146,57 +157,67 @@ def read(values: pa.Array) -> pa.StructArray | None:
     return pa.StructArray.from_arrays(columns, fields=list(table.schema))
 
 
-def _names_are_data(sample: pa.Table, rows: int) -> bool:
-    """Tell whether some object, at the rate of the sample, has too many names in ``rows``."""
-    try:
-        sample.validate()
-    except pa.ArrowInvalid:  # as in ``read``: it cannot be looked at
-        return False
-    return any(_grows(column.combine_chunks(), rows) for column in sample.columns)
+def _table(values: pa.Array) -> pa.Table | None:
+    """Read with strings left alone; None where the columns would take too much memory.
 
-
-def _grows(sample: pa.Array, rows: int) -> bool:
-    """Tell it of a column, of which there are ``rows`` rows where the sample has its length."""
-    kind = sample.type
-    if not pa.types.is_struct(kind) and not pa.types.is_list(kind):
-        return False
-    there = sample.drop_null()
-    rows = rows * len(there) // max(len(sample), 1)
-    if pa.types.is_list(kind):
-        items = there.flatten()
-        return _grows(items, rows * len(items) // max(len(there), 1))
-    half = len(there) // 2
-    if half < FEWEST:
-        return False
-    fields = there.flatten()
-    new = sum(field.slice(0, half).null_count == half for field in fields)
-    return new * rows > MAX_FIELDS * half or any(_grows(field, rows) for field in fields)
-
-
-def _table(values: pa.Array, sample: pa.Schema) -> pa.Table:
-    """Read with strings left alone: a sample tells which fields they are.
-
-    If the sample did not tell all, a first reading of the whole does.
+    A sample tells which fields there are.  If it does not tell all, the names are counted
+    before a first reading of the whole: the reader's time grows with its cells.
     """
     text = joined(values)
-    if not _has(sample, pa.types.is_null):
-        try:
-            table = _parse(text, _untimed(sample))
-        except pa.ArrowInvalid:
-            table = None
-        if table is not None and not _has(table.schema, pa.types.is_timestamp):
-            return table
+    table = _as_sampled(values, text)
+    if table is not None:
+        return table
+    if not _affordable(values, text):
+        return None
     table = _parse(text, None)
     if not _has(table.schema, pa.types.is_timestamp):
         return table
     return _parse(text, _untimed(table.schema))
 
 
-def _parse(text: pa.Buffer, schema: pa.Schema | None) -> pa.Table:
+def _as_sampled(values: pa.Array, text: pa.Buffer) -> pa.Table | None:
+    """Read by the fields of a sample; None if these are not all."""
+    lengths = pc.binary_length(values.slice(0, SAMPLE)).to_numpy()
+    few = int(np.searchsorted(np.cumsum(lengths), SAMPLE_BYTES, side="right"))
+    if not few:
+        return None
+    sample = _parse(joined(values.slice(0, few)), None).schema
+    braces = int(np.count_nonzero(np.frombuffer(text, dtype=np.uint8) == 0x7B))
+    cells = sum(_cells(field.type, len(values), braces) for field in sample)
+    if _has(sample, pa.types.is_null) or not affordable(cells, text.size):
+        return None
+    try:
+        table = _parse(text, _untimed(sample), others="error")
+    except pa.ArrowInvalid:
+        return None
+    return None if _has(table.schema, pa.types.is_timestamp) else table
+
+
+def _cells(kind: pa.DataType, rows: int, braces: int) -> int:
+    """Return the most cells of a column; no list has more objects than there are braces."""
+    if pa.types.is_struct(kind):
+        return rows + sum(_cells(field.type, rows, braces) for field in kind)
+    if pa.types.is_list(kind):
+        return rows + _cells(kind.value_type, braces, braces)
+    return rows
+
+
+def _affordable(values: pa.Array, text: pa.Buffer) -> bool:
+    messages = [msgspec.json.decode(raw) for raw in values.to_pylist()]
+    large = np.flatnonzero(pc.binary_length(values).to_numpy() >= LARGE).tolist()
+    if any(oversized(messages[row], len(values[row].as_buffer())) for row in large):
+        return False
+    extent = extent_of(messages)
+    return not extent.crowded and affordable(extent.cells, text.size)
+
+
+def _parse(text: pa.Buffer, schema: pa.Schema | None, others: str = "infer") -> pa.Table:
     return pj.read_json(
         pa.BufferReader(text),
         read_options=pj.ReadOptions(use_threads=False, block_size=text.size + 1),
-        parse_options=pj.ParseOptions(explicit_schema=schema, newlines_in_values=True),
+        parse_options=pj.ParseOptions(
+            explicit_schema=schema, newlines_in_values=True, unexpected_field_behavior=others
+        ),
     )
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgpack
+import numpy as np
 import pyarrow as pa
 
-from secor.parsing.decoders.columns import MAX_DEPTH, Undecodable, brief, decoded, rowwise
-from secor.parsing.rows import Decoded
+from secor.parsing.decoders.columns import (
+    MAX_DEPTH,
+    Undecodable,
+    brief,
+    decoded,
+    decoded_apart,
+    rowwise,
+)
+from secor.parsing.rows import Decoded, Rows
 
 NANOSECONDS = 1_000_000_000
 
@@ -18,16 +27,26 @@ class MessagePackDecoder:
 
     Timestamps become integers, nanoseconds since the epoch; other extension types their
     bytes.  Bad: anything else than one whole map, a key twice, keys of other kinds,
-    strings that are not UTF-8, nesting beyond ``MAX_DEPTH``.
+    strings that are not UTF-8, nesting beyond ``MAX_DEPTH``; when everything is asked for, what
+    ``extent.oversized`` tells.
     Source: https://github.com/msgpack/msgpack/blob/master/spec.md
     """
 
-    identity = "messagepack-2"
+    identity = "messagepack-3"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
         objects, bad = rowwise(messages, _decode)
         return decoded(objects, bad, paths)
+
+    def decode_apart(
+        self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
+    ) -> Sequence[tuple[Rows, Decoded]]:
+        """See ``rows.DividingDecoder``."""
+        objects, bad = rowwise(messages, _decode)
+        if paths is None:
+            return decoded_apart(objects, bad, messages)
+        return [(np.arange(len(objects)), decoded(objects, bad, paths))]
 
 
 def _decode(raw: bytes) -> dict[str, Any]:

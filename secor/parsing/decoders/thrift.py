@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
-from secor.parsing.decoders.columns import MAX_DEPTH, Undecodable, declared, decoded, rowwise
+from secor.parsing.decoders.columns import (
+    MAX_DEPTH,
+    Undecodable,
+    declared,
+    decoded,
+    decoded_apart,
+    rowwise,
+)
 from secor.parsing.decoders.thrift_class import GeneratedStruct
 from secor.parsing.decoders.thrift_wire import BinaryReader, CompactReader, Reader
-from secor.parsing.rows import Decoded
+from secor.parsing.rows import Decoded, Rows
 
 READERS: Mapping[str, type[Reader]] = {"binary": BinaryReader, "compact": CompactReader}
 
@@ -45,7 +53,7 @@ class ThriftDecoder:
         self._names = dict(names or {})
         _check_names(self._names)
         stated = self._class.identity if self._class else json.dumps(self._names, sort_keys=True)
-        self.identity = f"thrift-2:{protocol}:{stated}"
+        self.identity = f"thrift-3:{protocol}:{stated}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
@@ -53,6 +61,15 @@ class ThriftDecoder:
         if self._class is not None:
             return declared(objects, self._class.type, bad, paths)
         return decoded(objects, bad, paths)
+
+    def decode_apart(
+        self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
+    ) -> Sequence[tuple[Rows, Decoded]]:
+        """See ``rows.DividingDecoder``."""
+        if paths is None and self._class is None:
+            objects, bad = rowwise(messages, self._decode)
+            return decoded_apart(objects, bad, messages)
+        return [(np.arange(messages.num_rows), self.decode(messages, paths))]
 
     def _decode(self, raw: bytes) -> dict[str, Any]:
         reader = self._reader(raw)

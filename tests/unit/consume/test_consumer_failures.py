@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from secor.consume.backpressure import Limits
 from secor.consume.partition_status import State
 from secor.core.errors import DescriptorsExhausted, DiskFull, RecordRefused, Unavailable
 from secor.core.model import Intent, TopicPartition
-from secor.core.ports import Sink
+from secor.core.ports import Fetched, Sink
 from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.format import PlainFormat, PlainWriter
 from tests.fakes.ledger import LedgerServer
@@ -267,3 +268,26 @@ def test_a_restart_drops_what_was_read(
     process.run(seconds=1.0)
     assert process.offsets() == list(range(2, 14))
     assert server.entry(KEY).committed == 14
+
+
+def test_one_fetch_of_costly_chunks_is_read_over_several_rounds(
+    process: Process, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between them the loop tells that it is alive, and the other partitions have their turn."""
+    _, other = broker.create(KEY.topic, 2)
+    process.source.assign([other])
+    process.run(5)
+    for key in (KEY, other):
+        broker.logs[key].produce(4)
+    events = []
+    for key in (KEY, other):
+        chunks = [broker.logs[key].read(offset, 1) for offset in range(4)]
+        events.append(Fetched(key, 1, partial(iter, chunks)))
+        process.source.positions[key] = 4
+    monkeypatch.setattr(process.source, "poll", lambda _: events)
+    monkeypatch.setattr(process.observer, "consumed", lambda *_: process.clock.advance(1.0))
+    read = []
+    for _ in range(4):
+        process.consumer.run_once(0.0)
+        read.append([status.next_offset for status in process.consumer.status()])
+    assert read == [[1, 0], [1, 1], [2, 1], [2, 2]]

@@ -199,7 +199,7 @@ def test_messages_of_schemas_that_cannot_agree_are_parsed_apart() -> None:
         framed(4, b""),
         b"",
     ]
-    groups = [it.tolist() for it in decoder.apart(batch(payloads))]
+    groups = [rows.tolist() for rows, _ in decoder.decode_apart(batch(payloads), None)]
     assert groups == [[0, 1, 3, 4, 5], [2]]
     assert list(decode(decoder, [payloads[row] for row in groups[0]]).bad) == [0, 3, 4]
     assert rows(decoder, payloads[2:3]) == [{"a": "1"}]
@@ -220,7 +220,7 @@ def test_messages_of_schemas_that_cannot_agree_are_parsed_apart() -> None:
 )
 def test_types_that_only_look_alike_go_apart(kinds: tuple[Any, Any]) -> None:
     shelf = Shelf(_1=record_of("R", a=kinds[0]), _2=record_of("R", a=kinds[1]))
-    groups = AvroDecoder(shelf).apart(batch([framed(1, b""), framed(2, b"")]))
+    groups = AvroDecoder(shelf).decode_apart(batch([framed(1, b""), framed(2, b"")]), None)
     assert len(groups) == 2
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from secor.core.variant_json import MIXED
 from secor.parsing.decoders import json_text
-from secor.parsing.decoders.columns import MAX_DEPTH, MAX_FIELDS, everything
+from secor.parsing.decoders.columns import MAX_DEPTH, everything
+from secor.parsing.decoders.extent import MAX_FIELDS
 from secor.parsing.decoders.json import JsonDecoder
 from tests.unit.parsing.decoder_cases import decode, reason, rows, survives
 
@@ -246,3 +247,12 @@ def test_arrows_reader_and_ours_agree(items: list[dict[str, Any]]) -> None:
 
 def test_damaged_messages_are_bad_and_never_a_crash(decoder: JsonDecoder) -> None:
     survives(decoder, vector_payloads()[3], "timestamp", "m.ts", "country")
+
+
+def test_a_message_of_too_many_values_is_bad_before_it_is_built() -> None:
+    decoder = JsonDecoder(max_elements=10)
+    many = b'{"a":[' + b",".join([b"0"] * 10) + b"]}"
+    for asked in ((), ("b",)):
+        assert reason(decoder, many, *asked) == "has more than 10 values (parser.max_elements)"
+    text = json.dumps({"a": "[,{" * 30, "b": 1}).encode()
+    assert rows(decoder, [text], "b") == [{"b": 1}]

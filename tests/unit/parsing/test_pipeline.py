@@ -356,3 +356,24 @@ def test_the_identity_has_every_setting_that_changes_the_result() -> None:
     identities.append(pipeline(typed=True).identity)
     assert len(set(identities)) == len(identities)
     assert pipeline(max_bad_ratio=0.1).identity == pipeline().identity
+
+
+def test_a_message_that_is_too_large_is_quarantined_undecoded() -> None:
+    large = b'{"at":1772366706,"c":"' + b"x" * 100 + b'"}'
+    for typed in (False, True):
+        parser = pipeline(max_message_bytes=100, typed=typed, layout="{c}")
+        chunk = chunk_of([b'{"c":"NL"}', large, None, b'{"c":"BE"}'])
+        parts = parser.split(chunk)
+        assert places(parts)["NL"] == [0]
+        assert places(parts)["BE"] == [3]
+        assert reasons(parts) == {
+            1: f"decode: has {len(large)} bytes, more than 100 (parser.max_message_bytes)",
+            2: "decode: null payload",
+        }
+        (bad,) = [part for part in parts if part.lane == QUARANTINE]
+        assert bad.records.column("value").to_pylist() == [large, None]
+
+
+def test_the_limits_on_messages_are_in_the_identity() -> None:
+    assert pipeline(max_message_bytes=100).identity != pipeline().identity
+    assert pipeline(max_elements=100).identity != pipeline().identity

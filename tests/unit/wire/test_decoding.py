@@ -227,3 +227,18 @@ def test_chunks_before_a_corrupt_batch_are_given() -> None:
     assert next(chunks).next_offset == 3000
     with pytest.raises(CorruptBatch, match=r"clicks/3, offset 3000: .*CRC32C"):
         next(chunks)
+
+
+def test_a_batch_of_large_messages_comes_in_pieces() -> None:
+    sizes = [3 << 20, 0, 3 << 20, 1, 9 << 20, 3 << 20, 5, 1 << 20]
+    given = [Message(3 * at, value=b"x" * size) for at, size in enumerate(sizes)]
+    chunks = list(decode_chunks(CLICKS, [batch_of(given, base=100, last_delta=40)], 103))
+    found = [chunk.records.column("offset").to_pylist() for chunk in chunks]
+    assert found == [[103, 106, 109], [112, 115, 118], [121]]
+    assert [chunk.next_offset for chunk in chunks] == [112, 121, 141]
+    assert [len(row[4]) for row in rows_of(chunks)] == sizes[1:]
+
+
+def test_a_batch_of_small_messages_is_one_piece() -> None:
+    given = [Message(at, value=b"x" * 700) for at in range(1500)]
+    assert len(list(decode_chunks(CLICKS, [batch_of(given)], 0))) == 1
