@@ -19,15 +19,7 @@ from secor.consume.positioning import Position, Positioning
 from secor.core.errors import SchemaGrew, SecorError, StopPartition
 from secor.core.model import Chunk, TopicPartition
 from secor.core.observer import Observer
-from secor.core.ports import (
-    Assigned,
-    Clock,
-    Executor,
-    Failed,
-    Fetched,
-    MessageSource,
-    Revoked,
-)
+from secor.core.ports import Assigned, Clock, Executor, Failed, Fetched, MessageSource, Revoked
 
 ROUND = 0.5
 """Seconds; then messages that have arrived wait, for what has finished and what is due."""
@@ -128,25 +120,20 @@ class Consumer:
                 for topic_partition in sorted(partitions):
                     self._lifecycle.revoke(topic_partition)
             case Fetched():
-                self._arrived[event.topic_partition] = _chunks_of(event)
+                self._arrived[event.topic_partition] = event.chunks()
             case Failed(topic_partition, error):
                 partition = self._assignment.get(topic_partition)
                 if partition is not None and partition.states.is_reading:
                     self._lifecycle.fail(partition, error, keep=True)
 
     def _read(self, topic_partition: TopicPartition, until: float) -> None:
-        """Read what has arrived of one topic partition, chunk by chunk.
-
-        After ``until`` the rest waits for the next call, behind the other topic partitions:
-        costly messages hold up neither those nor the sign that the loop is alive.
-        """
+        """Read what has arrived; after ``until`` the rest waits behind other topic partitions."""
         chunks = self._arrived.pop(topic_partition)
         partition = self._assignment.get(topic_partition)
+        if partition is None:
+            return
         try:
-            while partition is not None and partition.states.is_reading:
-                chunk = next(chunks, None)
-                if chunk is None:
-                    return
+            while partition.states.is_reading and (chunk := next(chunks, None)) is not None:
                 self._append(partition, chunk)
                 if partition.states.is_reading:
                     self._seal_if_due(partition)
@@ -154,7 +141,6 @@ class Consumer:
                     self._arrived[topic_partition] = chunks
                     return
         except StopPartition as error:
-            assert partition is not None
             self._lifecycle.fail(partition, error, keep=True)
 
     def _append(self, partition: Partition, chunk: Chunk) -> None:
@@ -264,8 +250,3 @@ class Consumer:
             partition = self._assignment.get(topic_partition)
             assert partition is not None
             self._lifecycle.on(partition, Event.SEAL, reason=Reason.PRESSURE)
-
-
-def _chunks_of(event: Fetched) -> Iterator[Chunk]:
-    """Yield the chunks of an event; nothing is decoded before the first is asked for."""
-    yield from event.chunks()
