@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 import pyarrow as pa
@@ -76,6 +77,7 @@ class SealedBatch:
     opened: float
     first_timestamp: int | None = None
     last: BatchFile | None = None
+    losses: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -260,7 +262,14 @@ class Batch:
             opened=self._clock.monotonic() if self._opened is None else self._opened,
             first_timestamp=self.first_timestamp,
             last=described,
+            losses=self._losses(),
         )
+
+    def _losses(self) -> Counter[str]:
+        losses: Counter[str] = Counter()
+        for file in self._files.values():
+            losses.update(file.writer.losses)
+        return losses
 
     def _sealed(self, file: _OpenFile, lane: str, batch_range: OffsetRange) -> BatchFile:
         info = ObjectInfo(

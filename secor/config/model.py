@@ -321,6 +321,8 @@ def _losses(output: Output, kind: str) -> list[str]:
         lost = ['keys = "legacy" loses message keys, headers, timestamps and null values']
     elif output.format == "text" and kind == "backup":
         lost = ['format = "text" records values only: no offsets, keys, headers, timestamps']
+        if output.null_values == "skip":
+            lost.append('null_values = "skip" leaves messages without a value out')
     else:
         lost = []
     if output.format == "sequencefile" and output.codec == "zstd":

@@ -201,6 +201,14 @@ class Consumer:
         match outcome:
             case Committed():
                 self._observer.uploaded(batch.topic_partition, "committed", seconds)
+                self._observer.committed(
+                    batch.topic_partition,
+                    batch.range,
+                    len(batch.files),
+                    batch.size,
+                    batch.losses,
+                    seconds,
+                )
                 if batch.first_timestamp is not None and batch.first_timestamp >= 0:
                     delay = self._clock.now() - batch.first_timestamp / 1000
                     self._observer.ready(batch.topic_partition, delay)

@@ -48,6 +48,7 @@ class Status:
     ``batch_opened`` and ``again_at`` (when a stopped or waiting one is looked at again) in
     monotonic seconds.  ``batch_…`` is the open batch, ``sealed`` the first of
     ``sealed_batches`` that wait for their upload, ``in_work`` whether a thread is at it.
+    ``stopped_at`` is since when it goes no further (monotonic seconds), where that is kept.
     """
 
     topic_partition: TopicPartition
@@ -72,6 +73,7 @@ class Status:
     in_work: bool = False
     pause: Pause | None = None
     again_at: float | None = None
+    stopped_at: float | None = None
 
 
 def status_of(partition: Partition, known_end: int | None) -> Status:

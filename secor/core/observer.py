@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from secor.core.errors import SecorError
-from secor.core.model import TopicPartition
+from secor.core.model import OffsetRange, TopicPartition
 
 
 class Observer(Protocol):
@@ -26,6 +26,20 @@ class Observer(Protocol):
 
     def uploaded(self, topic_partition: TopicPartition, outcome: str, seconds: float) -> None:
         """A ritual ended: ``committed``, ``restart``, ``stop`` or ``later``."""
+
+    def committed(
+        self,
+        topic_partition: TopicPartition,
+        batch: OffsetRange,
+        objects: int,
+        size: int,
+        losses: Mapping[str, int],
+        seconds: float,
+    ) -> None:
+        """A batch was committed: ``objects`` of ``size`` bytes, ``seconds`` after it was begun.
+
+        ``losses`` counts messages as ``FileWriter.losses`` does.
+        """
 
     def ready(self, topic_partition: TopicPartition, seconds: float) -> None:
         """A batch was committed ``seconds`` after the timestamp of its first message."""

@@ -209,6 +209,10 @@ class FileWriter(Protocol):
     def close(self) -> None:
         """Write the rest; the sink itself stays open."""
 
+    @property
+    def losses(self) -> Mapping[str, int]:
+        """Messages by what the file does not hold of them; empty for formats without loss."""
+
     def discard(self) -> None:
         """Give up instead of ``close``, also after it failed: free what is held."""
 

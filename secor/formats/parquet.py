@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -125,6 +125,11 @@ class ParquetWriter:
         if len(self._groups):
             self._write(self._groups.rest())
         self._writer.close()
+
+    @property
+    def losses(self) -> Mapping[str, int]:
+        """None: everything is in the file."""
+        return {}
 
     def discard(self) -> None:
         """Let nothing more reach the sink."""

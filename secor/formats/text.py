@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
@@ -104,13 +104,13 @@ class TextFormat:
 
 
 class TextWriter:
-    """One text file in the making; ``counters`` tells what it met."""
+    """One text file in the making; ``losses`` tells what it met."""
 
     def __init__(self, sink: Sink, log_format: TextFormat) -> None:
         self._format = log_format
         self._stream = compressing(sink, log_format.codec)
-        self.counters = {"delimiter_in_payload": 0, "null_skipped": 0}
-        """Messages whose payload holds the delimiter; tombstones left out."""
+        self._with_delimiter = 0
+        self._without_value = 0
 
     def append(self, records: pa.RecordBatch) -> None:
         """Add the payloads of ``records``; all of them or, when one is refused, none."""
@@ -120,7 +120,7 @@ class TextWriter:
         joined = self._format.render(values)
         self._look_for_delimiters(records, joined)
         if values.null_count and self._format.null_values == "skip":
-            self.counters["null_skipped"] += values.null_count
+            self._without_value += values.null_count
         self._stream.write(joined)
 
     def buffered(self) -> int:
@@ -130,6 +130,11 @@ class TextWriter:
     def close(self) -> None:
         """Write the rest."""
         self._stream.close()
+
+    @property
+    def losses(self) -> Mapping[str, int]:
+        """Messages whose payload holds the delimiter; messages without a value, left out."""
+        return {"delimiter_in_value": self._with_delimiter, "no_value": self._without_value}
 
     def discard(self) -> None:
         """Nothing to free but memory."""
@@ -154,7 +159,7 @@ class TextWriter:
                 f"offset {offset}: its payload contains the delimiter {delimiter!r}; choose another"
                 ' delimiter or format, or set on_delimiter = "keep"'
             )
-        self.counters["delimiter_in_payload"] += int(at.size)
+        self._with_delimiter += int(at.size)
 
 
 def _holding(values: pa.Array, delimiter: bytes) -> np.ndarray:

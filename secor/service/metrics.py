@@ -68,6 +68,12 @@ class Metrics:
         self.filtered = self._counter(
             "secor_filtered_total", PARTITION, "Messages that a filter left out on purpose."
         )
+        self.losses = self._counter(
+            "secor_text_losses_total",
+            (*PARTITION, "reason"),
+            "Messages stored as text that hold its delimiter, which a reader splits there, or have "
+            "no value and are left out: delimiter_in_value, no_value.",
+        )
         self.uploaded_objects = self._counter(
             "secor_uploaded_objects_total", PARTITION, "Objects put into the store."
         )
@@ -185,6 +191,12 @@ class Metrics:
                 values = (topic_partition.topic, str(topic_partition.partition), *others)
                 found = series[metric, others] = metric.labels(*values)
         return cast("M", found)
+
+    def drop(self, metric: Metric, topic_partition: TopicPartition) -> None:
+        """Remove one series of a partition: what it measures is not known."""
+        with self._lock:
+            if self._series.get(topic_partition, {}).pop((metric, ()), None) is not None:
+                metric.remove(topic_partition.topic, str(topic_partition.partition))
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """Remove all series of a partition that this process no longer reads."""

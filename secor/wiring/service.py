@@ -27,6 +27,7 @@ from secor.parsing.pipeline import FILTERED, QUARANTINED, Count
 from secor.service.daemon import Daemon, Working
 from secor.service.metrics import Metrics
 from secor.service.monitoring.health import Health
+from secor.service.monitoring.last_known import LastKnown
 from secor.service.monitoring.telemetry import Telemetry, status_line
 from secor.service.startup import Connecting, Doing
 from secor.service.status.board import Board
@@ -192,8 +193,10 @@ def _report(
     board: Board,
     manager: Notifier,
 ) -> Callable[[], None]:
+    last_known = LastKnown(SystemClock())
+
     def report() -> None:
-        statuses = consumer.status()
+        statuses = last_known.complete(consumer.status())
         ledger_up = ledger.healthy()
         telemetry.report(statuses, ledger_up=ledger_up)
         board.show(statuses, ledger_up=ledger_up)

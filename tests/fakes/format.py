@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -55,6 +55,11 @@ class PlainWriter:
         """Write all of it."""
         self._sink.write(b"".join(self._lines))
         self._lines.clear()
+
+    @property
+    def losses(self) -> Mapping[str, int]:
+        """None: everything is in the file."""
+        return {}
 
     def discard(self) -> None:
         """Nothing to free but memory."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from secor.core.errors import SecorError
-from secor.core.model import TopicPartition
+from secor.core.model import OffsetRange, TopicPartition
 
 
 class SilentObserver:
@@ -24,6 +24,17 @@ class SilentObserver:
         """Nothing."""
 
     def uploaded(self, topic_partition: TopicPartition, outcome: str, seconds: float) -> None:
+        """Nothing."""
+
+    def committed(
+        self,
+        topic_partition: TopicPartition,
+        batch: OffsetRange,
+        objects: int,
+        size: int,
+        losses: Mapping[str, int],
+        seconds: float,
+    ) -> None:
         """Nothing."""
 
     def ready(self, topic_partition: TopicPartition, seconds: float) -> None:

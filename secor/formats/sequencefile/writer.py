@@ -6,7 +6,7 @@ that the same records give the same file however they were handed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -248,6 +248,11 @@ class SequenceFileWriter:
         self._frame_pending()
         self._body.finish()
         self._output.flush()
+
+    @property
+    def losses(self) -> Mapping[str, int]:
+        """None: everything is in the file."""
+        return {}
 
     def discard(self) -> None:
         """Nothing to free but memory."""

@@ -108,6 +108,11 @@ class JsonLinesWriter:
         if not self._empty:
             self._stream.close()
 
+    @property
+    def losses(self) -> Mapping[str, int]:
+        """None: everything is in the file."""
+        return {}
+
     def discard(self) -> None:
         """Nothing to free but memory."""
 

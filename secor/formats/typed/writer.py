@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -89,6 +89,11 @@ class TypedWriter:
             self._file.close()
             # What the library holds is freed now: thousands of files are closed in a row.
             self._file = None
+
+    @property
+    def losses(self) -> Mapping[str, int]:
+        """None: everything is in the file."""
+        return {}
 
     def discard(self) -> None:
         """Let nothing more reach the sink."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import structlog
 
 from secor.consume.partition_status import State, Status
 from secor.core.errors import SchemaGrew, SecorError, StopPartition
-from secor.core.model import TopicPartition
+from secor.core.model import OffsetRange, TopicPartition
 from secor.core.ports import Clock
 from secor.core.text import how_many
 from secor.service.metrics import Metrics
+from secor.service.monitoring.commit_log import CommitLog
 from secor.service.monitoring.health import Health, reasons_to_wait
+from secor.service.monitoring.lag import lag_offsets, lag_seconds, waiting_seconds
+from secor.service.monitoring.troubles import Ended, Troubles
 
 MOST_TOLD = 20
 """Fields that a log line names."""
@@ -51,6 +54,8 @@ class Telemetry:
         self._touched: set[TopicPartition] = set()
         self._assigned: frozenset[TopicPartition] = frozenset()
         self._waiting_since: dict[TopicPartition, float] = {}
+        self._troubles = Troubles(clock)
+        self._commits = CommitLog(clock)
 
     # ------------------------------------------------------------ the observer
 
@@ -84,6 +89,23 @@ class Telemetry:
         self._touch(topic_partition)
         self._tell("debug", "uploaded", topic_partition, outcome=outcome, age=round(seconds, 3))
 
+    def committed(
+        self,
+        topic_partition: TopicPartition,
+        batch: OffsetRange,
+        objects: int,
+        size: int,
+        losses: Mapping[str, int],
+        seconds: float,
+    ) -> None:
+        """Tell what is stored, count what it lost, and that errors are over."""
+        for kind, messages in losses.items():
+            if messages:
+                self._metrics.of(self._metrics.losses, topic_partition, kind).inc(messages)
+        self._touch(topic_partition)
+        self._commits.committed(topic_partition, batch, objects, size, seconds)
+        self._tell_ended(self._troubles.committed(topic_partition))
+
     def ready(self, topic_partition: TopicPartition, seconds: float) -> None:
         """Count the delay; a producer's clock may be ahead."""
         self._metrics.delay.observe(max(0.0, seconds))
@@ -91,8 +113,8 @@ class Telemetry:
     def retried(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Count another try."""
         self._failed(topic_partition, error)
-        self._metrics.retries.labels(snake(error)).inc()
-        self._tell("info", "retried", topic_partition, error=str(error), kind=snake(error))
+        self._metrics.retries.labels(snake(type(error))).inc()
+        self._tell_failure("retried", topic_partition, error)
 
     def adopted(self, topic_partition: TopicPartition, objects: int) -> None:
         """Count what recovery found."""
@@ -121,13 +143,13 @@ class Telemetry:
         """Count a new beginning."""
         if not isinstance(error, SchemaGrew):  # that is no fault
             self._failed(topic_partition, error)
-        self._metrics.of(self._metrics.restarts, topic_partition, snake(error)).inc()
-        self._tell("info", "restarted", topic_partition, error=str(error), kind=snake(error))
+        self._metrics.of(self._metrics.restarts, topic_partition, snake(type(error))).inc()
+        self._tell_failure("restarted", topic_partition, error)
 
     def stopped(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Show that a person must look."""
         self._failed(topic_partition, error)
-        reason = error.reason if isinstance(error, StopPartition) else snake(error)
+        reason = error.reason if isinstance(error, StopPartition) else snake(type(error))
         self._metrics.runs(topic_partition)
         self._metrics.of(self._metrics.partition_stopped, topic_partition, reason).set(1)
         self._tell("error", "stopped", topic_partition, error=str(error), reason=reason)
@@ -177,23 +199,24 @@ class Telemetry:
         self._metrics.local_bytes.set(sum(status.local for status in statuses))
         for status in statuses:
             self._report_partition(status)
+        self._tell_ended(self._troubles.look(statuses))
+        self._commits.look()
         stopped = sum(status.state is State.STOPPED for status in statuses)
-        self._health.waiting(
-            reasons_to_wait(assigned=len(assigned), stopped=stopped, ledger_up=ledger_up)
-        )
+        reasons = reasons_to_wait(assigned=len(assigned), stopped=stopped, ledger_up=ledger_up)
+        self._health.waiting([*reasons, *self._troubles.reasons()])
 
     def _report_partition(self, status: Status) -> None:
         metrics, where = self._metrics, status.topic_partition
         metrics.of(metrics.messages_lost, where)  # zeros, for alerts to see the increase
         metrics.of(metrics.uploads, where, "committed")
         now = self._clock.monotonic()
-        if status.known_end is not None and status.committed is not None:
-            behind = max(0, status.known_end - status.committed)
+        behind = lag_offsets(status)
+        if behind is None:
+            metrics.drop(metrics.lag_offsets, where)
+        else:
             metrics.of(metrics.lag_offsets, where).set(behind)
-        metrics.of(metrics.lag_seconds, where).set(lag_seconds(status, self._clock.now()))
-        opened = status.oldest_batch
-        waited = now - opened if opened is not None else 0.0
-        metrics.of(metrics.oldest_uncommitted, where).set(waited)
+        metrics.of(metrics.lag_seconds, where).set(lag_seconds(status, self._clock.now(), now))
+        metrics.of(metrics.oldest_uncommitted, where).set(waiting_seconds(status, now) or 0.0)
         if status.committed_at is not None:
             metrics.of(metrics.commit_age, where).set(now - status.committed_at)
         metrics.of(metrics.intent_open, where).set(self._intent_open(status, now))
@@ -207,6 +230,19 @@ class Telemetry:
     def _failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
         if self._witness is not None:
             self._witness.failed(topic_partition, error)
+
+    def _tell_failure(self, event: str, where: TopicPartition, error: SecorError) -> None:
+        """Log it: as a warning, once, where a person has to act."""
+        level = "info"
+        if Troubles.is_one(error):
+            level = "warning" if self._troubles.happened(where, error) else "debug"
+        self._tell(level, event, where, error=str(error), kind=snake(type(error)))
+
+    def _tell_ended(self, ended: Sequence[Ended]) -> None:
+        for one in ended:
+            self._log.info(
+                "over", kind=snake(one.kind), seconds=round(one.seconds), times=one.count
+            )
 
     def _touch(self, topic_partition: TopicPartition) -> None:
         """Remember that a series may have been made anew after its partition had left."""
@@ -229,30 +265,17 @@ class Telemetry:
         log(event, topic=where.topic, partition=where.partition, **fields)
 
 
-def lag_seconds(status: Status, now: float) -> float:
-    """Return how old the last message read is, in seconds; 0 at the end of the log."""
-    if status.next_offset is None or status.last_timestamp is None:
-        return 0.0
-    if status.known_end is not None and status.next_offset >= status.known_end:
-        return 0.0
-    return max(0.0, now - status.last_timestamp / 1000)
-
-
 def status_line(statuses: Sequence[Status]) -> str:
     """Return one line for people: what this process does, or why it does nothing."""
     if not statuses:
         return "no topic partitions assigned"
     states = {state: sum(status.state is state for status in statuses) for state in State}
     parts = [f"{count} {state}" for state, count in states.items() if count]
-    lag = sum(
-        max(0, status.known_end - status.committed)
-        for status in statuses
-        if status.known_end is not None and status.committed is not None
-    )
+    lag = sum(lag_offsets(status) or 0 for status in statuses)
     partitions = f"{how_many(len(statuses), 'topic partition')} ({', '.join(parts)})"
     return f"{partitions}, {how_many(lag, 'message')} behind"
 
 
-def snake(error: SecorError) -> str:
+def snake(kind: type[SecorError]) -> str:
     """Return the name of an error's class as a label: ``lease_lost``."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()

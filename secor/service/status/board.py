@@ -92,7 +92,7 @@ class Board:
 
     def failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Remember an error."""
-        kind = error.reason if isinstance(error, StopPartition) else snake(error)
+        kind = error.reason if isinstance(error, StopPartition) else snake(type(error))
         self._mishaps[topic_partition] = Mishap(self._clock.now(), kind, str(error), remedy(error))
 
     def committed(self, topic_partition: TopicPartition, seconds: float) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from secor.consume.partition_status import Status
 from secor.service.monitoring.health import Health
-from secor.service.monitoring.telemetry import lag_seconds
+from secor.service.monitoring.lag import lag_offsets, lag_seconds, waiting_seconds
 from secor.service.startup import Hindrance
 from secor.service.status.board import Board
 from secor.service.status.remedies import remedy
@@ -63,7 +63,7 @@ def _hindrance(hindrance: Hindrance | None, monotonic: float) -> dict[str, Any] 
 def _partition(board: Board, status: Status, wall: float, monotonic: float) -> dict[str, Any]:
     where = status.topic_partition
     upload, mishap = board.upload(where), board.mishap(where)
-    known = status.known_end is not None and status.committed is not None
+    waits = waiting_seconds(status, monotonic)
     return {
         "topic": where.topic,
         "partition": where.partition,
@@ -71,9 +71,9 @@ def _partition(board: Board, status: Status, wall: float, monotonic: float) -> d
         "committed": status.committed,
         "position": status.next_offset,
         "end": status.known_end,
-        "lag": max(0, (status.known_end or 0) - (status.committed or 0)) if known else None,
-        "lag_seconds": round(lag_seconds(status, wall), 3),
-        "oldest_uncommitted": _age(monotonic, status.oldest_batch),
+        "lag": lag_offsets(status),
+        "lag_seconds": round(lag_seconds(status, wall, monotonic), 3),
+        "oldest_uncommitted": None if waits is None else round(waits, 3),
         "batch": {
             "age": _age(monotonic, status.batch_opened),
             "messages": status.batch_messages,

@@ -29,6 +29,7 @@ from secor.core.errors import (
     SchemaLost,
     SecorError,
     StopPartition,
+    TableStopped,
     TooManyBad,
     TopicRecreated,
     Unavailable,
@@ -67,6 +68,7 @@ REMEDIES: Mapping[type[SecorError], str] = {
     TooManyBad: "Look at secor quarantine ls, mend [parser] and restart.",
     SchemaLost: "Put the object back as it was (the bucket may have its versions), or raise "
     "output.generation.",
+    TableStopped: f"{_LOOK} Other tables go on.",
     ActionFailed: _LOOK,
     CorruptFile: "Run secor verify: it names what is not as it was.",
     NotFound: _LOOK,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -88,6 +88,11 @@ class DataFileWriter:
         self._report = FileReport(
             self._format, self._records, self._first_offset, self._last_offset, statistics
         )
+
+    @property
+    def losses(self) -> Mapping[str, int]:
+        """None: everything is in the file."""
+        return {}
 
     def discard(self) -> None:
         """Let nothing more reach the sink."""

@@ -118,7 +118,7 @@ def test_line_23_payloads_that_hold_the_delimiter_are_counted() -> None:
     writer = TextFormat().create(sink, b"")
     writer.append(batch([b"a\nb", None, b"c", b"\n\n"]))
     writer.close()
-    assert writer.counters == {"delimiter_in_payload": 2, "null_skipped": 1}
+    assert writer.losses == {"delimiter_in_value": 2, "no_value": 1}
     assert sink.getvalue() == b"a\nb\nc\n\n\n\n"
 
 

@@ -6,11 +6,22 @@ import pytest
 from structlog.testing import capture_logs
 
 from secor.consume.partition_status import State, Status
-from secor.core.errors import LeaseLost, LedgerLost, SchemaGrew, SecorError, Unavailable
-from secor.core.model import TopicPartition
+from secor.core.errors import (
+    AccessDenied,
+    DiskFull,
+    LeaseLost,
+    LedgerLost,
+    SchemaGrew,
+    SecorError,
+    Unavailable,
+)
+from secor.core.model import OffsetRange, TopicPartition
 from secor.service.metrics import Metrics
+from secor.service.monitoring.commit_log import LINES
 from secor.service.monitoring.health import Health
-from secor.service.monitoring.telemetry import Telemetry, lag_seconds, snake, status_line
+from secor.service.monitoring.lag import lag_seconds
+from secor.service.monitoring.last_known import LastKnown
+from secor.service.monitoring.telemetry import Telemetry, snake, status_line
 
 HERE = TopicPartition("clicks", 3)
 STATUS = Status(
@@ -109,7 +120,7 @@ def test_the_age_of_an_open_intent_counts_from_when_it_was_first_seen(setup: Set
 def test_lag_in_seconds_is_nothing_at_the_end_and_never_negative(
     status: Status, seconds: float
 ) -> None:
-    assert lag_seconds(status, 1000.0) == seconds
+    assert lag_seconds(status, 1000.0, 50.0) == seconds
 
 
 def test_every_call_is_counted_where_the_table_says(setup: Setup) -> None:
@@ -264,9 +275,9 @@ def test_a_witness_hears_of_errors_and_commits(setup: Setup) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "label"), [(LeaseLost("x"), "lease_lost"), (SecorError("x"), "secor_error")]
+    ("error", "label"), [(LeaseLost, "lease_lost"), (SecorError, "secor_error")]
 )
-def test_errors_have_labels_in_small_letters(error: SecorError, label: str) -> None:
+def test_errors_have_labels_in_small_letters(error: type[SecorError], label: str) -> None:
     assert snake(error) == label
 
 
@@ -283,3 +294,188 @@ def test_messages_that_parsing_leaves_out_are_counted(setup: Setup) -> None:
     setup.telemetry.filtered(HERE, 2)
     assert setup.value("secor_quarantined_total", reason="decode") == 3
     assert setup.value("secor_filtered_total") == 2
+
+
+def commit(setup: Setup, where: TopicPartition = HERE, **losses: int) -> None:
+    setup.telemetry.committed(where, OffsetRange(10, 30), 2, 5000, losses, 12.34)
+
+
+def test_what_a_person_must_end_is_a_warning_once_and_told_when_it_is_over(setup: Setup) -> None:
+    telemetry = setup.telemetry
+    with capture_logs() as lines:
+        telemetry.restarted(HERE, DiskFull("/var: no space"))
+        setup.clock.sleep(20)
+        telemetry.restarted(HERE, DiskFull("/var: no space"))
+        telemetry.retried(HERE, AccessDenied("put: 403"))
+        telemetry.retried(HERE, AccessDenied("put: 403"))
+        telemetry.retried(HERE, Unavailable("no answer"))
+    assert [(line["event"], line["log_level"], line["kind"]) for line in lines] == [
+        ("restarted", "warning", "disk_full"),
+        ("restarted", "debug", "disk_full"),
+        ("retried", "warning", "access_denied"),
+        ("retried", "debug", "access_denied"),
+        ("retried", "info", "unavailable"),
+    ]
+    setup.clock.sleep(10)
+    with capture_logs() as lines:
+        commit(setup)
+        commit(setup)
+    assert [line for line in lines if line["event"] == "over"] == [
+        {"event": "over", "log_level": "info", "kind": "disk_full", "seconds": 30, "times": 2},
+        {"event": "over", "log_level": "info", "kind": "access_denied", "seconds": 10, "times": 2},
+    ]
+    with capture_logs() as lines:
+        telemetry.restarted(HERE, DiskFull("/var: no space"))
+    assert lines[0]["log_level"] == "warning"
+
+
+def test_a_trouble_ends_with_the_last_partition_that_had_it(setup: Setup) -> None:
+    other = TopicPartition("clicks", 4)
+    setup.telemetry.retried(HERE, AccessDenied("403"))
+    setup.telemetry.retried(other, AccessDenied("403"))
+    with capture_logs() as lines:
+        commit(setup)
+        setup.telemetry.report([STATUS], ledger_up=True)  # the other one has left
+    assert [line["event"] for line in lines] == ["committed", "over"]
+
+
+def test_a_trouble_of_a_partition_that_reads_on_without_messages_is_over_after_a_while(
+    setup: Setup,
+) -> None:
+    setup.telemetry.retried(HERE, AccessDenied("403"))
+    positioning = replace(STATUS, state=State.POSITIONING)
+    uploading = replace(STATUS, sealed=OffsetRange(0, 5))
+    with capture_logs() as lines:
+        for status in (positioning, uploading, STATUS):
+            setup.clock.sleep(29)
+            setup.telemetry.report([status], ledger_up=True)
+    assert [line["event"] for line in lines] == ["over"]
+
+
+@pytest.mark.parametrize(
+    ("error", "word"), [(DiskFull("x: full"), "disk full"), (AccessDenied("s3://b"), "credentials")]
+)
+def test_a_process_that_cannot_persist_is_not_ready(
+    setup: Setup, error: SecorError, word: str
+) -> None:
+    setup.telemetry.retried(HERE, error)
+    setup.telemetry.report([STATUS], ledger_up=True)
+    answer = setup.health.ready()
+    assert answer.status == 503
+    assert word in answer.body.decode()
+    assert str(error) not in answer.body.decode()
+    other = TopicPartition("clicks", 4)
+    both = [STATUS, replace(STATUS, topic_partition=other)]
+    commit(setup, other)  # others go on
+    setup.clock.sleep(1)
+    setup.telemetry.retried(HERE, error)
+    setup.telemetry.report(both, ledger_up=True)
+    assert setup.health.ready().status == 200
+    setup.clock.sleep(61)
+    setup.health.beat()
+    setup.telemetry.retried(HERE, error)
+    setup.telemetry.report(both, ledger_up=True)
+    assert word in setup.health.ready().body.decode()
+    commit(setup)
+    setup.telemetry.report(both, ledger_up=True)
+    assert setup.health.ready().status == 200
+
+
+def test_a_committed_batch_is_one_line_with_all_that_it_is(setup: Setup) -> None:
+    with capture_logs() as lines:
+        commit(setup)
+    assert lines == [
+        {
+            "event": "committed",
+            "log_level": "info",
+            "topic": "clicks",
+            "partition": 3,
+            "start": 10,
+            "end": 30,
+            "objects": 2,
+            "bytes": 5000,
+            "seconds": 12.3,
+        }
+    ]
+
+
+def test_many_committed_batches_are_summed_up(setup: Setup) -> None:
+    with capture_logs() as lines:
+        for _ in range(25):
+            commit(setup)
+        setup.clock.sleep(9)
+        setup.telemetry.report([], ledger_up=True)
+        assert len(lines) == LINES
+        setup.clock.sleep(1)
+        setup.telemetry.report([], ledger_up=True)
+        setup.clock.sleep(20)
+        setup.telemetry.report([], ledger_up=True)
+        commit(setup)
+    assert [line["event"] for line in lines[LINES:]] == ["committed_more", "committed"]
+    more = lines[LINES]
+    assert (more["batches"], more["objects"], more["bytes"]) == (15, 30, 75_000)
+    assert more["seconds"] == 10.0
+
+
+def test_what_text_loses_is_counted(setup: Setup) -> None:
+    commit(setup, no_value=3, delimiter_in_value=0)
+    commit(setup, no_value=1)
+    assert setup.value("secor_text_losses_total", reason="no_value") == 4
+    assert setup.value("secor_text_losses_total", reason="delimiter_in_value") is None
+
+
+STOPPED = replace(
+    STATUS,
+    state=State.STOPPED,
+    committed=None,
+    next_offset=None,
+    last_timestamp=None,
+    oldest_batch=None,
+    committed_at=None,
+)
+
+
+def test_a_stopped_partition_goes_on_falling_behind(setup: Setup) -> None:
+    last_known = LastKnown(setup.clock)
+    last_known.complete([STATUS])
+    for state in (State.STOPPED, State.POSITIONING, State.STOPPED):
+        setup.clock.sleep(100)
+        status = replace(STOPPED, state=state, known_end=1160)
+        setup.telemetry.report(last_known.complete([status]), ledger_up=True)
+    assert setup.value("secor_lag_offsets") == 1060
+    assert setup.value("secor_lag_seconds") == 950.0 + 350 - 995
+    assert setup.value("secor_oldest_uncommitted_seconds") == 200
+    assert setup.value("secor_commit_age_seconds") == 320
+
+
+def test_a_partition_that_is_stopped_from_the_beginning_has_the_age_of_its_stop(
+    setup: Setup,
+) -> None:
+    last_known = LastKnown(setup.clock)
+    for _ in range(2):
+        setup.telemetry.report(last_known.complete([STOPPED]), ledger_up=True)
+        setup.clock.sleep(70)
+    setup.telemetry.report(last_known.complete([STOPPED]), ledger_up=True)
+    assert setup.value("secor_lag_offsets") is None
+    assert setup.value("secor_lag_seconds") == 140
+
+
+def test_the_lag_of_a_topic_that_was_made_again_is_not_nothing(setup: Setup) -> None:
+    last_known = LastKnown(setup.clock)
+    setup.telemetry.report(last_known.complete([STATUS]), ledger_up=True)
+    again = replace(STOPPED, known_end=7)
+    setup.telemetry.report(last_known.complete([again]), ledger_up=True)
+    setup.clock.sleep(30)
+    setup.telemetry.report(last_known.complete([again]), ledger_up=True)
+    assert setup.value("secor_lag_offsets") is None
+    assert setup.value("secor_oldest_uncommitted_seconds") == 30
+
+
+def test_a_stopped_partition_with_nothing_to_read_is_not_behind(setup: Setup) -> None:
+    last_known = LastKnown(setup.clock)
+    last_known.complete([replace(STATUS, committed=160)])
+    setup.clock.sleep(30)
+    setup.telemetry.report(last_known.complete([STOPPED]), ledger_up=True)
+    assert setup.value("secor_lag_offsets") == 0
+    assert setup.value("secor_lag_seconds") == 0
+    assert setup.value("secor_oldest_uncommitted_seconds") == 0

@@ -1,0 +1,83 @@
+"""One log line for each committed batch; when there are many, sums."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import structlog
+
+from secor.core.model import OffsetRange, TopicPartition
+from secor.core.ports import Clock
+
+LINES = 10
+"""Batches told one by one in each ``PERIOD``; the others are summed up."""
+
+PERIOD = 10.0
+"""Seconds between two sums."""
+
+
+@dataclass
+class _Sum:
+    batches: int = 0
+    objects: int = 0
+    size: int = 0
+
+
+class CommitLog:
+    """Tells what is stored, at most ``LINES`` and a sum in ``PERIOD`` seconds.  Thread safe."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Say nothing yet."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._log = structlog.get_logger("secor.partition")
+        self._began = clock.monotonic()
+        self._lines = 0
+        self._rest = _Sum()
+
+    def committed(
+        self,
+        topic_partition: TopicPartition,
+        batch: OffsetRange,
+        objects: int,
+        size: int,
+        seconds: float,
+    ) -> None:
+        """Tell of a batch of ``size`` bytes that is ``seconds`` old, or count it for the sum."""
+        self.look()
+        with self._lock:
+            self._lines += 1
+            told = self._lines <= LINES
+            if not told:
+                self._rest.batches += 1
+                self._rest.objects += objects
+                self._rest.size += size
+        if told:
+            self._log.info(
+                "committed",
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                start=batch.start,
+                end=batch.end,
+                objects=objects,
+                bytes=size,
+                seconds=round(seconds, 1),
+            )
+
+    def look(self) -> None:
+        """Tell the sum, if it is time and there is one."""
+        with self._lock:
+            now = self._clock.monotonic()
+            if now - self._began < PERIOD:
+                return
+            rest, self._rest = self._rest, _Sum()
+            seconds, self._began, self._lines = now - self._began, now, 0
+        if rest.batches:
+            self._log.info(
+                "committed_more",
+                batches=rest.batches,
+                objects=rest.objects,
+                bytes=rest.size,
+                seconds=round(seconds, 1),
+            )
