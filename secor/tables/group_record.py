@@ -8,7 +8,7 @@ read cannot overwrite a newer vector.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
@@ -28,7 +28,8 @@ class LastCommit:
     """The group's last commit to a table.
 
     ``after`` is the sequence number of the snapshot below it (0 for none), ``at`` wall clock
-    milliseconds; ``previous`` is the commit before it.
+    milliseconds; ``previous`` is the commit before it on the same branch: one that was rolled
+    back is nobody's predecessor.
     """
 
     id: str
@@ -120,17 +121,31 @@ def lineage(table: Table, branch: str, record: GroupRecord) -> Lineage:
     commit = record.commit
     if commit is None:
         return Lineage.NO_COMMIT
-    head = snapshot = table.head(branch)
-    while snapshot is not None:
+    for snapshot in ancestors(table, branch):
         if snapshot.summary.get(SUMMARY_COMMIT) == commit.id:
             return Lineage.PRESENT
         if table.format_version > 1 and (snapshot.sequence_number or 0) <= commit.after:
             return Lineage.ROLLED_BACK
-        parent = snapshot.parent_id
-        snapshot = None if parent is None else table.snapshots.get(parent)
-    if head is None or find_commit(table, commit.id) is not None:
+    if table.head(branch) is None or find_commit(table, commit.id) is not None:
         return Lineage.ROLLED_BACK  # it was made, and the branch does not descend from it
     return Lineage.EXPIRED
+
+
+def newest_commit(table: Table, branch: str, group: str) -> str | None:
+    """Return the id of the newest commit of a group that a branch shows; None if it shows none."""
+    for snapshot in ancestors(table, branch):
+        if snapshot.summary.get(SUMMARY_GROUP) == group:
+            return snapshot.summary.get(SUMMARY_COMMIT)
+    return None
+
+
+def ancestors(table: Table, branch: str) -> Iterator[Snapshot]:
+    """Give the snapshots of a branch from its head back, as far as they have not expired."""
+    snapshot = table.head(branch)
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parent_id
+        snapshot = None if parent is None else table.snapshots.get(parent)
 
 
 def find_commit(table: Table, commit_id: str) -> Snapshot | None:

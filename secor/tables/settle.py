@@ -9,7 +9,14 @@ from secor.core.errors import ConfigurationError, TableStopped
 from secor.core.text import how_many
 from secor.tables.catalog import Table
 from secor.tables.commit_history import CommitHistory, CommitObject
-from secor.tables.group_record import GroupRecord, Lineage, find_commit, lineage
+from secor.tables.group_record import (
+    SUMMARY_COMMIT,
+    GroupRecord,
+    Lineage,
+    ancestors,
+    find_commit,
+    lineage,
+)
 from secor.tables.manifest import Manifest
 from secor.tables.selection import select
 from secor.tables.staging import Staged
@@ -95,9 +102,10 @@ class Settling:
             )
         assert record.commit is not None
         removed: list[CommitObject] = []
+        held = {it.summary.get(SUMMARY_COMMIT) for it in ancestors(table, self._branch)}
         commit_id: str | None = record.commit.id
         for commit in self._history.back_from(table.uuid, commit_id):
-            if commit.id in _on_branch(table, self._branch):
+            if commit.id in held:
                 commit_id = commit.id
                 break
             if find_commit(table, commit.id) is None:
@@ -117,17 +125,6 @@ class Settling:
                     "rolled_back",
                 )
         return removed[::-1]
-
-
-def _on_branch(table: Table, branch: str) -> set[str]:
-    """Return the ids of the commits that a branch holds."""
-    held: set[str] = set()
-    snapshot = table.head(branch)
-    while snapshot is not None:
-        held.add(snapshot.summary.get("secor.commit", ""))
-        parent = snapshot.parent_id
-        snapshot = None if parent is None else table.snapshots.get(parent)
-    return held
 
 
 def _accepted(

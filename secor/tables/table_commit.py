@@ -23,6 +23,7 @@ from secor.tables.group_record import (
     Lineage,
     find_commit,
     lineage,
+    newest_commit,
 )
 from secor.tables.manifest import TableFiles
 from secor.tables.selection import Selection, select
@@ -240,6 +241,8 @@ class TableCommitter:
         head = table.head(self._branch)
         at = int(self._clock.now() * 1000)
         previous = record.commit.id if record.commit is not None else None
+        if lineage(table, self._branch, record) is Lineage.ROLLED_BACK:
+            previous = newest_commit(table, self._branch, self._group)
         after = head.sequence_number or 0 if head is not None else 0
         last = LastCommit(commit_id, after, epoch, at, previous)
         written = replace(proposal.record, commit=last)

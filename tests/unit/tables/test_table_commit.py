@@ -208,6 +208,26 @@ def test_replay_after_an_accept_brings_back_only_what_came_later(world: TableWor
     assert world.live() == ["0-5@0", "15-20@0"]
 
 
+@pytest.mark.parametrize("settled", ["accept", "replay"])
+def test_a_second_rollback_knows_what_the_first_one_came_to(
+    world: TableWorld, settled: str
+) -> None:
+    """What a replay has put back is not put back twice, what was given up stays away."""
+    rolled_back(world)
+    fake = world.server.tables[EVENTS]
+    first = fake.refs["main"]
+    if settled == "accept":
+        settling(world).accept(EVENTS, world.staged(), world.request(), dry_run=False)
+    else:
+        settling(world).replay(EVENTS, world.request(), dry_run=False)
+    world.stage(world.manifest(15, 20))
+    world.commit()
+    before = world.live()
+    fake.roll_back(first)
+    settling(world).replay(EVENTS, world.request(), dry_run=False)
+    assert world.live() == before
+
+
 def test_expired_files_are_not_replayed(world: TableWorld) -> None:
     rolled_back(world)
     world.server.tables[EVENTS].expire(5)

@@ -1,0 +1,145 @@
+"""The control channel as a topic of one partition, read from its end.
+
+A thread of its own owns the clients, so that neither ``send`` nor ``receive`` waits for a
+broker.  Nothing that happens to the topic is an error: what is not announced is found by the
+next cycle.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import errors as kafka_errors
+from kafka.admin import KafkaAdminClient
+
+from secor.adapters.kafka.control_codec import decode, encode
+from secor.tables.control import Event
+
+_log = logging.getLogger(__name__)
+
+WAITING = 10_000
+"""Events that may wait in either direction; older ones give way."""
+
+POLL_MS = 200
+RETRY = 5.0
+RETENTION_MS = 24 * 3600 * 1000
+
+Count = Callable[[str, str], None]
+"""Called with a direction (``sent``, ``received``) and a kind; ``unknown`` for what is none."""
+
+
+class ControlTopic:
+    """A ``ControlChannel``; ``options`` are kafka-python's."""
+
+    def __init__(self, options: Mapping[str, Any], topic: str, group: str, count: Count) -> None:
+        """Begin at the topic's present end, as soon as a broker answers."""
+        self._options = dict(options)
+        self._topic = topic
+        self._group = group
+        self._count = count
+        self._outgoing: deque[Event] = deque(maxlen=WAITING)
+        self._incoming: deque[Event] = deque(maxlen=WAITING)
+        self._closing = threading.Event()
+        self.ready = threading.Event()
+        """Set while the topic is being read."""
+        self._thread = threading.Thread(target=self._run, name="control-topic", daemon=True)
+        self._thread.start()
+
+    def send(self, event: Event) -> None:
+        """Announce it; see ``ControlChannel``."""
+        self._outgoing.append(event)
+
+    def receive(self) -> Sequence[Event]:
+        """Return what came since the last call; see ``ControlChannel``."""
+        arrived = []
+        while self._incoming:
+            arrived.append(self._incoming.popleft())
+        return arrived
+
+    def close(self) -> None:
+        """End the thread and its connections."""
+        self._closing.set()
+        self._thread.join(timeout=10.0)
+
+    # ------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self._serve()
+            except (kafka_errors.KafkaError, OSError, ValueError) as error:
+                _log.warning(
+                    "the control topic %s cannot be used now: %s; what is staged is committed"
+                    " all the same, after commit.timeout",
+                    self._topic,
+                    error,
+                )
+            finally:
+                self.ready.clear()
+            self._closing.wait(RETRY)
+
+    def _serve(self) -> None:
+        self._create()
+        consumer = KafkaConsumer(
+            **self._options,
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="latest",
+            allow_auto_create_topics=False,
+            isolation_level="read_committed",
+        )
+        try:
+            producer = KafkaProducer(**self._options, acks="all", linger_ms=5, retries=3)
+            try:
+                self._exchange(consumer, producer)
+            finally:
+                producer.close(timeout=5.0)
+        finally:
+            consumer.close()
+
+    def _create(self) -> None:
+        admin = KafkaAdminClient(**self._options)
+        try:
+            if self._topic in admin.list_topics():
+                return
+            admin.create_topics(
+                {
+                    self._topic: {
+                        "num_partitions": 1,
+                        "replication_factor": -1,
+                        "configs": {"retention.ms": str(RETENTION_MS), "cleanup.policy": "delete"},
+                    }
+                }
+            )
+        except kafka_errors.TopicAlreadyExistsError:
+            return  # somebody was faster
+        finally:
+            admin.close()
+
+    def _exchange(self, consumer: Any, producer: Any) -> None:
+        partition = TopicPartition(self._topic, 0)
+        consumer.assign([partition])
+        consumer.seek_to_end(partition)
+        consumer.position(partition)  # now, and not at the first poll: events may come before
+        self.ready.set()
+        while not self._closing.is_set():
+            for records in consumer.poll(timeout_ms=POLL_MS).values():
+                for record in records:
+                    self._take(record.value)
+            while self._outgoing:
+                event = self._outgoing.popleft()
+                producer.send(self._topic, encode(event), partition=0)
+                self._count("sent", event.kind)
+
+    def _take(self, value: bytes | None) -> None:
+        event = decode(value)
+        if event is None:
+            self._count("received", "unknown")
+        elif event.group == self._group:
+            self._count("received", event.kind)
+            self._incoming.append(event)

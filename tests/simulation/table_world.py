@@ -1,0 +1,513 @@
+"""Workers, coordinators and tables in one thread, with faults at every call between them.
+
+Workers do what the commit protocol promises: a manifest is put before the ledger moves, and a
+range has one manifest.  Coordinators are the real ones, over a store, a ledger, a catalog and a
+channel in memory.  What is promised is read from the tables' live files.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from secor.core.errors import OutcomeUnknown, SecorError, Unavailable
+from secor.core.model import Entry, StoredObject, TopicPartition
+from secor.tables.catalog import CommitResult, Outcome, Table, TableCommit
+from secor.tables.commit_history import CommitHistory
+from secor.tables.control import Answer, Event, Kind
+from secor.tables.coordinator import Coordinator, Identity
+from secor.tables.cycle import Timing
+from secor.tables.group_record import GroupRecord, Lineage, lineage
+from secor.tables.manifest import DataFile, Manifest, TableFiles
+from secor.tables.settle import Settling
+from secor.tables.staging import Staging, put_bytes
+from secor.tables.table_commit import CommitRequest, TableCommitter
+from tests.fakes.archive import OperatorLedger
+from tests.fakes.store import FakeStore
+from tests.fakes.table_catalog import FakeCatalog, TableServer
+from tests.simulation.invariants import Violated
+from tests.simulation.scheduler import Crash, Host, Hub
+from tests.unit.tables.world import CLUSTER, GROUP, PREFIX, Recorder
+
+PARTITIONS = (TopicPartition("clicks", 0), TopicPartition("clicks", 1))
+TABLES = ("db.all", "db.odd")
+TIMING = Timing(interval=5.0, timeout=3.0)
+KEEP = 60.0
+
+Row = tuple[TopicPartition, int]
+
+
+def belongs(table: str, offset: int) -> bool:
+    """Tell whether a message is for a table: all are for one, and odd offsets for the other."""
+    return table == "db.all" or offset % 2 == 1
+
+
+@dataclass(frozen=True)
+class Point:
+    """One side of one call across a port."""
+
+    number: int
+    host: str
+    name: str
+    phase: str
+
+
+Fault = Callable[[Point], str | None]
+"""Returns what happens at a point: ``crash``, ``stall``, ``fail``, ``late``, or nothing."""
+
+
+def no_fault(point: Point) -> str | None:
+    return None
+
+
+@dataclass
+class HubClock:
+    """A ``Clock`` of the hub's time."""
+
+    hub: Hub
+
+    def now(self) -> float:
+        return self.hub.now
+
+    def monotonic(self) -> float:
+        return self.hub.now
+
+    def sleep(self, seconds: float) -> None:
+        self.hub.sleep(seconds)
+
+
+class Channel:
+    """A topic in memory that loses, repeats and reorders."""
+
+    def __init__(self, rng: random.Random, loss: float) -> None:
+        self.rng = rng
+        self.loss = loss
+        self.readers: dict[str, list[Event]] = {}
+
+    def send(self, event: Event) -> None:
+        for queue in self.readers.values():
+            if self.rng.random() < self.loss:
+                continue
+            for _ in range(2 if self.rng.random() < self.loss else 1):
+                queue.insert(self.rng.randint(0, len(queue)), event)
+
+    def receive(self, reader: str) -> list[Event]:
+        arrived, self.readers[reader] = self.readers.get(reader, []), []
+        return arrived
+
+
+@dataclass
+class Reader:
+    """One process's end of the channel."""
+
+    world: TableWorld
+    name: str
+
+    def send(self, event: Event) -> None:
+        self.world.channel.send(event)
+
+    def receive(self) -> Sequence[Event]:
+        return self.world.channel.receive(self.name)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class TableWorld:
+    """Everything; ``step`` lets one thing happen and checks the promises."""
+
+    def __init__(self, hub: Hub, seed: int | str, fault: Fault = no_fault) -> None:
+        self.hub = hub
+        self.rng = random.Random(f"tables {seed}")
+        self.fault = fault
+        self.store = FakeStore(now=lambda: hub.now)
+        self.ledger = OperatorLedger({key: Entry(0) for key in PARTITIONS})
+        self.server = TableServer()
+        self.channel = Channel(self.rng, self.rng.choice((0.0, 0.3, 1.0)))
+        self.rows: dict[str, frozenset[Row]] = {}
+        self.given_up: dict[str, Counter[Row]] = {table: Counter() for table in TABLES}
+        self.points = count()
+        self.names = count()
+        self.coordinators: list[Host] = []
+        self.observer = Recorder()
+        self.end = 60
+        for table in TABLES:
+            self.server.make(table)
+
+    # --------------------------------------------------------------- faults
+
+    def call(self, host: Host, name: str, phase: str) -> None:
+        """Cross a port: others may run, and something may go wrong."""
+        self.hub.give_way()
+        point = Point(next(self.points), host.name, name, phase)
+        match self.fault(point):
+            case "crash":
+                self.hub.tell(f"{host.name} crashes {phase} {name}")
+                self.hub.kill(host)
+                raise Crash
+            case "stall":
+                self.hub.tell(f"{host.name} stalls {phase} {name}")
+                host.stalled_until = self.hub.now + self.rng.choice((4.0, 20.0, 90.0))
+                self.hub.give_way()
+            case "fail":
+                self.hub.tell(f"{host.name}: {name} fails {phase}")
+                if phase == "after" and name in ("put", "commit"):
+                    raise OutcomeUnknown(f"{name}: no answer")
+                raise Unavailable(f"{name}: does not answer")
+
+    # -------------------------------------------------------------- workers
+
+    def start_worker(self, topic_partition: TopicPartition) -> Host:
+        """Begin to stage batches of one partition, in ranges of any length."""
+        host = Host(f"worker {topic_partition}")
+        self.channel.readers[host.name] = []
+        self.hub.spawn(host, host.name, lambda: self._work(host, topic_partition))
+        return host
+
+    def _work(self, host: Host, topic_partition: TopicPartition) -> None:
+        while True:
+            start = self.ledger.entries[topic_partition].committed or 0
+            if start < self.end:
+                self._stage(host, topic_partition, start)
+            asked = [it for it in self.channel.receive(host.name) if it.kind is Kind.START_COMMIT]
+            if asked:
+                reached = self.ledger.entries[topic_partition].committed or 0
+                answer = Answer(topic_partition, reached)
+                commit, epoch = asked[-1].commit, asked[-1].epoch
+                self.channel.send(
+                    Event(Kind.DATA_COMPLETE, GROUP, commit, epoch, host.name, (answer,))
+                )
+            self.hub.sleep(self.rng.choice((0.1, 1.0, 6.0)))
+
+    def _stage(self, host: Host, topic_partition: TopicPartition, start: int) -> None:
+        end = min(self.end, start + self.rng.randint(1, 8))
+        manifest = self._manifest(topic_partition, start, end)
+        self.call(host, "worker put", "before")
+        put_bytes(self.store, manifest.key(PREFIX), manifest.dump())
+        self.call(host, "worker put", "after")
+        if self.rng.random() < 0.1:  # a superseded try of this range lands some time later
+            late = self._manifest(topic_partition, start, end)
+            at = self.hub.now + self.rng.choice((0.5, KEEP / 2))
+            self.hub.at(at, lambda: self._put_late(late))
+        self.ledger.entries[topic_partition] = Entry(end)
+
+    def _put_late(self, manifest: Manifest) -> None:
+        put_bytes(self.store, manifest.key(PREFIX), manifest.dump())
+
+    def _manifest(self, topic_partition: TopicPartition, start: int, end: int) -> Manifest:
+        tables = []
+        for table in TABLES:
+            offsets = [offset for offset in range(start, end) if belongs(table, offset)]
+            if offsets:
+                path = f"{table}/{next(self.names)}"
+                self.rows[path] = frozenset((topic_partition, offset) for offset in offsets)
+                file = DataFile(path, "parquet", len(offsets), 1, offsets[0], offsets[-1])
+                uuid = self.server.tables[table].uuid
+                tables.append(TableFiles(table, uuid, 0, 0, "append", (file,)))
+        return Manifest(
+            *(GROUP, CLUSTER, topic_partition.topic, "id", topic_partition.partition),
+            *(start, end, "f" * 16, end, tuple(tables)),
+        )
+
+    # --------------------------------------------------------- coordinators
+
+    def start_coordinator(self) -> Host:
+        """Begin one more; all of them believe that they lead."""
+        host = Host(f"coordinator {len(self.coordinators)}")
+        self.coordinators.append(host)
+        self.channel.readers[host.name] = []
+        coordinator = self._coordinator(host)
+
+        def run() -> None:
+            while True:
+                self.hub.sleep(max(coordinator.step(), 0.05))
+
+        self.hub.spawn(host, host.name, run)
+        return host
+
+    def _coordinator(self, host: Host) -> Coordinator:
+        clock = HubClock(self.hub)
+        store = StoreOf(self, host)
+        return Coordinator(
+            Identity(GROUP, host.name),
+            leads=lambda: True,
+            topics=TopicsOf(self),
+            ledger=LedgerOf(self.ledger, self, host),
+            staging=Staging(store, PREFIX, GROUP),
+            committer=self._committer(host, store),
+            channel=Reader(self, host.name),
+            clock=clock,
+            observer=self.observer,
+            timing=TIMING,
+            new_id=lambda: f"commit-{next(self.names)}",
+            keep=KEEP,
+        )
+
+    def _committer(self, host: Host, store: FakeStore) -> TableCommitter:
+        catalog = CatalogOf(self.server, self, host)
+        history = CommitHistory(store, PREFIX)
+        return TableCommitter(catalog, history, HubClock(self.hub), self.rng, group=GROUP)
+
+    # --------------------------------------------------------- other people
+
+    def disturb(self, *, rollbacks: bool) -> None:
+        """Begin to do what other writers, maintenance and people do."""
+        host = Host("others")
+
+        def run() -> None:
+            deeds = [self._append, self._compact, self._expire]
+            while True:
+                self.hub.sleep(self.rng.choice((1.0, 5.0, 20.0)))
+                table = self.rng.choice(TABLES)
+                if rollbacks and self.rng.random() < 0.2:
+                    self._roll_back(table)
+                else:
+                    self.rng.choice(deeds)(table)
+
+        self.hub.spawn(host, host.name, run)
+
+    def _append(self, table: str) -> None:
+        path = f"{table}/foreign-{next(self.names)}"
+        self.rows[path] = frozenset()
+        self.server.tables[table].foreign_append([path])
+
+    def _compact(self, table: str) -> None:
+        fake = self.server.tables[table]
+        path = f"{table}/compacted-{next(self.names)}"
+        self.rows[path] = frozenset().union(*(self.rows[live] for live in fake.live()))
+        self.check(table)  # a double row would vanish in the set
+        fake.compact(path)
+
+    def _expire(self, table: str) -> None:
+        """A rollback whose every trace has expired cannot be told from expiry alone (DESIGN)."""
+        if self._lineage(table) is Lineage.ROLLED_BACK:
+            return
+        keep, unlink = self.rng.randint(1, 3), self.rng.random() < 0.5
+        self.server.tables[table].expire(keep, unlink=unlink)
+
+    def _roll_back(self, table: str) -> None:
+        """Set a table back a few snapshots; some time later a person settles it."""
+        fake = self.server.tables[table]
+        chain = []
+        at = fake.refs.get("main")
+        while at is not None and at in fake.snapshots:
+            chain.append(at)
+            at = fake.snapshots[at].parent_id
+        if len(chain) < 2 or self._lineage(table) is Lineage.ROLLED_BACK:
+            return
+        target = self.rng.choice(chain[1:])
+        self.hub.tell(f"{table} is rolled back")
+        fake.roll_back(target)
+        decision = self.rng.choice((self._accept, self._replay))
+        self.hub.at(self.hub.now + 15.0, lambda: self._decide(table, decision))
+
+    def _decide(self, table: str, decision: Callable[[str], None]) -> None:
+        host = Host(f"person at {table}")
+
+        def run() -> None:
+            try:
+                decision(table)
+            except SecorError as error:
+                self.hub.tell(f"{table}: {error}; going on without")
+                if self._lineage(table) is Lineage.ROLLED_BACK:
+                    self._accept(table)
+
+        self.hub.spawn(host, host.name, run)
+
+    def _settling(self) -> Settling:
+        host = Host("person")
+        store = FakeStore(now=lambda: self.hub.now, objects=self.store.objects)
+        committer = self._committer(host, store)
+        return Settling(committer, CommitHistory(store, PREFIX), "main")
+
+    def _request(self) -> CommitRequest:
+        return CommitRequest(f"commit-{next(self.names)}", 0)
+
+    def _accept(self, table: str) -> None:
+        if self._lineage(table) is Lineage.ROLLED_BACK:  # nothing moves until it is accepted
+            self.given_up[table] = Counter(self._missing(table))
+        done = self._settling().accept(table, [], self._request(), dry_run=False)
+        if done.commit is not None:
+            self.hub.tell(f"{table}: accepted")
+
+    def _replay(self, table: str) -> None:
+        self._settling().replay(table, self._request(), dry_run=False)
+        self.hub.tell(f"{table}: replayed")
+
+    # -------------------------------------------------------------- promises
+
+    def _lineage(self, table: str) -> Lineage:
+        described = self.server.tables[table].describe()
+        return lineage(described, "main", GroupRecord.of(described, GROUP))
+
+    def live(self, table: str) -> Counter[Row]:
+        """Return how often each row is in a table."""
+        live = self.server.tables[table].live()
+        return Counter(row for path in live for row in self.rows[path])
+
+    def expected(self, table: str) -> set[Row]:
+        """Return the rows below the table's vector that are for it."""
+        vector = GroupRecord.of(self.server.tables[table].describe(), GROUP).vector
+        return {
+            (topic_partition, offset)
+            for _, topic_partition, next_offset in vector.offsets()
+            for offset in range(next_offset)
+            if belongs(table, offset)
+        }
+
+    def _missing(self, table: str) -> set[Row]:
+        return self.expected(table) - set(self.live(table))
+
+    def check(self, table: str) -> None:
+        """Raise ``Violated`` unless each row below the vector is there once, and no other."""
+        live = self.live(table)
+        twice = [row for row, times in live.items() if times > 1]
+        if twice:
+            raise Violated(f"{table}: more than once: {sorted(twice)[:3]}")
+        if self._lineage(table) is Lineage.ROLLED_BACK:
+            return
+        expected = self.expected(table)
+        beyond = set(live) - expected
+        if beyond:
+            raise Violated(f"{table}: above its vector: {sorted(beyond)[:3]}")
+        missing = expected - set(live) - set(self.given_up[table])
+        if missing:
+            raise Violated(f"{table}: lost: {sorted(missing)[:3]}")
+
+    def check_all(self) -> None:
+        """Check every table."""
+        for table in TABLES:
+            self.check(table)
+
+    def unfinished(self) -> list[str]:
+        """Return what is not in its table yet."""
+        found = []
+        for table in TABLES:
+            if self._lineage(table) is Lineage.ROLLED_BACK:
+                found.append(f"{table} is rolled back")
+            wanted = {
+                (key, offset)
+                for key in PARTITIONS
+                for offset in range(self.end)
+                if belongs(table, offset)
+            }
+            left = wanted - set(self.live(table)) - set(self.given_up[table])
+            if left:
+                found.append(f"{table} has not {sorted(left)[:3]}")
+        return found
+
+    def run(self, seconds: float) -> None:
+        """Go on for some time, checking after every step."""
+        end = self.hub.now + seconds
+        while self.hub.now < end and self.hub.step():
+            self.check_all()
+
+    def settle(self, seconds: float = 2000.0) -> None:
+        """Without further faults, wait until every message is in its tables."""
+        self.fault = no_fault
+        end = self.hub.now + seconds
+        steps = 0
+        while self.hub.now < end and self.hub.step():
+            self.check_all()
+            steps += 1
+            if steps % 50 == 0 and not self.unfinished():
+                return
+        raise Violated("; ".join(self.unfinished()) or "nothing moves any more")
+
+
+class StoreOf(FakeStore):
+    """The store as one process sees it; a listing comes in pages, and others run meanwhile."""
+
+    def __init__(self, world: TableWorld, host: Host) -> None:
+        super().__init__(
+            before=lambda call, key: world.call(host, call, "before"),
+            after=lambda call, key: world.call(host, call, "after"),
+            now=lambda: world.hub.now,
+            objects=world.store.objects,
+        )
+        self.world = world
+        self.host = host
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        self.world.call(self.host, "list", "before")
+        after = ""
+        while True:
+            following = [key for key in self.objects if key > after and key.startswith(prefix)]
+            if not following:
+                return
+            after = min(following)
+            stored = self.objects[after]
+            yield StoredObject(after, len(stored.content), stored.modified)
+            self.world.hub.give_way()
+
+
+@dataclass
+class LedgerOf(OperatorLedger):
+    """The ledger as one process sees it."""
+
+    shared: OperatorLedger = field(default_factory=OperatorLedger)
+    world: TableWorld | None = None
+    host: Host | None = None
+
+    def __init__(self, shared: OperatorLedger, world: TableWorld, host: Host) -> None:
+        super().__init__()
+        self.shared, self.world, self.host = shared, world, host
+
+    def read(self, topic_partition: TopicPartition) -> Entry:
+        assert self.world is not None
+        assert self.host is not None
+        self.world.call(self.host, "ledger", "before")
+        entry = self.shared.read(topic_partition)
+        self.world.call(self.host, "ledger", "after")
+        return entry
+
+
+@dataclass
+class TopicsOf:
+    """The brokers."""
+
+    world: TableWorld
+
+    def partitions(self) -> frozenset[TopicPartition]:
+        return frozenset(PARTITIONS)
+
+    def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.world.end)
+
+
+class CatalogOf(FakeCatalog):
+    """The catalog as one process sees it; a commit without an answer may be done, or be late."""
+
+    def __init__(self, server: TableServer, world: TableWorld, host: Host) -> None:
+        super().__init__(server)
+        self.world = world
+        self.host = host
+
+    def load_table(self, identifier: str) -> Table:
+        self.world.call(self.host, "load", "before")
+        table = super().load_table(identifier)
+        self.world.call(self.host, "load", "after")
+        return table
+
+    def commit(self, table: Table, commit: TableCommit) -> CommitResult:
+        world = self.world
+        self.world.call(self.host, "commit", "before")
+        point = Point(next(world.points), self.host.name, "commit", "sent")
+        if world.fault(point) == "late":
+            at = world.hub.now + world.rng.choice((0.5, 8.0, 40.0))
+            world.hub.tell(f"{self.host.name}: a commit to {table.identifier} lands late")
+            world.hub.at(at, lambda: _apply(self.server, table, commit))
+            return CommitResult(Outcome.UNKNOWN, why="timed out")
+        result = super().commit(table, commit)
+        try:
+            self.world.call(self.host, "commit", "after")
+        except OutcomeUnknown as error:
+            return CommitResult(Outcome.UNKNOWN, why=str(error))
+        return result
+
+
+def _apply(server: TableServer, table: Table, commit: TableCommit) -> None:
+    server.apply(table, commit)

@@ -1,0 +1,160 @@
+"""Coordinators and tables: whatever is lost, late or done by others, each row is there once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from tests.simulation.invariants import Violated
+from tests.simulation.scheduler import FirstComeChoices, Hub, RandomChoices
+from tests.simulation.table_world import PARTITIONS, Fault, Point, TableWorld, no_fault
+
+GROUPS = 5
+
+
+class Rates:
+    """How often each kind of fault happens in one run: some often, others never."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(f"faults {seed}")
+        most = {"crash": 0.01, "stall": 0.02, "fail": 0.08, "late": 0.3}
+        self.rates = {kind: self.rng.choice((0.0, rate / 4, rate)) for kind, rate in most.items()}
+        self.happened: Counter[str] = Counter()
+
+    def __call__(self, point: Point) -> str | None:
+        dice = self.rng.random()
+        for kind, rate in self.rates.items():
+            if (kind == "late") != (point.phase == "sent"):
+                continue
+            if dice < rate:
+                self.happened[kind] += 1
+                return kind
+            dice -= rate
+        return None
+
+
+def storm(seed: int) -> tuple[TableWorld, Rates]:
+    """Run one schedule to its end; raises ``Violated`` with the trace."""
+    hub = Hub(RandomChoices(seed))
+    rates = Rates(seed)
+    world = TableWorld(hub, seed, lambda point: _of_coordinators(rates, point))
+    try:
+        for topic_partition in PARTITIONS:
+            world.start_worker(topic_partition)
+        for _ in range(world.rng.choice((1, 2, 3))):
+            world.start_coordinator()
+        if world.rng.random() < 0.7:
+            world.disturb(rollbacks=world.rng.random() < 0.5)
+        for _ in range(6):
+            world.run(20.0)
+            if not any(host.alive for host in world.coordinators):
+                world.start_coordinator()
+        world.start_coordinator()
+        world.settle()
+    except Violated as error:
+        raise Violated("\n".join([f"seed {seed}", *hub.trace[-40:], str(error)])) from error
+    finally:
+        hub.close()
+    return world, rates
+
+
+def _of_coordinators(rates: Rates, point: Point) -> str | None:
+    """Workers have a simulation of their own."""
+    return rates(point) if point.host.startswith("coordinator") else None
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_no_schedule_loses_or_doubles_a_row(group: int, pytestconfig: pytest.Config) -> None:
+    schedules = int(pytestconfig.getoption("--schedules")) // 10
+    for seed in range(group, schedules, GROUPS):
+        storm(seed)
+
+
+def test_the_schedules_meet_what_they_are_meant_to_meet() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(30):
+        world, rates = storm(seed)
+        met.update(rates.happened)
+        for result in world.observer.results:
+            met[str(result.result)] += 1
+            met["conflict"] += result.conflicts
+            met["unknown"] += result.unknown
+        met.update(
+            word for line in world.hub.trace for word in ("accepted", "replayed") if word in line
+        )
+    wanted = {"crash", "stall", "fail", "late", "committed", "nothing", "stopped", "failed"}
+    wanted |= {"conflict", "unknown", "accepted", "replayed"}
+    assert wanted <= {kind for kind, times in met.items() if times}
+
+
+def one_cycle(fault: Fault, *, coordinators: int = 1) -> TableWorld:
+    """Two batches of each partition, then cycles under ``fault``; the successor finishes."""
+    hub = Hub(FirstComeChoices())
+    world = TableWorld(hub, "one cycle", fault)
+    world.channel.loss = 0.0
+    world.end = 12
+    try:
+        for topic_partition in PARTITIONS:
+            world.start_worker(topic_partition)
+        for _ in range(coordinators):
+            world.start_coordinator()
+        world.run(30.0)
+        world.start_coordinator()
+        world.settle()
+    finally:
+        hub.close()
+    return world
+
+
+def points_of_one_cycle() -> list[Point]:
+    seen: list[Point] = []
+
+    def note(point: Point) -> str | None:
+        if point.host == "coordinator 0":
+            seen.append(point)
+        return None
+
+    one_cycle(note)
+    return seen
+
+
+@pytest.mark.parametrize("kind", ["crash", "stall", "fail"])
+def test_every_call_of_a_coordinator_may_be_its_last(kind: str) -> None:
+    """Crash, sleep or fail at each side of each call, the very first commit included."""
+    points = [point for point in points_of_one_cycle() if point.phase != "sent"]
+    assert {"load", "commit", "list", "open", "put", "ledger"} <= {point.name for point in points}
+    for chosen in points:
+
+        def fault(point: Point, number: int = chosen.number) -> str | None:
+            return kind if point.number == number else None
+
+        one_cycle(fault)
+
+
+def test_a_commit_that_lands_late_is_not_done_twice() -> None:
+    for chosen in [point for point in points_of_one_cycle() if point.phase == "sent"]:
+
+        def fault(point: Point, number: int = chosen.number) -> str | None:
+            return "late" if point.number == number else None
+
+        one_cycle(fault)
+
+
+def test_one_that_wakes_after_its_successors_commit_commits_nothing() -> None:
+    """It sleeps between its look at the table and its commit, beside one that is awake."""
+    for chosen in points_of_one_cycle():
+        if (chosen.name, chosen.phase) not in (("load", "after"), ("commit", "before")):
+            continue
+
+        def fault(point: Point, number: int = chosen.number) -> str | None:
+            return "stall" if point.number == number else None
+
+        world = one_cycle(fault, coordinators=2)
+        assert not world.unfinished()
+
+
+def test_two_coordinators_that_know_nothing_of_each_other() -> None:
+    world = one_cycle(no_fault, coordinators=2)
+    assert sum(result.conflicts for result in world.observer.results) > 0
