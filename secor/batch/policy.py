@@ -31,6 +31,7 @@ class Reason(StrEnum):
     REVOKE = "revoke"
     RETIRED = "retired"
     SCHEMA = "schema"
+    CYCLE = "cycle"
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,9 @@ class Commit(Section):
     branch: str = Field(default="main", min_length=1)
     control: Literal["kafka", "none"] = "kafka"
     control_topic: Maybe[str] = None
+    coordinator: Literal["daemon", "alone"] = "daemon"
+    threads: int = Field(default=8, ge=1, le=256)
+    keep_manifests: Duration = 3600.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:

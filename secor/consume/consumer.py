@@ -83,6 +83,13 @@ class Consumer:
         self._draining = True
         self._lifecycle.drain()
 
+    def seal(self, topic_partition: TopicPartition) -> None:
+        """Seal its open batch, if it may be cut where it is: somebody waits for it."""
+        partition = self._assignment.get(topic_partition)
+        load = partition.load if partition is not None else None
+        if partition is not None and load is not None and load.may_seal:
+            self._lifecycle.on(partition, Event.SEAL, reason=Reason.CYCLE)
+
     @property
     def drained(self) -> bool:
         """Nothing is in work and nothing waits."""

@@ -13,6 +13,7 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 from secor.core.model import TopicPartition
+from secor.service.table_metrics import TableMetrics
 
 PARTITION = ("topic", "partition")
 PUT_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -52,6 +53,7 @@ class Metrics:
         self._make_progress()
         self._make_incidents()
         self._make_process()
+        self.tables = TableMetrics(self._counter, self._gauge, self._histogram)
 
     def _make_flow(self) -> None:
         self.messages = self._counter(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -79,6 +79,44 @@ class KafkaReader:
         None where there is none: the log ends before that time.
         """
         return self._questions.offset_at(topic_partition, timestamp)
+
+    def group_partitions(
+        self, names: Sequence[str], pattern: str | None, exclude: str | None
+    ) -> frozenset[TopicPartition]:
+        """Return the partitions of the topics of these names, or of those that a pattern names."""
+        wanted = re.compile(topic_pattern(".*" if names else pattern or ".*", exclude))
+        known = self._questions.topics(list(names) or None)
+        return frozenset(
+            TopicPartition(name, number)
+            for name, topic in known.items()
+            if not topic.internal and wanted.match(name)
+            for number in range(topic.partitions)
+        )
+
+    def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the last stable offsets; those that no leader told of now are left out."""
+        found: dict[TopicPartition, int] = self._client.call(
+            self._ends, sorted(partitions), timeout=self._timeout + 1, what="the ends of the logs"
+        )
+        return found
+
+    async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        cluster, leaders = self._client.cluster, dict[Any, list[TopicPartition]]()
+        for topic_partition in partitions:
+            leader = cluster.leader_for_partition(theirs(topic_partition))
+            if leader in (None, -1):
+                cluster.add_topic(topic_partition.topic)
+            else:
+                leaders.setdefault(leader, []).append(topic_partition)
+        if sum(map(len, leaders.values())) < len(partitions):
+            cluster.request_update()
+        found: dict[TopicPartition, int] = {}
+        for leader, of_leader in leaders.items():
+            try:
+                found |= await self._questions.ends(leader, of_leader)
+            except kafka_errors.RetriableError:
+                continue  # the next question may find another leader
+        return found
 
     def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
         """Give the committed messages of ``[start, end)``; ``end`` is at most the log's.

@@ -19,7 +19,7 @@ ROOMS: dict[str, set[str]] = {
     "batch": {"core"},
     "commit": {"core", "batch"},
     "consume": {"core", "batch", "commit"},
-    "service": {"core", "consume"},
+    "service": {"core", "consume", "tables"},
     "adapters": {"core", "wire", "tables"},
     "archive": {"core", "formats", "parsing", "batch", "consume"},
     "config": {"core", "parsing", "archive"},
@@ -146,7 +146,10 @@ THIRD_PARTY = {
     "kazoo": {"secor.adapters.zookeeper", "secor.sandbox", "tools.bench"},
     "boto3": {"secor.adapters.s3", "secor.adapters.glue", "secor.sandbox"},
     "botocore": {"secor.adapters.s3", "secor.adapters.glue", "secor.sandbox"},
-    "prometheus_client": {"secor.service.metrics", "secor.service.monitoring.last_run"},
+    "prometheus_client": {
+        *("secor.service.metrics", "secor.service.table_metrics"),
+        "secor.service.monitoring.last_run",
+    },
     "pyspark": {"secor.sandbox", "secor.spark"},
     "pyiceberg": {"secor.adapters.iceberg"},
 }

@@ -1,0 +1,94 @@
+"""What a coordinator does, as metrics and log lines."""
+
+from __future__ import annotations
+
+import structlog
+
+from secor.core.errors import SecorError, TableStopped
+from secor.core.ports import Clock
+from secor.service.metrics import Metrics
+from secor.tables.observer import Backlog
+from secor.tables.table_commit import Result, TableResult
+
+
+class TableTelemetry:
+    """A ``TableObserver``.  What lasts is logged once, when it begins and when it ends."""
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self._metrics = metrics.tables
+        self._clock = clock
+        self._log = structlog.get_logger("secor.tables")
+        self._told: dict[str, str] = {}
+        self._failed = False
+
+    def leading(self, leads: bool, epoch: int) -> None:
+        """This process coordinates, or ceases to; see ``TableObserver``."""
+        self._metrics.leading.set(leads)
+        self._metrics.epoch.set(epoch if leads else 0)
+        self._log.info("coordinating" if leads else "not_coordinating", epoch=epoch)
+
+    def cycle_ended(self, seconds: float, missing: int) -> None:
+        """A cycle went through; see ``TableObserver``."""
+        self._metrics.cycles.labels("partial" if missing else "complete").inc()
+        self._metrics.cycle_seconds.observe(seconds)
+        if missing:
+            self._log.info("partial_commit", partitions_without_answer=missing)
+        if self._failed:
+            self._log.info("cycles_go_on")
+            self._failed = False
+
+    def cycle_failed(self, error: SecorError) -> None:
+        """A cycle found a server out; see ``TableObserver``."""
+        self._metrics.cycles.labels("failed").inc()
+        if not self._failed:
+            self._log.warning("cycle_failed", why=str(error), next="the next cycle tries again")
+        self._failed = True
+
+    def table_committed(self, result: TableResult) -> None:
+        """A table was looked at; see ``TableObserver``."""
+        metrics, table = self._metrics, result.table
+        metrics.commits.labels(table, str(result.result)).inc()
+        metrics.conflicts.labels(table).inc(result.conflicts)
+        metrics.unknown.labels(table).inc(result.unknown)
+        metrics.partitions_stopped.labels(table).set(len(result.stopped))
+        if result.result is Result.COMMITTED:
+            metrics.rows.labels(table).inc(result.records)
+            metrics.files.labels(table).inc(result.files)
+            metrics.commit_seconds.observe(result.seconds)
+            metrics.committed_at.labels(table).set(self._clock.now())
+            if result.valid_through is not None:
+                metrics.valid_through.labels(table).set(result.valid_through / 1000)
+            self._log.debug("committed", table=table, commit=result.commit, files=result.files)
+        if isinstance(result.error, TableStopped):
+            metrics.stop(table, result.error.reason)
+        elif result.error is None:
+            metrics.run(table)
+        self._tell(result)
+
+    def staged(self, backlog: Backlog) -> None:
+        """So much is staged; see ``TableObserver``."""
+        self._metrics.staged_manifests.set(backlog.manifests)
+        self._metrics.staged_files.set(backlog.files)
+        self._metrics.staged_bytes.set(backlog.size)
+        self._metrics.staged_oldest.set(backlog.oldest or 0)
+
+    def event(self, direction: str, kind: str) -> None:
+        """An event was sent or received."""
+        self._metrics.events.labels(direction, kind).inc()
+
+    def _tell(self, result: TableResult) -> None:
+        """Log what is wrong when it begins or changes, and its end."""
+        wrong = [*([str(result.error)] if result.error is not None else [])]
+        wrong += [f"{key}: {why}" for key, why in sorted(result.stopped.items())]
+        now, before = "; ".join(wrong), self._told.get(result.table, "")
+        if now == before:
+            return
+        self._told[result.table] = now
+        if now:
+            stopped = result.result is Result.STOPPED
+            event = "table_stopped" if stopped else "table_partition_stopped"
+            if result.result is Result.FAILED:
+                event = "table_failed"
+            self._log.warning(event, table=result.table, why=now)
+        else:
+            self._log.info("table_goes_on", table=result.table)

@@ -1,0 +1,144 @@
+"""A worker's part of a cycle: it uploads what it holds when it is asked, and says when it has.
+
+It stands around the loop.  Whatever it does not hear or say costs the coordinator a wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from secor.core.model import OffsetRange, TopicPartition
+from secor.tables.control import Answer, ControlChannel, Event, Kind
+from secor.tables.manifest import manifest_key
+
+
+class WorkStatus(Protocol):
+    """What is looked at in the status of a topic partition; offsets None where not known yet."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Which one."""
+
+    @property
+    def committed(self) -> int | None:
+        """The next offset of the ledger."""
+
+    @property
+    def next_offset(self) -> int | None:
+        """The next offset that is read."""
+
+    @property
+    def sealed(self) -> OffsetRange | None:
+        """The batch that waits for its upload."""
+
+    @property
+    def last_timestamp(self) -> int | None:
+        """Of the last message, in milliseconds."""
+
+
+class Loop(Protocol):
+    """The loop that reads and uploads."""
+
+    def run_once(self, timeout: float) -> None:
+        """Do one round; wait at most ``timeout`` seconds for messages."""
+
+    def drain(self) -> None:
+        """Read no more."""
+
+    @property
+    def drained(self) -> bool:
+        """Nothing is in work."""
+
+    def status(self) -> Sequence[WorkStatus]:
+        """Return the status of every assigned topic partition."""
+
+    def seal(self, topic_partition: TopicPartition) -> None:
+        """Seal its open batch, if it may be cut where it is."""
+
+
+class Answering:
+    """A loop that answers ``START_COMMIT``; called from the loop's thread alone."""
+
+    def __init__(
+        self, loop: Loop, channel: ControlChannel, *, group: str, sender: str, prefix: str
+    ) -> None:
+        """``prefix`` is the group's, below which manifests are put."""
+        self._loop = loop
+        self._channel = channel
+        self._group = group
+        self._sender = sender
+        self._prefix = prefix
+        self._request: Event | None = None
+        self._targets: dict[TopicPartition, int] = {}
+        self._answered: set[TopicPartition] = set()
+        self._uploading: dict[TopicPartition, OffsetRange] = {}
+
+    def run_once(self, timeout: float) -> None:
+        """Do one round of the loop, then what has been asked."""
+        self._loop.run_once(timeout)
+        for event in self._channel.receive():
+            newer = self._request is None or event.epoch >= self._request.epoch
+            if event.kind is Kind.START_COMMIT and newer:
+                self._request = event
+                self._targets, self._answered = {}, set()
+        if self._request is not None:
+            self._answer(self._request)
+
+    def drain(self) -> None:
+        """Read no more."""
+        self._loop.drain()
+
+    @property
+    def drained(self) -> bool:
+        """Nothing is in work."""
+        return self._loop.drained
+
+    def status(self) -> Sequence[WorkStatus]:
+        """Return the status of every assigned topic partition."""
+        return self._loop.status()
+
+    def _answer(self, request: Event) -> None:
+        """Bring each partition to where it was when it was asked; then say so."""
+        answers = []
+        statuses = self._loop.status()
+        for status in statuses:
+            key = status.topic_partition
+            if status.committed is None or status.next_offset is None or key in self._answered:
+                continue
+            target = self._targets.setdefault(key, status.next_offset)
+            self._tell_written(status, request)
+            if status.committed >= target:
+                answers.append(Answer(key, status.committed, status.last_timestamp))
+            else:
+                if status.sealed is None:
+                    self._uploading[key] = OffsetRange(status.committed, status.next_offset)
+                self._loop.seal(key)
+        if answers:
+            self._send(Kind.DATA_COMPLETE, request, tuple(answers))
+            self._answered |= {answer.topic_partition for answer in answers}
+        if self._answered >= {status.topic_partition for status in statuses}:
+            self._request = None
+            self._uploading = {}
+
+    def _tell_written(self, status: WorkStatus, request: Event) -> None:
+        """Point to the manifest of a batch that was committed since it was last looked at."""
+        key = status.topic_partition
+        before = self._uploading.get(key)
+        if before is not None and before.end == status.committed:
+            manifest = manifest_key(self._prefix, key, before)
+            self._send(Kind.DATA_WRITTEN, request, manifest=manifest)
+            del self._uploading[key]
+        if status.sealed is not None:
+            self._uploading[key] = status.sealed
+
+    def _send(
+        self,
+        kind: Kind,
+        request: Event,
+        answers: tuple[Answer, ...] = (),
+        manifest: str | None = None,
+    ) -> None:
+        self._channel.send(
+            Event(kind, self._group, request.commit, request.epoch, self._sender, answers, manifest)
+        )

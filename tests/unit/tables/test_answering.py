@@ -1,0 +1,140 @@
+from dataclasses import dataclass, field
+
+import pytest
+
+from secor.core.model import OffsetRange, TopicPartition
+from secor.tables.answering import Answering
+from secor.tables.control import Answer, Event, Kind
+from tests.unit.tables.world import CLICKS, GROUP, OTHER, PREFIX, Channel
+
+
+@dataclass
+class Work:
+    """One topic partition in the loop below."""
+
+    topic_partition: TopicPartition
+    committed: int | None = 0
+    next_offset: int | None = 0
+    sealed: OffsetRange | None = None
+    last_timestamp: int | None = None
+
+
+@dataclass
+class FakeLoop:
+    """A loop whose uploads take as many rounds as ``slow`` says."""
+
+    work: list[Work]
+    slow: int = 1
+    sealed: list[TopicPartition] = field(default_factory=list)
+    rounds: int = 0
+    drained: bool = False
+
+    def run_once(self, timeout: float) -> None:
+        self.rounds += 1
+        for work in self.work:
+            if work.sealed is not None and self.rounds % self.slow == 0:
+                work.committed, work.sealed = work.sealed.end, None
+
+    def drain(self) -> None:
+        self.drained = True
+
+    def status(self) -> list[Work]:
+        return self.work
+
+    def seal(self, topic_partition: TopicPartition) -> None:
+        work = next(it for it in self.work if it.topic_partition == topic_partition)
+        if work.sealed is None and work.committed is not None and work.next_offset is not None:
+            self.sealed.append(topic_partition)
+            work.sealed = OffsetRange(work.committed, work.next_offset)
+
+
+def asked(commit: str = "c1", epoch: int = 1, kind: Kind = Kind.START_COMMIT) -> Event:
+    return Event(kind, GROUP, commit, epoch, "coordinator")
+
+
+def answering(loop: FakeLoop, channel: Channel) -> Answering:
+    return Answering(loop, channel, group=GROUP, sender="w1", prefix=PREFIX)
+
+
+def answered(channel: Channel) -> list[Answer]:
+    complete = [event for event in channel.sent if event.kind is Kind.DATA_COMPLETE]
+    return [answer for event in complete for answer in event.answers]
+
+
+def test_it_uploads_what_is_open_and_says_so() -> None:
+    loop = FakeLoop([Work(CLICKS, 3, 9, last_timestamp=77), Work(OTHER, 5, 5)], slow=2)
+    channel = Channel(incoming=[asked()])
+    worker = answering(loop, channel)
+    worker.run_once(0.1)
+    assert answered(channel) == [Answer(OTHER, 5)]
+    assert loop.sealed == [CLICKS]
+    for _ in range(3):
+        worker.run_once(0.1)
+    assert answered(channel) == [Answer(OTHER, 5), Answer(CLICKS, 9, 77)]
+    (written,) = [event for event in channel.sent if event.kind is Kind.DATA_WRITTEN]
+    assert written.manifest == f"{PREFIX}/_staged/clicks/0/{3:020d}-{9:020d}.json"
+    assert {(event.commit, event.epoch, event.sender) for event in channel.sent} == {
+        ("c1", 1, "w1")
+    }
+
+
+def test_what_is_read_afterwards_is_not_waited_for() -> None:
+    loop = FakeLoop([Work(CLICKS, 3, 9)])
+    channel = Channel(incoming=[asked()])
+    worker = answering(loop, channel)
+    worker.run_once(0.1)
+    loop.work[0].next_offset = 20
+    worker.run_once(0.1)
+    assert answered(channel) == [Answer(CLICKS, 9)]
+    assert loop.sealed == [CLICKS]
+
+
+def test_a_batch_that_is_being_uploaded_already_is_followed_by_the_rest() -> None:
+    loop = FakeLoop([Work(CLICKS, 3, 9, OffsetRange(3, 6))], slow=3)
+    channel = Channel(incoming=[asked()])
+    worker = answering(loop, channel)
+    for _ in range(8):
+        worker.run_once(0.1)
+    assert loop.sealed == [CLICKS]
+    assert answered(channel) == [Answer(CLICKS, 9)]
+    assert len([event for event in channel.sent if event.kind is Kind.DATA_WRITTEN]) == 2
+
+
+def test_a_partition_without_a_position_does_not_answer_before_it_has_one() -> None:
+    loop = FakeLoop([Work(CLICKS, None, None)])
+    channel = Channel(incoming=[asked()])
+    worker = answering(loop, channel)
+    worker.run_once(0.1)
+    assert answered(channel) == []
+    loop.work[0].committed = loop.work[0].next_offset = 4
+    worker.run_once(0.1)
+    assert answered(channel) == [Answer(CLICKS, 4)]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.START_COMMIT])
+def test_other_events_ask_for_nothing(kind: Kind) -> None:
+    loop = FakeLoop([Work(CLICKS, 3, 9)])
+    channel = Channel(incoming=[asked(kind=kind)])
+    answering(loop, channel).run_once(0.1)
+    assert loop.sealed == []
+    assert channel.sent == []
+
+
+def test_a_newer_request_replaces_an_older_one_and_a_stale_one_does_not() -> None:
+    loop = FakeLoop([Work(CLICKS, 3, 9)], slow=100)
+    channel = Channel(incoming=[asked("c2", epoch=5), asked("c1", epoch=4)])
+    worker = answering(loop, channel)
+    worker.run_once(0.1)
+    channel.incoming = [asked("c3", epoch=5)]
+    loop.slow = 1
+    worker.run_once(0.1)
+    assert {event.commit for event in channel.sent} == {"c3"}
+
+
+def test_draining_is_the_loops() -> None:
+    loop = FakeLoop([])
+    worker = answering(loop, Channel())
+    before = worker.drained
+    worker.drain()
+    assert (before, worker.drained) == (False, True)
+    assert worker.status() == []
