@@ -69,7 +69,8 @@ REMEDIES: Mapping[type[SecorError], str] = {
     TooManyBad: "Look at secor quarantine ls, mend [parser] and restart.",
     SchemaLost: "Put the object back as it was (the bucket may have its versions), or raise "
     "output.generation.",
-    TableUnusable: "Make the table, or mend [[tables]] or its rights; it is tried again each minute.",
+    TableUnusable: "Make the table, or mend [[tables]] or its rights; it is tried again each "
+    "minute.",
     TableStopped: f"{_LOOK} Other tables go on.",
     ActionFailed: _LOOK,
     CorruptFile: "Run secor verify: it names what is not as it was.",
