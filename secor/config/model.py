@@ -45,6 +45,8 @@ __all__ = [
 
 MIB = 1024 * 1024
 
+SMALLEST_RECORD_BATCH, LARGEST_RECORD_BATCH = 16 * MIB, 1024 * MIB
+
 
 LEAST_MEMORY = 16 * MIB
 
@@ -78,9 +80,25 @@ class Limits(Section):
     """``[limits]``: what one process may use."""
 
     memory: Annotated[Size, AfterValidator(_enough_memory)] = 128 * MIB
+    record_batch: Maybe[Size] = None
     open_files: int = Field(default=512, ge=1)
     local_bytes: Size = 10 * 1024 * MIB
     upload_threads: int = Field(default=4, ge=1, le=256)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.record_batch is not None and self.record_batch > self.memory:
+            raise fault(
+                "a record batch is held in memory: raise limits.memory, too", "record_batch"
+            )
+        return self
+
+    @property
+    def largest_record_batch(self) -> int:
+        """Uncompressed bytes of the largest record batch that is read."""
+        if self.record_batch is not None:
+            return self.record_batch
+        return min(max(self.memory, SMALLEST_RECORD_BATCH), LARGEST_RECORD_BATCH)
 
 
 class Local(Section):

@@ -44,7 +44,10 @@ def decompress(codec: int, data: memoryview, most: int) -> bytes | memoryview:
 
 
 def _too_large(most: int) -> Undecodable:
-    return Undecodable(f"the batch has more than the {most} bytes that are allowed uncompressed")
+    return Undecodable(
+        f"the batch has more than the {most} bytes that are allowed uncompressed"
+        " (limits.record_batch)"
+    )
 
 
 def _plain(data: memoryview, most: int) -> memoryview:

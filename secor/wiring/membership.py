@@ -74,6 +74,7 @@ def _source(config: Config, stalled: Stalled | None) -> KafkaSource:
         max_partition_fetch_bytes=kafka.max_partition_fetch_bytes,
         fetch_max_bytes=kafka.fetch_max_bytes,
         queue_bytes=kafka.queue_bytes,
+        max_uncompressed=config.limits.largest_record_batch,
         metadata_max_age=kafka.metadata_max_age,
         release_wait=RELEASE_WAIT if _waits_for_release(config) else 0.0,
         stalled=stalled,

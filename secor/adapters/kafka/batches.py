@@ -17,7 +17,7 @@ from kafka.errors import CorruptRecordError, KafkaError
 from secor.adapters.kafka.insides import PartitionRecords, batch_bytes
 from secor.core.errors import CorruptBatch, SecorError
 from secor.core.model import Chunk, TopicPartition, next_offset
-from secor.wire import decode_chunks, records_to_chunk
+from secor.wire import MAX_UNCOMPRESSED, decode_chunks, records_to_chunk
 from secor.wire.rows import Row
 
 Item = bytearray | list[Row]
@@ -123,8 +123,12 @@ class BatchRecords(PartitionRecords):
         )
 
 
-def decode(topic_partition: TopicPartition, fetch: Fetch) -> Iterator[Chunk]:
+def decode(
+    topic_partition: TopicPartition, fetch: Fetch, max_uncompressed: int = MAX_UNCOMPRESSED
+) -> Iterator[Chunk]:
     """Decode a fetch; a chunk without rows tells of a position that only gaps moved.
+
+    ``max_uncompressed`` is in bytes of one record batch.
 
     Raises ``CorruptBatch``: chunks given before it are good.
     """
@@ -132,7 +136,7 @@ def decode(topic_partition: TopicPartition, fetch: Fetch) -> Iterator[Chunk]:
     reached = fetch.start
     for at, (old, items) in enumerate(runs):
         end = fetch.next_offset if at == len(runs) - 1 else None
-        for chunk in _decode_run(topic_partition, items, old, reached, end):
+        for chunk in _decode_run(topic_partition, items, old, reached, end, max_uncompressed):
             reached = chunk.next_offset
             yield chunk
     if not runs:
@@ -140,11 +144,23 @@ def decode(topic_partition: TopicPartition, fetch: Fetch) -> Iterator[Chunk]:
 
 
 def _decode_run(
-    topic_partition: TopicPartition, items: list[Item], old: bool, start: int, end: int | None
+    topic_partition: TopicPartition,
+    items: list[Item],
+    old: bool,
+    start: int,
+    end: int | None,
+    max_uncompressed: int,
 ) -> Iterator[Chunk]:
     if not old:
         # The checksums were looked at when the batches were taken.
-        yield from decode_chunks(topic_partition, items, start, next_offset=end, check_crc=False)  # type: ignore[arg-type]
+        yield from decode_chunks(
+            topic_partition,
+            items,  # type: ignore[arg-type]
+            start,
+            next_offset=end,
+            max_uncompressed=max_uncompressed,
+            check_crc=False,
+        )
         return
     rows = [row for item in items for row in item if isinstance(row, tuple)]
     try:

@@ -22,6 +22,7 @@ from secor.adapters.kafka.stalls import StallDetector
 from secor.core.errors import CorruptBatch, RestartPartition, SecorError, TopicRecreated
 from secor.core.model import TopicPartition
 from secor.core.ports import Failed, Fetched
+from secor.wire import MAX_UNCOMPRESSED
 
 _log = logging.getLogger(__name__)
 
@@ -66,12 +67,14 @@ class Fetching:
         ends: LogEnds,
         detector: StallDetector,
         stalled: Stalled,
+        max_uncompressed: int = MAX_UNCOMPRESSED,
     ) -> None:
         self._client = client
         self._queue = queue
         self._ends = ends
         self._detector = detector
         self._stalled = stalled
+        self._max_uncompressed = max_uncompressed
         self._readings: dict[TopicPartition, _Reading] = {}
         self._refusals: dict[str, list[TopicPartition]] = defaultdict(list)
         self._sessions_to_reset: set[Any] = set()
@@ -226,12 +229,12 @@ class Fetching:
         if fetch.next_offset > fetch.start:
             state = self._client.subscription.assignment[theirs(topic_partition)]
             state.position = OffsetAndMetadata(fetch.next_offset, "", fetch.leader_epoch)
-            queue = self._queue
+            queue, most = self._queue, self._max_uncompressed
 
             def chunks() -> Any:
                 # The partition may have been started anew since the loop took the event.
                 current = queue.epoch(topic_partition) == epoch
-                return decode(topic_partition, fetch) if current else iter(())
+                return decode(topic_partition, fetch, most) if current else iter(())
 
             queue.deliver(Fetched(topic_partition, fetch.size, chunks), epoch)
         if fetch.error is not None:

@@ -24,6 +24,7 @@ from secor.adapters.kafka.topics import TopicWatch, named_topics, topic_pattern
 from secor.core.errors import SecorError, Unavailable
 from secor.core.model import LogRange, TopicPartition
 from secor.core.ports import Assigned, Event, Revoked
+from secor.wire import MAX_UNCOMPRESSED
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class KafkaSource:
         fetch_max_bytes: int = 8 * MIB,
         fetch_max_wait: float = 0.25,
         queue_bytes: int = 16 * MIB,
+        max_uncompressed: int = MAX_UNCOMPRESSED,
         metadata_max_age: float = 20.0,
         end_max_age: float = 15.0,
         receive_buffer_bytes: int = MIB,
@@ -107,6 +109,7 @@ class KafkaSource:
             self._ends,
             StallDetector(stall_patience),
             _warn_of_stall if stalled is None else stalled,
+            max_uncompressed,
         )
         self._watch = TopicWatch(self.client.cluster, named)
         self._wakeup = WakeupNotifier(self.client.net)

@@ -353,6 +353,7 @@ def test_a_password_that_is_shown_or_protects_nothing_is_warned_of(
         ('kafka.bootstrap_servers = "a 1"', "kafka.bootstrap_servers", "'a 1' is no server"),
         ('ledger.zookeeper.hosts = ["a:2181/secor"]', "ledger.zookeeper.hosts", "path"),
         ('limits.memory = "1KiB"', "limits.memory", "16MiB"),
+        ('limits.record_batch = "1GiB"', "limits.record_batch", "limits.memory"),
         ("parser.max_bad_ratio = 0.5", "parser", "nothing is parsed"),
     ],
 )
@@ -444,3 +445,13 @@ def test_a_variable_that_is_not_set_is_a_fault_of_its_key_unless_another_value_i
     found = faults(path, REFERENCES, GROUP="g", SECRET="s")
     assert set(found) == {"kafka.bootstrap_servers.0"}
     loaded(path, REFERENCES, GROUP="g", SECRET="s", SECOR_KAFKA__BOOTSTRAP_SERVERS="b:1")
+
+
+@pytest.mark.parametrize(
+    ("limits", "bytes_"),
+    [("", 128 << 20), ("memory = '64MiB'", 64 << 20), ("record_batch = '1MiB'", 1 << 20)],
+)
+def test_the_largest_record_batch_counts_in_the_memory(
+    path: Path, limits: str, bytes_: int
+) -> None:
+    assert loaded(path, f"{LEAST}\n[limits]\n{limits}\n").limits.largest_record_batch == bytes_

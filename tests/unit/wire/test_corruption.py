@@ -213,3 +213,9 @@ def test_an_unknown_codec_is_refused_by_number(codec: int) -> None:
 
 def test_a_negative_last_offset_delta_is_refused() -> None:
     assert "delta -1" in refused(batch_of(SMALL, last_delta=-1))
+
+
+def test_a_batch_that_is_too_large_names_the_setting() -> None:
+    large = batch_of([Message(0, value=bytes(LIMIT))], codec=1)
+    with pytest.raises(CorruptBatch, match=r"limits\.record_batch"):
+        list(decode_chunks(CLICKS, [large], 0, max_uncompressed=LIMIT))
