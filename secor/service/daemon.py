@@ -11,9 +11,8 @@ from typing import Protocol
 
 import structlog
 
-from secor.consume.consumer import Consumer
 from secor.core.ports import Clock
-from secor.service.startup import Connecting, Hindrance
+from secor.service.startup import Hindrance
 
 POLL = 0.25
 """Seconds that the loop waits for messages before it looks at ages and results again."""
@@ -45,13 +44,44 @@ class ServiceManager(Protocol):
         """The process is on its way out."""
 
 
+class Loop(Protocol):
+    """What the daemon needs of a ``Consumer``."""
+
+    def run_once(self, timeout: float) -> None:
+        """Do what is due; wait at most ``timeout`` seconds for messages."""
+
+    def drain(self) -> None:
+        """Read no more, and upload what is to be uploaded at the end."""
+
+    @property
+    def drained(self) -> bool:
+        """Nothing is in work any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Working:
     """What there is once all servers have answered; ``close`` gives it up."""
 
-    consumer: Consumer
+    consumer: Loop
     report: Callable[[], None]
     close: Callable[[], None]
+
+
+class Connector(Protocol):
+    """What the daemon needs of ``Connecting``; ``poll`` raises what waiting cannot mend."""
+
+    @property
+    def hindrance(self) -> Hindrance:
+        """What is waited for at this moment."""
+
+    def start(self) -> None:
+        """Begin to connect."""
+
+    def poll(self, timeout: float) -> Working | None:
+        """Return what was connected; None when there is nothing after ``timeout`` seconds."""
+
+    def abandon(self) -> None:
+        """Connect no more, and close what was opened."""
 
 
 class Daemon:
@@ -65,7 +95,7 @@ class Daemon:
 
     def __init__(
         self,
-        connecting: Connecting[Working],
+        connecting: Connector,
         *,
         clock: Clock,
         service_manager: ServiceManager,

@@ -7,9 +7,9 @@ class FakeClock:
     The wall clock can be set by itself, as people and time servers do.
     """
 
-    def __init__(self, now: float = 1_790_000_000.0) -> None:
+    def __init__(self, now: float = 1_790_000_000.0, monotonic: float = 1_000.0) -> None:
         self.wall = now
-        self.steady = 1_000.0
+        self.steady = monotonic
         self.slept: list[float] = []
 
     def now(self) -> float:

@@ -580,4 +580,25 @@ MUTANTS = (
         "            pass\n",
         SCHEMA_TESTS,
     ),
+    Mutant(
+        "servers are asked again after the start was given up",
+        "secor/service/startup.py",
+        "            if self._abandoned.wait(delay(attempt, rng=self._rng)):\n",
+        "            if self._abandoned.wait(delay(attempt, rng=self._rng)) and False:\n",
+        ("tests/unit/service/test_startup.py",),
+    ),
+    Mutant(
+        "a command without --metrics-file writes one into the folder that it runs in",
+        "secor/service/monitoring/last_run.py",
+        "        if self._path is None:\n            return\n",
+        '        if self._path is None:\n            self._path = Path("secor.prom")\n',
+        ("tests/unit/service/test_last_run.py",),
+    ),
+    Mutant(
+        "nothing goes wrong at any crash point, because no call is numbered",
+        "tests/simulation/world.py",
+        "        self.calls.append(call)\n",
+        "",
+        ("tests/simulation/test_every_crash_point.py",),
+    ),
 )

@@ -68,13 +68,17 @@ class NoFaults:
 
 
 class ScriptedFaults:
-    """Faults at numbered calls."""
+    """Faults at numbered calls; ``happened`` are the numbers of those that took place."""
 
     def __init__(self, script: Mapping[int, Fault]) -> None:
         self.script = script
+        self.happened: list[int] = []
 
     def at(self, call: Call) -> Fault | None:
-        return self.script.get(call.number)
+        fault = self.script.get(call.number)
+        if fault is not None:
+            self.happened.append(call.number)
+        return fault
 
 
 WRITES = frozenset({"put", "record", "commit"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
 
 import pytest
 
@@ -14,16 +15,33 @@ Prepare = Callable[[World], None]
 """Fills the logs and starts processes."""
 
 
+COMMIT_PROTOCOL = ("lease", "lease.read", "record", "put", "commit", "release")
+
+
 def calls_of(scene: Scene, script: Mapping[int, Fault], prepare: Prepare) -> list[Call]:
-    """Run to rest; return what was called.  A broken promise names the script."""
-    with world(scene, faults=ScriptedFaults(script)) as made:
+    """Run to rest; return what was called.  A broken promise names the script.
+
+    The first fault of the script must have taken place: else nothing was tested.
+    """
+    faults = ScriptedFaults(script)
+    with world(scene, faults=faults) as made:
         try:
             prepare(made)
             made.settle()
+            assert not script or min(script) in faults.happened, "the fault did not take place"
         except (AssertionError, SecorError, OSError) as error:
-            told = "\n".join([f"{scene}", *made.hub.trace, f"{error!r}"])
-            pytest.fail(f"with {dict(script)}:\n{told}", pytrace=False)
+            trace = "\n".join([f"{scene}", *made.hub.trace, f"{error!r}"])
+            pytest.fail(f"with {dict(script)}:\n{trace}", pytrace=False)
         return made.calls
+
+
+def calls_without_faults(scene: Scene, prepare: Prepare) -> list[Call]:
+    """Return the calls at which something may go wrong: no step of the protocol is missing."""
+    calls = calls_of(scene, {}, prepare)
+    assert [call.number for call in calls] == list(range(len(calls)))
+    for name, phase in product(COMMIT_PROTOCOL, ("before", "after")):
+        assert any((call.name, call.phase) == (name, phase) for call in calls), f"no {phase} {name}"
+    return calls
 
 
 def all_pairs(calls: int) -> list[tuple[int, int]]:

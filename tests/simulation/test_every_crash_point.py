@@ -17,7 +17,7 @@ from secor.batch.policy import Policy
 from tests.simulation.chaos import Fault, Kind, failures
 from tests.simulation.process import Setup
 from tests.simulation.scheduler import FOREVER
-from tests.simulation.scripted import all_pairs, calls_of
+from tests.simulation.scripted import all_pairs, calls_of, calls_without_faults
 from tests.simulation.storm import CONFIGURATIONS
 from tests.simulation.world import Scene, World
 
@@ -68,27 +68,28 @@ def one_process(made: World) -> None:
 @pytest.mark.parametrize("kind", [Kind.CRASH, Kind.STALL_TASK, Kind.STALL_PROCESS])
 def test_one_fault_at_any_call_breaks_no_promise(scene: Scene, kind: Kind) -> None:
     fault = Fault(kind, 0.0 if kind is Kind.CRASH else STALL)
-    for number in range(len(calls_of(scene, {}, two_processes))):
+    for number in range(len(calls_without_faults(scene, two_processes))):
         calls_of(scene, {number: fault}, two_processes)
 
 
 @pytest.mark.parametrize("scene", WORLDS[::2])
 def test_any_error_of_any_call_breaks_no_promise(scene: Scene) -> None:
-    for call in calls_of(scene, {}, two_processes):
+    for call in calls_without_faults(scene, two_processes):
         for error in failures(call):
             calls_of(scene, {call.number: Fault(Kind.FAIL, error=error)}, two_processes)
 
 
 @pytest.mark.parametrize("scene", WORLDS[::2])
 def test_a_put_that_lands_late_breaks_no_promise(scene: Scene) -> None:
-    puts = [c for c in calls_of(scene, {}, two_processes) if (c.name, c.phase) == ("put", "before")]
+    calls = calls_without_faults(scene, two_processes)
+    puts = [call for call in calls if (call.name, call.phase) == ("put", "before")]
     for call, seconds in product(puts, (1.0, 12.0, 100.0)):
         calls_of(scene, {call.number: Fault(Kind.LATE, seconds)}, two_processes)
 
 
 @pytest.mark.parametrize("scene", WORLDS)
 def test_two_crashes_break_no_promise(scene: Scene, pytestconfig: pytest.Config) -> None:
-    pairs: Iterable[tuple[int, int]] = all_pairs(len(calls_of(scene, {}, two_processes)))
+    pairs: Iterable[tuple[int, int]] = all_pairs(len(calls_without_faults(scene, two_processes)))
     if not pytestconfig.getoption("--exhaustive"):
         pairs = random.Random(f"{scene}").sample(list(pairs), PAIRS)
     for first, second in pairs:
@@ -99,7 +100,7 @@ def test_two_crashes_break_no_promise(scene: Scene, pytestconfig: pytest.Config)
 @pytest.mark.parametrize("scene", WORLDS[::2])
 def test_a_crash_after_a_stall_breaks_no_promise(scene: Scene, pytestconfig: pytest.Config) -> None:
     """The one that stalled wakes while its successor has crashed, or is about to."""
-    pairs: Iterable[tuple[int, int]] = all_pairs(len(calls_of(scene, {}, two_processes)))
+    pairs: Iterable[tuple[int, int]] = all_pairs(len(calls_without_faults(scene, two_processes)))
     if not pytestconfig.getoption("--exhaustive"):
         pairs = random.Random(f"stall {scene}").sample(list(pairs), PAIRS)
     for first, second in pairs:
@@ -120,7 +121,7 @@ def test_a_successor_of_another_configuration_breaks_no_promise(
         )
         one_process(made)
 
-    for number in range(len(calls_of(scene, {}, one_process))):
+    for number in range(len(calls_without_faults(scene, one_process))):
         calls_of(scene, {number: Fault(Kind.CRASH)}, prepare)
 
 
@@ -135,7 +136,7 @@ def test_a_sleeper_beside_a_successor_of_another_configuration_breaks_no_promise
         made.start(SETUP)
         made.start(replace(SETUP, **configuration()))  # type: ignore[arg-type]
 
-    for number in range(len(calls_of(scene, {}, prepare))):
+    for number in range(len(calls_without_faults(scene, prepare))):
         calls_of(scene, {number: Fault(kind, STALL)}, prepare)
 
 
@@ -152,7 +153,7 @@ def test_a_sleeper_beside_a_successor_that_reads_a_compacted_log_breaks_no_promi
         prepare(made)
         made.hub.at(made.hub.now + 6.0, lambda: made.log(0).drop(0))
 
-    for number in range(len(calls_of(scene, {}, prepare))):
+    for number in range(len(calls_without_faults(scene, prepare))):
         calls_of(scene, {number: Fault(Kind.STALL_PROCESS, STALL)}, compacted)
 
 
@@ -169,7 +170,7 @@ def test_compaction_between_crash_and_recovery_breaks_no_promise(
         made.between = compact
         one_process(made)
 
-    for number in range(len(calls_of(scene, {}, one_process))):
+    for number in range(len(calls_without_faults(scene, one_process))):
         calls_of(scene, {number: Fault(Kind.CRASH)}, prepare)
 
 
@@ -180,7 +181,7 @@ def test_retention_between_crash_and_recovery_breaks_no_promise(scene: Scene, st
         made.between = lambda: made.log(0).retain(start)
         one_process(made)
 
-    for number in range(len(calls_of(scene, {}, one_process))):
+    for number in range(len(calls_without_faults(scene, one_process))):
         calls_of(scene, {number: Fault(Kind.CRASH)}, prepare)
 
 
@@ -199,8 +200,8 @@ def test_two_crashes_with_a_configuration_of_its_own_for_each_break_no_promise(
         )
         one_process(made)
 
-    pairs = all_pairs(len(calls_of(scene, {}, one_process)))
+    pairs = all_pairs(len(calls_without_faults(scene, one_process)))
     if not pytestconfig.getoption("--exhaustive"):
         pairs = random.Random("configurations").sample(pairs, PAIRS)
-    for one, two in pairs:
-        calls_of(scene, {one: Fault(Kind.CRASH), two: Fault(Kind.CRASH)}, prepare)
+    for earlier, later in pairs:
+        calls_of(scene, {earlier: Fault(Kind.CRASH), later: Fault(Kind.CRASH)}, prepare)

@@ -17,7 +17,7 @@ from tests.simulation.chaos import Fault, Kind, failures
 from tests.simulation.parsed import CYCLE, GROWING, PARSED, Rules
 from tests.simulation.process import Setup
 from tests.simulation.scheduler import FOREVER
-from tests.simulation.scripted import calls_of
+from tests.simulation.scripted import calls_of, calls_without_faults
 from tests.simulation.world import Scene, World, world
 
 SCENE = Scene(partitions=1, restart_after=15.0, parsed=True)
@@ -96,13 +96,13 @@ def test_batches_of_which_nothing_is_left_move_the_offset(scene: Scene) -> None:
 @pytest.mark.parametrize("kind", [Kind.CRASH, Kind.STALL_PROCESS])
 def test_one_fault_at_any_call_breaks_no_promise(scene: Scene, kind: Kind) -> None:
     fault = Fault(kind, 0.0 if kind is Kind.CRASH else STALL)
-    for number in range(len(calls_of(scene, {}, two_processes))):
+    for number in range(len(calls_without_faults(scene, two_processes))):
         calls_of(scene, {number: fault}, two_processes)
 
 
 @pytest.mark.parametrize("scene", WORLDS)
 def test_any_error_of_any_call_breaks_no_promise(scene: Scene) -> None:
-    for call in calls_of(scene, {}, one_process):
+    for call in calls_without_faults(scene, one_process):
         for error in failures(call):
             calls_of(scene, {call.number: Fault(Kind.FAIL, error=error)}, one_process)
 
@@ -119,7 +119,7 @@ def test_a_successor_with_other_rules_breaks_no_promise(
         )
         one_process(made)
 
-    for number in range(len(calls_of(scene, {}, one_process))):
+    for number in range(len(calls_without_faults(scene, one_process))):
         calls_of(scene, {number: Fault(Kind.CRASH)}, prepare)
 
 
@@ -133,7 +133,7 @@ def test_a_sleeper_beside_a_successor_with_other_rules_breaks_no_promise(
         made.start(SETUP)
         made.start(replace(SETUP, **configuration()))  # type: ignore[arg-type]
 
-    for number in range(len(calls_of(scene, {}, prepare))):
+    for number in range(len(calls_without_faults(scene, prepare))):
         calls_of(scene, {number: Fault(Kind.STALL_PROCESS, STALL)}, prepare)
 
 
@@ -150,7 +150,7 @@ def test_compaction_between_crash_and_recovery_breaks_no_promise(
         made.between = compact
         one_batch(made)
 
-    for number in range(len(calls_of(scene, {}, one_batch))):
+    for number in range(len(calls_without_faults(scene, one_batch))):
         calls_of(scene, {number: Fault(Kind.CRASH)}, prepare)
 
 
@@ -201,14 +201,14 @@ def test_a_schema_grows_by_what_is_stored_and_by_nothing_else(scene: Scene) -> N
 # about crashes that make one process read what the other has made of it.
 def test_a_crash_at_any_call_of_a_world_that_grows_breaks_no_promise() -> None:
     scene = replace(GROWS, partitions=2)
-    for call in calls_of(scene, {}, two_that_grow):
+    for call in calls_without_faults(scene, two_that_grow):
         if call.phase == "after":
             calls_of(scene, {call.number: Fault(Kind.CRASH)}, two_that_grow)
 
 
 def test_no_fault_where_schemas_are_kept_breaks_a_promise() -> None:
     scene = replace(GROWS, partitions=2)
-    about = [call for call in calls_of(scene, {}, two_that_grow) if "_schema" in call.what]
+    about = [call for call in calls_without_faults(scene, two_that_grow) if "_schema" in call.what]
     assert {call.name for call in about} == {"list", "open", "put"}
     for call in about:
         faults = [Fault(Kind.STALL_PROCESS, STALL)]
@@ -227,6 +227,6 @@ def test_a_successor_that_reads_what_grew_otherwise_breaks_no_promise(rules: Rul
         made.successor = lambda setup: replace(setup, rules=rules)
         one_that_grows(made)
 
-    for call in calls_of(scene, {}, one_that_grows):
+    for call in calls_without_faults(scene, one_that_grows):
         if call.phase == "after":
             calls_of(scene, {call.number: Fault(Kind.CRASH)}, prepare)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from typing import cast
 
 import pytest
 
-from secor.consume.consumer import Consumer
 from secor.core.errors import AccessDenied
 from secor.service.daemon import READY_AFTER, Daemon, Working
-from secor.service.startup import Connecting, Hindrance
+from secor.service.startup import Hindrance
 from tests.fakes.clock import FakeClock
 
 
@@ -36,7 +34,7 @@ class World:
         self.drain_began: float | None = None
         self.on_turn: Callable[[], None] = lambda: None
         self.daemon = Daemon(
-            cast("Connecting[Working]", self),
+            self,
             clock=self.clock,
             service_manager=self,
             beat=lambda: None,
@@ -63,8 +61,7 @@ class World:
         waited = self.clock.monotonic() - self.began
         if self.connected_after is None or waited < self.connected_after:
             return None
-        consumer = cast("Consumer", self)
-        return Working(consumer, lambda: self.tell("report"), lambda: self.tell("disconnected"))
+        return Working(self, lambda: self.tell("report"), lambda: self.tell("disconnected"))
 
     def abandon(self) -> None:
         self.tell("abandoned")

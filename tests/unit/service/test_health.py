@@ -5,28 +5,15 @@ from http import HTTPStatus
 import pytest
 
 from secor.service.monitoring.health import Health, reasons_to_wait
-
-
-class StandingClock:
-    def __init__(self) -> None:
-        self.at = 100.0
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.at += seconds
+from tests.fakes.clock import FakeClock
 
 
 @pytest.fixture
-def clock() -> StandingClock:
-    return StandingClock()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
-def test_a_loop_that_turns_is_alive(clock: StandingClock) -> None:
+def test_a_loop_that_turns_is_alive(clock: FakeClock) -> None:
     health = Health(clock, limit=30.0)
     clock.sleep(25)
     health.beat()
@@ -34,7 +21,7 @@ def test_a_loop_that_turns_is_alive(clock: StandingClock) -> None:
     assert health.alive().status is HTTPStatus.OK
 
 
-def test_a_loop_that_stands_still_is_neither_alive_nor_ready(clock: StandingClock) -> None:
+def test_a_loop_that_stands_still_is_neither_alive_nor_ready(clock: FakeClock) -> None:
     health = Health(clock, limit=30.0)
     health.waiting([])
     clock.sleep(31)
@@ -43,7 +30,7 @@ def test_a_loop_that_stands_still_is_neither_alive_nor_ready(clock: StandingCloc
         assert answer.body == b"the loop has stood still for 31 s\n"
 
 
-def test_a_process_is_not_ready_before_it_has_said_so(clock: StandingClock) -> None:
+def test_a_process_is_not_ready_before_it_has_said_so(clock: FakeClock) -> None:
     health = Health(clock, limit=30.0)
     assert health.ready().body == b"starting\n"
     health.waiting(["one thing", "another"])

@@ -15,8 +15,8 @@ def test_a_run_leaves_when_it_succeeded_how_long_it_took_and_its_counts(tmp_path
     run = LastRun(path, clock)
     clock.sleep(7)
     run.finalized("logs", {"marked": 2, "waiting": 1, "late": 0})
-    told = {line for line in path.read_text().splitlines() if not line.startswith("#")}
-    assert told == {
+    samples = {line for line in path.read_text().splitlines() if not line.startswith("#")}
+    assert samples == {
         'secor_finalize_last_success_timestamp_seconds{group="logs"} 1.790000007e+09',
         'secor_finalize_duration_seconds{group="logs"} 7.0',
         'secor_finalize_partitions{group="logs",state="marked"} 2.0',
@@ -48,7 +48,7 @@ def test_a_later_step_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
     where = 'group="logs",step="publish",topic="clicks"'
     assert f"secor_backfill_batches{{{where}}} 5.0" in text
     assert f"secor_backfill_replaced_objects{{{where}}} 3.0" in text
-    assert [one.name for one in tmp_path.iterdir()] == ["secor.prom"]
+    assert [path.name for path in tmp_path.iterdir()] == ["secor.prom"]
 
 
 def test_others_may_read_it_under_any_mask(tmp_path: Path) -> None:
@@ -61,8 +61,13 @@ def test_others_may_read_it_under_any_mask(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o644
 
 
-def test_without_a_path_nothing_is_written() -> None:
-    LastRun(None, FakeClock()).finalized("logs", {})
+def test_without_a_path_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = LastRun(None, FakeClock())
+    run.finalizing("logs")
+    run.finalized("logs", {"marked": 1})
+    run.backfilled("logs", "clicks", "run", batches=1, replaced=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import queue
 import random
 import threading
 from collections.abc import Callable
@@ -7,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from secor.core.errors import AccessDenied, OutcomeUnknown, SecorError, Unavailable
-from secor.service.startup import Connecting, Doing
+from secor.service import startup
+from secor.service.startup import Connecting, Doing, Hindrance
 from tests.fakes.clock import FakeClock
 
 LONG = 60.0
@@ -29,8 +31,8 @@ class Servers:
     def __init__(self, *plans: tuple[list[str], SecorError | None]) -> None:
         self.plans = list(plans)
         self.connection = Connection()
-        self.seen: list[object] = []
-        self.look: Callable[[], object] = lambda: None
+        self.seen: list[Hindrance] = []
+        self.look: Callable[[], Hindrance]
 
     def connect(self, ask: Doing) -> Connection:
         self.seen.append(self.look())
@@ -44,12 +46,12 @@ class Servers:
 
 
 def connecting(servers: Servers, clock: FakeClock | None = None) -> Connecting[Connection]:
-    made = Connecting(
+    attempts = Connecting(
         servers.connect, clock=clock if clock is not None else FakeClock(), rng=random.Random(1)
     )
-    servers.look = lambda: made.hindrance
-    made.start()
-    return made
+    servers.look = lambda: attempts.hindrance
+    attempts.start()
+    return attempts
 
 
 def test_servers_that_are_out_are_asked_again_until_they_answer() -> None:
@@ -58,9 +60,9 @@ def test_servers_that_are_out_are_asked_again_until_they_answer() -> None:
         (["store", "ledger"], OutcomeUnknown("lost")),
         (["store", "ledger", "brokers"], None),
     )
-    made = connecting(servers)
-    assert made.poll(LONG) is servers.connection
-    assert made.poll(0.0) is servers.connection
+    attempts = connecting(servers)
+    assert attempts.poll(LONG) is servers.connection
+    assert attempts.poll(0.0) is servers.connection
     assert servers.connection.closed == 0
 
 
@@ -72,8 +74,7 @@ def test_the_hindrance_is_the_server_that_has_not_answered() -> None:
         (["store", "ledger"], None),
     )
     assert connecting(servers).poll(LONG) is not None
-    told = [(one.server, one.error) for one in servers.seen]  # type: ignore[attr-defined]
-    assert told == [
+    assert [(hindrance.server, hindrance.error) for hindrance in servers.seen] == [
         ("the servers", None),
         ("store", None),
         ("store", out),
@@ -98,54 +99,63 @@ def test_there_is_no_connection_while_an_attempt_hangs() -> None:
             return super().connect(ask)
 
     servers = Hanging((["store"], None))
-    made = connecting(servers)
-    assert made.poll(0.01) is None
+    attempts = connecting(servers)
+    assert attempts.poll(0.01) is None
     go.set()
-    assert made.poll(LONG) is servers.connection
+    assert attempts.poll(LONG) is servers.connection
 
 
 def test_who_gives_up_waiting_closes_what_was_connected() -> None:
     servers = Servers((["store"], None))
-    made = connecting(servers)
-    assert made.poll(LONG) is not None
-    made.abandon()
+    attempts = connecting(servers)
+    assert attempts.poll(LONG) is not None
+    attempts.abandon()
     assert servers.connection.closed == 1
 
 
-def test_an_attempt_that_succeeds_after_the_end_closes_what_it_opened() -> None:
-    given_up = threading.Event()
+def abandoned_in_an_attempt(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up while the first attempt is in work, let that end, and wait for the thread."""
+    monkeypatch.setattr(startup, "ABANDONED", 0.0)  # seconds: the attempt ends after that
+    asked, go_on = threading.Event(), threading.Event()
+    connect = servers.connect
 
-    class Late(Servers):
-        def connect(self, ask: Doing) -> Connection:
-            assert given_up.wait(LONG)
-            return super().connect(ask)
+    def hang(ask: Doing) -> Connection:
+        asked.set()
+        assert go_on.wait(LONG)
+        return connect(ask)
 
-    servers = Late((["store"], None))
-    made = connecting(servers)
-    made._abandoned.set()
-    given_up.set()
-    made.abandon()
+    servers.connect = hang  # type: ignore[method-assign]
+    attempts = connecting(servers)
+    assert asked.wait(LONG)
+    attempts.abandon()
+    go_on.set()
+    with pytest.raises(RuntimeError):  # nothing was connected, and nothing was refused
+        attempts.poll(LONG)
+
+
+def test_an_attempt_that_succeeds_after_the_end_closes_what_it_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers = Servers((["store"], None))
+    abandoned_in_an_attempt(servers, monkeypatch)
     assert servers.connection.closed == 1
 
 
-def test_nobody_is_asked_again_after_the_end() -> None:
-    servers = Servers((["store"], Unavailable("503")), (["store"], Unavailable("503")))
-    made = connecting(servers)
-    made.abandon()
-    assert not made._thread.is_alive() or made._ended.wait(LONG)
-    assert len(servers.plans) <= 1
+def test_nobody_is_asked_again_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = Servers(*[(["store"], Unavailable("503"))] * 3)
+    abandoned_in_an_attempt(servers, monkeypatch)
+    assert len(servers.plans) == 2
 
 
 def test_a_defect_while_connecting_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[type[BaseException]] = []
-    monkeypatch.setattr(threading, "excepthook", lambda defect: told.append(defect.exc_type))
+    defects: queue.SimpleQueue[type[BaseException]] = queue.SimpleQueue()
+    monkeypatch.setattr(threading, "excepthook", lambda defect: defects.put(defect.exc_type))
 
     class Broken(Servers):
         def connect(self, ask: Doing) -> Connection:
             raise ZeroDivisionError
 
-    made = connecting(Broken())
+    attempts = connecting(Broken())
     with pytest.raises(RuntimeError, match="defect"):
-        made.poll(LONG)
-    made._thread.join(LONG)
-    assert told == [ZeroDivisionError]
+        attempts.poll(LONG)
+    assert defects.get(timeout=LONG) is ZeroDivisionError

@@ -24,7 +24,8 @@ from secor.service.status.picture import picture
 from secor.service.status.remedies import REMEDIES, remedy
 from secor.service.status.style import HEADERS, STYLE
 from secor.wiring.http_server import board_of
-from tests.unit.service.test_telemetry import HERE, STATUS, StandingClock
+from tests.fakes.clock import FakeClock
+from tests.unit.service.test_telemetry import HERE, STATUS
 
 HOSTILE = "<script>alert('1')</script>\"&"
 ABOUT = About("1.2.3", f"g{HOSTILE}", f"host{HOSTILE}", (("a.b", f'"{HOSTILE}"', "file"),))
@@ -32,7 +33,7 @@ ABOUT = About("1.2.3", f"g{HOSTILE}", f"host{HOSTILE}", (("a.b", f'"{HOSTILE}"',
 
 class Setup:
     def __init__(self) -> None:
-        self.clock = StandingClock()
+        self.clock = FakeClock(now=1000.0, monotonic=50.0)
         self.health = Health(self.clock, limit=30.0)
         self.board = Board(self.clock, ABOUT)
 
@@ -255,7 +256,7 @@ def test_the_configuration_is_shown_with_its_secrets_masked(tmp_path: Path) -> N
         metrics.password = "geheim"
         """
     )
-    clock = StandingClock()
+    clock = FakeClock(now=1000.0, monotonic=50.0)
     board = board_of(load(path, {}), clock, "host-1")
     told = json.dumps(picture(board, Health(clock, limit=30.0)))
     assert "geheim" not in told

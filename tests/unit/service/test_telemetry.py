@@ -22,6 +22,7 @@ from secor.service.monitoring.health import Health
 from secor.service.monitoring.lag import lag_seconds
 from secor.service.monitoring.last_known import LastKnown
 from secor.service.monitoring.telemetry import Telemetry, snake, status_line
+from tests.fakes.clock import FakeClock
 
 HERE = TopicPartition("clicks", 3)
 STATUS = Status(
@@ -41,23 +42,9 @@ STATUS = Status(
 )
 
 
-class StandingClock:
-    def __init__(self) -> None:
-        self.at = 50.0
-
-    def now(self) -> float:
-        return 950.0 + self.at
-
-    def monotonic(self) -> float:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.at += seconds
-
-
 class Setup:
     def __init__(self) -> None:
-        self.clock = StandingClock()
+        self.clock = FakeClock(now=1000.0, monotonic=50.0)
         self.metrics = Metrics()
         self.health = Health(self.clock, limit=30.0)
         self.telemetry = Telemetry(self.metrics, self.health, self.clock)
