@@ -9,6 +9,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from secor.core.errors import AccessDenied, ActionFailed, ConfigurationError
+from secor.core.text import error_text
 
 DENIED = frozenset(
     {"AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException"}
@@ -47,8 +48,8 @@ class GlueTable:
             )
         except (BotoCoreError, ValueError) as error:
             raise ConfigurationError(
-                f"Glue: {error}; check finalize.glue.region and finalize.glue.endpoint_url, and"
-                " the credentials of [store.s3]"
+                f"Glue: {error_text(error)}; check finalize.glue.region and"
+                " finalize.glue.endpoint_url, and the credentials of [store.s3]"
             ) from error
 
     def add(self, pairs: Sequence[tuple[str, str]], location: str) -> None:
@@ -74,7 +75,7 @@ class GlueTable:
             if _code(error) != "AlreadyExistsException":
                 raise self._failure(error) from error
         except BotoCoreError as error:
-            raise ActionFailed(f"Glue: {self._name}: {error}") from error
+            raise ActionFailed(f"Glue: {self._name}: {error_text(error)}") from error
 
     @property
     def _name(self) -> str:
@@ -88,19 +89,21 @@ class GlueTable:
             except ClientError as error:
                 raise self._failure(error) from error
             except BotoCoreError as error:
-                raise ActionFailed(f"Glue: {self._name}: {error}") from error
+                raise ActionFailed(f"Glue: {self._name}: {error_text(error)}") from error
             self._table = found
         return self._table
 
     def _failure(self, error: ClientError) -> Exception:
         code = _code(error)
         if code in DENIED:
-            return AccessDenied(f"Glue: {self._name}: {error}; check credentials and policies")
+            return AccessDenied(
+                f"Glue: {self._name}: {error_text(error)}; check credentials and policies"
+            )
         if code == "EntityNotFoundException":
             return ConfigurationError(
                 f"finalize.glue: there is no table {self._name}; make it, or mend its name"
             )
-        return ActionFailed(f"Glue: {self._name}: {error}")
+        return ActionFailed(f"Glue: {self._name}: {error_text(error)}")
 
 
 def _code(error: ClientError) -> str:

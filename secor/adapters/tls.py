@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secor.core.errors import ConfigurationError
+from secor.core.text import error_text
 
 _OTHER_NAME = (62, 64)
 _OUT_OF_DATE = (9, 10)
@@ -64,8 +65,8 @@ def client_context(
             context.load_cert_chain(certificate, key, password or "")
     except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"TLS to {server}: {error}; give files in PEM format that this user may read, and"
-            f" the key's password if it has one: {', '.join(files)}"
+            f"TLS to {server}: {error_text(error)}; give files in PEM format that this user may"
+            f" read, and the key's password if it has one: {', '.join(files)}"
         ) from error
     return context
 

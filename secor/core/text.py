@@ -30,6 +30,24 @@ def mask_urls(text: str) -> str:
     return _USER_OF_URL.sub(rf"\g<shown>{MASK}", text)
 
 
+def error_text(error: BaseException) -> str:
+    """Return the class, the text and, where there is no text, the cause of a library's error.
+
+    Some are raised without a text, or with ``None`` for one; kafka-python repeats the class in
+    the text.  User and password of URLs are masked.
+    """
+    name = type(error).__name__
+    text = str(error).strip()
+    text = text.rpartition(f"{name}: ")[2] if f"{name}: " in text else text
+    if text not in ("", "None", "()") and not text.endswith(name):
+        return mask_urls(f"{name}: {text}")
+    description = getattr(error, "description", None)
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if description:
+        return f"{name}: {description}"
+    return name if cause is None else f"{name}, because of {error_text(cause)}"
+
+
 def mask_command(text: str) -> str:
     """Return a command line, or what it printed, with what looks like a password masked.
 

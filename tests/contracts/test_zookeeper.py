@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ from secor.core.model import Entry, Intent, TopicPartition
 from secor.core.ports import Lease
 from secor.sandbox import Sandbox
 from secor.sandbox.ports import free_port
+from secor.sandbox.zookeeper import ZooKeeperServer
 from tests.contracts.kafka_group import PATIENCE
 from tests.contracts.ledgers import ZooKeeperLedgers, client_of, cut, eventually
 
@@ -361,3 +364,63 @@ def test_what_cannot_work_is_refused_before_connecting(
 ) -> None:
     with pytest.raises(ConfigurationError, match=fault):
         ZooKeeperLedger(hosts, root="", group="g", connect_timeout=0.5, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[ZooKeeperServer]:
+    """A server whose data may be lost: none that other tests have sessions with."""
+    server = ZooKeeperServer(
+        folder=tmp_path / "zookeeper", log=tmp_path / "log", port=free_port(), tick=500
+    )
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def commit_again(lease: Lease, first: int, last: int) -> None:
+    entry = lease.read()
+    for offset in range(first, last):
+        entry = lease.commit(entry, offset, None)
+
+
+def test_a_server_that_was_wiped_is_read_again_without_a_restart(
+    own_server: ZooKeeperServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ExitStack() as opened:
+        ledgers = ZooKeeperLedgers(own_server.address, opened)
+        process = ledgers.process(session_timeout=1.0)
+        lease = process.lease(KEY, PATIENCE)
+        commit_again(lease, 100, 120)
+        own_server.stop()
+        shutil.rmtree(own_server.folder / "data")
+        own_server.start()
+        assert read_back(process) == Entry(None)
+        assert not lease.held()
+        again = process.lease(KEY, PATIENCE)
+        again.commit(again.read(), 7, None)
+        assert process.read(KEY) == Entry(7)
+    assert "connections without an answer" in caplog.text
+
+
+def test_a_server_that_was_restored_from_a_backup_tells_what_stood_in_it(
+    own_server: ZooKeeperServer, tmp_path: Path
+) -> None:
+    with ExitStack() as opened:
+        ledgers = ZooKeeperLedgers(own_server.address, opened)
+        process = ledgers.process(session_timeout=1.0)
+        lease = process.lease(KEY, PATIENCE)
+        commit_again(lease, 100, 103)
+        own_server.stop()
+        shutil.copytree(own_server.folder / "data", tmp_path / "backup")
+        own_server.start()
+        eventually(lease.held, "connected again")
+        commit_again(lease, 103, 150)
+        own_server.stop()
+        shutil.rmtree(own_server.folder / "data")
+        shutil.copytree(tmp_path / "backup", own_server.folder / "data")
+        own_server.start()
+        assert read_back(process) == Entry(102)
+        assert not lease.held()
+        assert process.lease(KEY, PATIENCE).held()

@@ -17,6 +17,7 @@ from kafka.errors import CorruptRecordError, KafkaError
 from secor.adapters.kafka.insides import PartitionRecords, batch_bytes
 from secor.core.errors import CorruptBatch, SecorError
 from secor.core.model import Chunk, TopicPartition, next_offset
+from secor.core.text import error_text
 from secor.wire import MAX_UNCOMPRESSED, decode_chunks, records_to_chunk
 from secor.wire.rows import Row
 
@@ -118,7 +119,7 @@ class BatchRecords(PartitionRecords):
         tp = self.topic_partition
         return CorruptBatch(
             f"{tp.topic}/{tp.partition}: the batch at or after offset {self.next_fetch_offset} "
-            f"is corrupt ({fault}); restore the log from a replica, or skip it with "
+            f"is corrupt ({error_text(fault)}); restore the log from a replica, or skip it with "
             "'secor offsets set'"
         )
 

@@ -22,6 +22,7 @@ from secor.adapters.kafka.connections import NetClient, check_security
 from secor.adapters.kafka.failures import refusal, translated
 from secor.core.errors import ConfigurationError, SecorError, Unavailable
 from secor.core.model import TopicPartition
+from secor.core.text import error_text
 
 _log = logging.getLogger(__name__)
 
@@ -114,14 +115,14 @@ class Client:
             refused = [told for failure in failures if (told := refusal(failure, where))]
             if refused:
                 return refused[0]
-            last = f" ({failures[-1]})" if failures else ""
+            last = f" ({error_text(failures[-1])})" if failures else ""
             return Unavailable(
                 f"no Kafka broker answered at {self._servers} within {timeout:g} s{last}; check "
                 "kafka.bootstrap_servers, the network, and security_protocol (a TLS port "
                 "does not answer plain text, nor the other way round)"
             )
         if isinstance(error, ValueError | OSError):
-            return ConfigurationError(f"{where}: {error}; check [kafka]")
+            return ConfigurationError(f"{where}: {error_text(error)}; check [kafka]")
         return translated(error, where)
 
     def spawn(self, task: Callable[[], Any], failed: Callable[[BaseException], None]) -> None:
@@ -132,7 +133,7 @@ class Client:
         try:
             self.net.call_soon_with_future(task).add_errback(failed)
         except (RuntimeError, kafka_errors.KafkaError) as error:
-            raise Unavailable(f"the Kafka client is closed ({error})") from error
+            raise Unavailable(f"the Kafka client is closed ({error_text(error)})") from error
 
     def call(self, coroutine: Callable[..., Any], *args: Any, timeout: float, what: str) -> Any:
         """Run ``coroutine`` on the IO thread and wait for its result.
@@ -144,7 +145,9 @@ class Client:
         try:
             future = self.net.call_soon_with_future(coroutine, *args)
         except (RuntimeError, kafka_errors.KafkaError) as error:
-            raise Unavailable(f"{what}: the Kafka client is closed ({error})") from error
+            raise Unavailable(
+                f"{what}: the Kafka client is closed ({error_text(error)})"
+            ) from error
         future.add_both(lambda _: done.set())
         if not done.wait(timeout):
             raise Abandoned(f"{what}: no answer from Kafka within {timeout:g} s")
@@ -165,7 +168,8 @@ class Client:
         """
         broker = self.cluster.broker_metadata(node_id)
         if broker is None:
-            raise kafka_errors.NodeNotReadyError(node_id)
+            which = "no broker" if node_id is None else f"broker {node_id} is not known and none"
+            raise kafka_errors.NodeNotReadyError(f"{which} can be asked for now")
         name = f"{purpose}-{node_id}"
         insides.add_connection(self.cluster, name, broker)
         return name
@@ -175,7 +179,7 @@ class Client:
         try:
             self.consumer.close(autocommit=False, timeout_ms=int(timeout * 1000))
         except (kafka_errors.KafkaError, RuntimeError) as error:
-            _log.warning("leaving the group: %s; its session will end by itself", error)
+            _log.warning("leaving the group: %s; its session will end by itself", error_text(error))
         # Does nothing when the consumer got that far.
         self._network_client.close()
 

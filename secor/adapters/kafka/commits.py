@@ -23,6 +23,7 @@ from secor.adapters.kafka.membership import Pin
 from secor.adapters.ledger_codec import decode_metadata
 from secor.core.errors import LeaseLost, OutcomeUnknown, SecorError, StopPartition, Unavailable
 from secor.core.model import Entry, TopicPartition
+from secor.core.text import error_text
 
 MOST_METADATA = 4096
 """UTF-16 units that a broker takes by default (``offset.metadata.max.bytes``)."""
@@ -215,8 +216,7 @@ def _refused(client: Client, topic_partition: TopicPartition, code: int) -> Seco
 
 
 def _unknown(topic_partition: TopicPartition, error: BaseException) -> OutcomeUnknown:
-    said = error or type(error).__name__
-    return OutcomeUnknown(f"committing {topic_partition}: no sure answer ({said})")
+    return OutcomeUnknown(f"committing {topic_partition}: no sure answer ({error_text(error)})")
 
 
 def _raise_for(client: Client, code: int | None) -> None:

@@ -15,6 +15,7 @@ from secor.adapters import tls
 from secor.adapters.kafka import insides
 from secor.adapters.kafka.failures import refusal
 from secor.core.errors import ConfigurationError, SecorError
+from secor.core.text import error_text
 
 _log = logging.getLogger(__name__)
 
@@ -137,7 +138,9 @@ class _Manager(insides.ConnectionManager):
             await transport.handshake()
         except (OSError, kafka_errors.KafkaError) as error:
             attempt.close()
-            raise kafka_errors.KafkaConnectionError(f"{node.host}:{node.port}: {error}") from error
+            raise kafka_errors.KafkaConnectionError(
+                f"{node.host}:{node.port}: {error_text(error)}"
+            ) from error
         except GeneratorExit:
             # The client was closed meanwhile.
             attempt.close()

@@ -9,6 +9,7 @@ from kafka import errors as kafka_errors
 from secor.adapters import tls
 from secor.adapters.kafka.tokens import TokenFailed
 from secor.core.errors import AccessDenied, ConfigurationError, SecorError, Unavailable
+from secor.core.text import error_text
 
 _DENIED = (
     kafka_errors.AuthorizationError,
@@ -37,7 +38,7 @@ def translated(error: BaseException, what: str) -> SecorError:
     """Return the error of our tree that says what to do about one of the client's."""
     if isinstance(error, SecorError):
         return error
-    said = f"{what}: {_said(error)}"
+    said = f"{what}: {_describe(error)}"
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
         return AccessDenied(
             f"{said}; check kafka.sasl_plain_username and kafka.sasl_plain_password, or the"
@@ -45,11 +46,11 @@ def translated(error: BaseException, what: str) -> SecorError:
         )
     if isinstance(error, kafka_errors.GroupAuthorizationFailedError):
         return AccessDenied(
-            f"{what}: the group is refused ({_said(error)}); allow this user Read on the group"
+            f"{what}: the group is refused ({_describe(error)}); allow this user Read on the group"
         )
     if isinstance(error, kafka_errors.TopicAuthorizationFailedError):
         return AccessDenied(
-            f"{what}: topics are refused ({_said(error)}); allow this user Read on them"
+            f"{what}: topics are refused ({_describe(error)}); allow this user Read on them"
         )
     if isinstance(error, _DENIED):
         return AccessDenied(f"{said}; check the ACLs of topics and group")
@@ -86,12 +87,10 @@ def refusal(error: BaseException, what: str) -> SecorError | None:
     return None if out else told
 
 
-def _said(error: BaseException) -> str:
-    """Leave out what repeats the error's class: ``[Error 58] ThisError: ThisError: text``."""
-    name = type(error).__name__
+def _describe(error: BaseException) -> str:
     if error.args and isinstance(error.args[0], set | frozenset | list | tuple):
         return ", ".join(sorted(map(str, error.args[0])))
-    return str(error).rpartition(f"{name}: ")[2] or name
+    return error_text(error)
 
 
 def _spoke_tls(error: BaseException) -> bool:

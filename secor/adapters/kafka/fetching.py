@@ -22,6 +22,7 @@ from secor.adapters.kafka.stalls import StallDetector
 from secor.core.errors import CorruptBatch, RestartPartition, SecorError, TopicRecreated
 from secor.core.model import TopicPartition
 from secor.core.ports import Failed, Fetched
+from secor.core.text import error_text
 from secor.wire import MAX_UNCOMPRESSED
 
 _log = logging.getLogger(__name__)
@@ -220,7 +221,7 @@ class Fetching:
             if is_fatal(error):
                 raise
             if completed.partition_data.error_code == 0:
-                self._fail(topic_partition, CorruptBatch(f"{topic_partition}: {error}"))
+                self._fail(topic_partition, CorruptBatch(f"{topic_partition}: {error_text(error)}"))
         else:
             return records
         return None

@@ -26,6 +26,8 @@ KafkaSSLTransport: _sock_recv handshake
 WakeupNotifier: notify
 DefaultRecordBatch: _buffer base_offset has_producer_id is_control_batch last_offset
 DefaultRecordBatch: leader_epoch magic next_offset producer_id validate_crc
+DefaultRecordBatchBuilder: append build
+ProduceRequest: TopicProduceData
 OffsetFetchRequest: OffsetFetchRequestGroup OffsetFetchRequestTopic
 OffsetCommitRequest: OffsetCommitRequestTopic
 ListOffsetsRequest: ListOffsetsTopic

@@ -41,6 +41,7 @@ try:
     from kafka.net.selector import NetworkSelector
     from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
     from kafka.net.wakeup_notifier import WakeupNotifier
+    from kafka.partitioner.default import murmur2
     from kafka.protocol.admin import DescribeGroupsRequest
     from kafka.protocol.consumer import (
         IsolationLevel,
@@ -50,7 +51,8 @@ try:
         OffsetSpec,
     )
     from kafka.protocol.metadata import MetadataRequest, MetadataResponse
-    from kafka.record.default_records import DefaultRecordBatch
+    from kafka.protocol.producer import ProduceRequest
+    from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
     _ClientRecords: Any = Fetcher.PartitionRecords
 except (ImportError, AttributeError) as error:
@@ -65,6 +67,7 @@ __all__ = [
     "CooperativeStickyAssignor",
     "DefaultRecordBatch",
     "DescribeGroupsRequest",
+    "DefaultRecordBatchBuilder",
     "Fetcher",
     "IsolationLevel",
     "KafkaConnectionManager",
@@ -77,6 +80,7 @@ __all__ = [
     "OffsetCommitRequest",
     "OffsetFetchRequest",
     "OffsetSpec",
+    "ProduceRequest",
     "RangePartitionAssignor",
     "RoundRobinPartitionAssignor",
     "StickyPartitionAssignor",
@@ -84,6 +88,7 @@ __all__ = [
     "TopicPartitionState",
     "WakeupNotifier",
     "create_connection",
+    "murmur2",
 ]
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from secor.adapters.kafka.client import Client, theirs
 from secor.adapters.kafka.metadata_queries import Questions
 from secor.core.model import TopicPartition
+from secor.core.text import error_text
 
 _log = logging.getLogger(__name__)
 
@@ -78,4 +79,4 @@ class LogEnds:
 
 
 def _not_answered(error: BaseException) -> None:
-    _log.debug("asking where logs end: %s; asking again", error)
+    _log.debug("asking where logs end: %s; asking again", error_text(error))

@@ -24,6 +24,7 @@ from secor.adapters.kafka.topics import TopicWatch, named_topics, topic_pattern
 from secor.core.errors import SecorError, Unavailable
 from secor.core.model import LogRange, TopicPartition
 from secor.core.ports import Assigned, Event, Revoked
+from secor.core.text import error_text
 from secor.wire import MAX_UNCOMPRESSED
 
 _log = logging.getLogger(__name__)
@@ -234,7 +235,7 @@ class KafkaSource:
             except kafka_errors.KafkaError as error:
                 if is_fatal(error):
                     raise
-                _log.warning("fetching: %s; trying again", error)
+                _log.warning("fetching: %s; trying again", error_text(error))
                 self._fetching.forget_sent()
                 pause = _BACKOFF
             await self._wakeup(pause)

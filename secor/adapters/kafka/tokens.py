@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from secor.adapters.kafka.insides import AbstractTokenProvider
 from secor.core.errors import ConfigurationError, Unavailable
+from secor.core.text import error_text
 
 _TOKEN = re.compile(r"[!-~]+")
 
@@ -35,7 +36,7 @@ class _Tokens(AbstractTokenProvider):
             token: object = self._source.token()
         except Exception as error:
             # Users' code, of any library: the client takes what it raises for a silent broker.
-            said = f"{self._name}: {type(error).__name__}: {error}"
+            said = f"{self._name}: {error_text(error)}"
             raise TokenFailed(f"{said}; no token, so no broker was asked") from error
         if not isinstance(token, str):
             raise ConfigurationError(

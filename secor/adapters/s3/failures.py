@@ -19,6 +19,7 @@ from secor.core.errors import (
     SecorError,
     Unavailable,
 )
+from secor.core.text import error_text
 
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 """What an ``OSError`` says when the process or the machine has no free file descriptor."""
@@ -111,7 +112,9 @@ def translated(doing: str, *, writes: bool = False) -> Iterator[None]:
         if error.errno not in NO_DESCRIPTOR:
             raise
         kind = OutcomeUnknown if writes else Unavailable
-        raise kind(f"cannot {doing}: {error}; raise this process's limit of open files") from error
+        raise kind(
+            f"cannot {doing}: {error_text(error)}; raise this process's limit of open files"
+        ) from error
 
 
 def code_of(error: ClientError) -> str:
@@ -145,7 +148,7 @@ def _answered(error: ClientError, doing: str, writes: bool) -> SecorError:
 
 
 def _unanswered(error: BotoCoreError, doing: str, writes: bool) -> SecorError:
-    told = f"cannot {doing}: {error}"
+    told = f"cannot {doing}: {error_text(error)}"
     if isinstance(error, _NO_CREDENTIALS):
         return AccessDenied(f"{told}; {_CREDENTIALS}")
     if isinstance(error, boto.SSLError):

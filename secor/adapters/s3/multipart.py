@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from secor.adapters.s3.failures import code_of, translated
 from secor.adapters.s3.request_body import Slice, damaged
 from secor.core.errors import AlreadyExists, SecorError, Unavailable
+from secor.core.text import error_text
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -142,6 +143,6 @@ class MultipartUpload:
         except (ClientError, BotoCoreError) as second:
             if not (isinstance(second, ClientError) and code_of(second) == "NoSuchUpload"):
                 error.add_note(
-                    f"the upload {upload} could not be aborted ({second}); a lifecycle rule"
-                    " for incomplete uploads removes it"
+                    f"the upload {upload} could not be aborted ({error_text(second)}); a lifecycle"
+                    " rule for incomplete uploads removes it"
                 )

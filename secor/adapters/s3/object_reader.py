@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadErro
 
 from secor.adapters.s3.failures import status_of, translated
 from secor.core.errors import Unavailable
+from secor.core.text import error_text
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
@@ -80,7 +81,7 @@ class ObjectReader(io.RawIOBase):
                 self._drop()
                 failures += 1
                 if failures == self._attempts:
-                    raise Unavailable(f"cannot read {self._name}: {error}") from error
+                    raise Unavailable(f"cannot read {self._name}: {error_text(error)}") from error
 
     def close(self) -> None:
         """Give the connection back."""

@@ -264,6 +264,8 @@ class Session:
         if state == KazooState.LOST:
             self._epoch += 1
             self._leftovers.clear()
+            # A server that forgot the session may have forgotten the nodes, too.
+            self._ensured.clear()
         elif state == KazooState.CONNECTED:
             for action in list(self._leftovers.values()):
                 action()

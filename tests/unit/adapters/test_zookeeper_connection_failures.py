@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kazoo.exceptions import SessionExpiredError
 from kazoo.protocol.connection import ConnectionDropped
 
 from secor.adapters.zookeeper.connection_failures import Contact
@@ -22,13 +23,17 @@ class Tries:
 
     def __init__(self, *, use_tls: bool = True) -> None:
         handler = SimpleNamespace(timeout_exception=TimeoutError)
+        self._session_id: int | None = None
         self._connection: Any = SimpleNamespace(handler=handler, _connect=self._fail)
-        self.contact = Contact(self, Options(hosts=HOSTS, use_tls=use_tls))
+        self.now = 1000.0
+        self.contact = Contact(self, Options(hosts=HOSTS, use_tls=use_tls), lambda: self.now)
         self._cause: OSError | None = None
 
-    def fail(self, host: str, cause: OSError | None) -> None:
+    def fail(
+        self, host: str, cause: OSError | None, how: type[Exception] = ConnectionDropped
+    ) -> None:
         self._cause = cause
-        with pytest.raises(ConnectionDropped):
+        with pytest.raises(how):
             self._connection._connect(host, "127.0.0.1", 2181)
 
     def _fail(self, _host: str, _address: str, _port: int) -> None:
@@ -82,3 +87,36 @@ def test_files_that_vanish_while_they_are_renewed_are_tried_again() -> None:
 
     with pytest.raises(OSError, match=r"absent\.pem"):
         TlsHandler(vanished).create_connection(("127.0.0.1", 1), "localhost", 1.0)
+
+
+def test_a_session_whose_connections_are_all_closed_is_given_up_after_its_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tries = Tries(use_tls=False)
+    tries._session_id = 4711
+    for second in range(20):
+        tries.now = 1000.0 + second
+        tries.fail("one", None)
+    tries.now = 1020.0
+    tries.fail("one", ConnectionResetError(), SessionExpiredError)
+    assert "closed 21 connections without an answer in 20 s" in caplog.text
+    tries.fail("one", None)
+
+
+def test_few_connections_that_were_closed_are_no_reason_to_give_a_session_up() -> None:
+    tries = Tries(use_tls=False)
+    tries._session_id = 4711
+    for second in (0, 30, 60, 90):
+        tries.now = 1000.0 + second
+        tries.fail("one", None)
+
+
+def test_servers_that_are_out_and_clients_without_a_session_have_nothing_to_give_up() -> None:
+    tries = Tries(use_tls=False)
+    for second in range(60):
+        tries.now = 1000.0 + second
+        tries.fail("one", None)
+    tries._session_id = 4711
+    for second in range(60, 120):
+        tries.now = 1000.0 + second
+        tries.fail("one", ConnectionRefusedError())

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from kafka import errors as kafka_errors
 
 from secor.archive.verify.report import PartitionReport, Report
 from secor.core.model import TopicPartition
-from secor.core.text import MASK, how_many, is_secret_name, mask_command, mask_urls
+from secor.core.text import MASK, error_text, how_many, is_secret_name, mask_command, mask_urls
 
 
 @pytest.mark.parametrize(
@@ -83,3 +84,43 @@ def test_a_command_without_a_password_is_shown_as_it_is(command: str) -> None:
 def test_names_of_settings_tell_whether_they_are_secret() -> None:
     assert all(map(is_secret_name, ("password", "api_key", "db.Secret", "auth-token")))
     assert not any(map(is_secret_name, ("country", "key", "fields", "table")))
+
+
+def raised(error: Exception, cause: Exception | None = None) -> Exception:
+    try:
+        raise error from cause
+    except Exception as caught:  # noqa: BLE001  # the test's own
+        return caught
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            OSError(111, "Connection refused"),
+            "ConnectionRefusedError: [Errno 111] Connection refused",
+        ),
+        (TimeoutError(), "TimeoutError"),
+        (ValueError("None"), "ValueError"),
+        (raised(TimeoutError(), OSError("no route")), "TimeoutError, because of OSError: no route"),
+        (KeyError("topics"), "KeyError: 'topics'"),
+        (kafka_errors.NodeNotReadyError(None), "NodeNotReadyError"),
+        (kafka_errors.KafkaConnectionError("x: refused"), "KafkaConnectionError: x: refused"),
+        (
+            kafka_errors.NotCoordinatorError(),
+            f"NotCoordinatorError: {kafka_errors.NotCoordinatorError.description}",
+        ),
+        (
+            kafka_errors.UnknownTopicOrPartitionError("clicks/0"),
+            "UnknownTopicOrPartitionError: clicks/0",
+        ),
+        (
+            ValueError('Failed to connect to proxy "http://me:a/b@proxy:3128"'),
+            f'ValueError: Failed to connect to proxy "http://{MASK}@proxy:3128"',
+        ),
+    ],
+)
+def test_an_error_of_a_library_is_told_with_its_class_and_cause(
+    error: Exception, text: str
+) -> None:
+    assert error_text(error) == text
