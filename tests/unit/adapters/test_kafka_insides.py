@@ -15,7 +15,7 @@ from secor.adapters.kafka import guard, insides
 from secor.core.errors import ConfigurationError
 
 ADAPTER = Path(insides.__file__).parent
-PUBLIC = {"kafka", "kafka.errors", "kafka.structs"}
+PUBLIC = {"kafka", "kafka.admin", "kafka.errors", "kafka.structs"}
 OTHERS = [path for path in sorted(ADAPTER.glob("*.py")) if path.name != "insides.py"]
 
 
