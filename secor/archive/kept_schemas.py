@@ -194,7 +194,7 @@ class GrowingPlans:
             earlier = [one for one in self._kept.versions() if one < newest.version]
             for version in (newest.version, *reversed([0, *earlier])):
                 plan = self._plan(newest if version == newest.version else self._kept.read(version))
-                if plan.fingerprint == fingerprint:
+                if fingerprint in (plan.fingerprint, plan.earlier_fingerprint):
                     return plan
         return self._plan(newest)
 

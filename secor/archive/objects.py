@@ -20,6 +20,7 @@ from secor.core.naming import (
     ROUTED,
     ObjectInfo,
     ObjectName,
+    least_offset,
     parse_key,
     routed_root,
     topic_of,
@@ -63,8 +64,13 @@ class ArchivedObject:
 
     @property
     def batch_start(self) -> int:
-        """Where its batch begins, as far as it tells; else its own first offset."""
-        return self.info.batch.start if self.info else self.name.first_offset
+        """Where its batch begins; as its name says, where it has no metadata."""
+        return self.info.batch.start if self.info else self.name.start_offset
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of its first message; without metadata one that is not above it."""
+        return self.info.first_offset if self.info else least_offset(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +156,7 @@ class Archive:
             if (name := parse_key(root, stored.key)) is not None
             and (partitions is None or name.partition in partitions)
             and (generations is None or name.generation in generations)
-            and (offsets is None or name.first_offset < offsets.end)
+            and (offsets is None or name.start_offset < offsets.end)
         )
         for found in self._described(wanted) if with_info else wanted:
             ends_before = offsets and found.info and found.info.batch.end <= offsets.start

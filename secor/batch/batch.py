@@ -98,11 +98,14 @@ class _OpenFile:
         self.local = local
         self.writer: FileWriter = log_format.create(local, name.key.encode())
         self.records = 0
+        self.first_offset = -1
         self.least: int | None = None
         self.greatest: int | None = None
 
     def append(self, records: pa.RecordBatch) -> None:
         self.writer.append(records)
+        if not self.records:
+            self.first_offset = records.column("offset")[0].as_py()
         self.records += records.num_rows
         span = pc.min_max(records.column("timestamp"))
         least, greatest = span["min"].as_py(), span["max"].as_py()
@@ -181,14 +184,7 @@ class Batch:
         file = self._files.get((part.lane, part.output_partition))
         if file is None:
             lane = self._plan.lane(part.lane)
-            name = ObjectName(
-                root=lane.root,
-                output_partition=part.output_partition,
-                generation=self._plan.generation,
-                partition=self.topic_partition.partition,
-                first_offset=int(part.records.column("offset")[0].as_py()),
-                extension=lane.log_format.extension,
-            )
+            name = self._plan.object_name(self.topic_partition, self.start, part)
             file = _OpenFile(name, lane.log_format, self._workspace.create())
             self._files[part.lane, part.output_partition] = file
             self._youngest = self._clock.monotonic()
@@ -275,7 +271,7 @@ class Batch:
         info = ObjectInfo(
             topic_partition=self.topic_partition,
             batch=batch_range,
-            first_offset=file.name.first_offset,
+            first_offset=file.first_offset,
             records=file.records,
             generation=self._plan.generation,
             fingerprint=self._fingerprint,

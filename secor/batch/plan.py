@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from secor.batch.policy import Policy
-from secor.core.model import DATA, OffsetRange, TopicPartition
+from secor.core.model import DATA, OffsetRange, Part, TopicPartition
+from secor.core.naming import ObjectName
 from secor.core.ports import FileWriter, LogFormat, Parser
+
+NAMING = "names by range"
+"""How objects are named: another scheme gives other objects, so it is in the fingerprint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,34 @@ class TopicPlan:
         listed = (lane.root for lane in self.lanes.values() if lane.directory is None)
         return (self.root, *listed)
 
+    def object_name(self, topic_partition: TopicPartition, start: int, part: Part) -> ObjectName:
+        """Return the name of the object for ``part`` of a batch that begins at ``start``."""
+        lane = self.lane(part.lane)
+        return ObjectName(
+            root=lane.root,
+            output_partition=part.output_partition,
+            generation=self.generation,
+            partition=topic_partition.partition,
+            start_offset=start,
+            extension=lane.log_format.extension,
+        )
+
     @property
     def fingerprint(self) -> str:
         """16 hex digits over all that changes the objects made from a range."""
-        parts = (
+        return _digest((*self._settings, NAMING))
+
+    @property
+    def earlier_fingerprint(self) -> str:
+        """The fingerprint of the same settings when objects were named by their first message.
+
+        An intent that has it is superseded; its range is stored under this plan.
+        """
+        return _digest(self._settings)
+
+    @property
+    def _settings(self) -> tuple[str, ...]:
+        return (
             self.group,
             self.root,
             str(self.generation),
@@ -107,12 +135,16 @@ class TopicPlan:
                 for name, lane in sorted(self.lanes.items())
             ),
         )
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 Plans = Callable[[str, str | None], TopicPlan]
 """Gives the plan of a topic: the one of this fingerprint if there is one, else the present one.
 
+A plan is also found by its ``earlier_fingerprint``.
 It may block on the store.  Raises ``Unavailable``, ``OutcomeUnknown``, ``AccessDenied``,
 ``SchemaLost``, ``ConfigurationError``.
 """

@@ -91,7 +91,7 @@ def _stored(
         archive = archive_of(config, topic, store)
         found = sorted(
             archive.objects(topic, partitions=partitions or None, offsets=shown.offsets),
-            key=lambda one: (one.name.partition, one.name.generation, one.name.first_offset),
+            key=lambda one: (one.name.partition, one.name.generation, one.first_offset, one.key),
         )
         if not found:
             click.echo(
@@ -111,10 +111,10 @@ def _may_hold(found: list[ArchivedObject], start: int) -> list[ArchivedObject]:
     """Leave out objects that end before ``start``: another of the same place begins up to it."""
     floors: dict[tuple[int, int, str], int] = {}
     for one in found:
-        if one.name.first_offset <= start:
+        if one.name.start_offset <= start:
             place = _place(one)
-            floors[place] = max(one.name.first_offset, floors.get(place, 0))
-    return [one for one in found if one.name.first_offset >= floors.get(_place(one), 0)]
+            floors[place] = max(one.name.start_offset, floors.get(place, 0))
+    return [one for one in found if one.name.start_offset >= floors.get(_place(one), 0)]
 
 
 def _place(one: ArchivedObject) -> tuple[int, int, str]:

@@ -106,7 +106,7 @@ def _objects(topic: str, found: Sequence[ArchivedObject], *, long: bool, as_json
 
 def _row(one: ArchivedObject, *, long: bool) -> tuple[str, ...]:
     info = one.info
-    offsets = str(info.batch) if info else f"[{one.name.first_offset}, ?)"
+    offsets = str(info.batch) if info else f"[{one.name.start_offset}, ?)"
     shown = (
         str(one.name.partition),
         offsets,
@@ -134,7 +134,7 @@ def _as_json(one: ArchivedObject) -> dict[str, object]:
         "partition": one.name.partition,
         "output_partition": one.name.output_partition,
         "generation": one.name.generation,
-        "first_offset": one.name.first_offset,
+        "first_offset": one.first_offset,
         "start": info.batch.start if info else None,
         "end": info.batch.end if info else None,
         "records": info.records if info else None,

@@ -168,7 +168,7 @@ def _show(rows: Sequence[Quarantined]) -> None:
     for row in rows:
         found = row.found
         modified = datetime.fromtimestamp(found.modified, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        numbers = (found.name.partition, found.name.first_offset, row.messages)
+        numbers = (found.name.partition, found.first_offset, row.messages)
         cells = (*map(str, numbers), human_size(found.size), modified, found.key)
         lines.append((found.topic, *cells))
     for text in table(lines, left=frozenset({0, 6})):

@@ -12,17 +12,22 @@ from secor.core.ports import ObjectStore
 
 
 def recover(
-    store: ObjectStore, batch: SealedBatch, intent: Intent, prove: Callable[[], None]
+    store: ObjectStore,
+    batch: SealedBatch,
+    intent: Intent,
+    prove: Callable[[], None],
+    deleted: Callable[[], None],
 ) -> frozenset[Place]:
     """Return the places of ``batch`` that are done; delete superseded leftovers.
 
-    An object with the intent's range and fingerprint is adopted, even if ours would begin
-    at another offset: compaction may have removed records since.  Where the batch's last file
-    stands, all of them do, as it says.  A leftover names this
-    very range under a fingerprint that the intent supersedes.  Anything else of the range
-    in our places is somebody else's.  ``prove`` is called before each deletion and raises
-    when the lease is lost: a successor of the old configuration may have adopted the object
-    and committed it.  Raises ``ObjectConflict``, ``Unavailable``, ``AccessDenied``.
+    An object with the intent's range and fingerprint is adopted, even if ours would have
+    fewer records: compaction may have removed some since.  Where the batch's last file
+    stands, all of them do, as it says.  A leftover names this very range under a fingerprint
+    that the intent supersedes.  Anything else of the range in our places is somebody else's.
+    ``prove`` is called before each deletion and raises when the lease is lost: a successor of
+    the old configuration may have adopted the object and committed it.  ``deleted`` is called
+    after each deletion, whatever came of it.  Raises ``ObjectConflict``, ``Unavailable``,
+    ``AccessDenied``.
     """
     if batch.last is not None and _is_there(store, batch.last, batch):
         return frozenset(file.place for file in (*batch.files, batch.last))
@@ -35,7 +40,10 @@ def recover(
             adopted.add(place)
         elif mine and info.fingerprint in replaced:
             prove()
-            store.delete(key)
+            try:
+                store.delete(key)
+            finally:
+                deleted()
         elif place in places:
             raise conflict(key, batch, info)
     return frozenset(adopted)
@@ -75,14 +83,17 @@ def conflict(key: str, batch: SealedBatch, info: ObjectInfo) -> ObjectConflict:
 def _candidates(
     store: ObjectStore, batch: SealedBatch, intent: Intent
 ) -> Iterator[tuple[str, Place, ObjectInfo]]:
-    """Give key, place and metadata of objects whose first offset is in the range."""
+    """Give key, place and metadata of objects whose name may be of the range.
+
+    Objects of earlier versions are named by their first message, anywhere in it.
+    """
     seen: set[str] = set()
     for root, prefix in _places(batch, intent):
         for listed in store.list(prefix):
             name = parse_key(root, listed.key)
             if name is None or name.partition != batch.topic_partition.partition:
                 continue
-            if name.first_offset not in batch.range or listed.key in seen:
+            if name.start_offset not in batch.range or listed.key in seen:
                 continue
             seen.add(listed.key)
             info = _info(store, listed.key)

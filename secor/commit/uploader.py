@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from secor.batch.batch import BatchFile, Place, SealedBatch
 from secor.commit.reconcile import Action, reconcile
 from secor.commit.recovery import conflict, foreign, recover, same_range
+from secor.commit.superseding import SupersededRequests
 from secor.core.errors import (
     AccessDenied,
     AlreadyExists,
@@ -80,16 +81,22 @@ class Uploader:
         owner: str,
         observer: Observer,
         rng: random.Random,
+        request_lifetime: float,
         lease_timeout: float = 30.0,
         parallel: Parallel = one_by_one,
     ) -> None:
-        """``owner`` names this process in intents."""
+        """``owner`` names this process in intents.
+
+        ``request_lifetime`` is how many seconds after its sender last proved its lease a put or
+        a deletion may still land: so long a commit waits that supersedes another intent.
+        """
         self._ledger = ledger
         self._store = store
         self._clock = clock
         self._owner = owner
         self._observer = observer
         self._rng = rng
+        self._superseded = SupersededRequests(request_lifetime, owner, clock)
         self._lease_timeout = lease_timeout
         self._parallel = parallel
 
@@ -98,13 +105,32 @@ class Uploader:
 
         ``wanted`` is asked before each further attempt: False gives up (a revoked partition).
         """
+        topic_partition = batch.topic_partition
+        remaining = self._superseded.remaining(topic_partition, batch.range)
+        if remaining:
+            return Later(_waits(batch, remaining))
+        outcome = self._upload(batch, wanted)
+        if not isinstance(outcome, Later):
+            self._superseded.forget(topic_partition, batch.range)
+        return outcome
+
+    def _upload(self, batch: SealedBatch, wanted: Callable[[], bool]) -> Outcome:
         ritual = _Ritual(
-            self._ledger, self._store, self._clock, self._owner, self._observer, self._rng, batch
+            self._ledger,
+            self._store,
+            self._clock,
+            self._owner,
+            self._observer,
+            self._rng,
+            self._superseded,
+            batch,
         )
         for attempt in range(ATTEMPTS):
             try:
-                ritual.attempt(self._lease_timeout, self._parallel)
-                return Committed()
+                if ritual.attempt(self._lease_timeout, self._parallel):
+                    return Committed()
+                remaining = self._superseded.remaining(batch.topic_partition, batch.range)
+                return Later(_waits(batch, remaining))
             except (RestartPartition, StopPartition) as error:
                 return Dropped(error)
             except (Unavailable, OutcomeUnknown, AccessDenied) as error:
@@ -115,6 +141,13 @@ class Uploader:
                 if not wanted():
                     break
         return Later(failure)
+
+
+def _waits(batch: SealedBatch, seconds: float) -> Unavailable:
+    return Unavailable(
+        f"{batch.topic_partition} {batch.range}: committed in {seconds:.0f} s, when no request of"
+        " the superseded configuration can be under way any more"
+    )
 
 
 class _Ritual:
@@ -128,6 +161,7 @@ class _Ritual:
         owner: str,
         observer: Observer,
         rng: random.Random,
+        superseded: SupersededRequests,
         batch: SealedBatch,
     ) -> None:
         self._ledger = ledger
@@ -136,24 +170,33 @@ class _Ritual:
         self._owner = owner
         self._observer = observer
         self._rng = rng
+        self._superseded = superseded
         self._batch = batch
         self._commit_sent = False
 
-    def attempt(self, lease_timeout: float, parallel: Parallel) -> None:
+    def attempt(self, lease_timeout: float, parallel: Parallel) -> bool:
+        """Return True when it is committed; False when everything is put and the commit waits."""
         batch = self._batch
         lease = self._ledger.lease(batch.topic_partition, lease_timeout)
         try:
             entry = lease.read()
             if self._was_committed(entry):
-                return
+                return True
             proof = self._agree(lease, entry)
+            # Asked before the look: only a look after the wait sees all that has landed.
+            waited = not self._must_wait()
+            if batch.last is not None and not waited:
+                return False  # the other configuration's last file may land yet, and be right
             done = self._recover(proof, entry)
             todo = [file for file in batch.files if file.place not in done]
             parallel(lambda file: self._put(file, proof), todo)
             if batch.last is not None and batch.last.place not in done:
                 self._put(batch.last, proof)
+            if not waited or self._must_wait():
+                return False
             self._commit_sent = True
             lease.commit(proof.entry, batch.range.end, batch.topic_id)
+            return True
         finally:
             lease.release()
 
@@ -184,7 +227,15 @@ class _Ritual:
                 self._observer.superseded(batch.topic_partition)
             case Action.UPLOAD | Action.RESUME:
                 pass
-        return _Proof(lease, entry, self._intent(entry), self._clock)
+        self._superseded.compare(batch.topic_partition, batch.range, entry.intent)
+        proof = _Proof(lease, entry, self._intent(entry), self._clock)
+        if self._superseded.recorded(batch.topic_partition, proof.intent):
+            seconds = self._superseded.remaining(batch.topic_partition, batch.range)
+            self._observer.waits(batch.topic_partition, seconds)
+        return proof
+
+    def _must_wait(self) -> bool:
+        return self._superseded.remaining(self._batch.topic_partition, self._batch.range) > 0
 
     def _intent(self, entry: Entry) -> Intent:
         batch = self._batch
@@ -203,7 +254,11 @@ class _Ritual:
         """Look what an earlier try, ours or another's, has put already."""
         if before.intent is None:
             return frozenset()
-        done = recover(self._store, self._batch, proof.intent, proof.renew)
+
+        def deleted() -> None:
+            self._superseded.deleted(self._batch.topic_partition, proof.intent)
+
+        done = recover(self._store, self._batch, proof.intent, proof.renew, deleted)
         if done:
             self._observer.adopted(self._batch.topic_partition, len(done))
         return done

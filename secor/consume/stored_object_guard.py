@@ -15,7 +15,7 @@ LISTING_LIFETIME = 60.0
 """Seconds; an entry that is lost after it was listed is noticed by nobody else."""
 
 GreatestOffsets = Mapping[tuple[int, int], int]
-"""The greatest first offset below a directory, by partition and generation."""
+"""The greatest start offset below a directory, by partition and generation."""
 
 
 class StoredObjectGuard:
@@ -86,14 +86,14 @@ class StoredObjectGuard:
             if self._greatest.get(root, since).get(key, -1) < offset:
                 continue
             for name in self._names(root):
-                if (name.partition, name.generation) == key and name.first_offset >= offset:
+                if (name.partition, name.generation) == key and name.start_offset >= offset:
                     yield name
 
     def _list(self, root: str) -> GreatestOffsets:
         greatest: dict[tuple[int, int], int] = {}
         for name in self._names(root):
             key = (name.partition, name.generation)
-            greatest[key] = max(name.first_offset, greatest.get(key, 0))
+            greatest[key] = max(name.start_offset, greatest.get(key, 0))
         return greatest
 
     def _names(self, root: str) -> Iterator[ObjectName]:

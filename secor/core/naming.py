@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from posixpath import commonpath
 
 from secor.core.errors import CorruptFile
@@ -29,27 +29,30 @@ _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 _NAME = re.compile(
     r"(?P<generation>\d+)_(?P<partition>\d+)_(?P<offset>\d{20})(?P<extension>\.[^/]*)?"
 )
+_BUCKET = re.compile(r"offset=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectName:
-    """``<root>/<output partition>/<generation>_<partition>_<first offset><extension>``.
+    """``<root>/<output partition>/<generation>_<partition>_<start offset><extension>``.
 
-    ``root`` is the topic's directory; ``first_offset`` is that of the first message in the file.
+    ``root`` is the topic's directory; ``start_offset`` is where the range of the batch begins,
+    so a name does not depend on the messages that a log still has.  Objects of earlier versions
+    have the offset of their first message there, which is not below that.
     """
 
     root: str
     output_partition: str
     generation: int
     partition: int
-    first_offset: int
+    start_offset: int
     extension: str
 
     @property
     def key(self) -> str:
         """The object's key in the store."""
         directory = f"{self.root}/{self.output_partition}" if self.output_partition else self.root
-        name = f"{self.generation}_{self.partition}_{self.first_offset:020d}{self.extension}"
+        name = f"{self.generation}_{self.partition}_{self.start_offset:020d}{self.extension}"
         return f"{directory}/{name}"
 
 
@@ -75,9 +78,26 @@ def parse_key(root: str, key: str) -> ObjectName | None:
         output_partition=output_partition,
         generation=int(match["generation"]),
         partition=int(match["partition"]),
-        first_offset=int(match["offset"]),
+        start_offset=int(match["offset"]),
         extension=match["extension"] or "",
     )
+
+
+def replayed_name(name: ObjectName, first_offset: int) -> ObjectName:
+    """Return the name for messages of a batch that were in quarantine when it was stored.
+
+    ``first_offset`` tells them from those of the batch that go to the same place.
+    """
+    return replace(name, extension=f".replayed-{first_offset}{name.extension}")
+
+
+def least_offset(name: ObjectName) -> int:
+    """Return an offset that no message of a backup's object is below, as near as its name tells.
+
+    A batch that reaches over the edge of a bucket has an object in each, of one start offset.
+    """
+    bucket = _BUCKET.fullmatch(name.output_partition)
+    return max(name.start_offset, int(bucket[1])) if bucket else name.start_offset
 
 
 def topic_directory(topic: str) -> str:
@@ -214,15 +234,16 @@ class ObjectInfo:
             ) from error
 
     def same_content(self, other: ObjectInfo) -> bool:
-        """Tell whether both stand for the same records of the same topic.
+        """Tell whether both stand for the same range of the same topic under one configuration.
 
-        A topic that was deleted and made again has the same offsets but another id.
+        Not their records: of two that read the range, the later one may have found fewer
+        messages in a log that was compacted meanwhile.  A topic that was deleted and made
+        again has the same offsets but another id.
         """
         ids = {self.topic_id, other.topic_id} - {None}
         return (
             len(ids) <= 1
             and self.topic_partition == other.topic_partition
             and self.batch == other.batch
-            and self.first_offset == other.first_offset
             and self.fingerprint == other.fingerprint
         )

@@ -53,6 +53,9 @@ class Observer(Protocol):
     def superseded(self, topic_partition: TopicPartition) -> None:
         """An intent of another configuration was replaced by ours."""
 
+    def waits(self, topic_partition: TopicPartition, seconds: float) -> None:
+        """The commit waits, for requests of a superseded configuration to be over."""
+
     def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
         """Retention deleted ``[start, end)`` before it was stored."""
 

@@ -37,7 +37,7 @@ def newest(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
     last: dict[tuple[str, str], ArchivedObject] = {}
     for one in objects:
         held = last.get(log_of(one))
-        if held is None or one.name.first_offset > held.name.first_offset:
+        if held is None or one.name.start_offset > held.name.start_offset:
             last[log_of(one)] = one
     return list(last.values())
 
@@ -57,7 +57,7 @@ def cursor_of(
         topic, log = log_of(one)
         positions = cursor.setdefault(topic, {})
         position = positions.setdefault(log, {"settled": starts((topic, log)), "open": []})
-        if one.name.first_offset >= position["settled"] and not only_committed:
+        if one.name.start_offset >= position["settled"] and not only_committed:
             position["open"].append(one.key)
     for positions in cursor.values():
         for position in positions.values():
@@ -83,7 +83,7 @@ def delivered(cursor: Cursor, found: ArchivedObject) -> bool:
     position = cursor.get(topic, {}).get(log)
     if position is None:
         return False
-    return found.name.first_offset < position["settled"] or found.key in position["open"]
+    return found.name.start_offset < position["settled"] or found.key in position["open"]
 
 
 def between(objects: Iterable[ArchivedObject], start: Cursor, end: Cursor) -> list[ArchivedObject]:

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import ConfigurationError, NotFound
-from secor.core.naming import ObjectInfo, parse_key, topic_of
+from secor.core.naming import ObjectInfo, least_offset, parse_key, topic_of
 from secor.spark.filter_pushdown import NO_BOUNDS, Bounds
 from secor.spark.options import ReadOptions, Selection, Span
 
@@ -123,21 +123,22 @@ def by_offset(objects: Sequence[ArchivedObject], offsets: Span) -> list[Archived
     """Return the objects that may hold one of these offsets, as far as names tell.
 
     An object begins at or after the offset in its name and ends before the next one of the
-    same topic partition, generation and output partition begins.
+    same topic partition, generation and output partition begins.  (Of another output
+    partition it need not: objects of earlier versions are named by their first message.)
     """
     if not offsets.bounded:
         return list(objects)
     start = offsets.start or 0
     floors: dict[tuple[str, int, int, str], int] = {}
     for one in objects:
-        first = one.name.first_offset
+        first = one.name.start_offset
         if first <= start:
             floors[_place(one)] = max(first, floors.get(_place(one), 0))
     return [
         one
         for one in objects
-        if one.name.first_offset >= floors.get(_place(one), 0)
-        and (offsets.end is None or one.name.first_offset < offsets.end)
+        if one.name.start_offset >= floors.get(_place(one), 0)
+        and (offsets.end is None or one.name.start_offset < offsets.end)
     ]
 
 
@@ -200,7 +201,7 @@ def packed(pieces: Iterable[Piece], target: int) -> Iterator[Task]:
 
 def _order(one: ArchivedObject) -> tuple[str, int, int, int, str]:
     name = one.name
-    return one.topic, name.partition, name.generation, name.first_offset, name.output_partition
+    return one.topic, name.partition, name.generation, least_offset(name), name.output_partition
 
 
 def _place(one: ArchivedObject) -> tuple[str, int, int, str]:

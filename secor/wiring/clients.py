@@ -56,6 +56,31 @@ def connect_store(config: Config) -> ObjectStore:
     return store
 
 
+LONGEST_BACKOFF = 20.0
+"""Most seconds that botocore waits between two attempts of a request."""
+
+LOCAL_REQUEST = 60.0
+"""Seconds in which a local directory has taken a file, or not."""
+
+
+def request_lifetime(config: Config) -> float:
+    """Return how many seconds after its sender last proved its lease a request may still land.
+
+    A proof is good for at most a session.  Then the client may try as often and wait as long as
+    it is told to; only a process that is stopped inside of that takes longer.
+    """
+    session = (
+        config.kafka.session_timeout
+        if config.ledger.kind == "kafka"
+        else config.ledger.zookeeper.session_timeout
+    )
+    if config.store.kind == "local":
+        return session + LOCAL_REQUEST
+    s3 = config.store.s3
+    tries = s3.max_attempts * (s3.connect_timeout + s3.read_timeout)
+    return session + tries + (s3.max_attempts - 1) * LONGEST_BACKOFF
+
+
 def s3_store(s3: S3, connections: int) -> S3Store:
     """Return a bucket, which is not looked at yet."""
     from secor.adapters.s3 import S3Store

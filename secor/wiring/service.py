@@ -32,7 +32,7 @@ from secor.service.monitoring.telemetry import Telemetry, status_line
 from secor.service.startup import Connecting, Doing
 from secor.service.status.board import Board
 from secor.service.systemd import Notifier
-from secor.wiring.clients import connect_store, kafka_options
+from secor.wiring.clients import connect_store, kafka_options, request_lifetime
 from secor.wiring.dead_letters import LetterWriter
 from secor.wiring.http_server import board_of, server_of
 from secor.wiring.membership import Membership, join
@@ -156,6 +156,7 @@ def _consumer(
             owner=instance,
             observer=telemetry,
             rng=rng,
+            request_lifetime=request_lifetime(config),
             parallel=pool.parallel,
         ),
         executor=pool,

@@ -49,6 +49,9 @@ class SilentObserver:
     def superseded(self, topic_partition: TopicPartition) -> None:
         """Nothing."""
 
+    def waits(self, topic_partition: TopicPartition, seconds: float) -> None:
+        """Nothing."""
+
     def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
         """Nothing."""
 

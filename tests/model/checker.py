@@ -21,6 +21,8 @@ HOLDS: Mapping[str, tuple[str, ...]] = {
     "puts that land at any later time": ("LATE",),
     "a log that is compacted": ("COMPACT",),
     "configurations that change": ("CONFIGS=2",),
+    "late puts in a log that is compacted": ("LATE", "COMPACT"),
+    "late puts where configurations change": ("LATE", "CONFIGS=2"),
 }
 """What the ritual withstands, by the model's names for it."""
 
@@ -29,10 +31,19 @@ BREAKS: Mapping[str, tuple[str, ...]] = {
     "a commit that proves nothing": ("UNFENCED",),
     "no recovery, in a log that is compacted": ("BLIND", "COMPACT"),
     "no recovery, where configurations change": ("BLIND", "CONFIGS=2"),
-    "late puts in a log that is compacted": ("LATE", "COMPACT"),
-    "late puts where configurations change": ("LATE", "CONFIGS=2"),
+    "late puts in a log that is compacted, named by the first message": (
+        "LATE",
+        "COMPACT",
+        "BY_FIRST",
+    ),
+    "late puts where configurations change, without the wait": ("LATE", "CONFIGS=2", "NO_WAIT"),
+    "late puts where configurations change, without a second look": (
+        "LATE",
+        "CONFIGS=2",
+        "NO_LOOK",
+    ),
 }
-"""What must be noticed: steps left out, and what DESIGN.md names under "What remains"."""
+"""What must be noticed: steps left out."""
 
 
 @dataclass(frozen=True, slots=True)

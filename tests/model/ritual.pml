@@ -4,7 +4,10 @@
  *
  * Offsets 0 .. N-1 lie in the log.  Output partition 0 takes the even ones, 1 the odd ones;
  * under the second configuration (CONFIGS 2) all go to output partition 2.  An object's key
- * is its output partition and first offset.  Sets of messages are bits.
+ * is its output partition and where its range begins.  Sets of messages are bits.
+ *
+ * Who supersedes an intent puts everything, waits until no request of the other configuration
+ * is under way, and looks again before it commits.
  *
  *   LATE       a put may land long after its sender's lease has ended
  *   COMPACT    the log may lose any message at any time
@@ -12,6 +15,9 @@
  *   BLIND      no recovery: what is missing here must be noticed
  *   UNAGREED   puts begin before the intent is recorded: must be noticed
  *   UNFENCED   the commit does not prove the lease and the entry: must be noticed
+ *   BY_FIRST   a key has the first message's offset instead of the range's: must be noticed
+ *   NO_WAIT    who supersedes does not wait: must be noticed
+ *   NO_LOOK    who supersedes does not look again after it waited: must be noticed
  */
 #ifndef N
 #define N 3
@@ -45,6 +51,12 @@ byte object_end[OUTPUTS * N];
 typedef Put { byte owner; byte output; byte start; byte end; byte messages };
 Put put[SLOTS];
 
+#ifdef BY_FIRST
+#define name_of(start, messages, answer) first_of(messages, answer)
+#else
+#define name_of(start, messages, answer) answer = start
+#endif
+
 inline first_of(some, answer) {
     answer = 0;
     do :: some & bit(answer) -> break :: else -> answer++ od
@@ -71,7 +83,7 @@ inline check() {
 
 inline land(slot) {
     byte f, key;
-    first_of(put[slot].messages, f);
+    name_of(put[slot].start, put[slot].messages, f);
     key = put[slot].output * N + f;
     if
     :: object[key] == 0 ->
@@ -141,11 +153,17 @@ inline send(o) {
 #else
 #define may_put (lease == me)
 #endif
+#define of_other(slot) (put[slot].owner != NOBODY && (put[slot].output == 2) != (config == 1))
+#ifdef NO_WAIT
+#define waited_enough true
+#else
+#define waited_enough (!of_other(0) && !of_other(1) && !of_other(2))
+#endif
 #define may_die if :: skip :: goto died fi
 
 proctype Process(byte me) {
     byte s, e, read, adopted, mine, first, output, config;
-    bool resumed, took;
+    bool resumed, took, waited;
     do
     :: atomic {  /* position, and read up to wherever the policy or the intent says */
         committed < N || intent ->
@@ -177,6 +195,7 @@ proctype Process(byte me) {
         fi
        }
        may_die;
+look_again:
 #ifndef BLIND
        if
        :: !resumed
@@ -187,7 +206,7 @@ proctype Process(byte me) {
 puts:  do
        :: output == OUTPUTS -> break
        :: else ->
-        atomic { wanted(output, mine); if :: mine -> first_of(mine, first) :: else fi };
+        atomic { wanted(output, mine); if :: mine -> name_of(s, mine, first) :: else fi };
         if
         :: mine == 0 || (adopted & bit(output))
         :: else ->
@@ -203,6 +222,17 @@ puts:  do
         fi;
         atomic { output++; mine = 0; first = 0 }
        od;
+#ifndef UNAGREED
+       if
+       :: !supersedes || waited
+       :: supersedes && !waited ->
+#ifdef NO_LOOK
+        if :: waited_enough -> skip :: goto over fi
+#else
+        if :: atomic { waited_enough -> waited = true; output = 0; goto look_again } :: goto over fi
+#endif
+       fi;
+#endif
 #ifdef UNAGREED
        if :: atomic { lease == NOBODY -> lease = me; took = true } :: goto over fi;
        atomic { if :: committed == s -> intent = true; intent_end = e :: else -> goto over fi };
@@ -223,7 +253,7 @@ puts:  do
        may_die;
 over:  atomic { if :: took && lease == me -> lease = NOBODY :: else fi };
 died:  atomic { s = 0; e = 0; read = 0; adopted = 0; mine = 0; first = 0; output = 0;
-                config = 0; resumed = false; took = false }
+                config = 0; resumed = false; took = false; waited = false }
     od
 }
 

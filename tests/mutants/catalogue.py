@@ -154,7 +154,7 @@ MUTANTS = (
     Mutant(
         "a lost answer of a commit is not read back",
         UPLOADER,
-        "            if self._was_committed(entry):\n                return\n",
+        "            if self._was_committed(entry):\n                return True\n",
         "",
     ),
     Mutant(
@@ -221,7 +221,7 @@ MUTANTS = (
     Mutant(
         "recovery does not see objects under another first offset",
         RECOVERY,
-        "            if name.first_offset not in batch.range or listed.key in seen:\n",
+        "            if name.start_offset not in batch.range or listed.key in seen:\n",
         "            if listed.key not in {f.key for f in batch.files} or listed.key in seen:\n",
     ),
     Mutant(

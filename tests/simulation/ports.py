@@ -194,6 +194,11 @@ class TracingObserver(SilentObserver):
         self._count("superseded")
         self._tell(f"superseded {topic_partition}")
 
+    def waits(self, topic_partition: TopicPartition, seconds: float) -> None:
+        """Into the trace."""
+        self._count("waits")
+        self._tell(f"{topic_partition} waits {seconds:g} s for superseded requests")
+
     def uploaded(self, topic_partition: TopicPartition, outcome: str, seconds: float) -> None:
         """Count."""
         self._count(outcome)

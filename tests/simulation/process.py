@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
+REQUEST_LIFETIME = 100.0
+"""Seconds; of the simulated store's requests."""
+
+
 @dataclass(frozen=True, slots=True)
 class EvenAndOdd:
     """Two output partitions that every batch has, as a parser of messages would give."""
@@ -178,6 +182,7 @@ class Process(Host):
                 owner=self.name,
                 observer=self.observer,
                 rng=rng,
+                request_lifetime=REQUEST_LIFETIME,
                 lease_timeout=20.0,
             ),
             executor=SimulatedExecutor(self._hub, self),

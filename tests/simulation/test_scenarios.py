@@ -353,7 +353,7 @@ def test_21_another_group_s_object_under_our_name_stops_and_stays(scene: Scene) 
     with alone(scene) as made:
         process = made.start(SETUP)
         made.run(5.0)
-        made.plant("backup/clicks/part=odd/1_0_00000000000000000001.plain")
+        made.plant("backup/clicks/part=odd/1_0_00000000000000000000.plain")
         made.log().append(4)
         made.run(100.0)
         assert state(process) == (State.STOPPED, ObjectConflict)

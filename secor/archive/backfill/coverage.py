@@ -9,6 +9,7 @@ from itertools import groupby, pairwise
 from secor.archive.backfill.model import Segment
 from secor.archive.objects import ArchivedObject
 from secor.core.model import OffsetRange
+from secor.core.naming import least_offset
 
 UNKNOWN_END = 1 << 62
 """Where the last object of a topic partition ends, while only names are known."""
@@ -35,12 +36,12 @@ def chosen_by_name(
     Objects of one generation of a backup follow one another: each reaches to the next.
     """
     chosen, covers = [], []
-    ordered = sorted(objects, key=lambda one: (-one.name.generation, one.name.first_offset))
+    ordered = sorted(objects, key=_by_generation)
     for _, of_generation in groupby(ordered, key=lambda one: one.name.generation):
         chain = list(of_generation)
-        ends = [*(one.name.first_offset for one in chain[1:]), UNKNOWN_END]
+        ends = [*(least_offset(one.name) for one in chain[1:]), UNKNOWN_END]
         for one, end in zip(chain, ends, strict=True):
-            start = one.name.first_offset
+            start = least_offset(one.name)
             if start < wanted.end and end > wanted.start and end > start:
                 chosen.append(one)
                 covers.append(Segment(one.key, start, end, one.size))
@@ -53,7 +54,7 @@ def covers_of(objects: Iterable[ArchivedObject]) -> list[Segment]:
     Objects of one batch divide its range among them; one without metadata reaches to the next.
     """
     covers: list[Segment] = []
-    ordered = sorted(objects, key=lambda one: (-one.name.generation, one.name.first_offset))
+    ordered = sorted(objects, key=_by_generation)
     for _, of_generation in groupby(ordered, key=lambda one: one.name.generation):
         chain = list(of_generation)
         for at, one in enumerate(chain):
@@ -63,11 +64,15 @@ def covers_of(objects: Iterable[ArchivedObject]) -> list[Segment]:
     return covers
 
 
+def _by_generation(found: ArchivedObject) -> tuple[int, int]:
+    return -found.name.generation, least_offset(found.name)
+
+
 def _cover(
     one: ArchivedObject, before: ArchivedObject | None, following: ArchivedObject | None
 ) -> Segment:
-    start = one.name.first_offset
-    end = following.name.first_offset if following else UNKNOWN_END
+    start = least_offset(one.name)
+    end = least_offset(following.name) if following else UNKNOWN_END
     if one.info:
         shared = before and before.info and before.info.batch == one.info.batch
         start = start if shared else one.info.batch.start

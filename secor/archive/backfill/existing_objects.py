@@ -55,7 +55,7 @@ class Standing:
         for wanted in ranges:
             floors = self._floors(listed, wanted.start)
             for one in listed:
-                first = one.name.first_offset
+                first = one.name.start_offset
                 if floors.get(_place(one), 0) <= first < wanted.end:
                     candidates[one.key] = one
         self._ask(candidates.values())
@@ -74,8 +74,8 @@ class Standing:
         """
         last: dict[Place, ArchivedObject] = {}
         for one in listed:
-            first, held = one.name.first_offset, last.get(_place(one))
-            if first <= start and (held is None or first > held.name.first_offset):
+            first, held = one.name.start_offset, last.get(_place(one))
+            if first <= start and (held is None or first > held.name.start_offset):
                 last[_place(one)] = one
         self._ask(last.values())
         found = {place: self._known[one.key] for place, one in last.items()}

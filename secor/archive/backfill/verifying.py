@@ -112,7 +112,7 @@ def _read(job: Job, file: NewFile, report: PartitionReport) -> Offsets | None:
             raise CorruptFile(f"{key}: its bytes are not those that were written")
         return _offsets(job, key, _format_of(job, file))
     except (CorruptFile, NotFound) as error:
-        first = _first_offset(file.key)
+        first = _start_offset(file.key)
         report.found_range(
             Kind.CORRUPT,
             first,
@@ -182,7 +182,7 @@ def _compare_bytes(
     known = {file.key: file for file in again.files}
     for file in receipt.files:
         if known.get(file.key) != file:
-            first = _first_offset(file.key)
+            first = _start_offset(file.key)
             text = "written again it has other bytes: is the parser deterministic?"
             report.found_range(Kind.DIFFERENT, first, next_offset(first), key=file.key, text=text)
 
@@ -246,7 +246,7 @@ def _directory(key: str) -> str:
     return key.rpartition("/")[0]
 
 
-def _first_offset(key: str) -> int:
+def _start_offset(key: str) -> int:
     return int(key.rpartition("/")[2].split("_")[2].split(".")[0])
 
 

@@ -233,4 +233,4 @@ class Finalizer:
 def _beyond(name: ObjectName, recorded: dict[str, int] | None) -> bool:
     if recorded is None:
         return False
-    return name.first_offset >= recorded.get(str(name.partition), 0)
+    return name.start_offset >= recorded.get(str(name.partition), 0)

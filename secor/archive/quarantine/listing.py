@@ -39,7 +39,7 @@ def quarantined(archive: Archive, topic: str) -> list[ArchivedObject]:
     """Return the objects in quarantine, by partition, generation and offset."""
     return sorted(
         archive.quarantined(topic),
-        key=lambda one: (one.name.partition, one.name.generation, one.name.first_offset, one.key),
+        key=lambda one: (one.name.partition, one.name.generation, one.first_offset, one.key),
     )
 
 
@@ -104,7 +104,7 @@ def markers(
             name = parse_key(root, f"{directory}/{last.removeprefix(MARKER)}")
             if name is None or name.partition != topic_partition.partition:
                 continue
-            if name.first_offset >= start and name.generation >= generation:
+            if name.start_offset >= start and name.generation >= generation:
                 found.append(stored.key)
     return found
 

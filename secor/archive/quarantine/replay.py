@@ -8,8 +8,8 @@ For one object in quarantine, in this order:
 2. The **marker** beside the object is put-if-absent: the plan's fingerprint, and every key
    and number of messages to be put.  Whoever finds another marker goes no further, unless
    an operator says ``--take-over``: then its objects are deleted, then it, and this is put.
-3. The files are put-if-absent.  Their names are free: a name is that of a first message,
-   and this message was in no other object of its generation.
+3. The files are put-if-absent.  Their names begin as those of the batch's other objects and
+   say which replayed message is the first, which no other object has.
 4. The object in quarantine is deleted.  The marker stays for ever, so that a process which
    slept since step 1 cannot place the messages once more under another plan.
 
@@ -40,7 +40,7 @@ from secor.core.errors import (
     SchemaGrew,
 )
 from secor.core.model import QUARANTINE, Chunk, next_offset
-from secor.core.naming import ObjectInfo
+from secor.core.naming import ObjectInfo, replayed_name
 from secor.core.ports import Clock, ObjectStore, OffsetLedger
 from secor.parsing.parts import released
 
@@ -165,7 +165,7 @@ class Replay:
         while parsed is None:
             parsed = self._parsed(found, plans(None))
         batch, read = parsed
-        sealed = batch.seal(Reason.RETIRED)
+        sealed = _named_apart(batch.seal(Reason.RETIRED))
         try:
             yield sealed, read
         finally:
@@ -246,6 +246,15 @@ def _beside(plan: TopicPlan, found: ArchivedObject) -> TopicPlan:
     root = f"{lane.root}/{successor(found.name)}"
     lanes = {**plan.lanes, QUARANTINE: Lane(root, lane.log_format)}
     return replace(plan, generation=found.name.generation, lanes=lanes)
+
+
+def _named_apart(sealed: SealedBatch) -> SealedBatch:
+    """Give the files names of their own: an object of the same batch may be in their place."""
+    files = tuple(
+        replace(file, name=replayed_name(file.name, file.info.first_offset))
+        for file in sealed.files
+    )
+    return replace(sealed, files=files)
 
 
 def _reasons(sealed: SealedBatch) -> Counter[str]:

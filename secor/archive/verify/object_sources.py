@@ -34,7 +34,7 @@ class ObjectSource:
         self.found = found
         self._offsets_only = offsets_only
         self._generation = found.name.generation
-        self.start = min(found.name.first_offset, found.batch_start)
+        self.start = found.batch_start
         self.last: int | None = None
         self.records = 0
         self._report = report
@@ -46,7 +46,7 @@ class ObjectSource:
 
     def order(self) -> tuple[int, int]:
         """Return where it comes among the objects that are read."""
-        return self.start, self.found.name.first_offset
+        return self.start, self.found.first_offset
 
     def upto(self, end: int) -> list[Rows]:
         """Return the records below ``end`` that were not yet given."""
@@ -102,7 +102,7 @@ class ObjectSource:
         if (self.last is not None and offsets[0] < self.last) or (np.diff(offsets) < 0).any():
             raise CorruptFile(f"{key}: its offsets go back")
         info = self.found.info
-        if self.last is None and info and offsets[0] != self.found.name.first_offset:
+        if self.last is None and info and offsets[0] != self.found.first_offset:
             raise CorruptFile(f"{key}: its first message has offset {offsets[0]}")
         if info and not (info.batch.start <= offsets[0] and offsets[-1] < info.batch.end):
             raise CorruptFile(f"{key}: holds offsets outside its batch {info.batch}")

@@ -94,9 +94,10 @@ def _name_fault(found: ArchivedObject) -> str | None:
         ("topic", found.topic, info.topic_partition.topic),
         ("partition", name.partition, info.topic_partition.partition),
         ("generation", name.generation, info.generation),
-        ("first offset", name.first_offset, info.first_offset),
     )
     wrong = [f"{what} {said} but metadata {told}" for what, said, told in pairs if said != told]
+    if name.start_offset not in (info.batch.start, info.first_offset):
+        wrong.append(f"offset {name.start_offset} but metadata {info.batch}")
     return "its name tells " + ", ".join(wrong) if wrong else None
 
 
@@ -117,5 +118,5 @@ def _read_text(found: ArchivedObject, archive: Archive, report: PartitionReport)
 
 
 def _corrupt(report: PartitionReport, found: ArchivedObject, text: str) -> None:
-    at = found.name.first_offset
+    at = found.first_offset
     report.found_range(Kind.CORRUPT, at, next_offset(at), key=found.key, text=text)

@@ -114,7 +114,7 @@ class CountedSource:
 
     def _read(self, found: ArchivedObject) -> int:
         rows = 0
-        start = found.name.first_offset
+        start = found.first_offset
         try:
             rows = sum(batch.num_rows for batch in self._archive.read(found))
             if found.info and found.info.records != rows:

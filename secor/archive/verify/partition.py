@@ -112,14 +112,14 @@ class PartitionCheck:
         texts: dict[TextFormat | None, list[ArchivedObject]] = {}
         for found in objects:
             if found.fault:
-                at = found.name.first_offset
+                at = found.first_offset
                 self.report.found_range(
                     Kind.CORRUPT, at, next_offset(at), key=found.key, text=found.fault
                 )
             what = recorded(self._archive, found, parsed=self._parsing is not None)
             stripped = missing_metadata(self._archive, found, what)
             if stripped:
-                at = found.name.first_offset
+                at = found.first_offset
                 self.report.found_range(
                     Kind.CORRUPT, at, next_offset(at), key=found.key, text=stripped
                 )

@@ -68,7 +68,7 @@ def places(objects: Iterable[ArchivedObject], reach: Reach, *, buckets: bool = T
         end = info.batch.end if info else reach(batch[0])
         in_buckets = all(one.name.output_partition.startswith("offset=") for one in batch)
         if buckets and in_buckets and info:
-            edges = [*(one.name.first_offset for one in batch), end]
+            edges = [*(one.first_offset for one in batch), end]
             found += [
                 (OffsetRange(start, max(start, stop)), [one])
                 for one, (start, stop) in zip(batch, pairwise(edges), strict=True)
@@ -79,7 +79,7 @@ def places(objects: Iterable[ArchivedObject], reach: Reach, *, buckets: bool = T
 
 
 def _order(found: ArchivedObject) -> tuple[int, bool, int]:
-    return found.batch_start, found.info is None, found.name.first_offset
+    return found.batch_start, found.info is None, found.first_offset
 
 
 class TextSource:
@@ -197,7 +197,7 @@ class SharedSource:
                     rows += len(lines)
                     total += sum(map(hash, lines))
             except CorruptFile as error:
-                start = found.name.first_offset
+                start = found.first_offset
                 text = str(error).removeprefix(f"{found.key}: ")
                 self._report.found_range(
                     Kind.CORRUPT, start, next_offset(start), key=found.key, text=text

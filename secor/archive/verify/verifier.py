@@ -133,14 +133,14 @@ class Verifier:
 def _stored_end(objects: Iterable[ArchivedObject]) -> int | None:
     """Return the offset behind all that objects hold, as far as they tell; None without any."""
     return max(
-        (one.info.batch.end if one.info else next_offset(one.name.first_offset) for one in objects),
+        (one.info.batch.end if one.info else next_offset(one.first_offset) for one in objects),
         default=None,
     )
 
 
 def _order(one: ArchivedObject) -> tuple[int, int]:
     """Return where an object comes among those that are read."""
-    return one.batch_start, one.name.first_offset
+    return one.batch_start, one.first_offset
 
 
 @dataclass
@@ -154,7 +154,7 @@ class _Settled:
     def tell(self, report: PartitionReport) -> None:
         """Put into the report what was met."""
         for found, why in self.damaged:
-            key, at = marker_key(found.name), found.name.first_offset
+            key, at = marker_key(found.name), found.first_offset
             text = why.removeprefix(f"{key}: ")
             report.found_range(Kind.CORRUPT, at, next_offset(at), key=key, text=text)
         if self.unfinished:

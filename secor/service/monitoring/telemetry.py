@@ -128,6 +128,10 @@ class Telemetry:
         self._touch(topic_partition)
         self._tell("info", "superseded", topic_partition)
 
+    def waits(self, topic_partition: TopicPartition, seconds: float) -> None:
+        """Tell why a batch that is stored is not committed yet."""
+        self._tell("info", "superseded_waits", topic_partition, seconds=round(seconds, 1))
+
     def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
         """Count what retention took."""
         self._metrics.of(self._metrics.messages_lost, topic_partition).inc(end - start)

@@ -9,14 +9,22 @@ from pathlib import Path
 import pytest
 
 from secor.archive.backfill import planning
-from secor.archive.backfill.coverage import chosen_by_name, cut, gaps, merged, segments_of, within
+from secor.archive.backfill.coverage import (
+    chosen_by_name,
+    covers_of,
+    cut,
+    gaps,
+    merged,
+    segments_of,
+    within,
+)
 from secor.archive.backfill.model import BackfillPlan, Segment, decode_plan, encode
 from secor.archive.backfill.paths import Places
 from secor.archive.backfill.plan_request import Wanted
 from secor.archive.objects import ArchivedObject
 from secor.core.errors import ConfigurationError
-from secor.core.model import OffsetRange
-from secor.core.naming import ObjectName
+from secor.core.model import OffsetRange, TopicPartition
+from secor.core.naming import ObjectInfo, ObjectName
 from tests.fakes.store import FakeStore
 from tests.unit.archive.backfill_world import TOPIC, World, config, put_all, sealed_batches
 
@@ -48,8 +56,8 @@ def test_a_range_is_widened_to_whole_batches(world: World) -> None:
     replaced = {one.key for one in plan.replaced}
     assert replaced == {
         f"partition/{TOPIC}/dt=2023-11-15/1_0_{20:020d}.txt.gz",
-        f"partition/{TOPIC}/dt=2023-11-15/1_0_{41:020d}.txt.gz",
-        f"partition/_quarantine/{TOPIC}/1_0_{22:020d}.seq",
+        f"partition/{TOPIC}/dt=2023-11-15/1_0_{40:020d}.txt.gz",
+        f"partition/_quarantine/{TOPIC}/1_0_{20:020d}.seq",
         f"partition/_quarantine/{TOPIC}/1_0_{40:020d}.seq",
     }
     assert [part.key for batch in plan.batches for part in batch.inputs] == [
@@ -180,13 +188,30 @@ def test_very_many_objects_are_chosen_by_their_names_alone() -> None:
         for at in range(200_000)
     ]
     chosen, covers = chosen_by_name(names, OffsetRange(1_000_005, 1_000_025))
-    assert [one.name.first_offset for one in chosen] == [1_000_000, 1_000_010, 1_000_020]
+    assert [one.name.start_offset for one in chosen] == [1_000_000, 1_000_010, 1_000_020]
     parts = within(segments_of(covers), OffsetRange(1_000_005, 1_000_025))
     assert [(part.start, part.end) for part in parts] == [
         (1_000_005, 1_000_010),
         (1_000_010, 1_000_020),
         (1_000_020, 1_000_025),
     ]
+
+
+@pytest.mark.parametrize("second", [90, 103], ids=["by range", "by first message"])
+def test_the_objects_of_a_batch_over_the_edge_of_a_bucket_share_its_range(second: int) -> None:
+    """Of two objects of one start offset, the bucket tells which has what."""
+    names = [
+        ObjectName("b/t", bucket, 1, 0, start, ".seq")
+        for bucket, start in [("offset=0", 90), ("offset=100", second), ("offset=100", 110)]
+    ]
+    objects = [ArchivedObject("t", name, 100, 0.0) for name in names]
+    chosen, covers = chosen_by_name(objects, OffsetRange(95, 105))
+    assert [one.name for one in chosen] == names[:2]
+    edge = max(second, 100)
+    assert [(part.start, part.end) for part in segments_of(covers)] == [(90, edge), (edge, 110)]
+    info = ObjectInfo(TopicPartition("t", 0), OffsetRange(90, 110), 0, 1, 1, "f" * 16)
+    described = [replace(one, info=info) for one in objects[:2]]
+    assert [(part.start, part.end) for part in covers_of(described)] == [(90, edge), (edge, 110)]
 
 
 def test_ranges_meet_overlap_and_leave_gaps() -> None:

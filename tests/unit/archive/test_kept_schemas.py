@@ -185,6 +185,8 @@ def test_the_plan_of_a_fingerprint_is_found_among_all_versions(store: FakeStore)
     other = Process(store)
     for plan in (first, second, newest):
         assert other.plans.plan(plan.fingerprint).fingerprint == plan.fingerprint
+        # An intent of the version before settles under the schema that its range was cut for.
+        assert other.plans.plan(plan.earlier_fingerprint).fingerprint == plan.fingerprint
     assert other.plans.plan("another").fingerprint == newest.fingerprint
     assert len({first.fingerprint, second.fingerprint, newest.fingerprint}) == 3
 

@@ -56,12 +56,12 @@ def test_the_quarantine_tells_why_and_gives_the_message_as_it_came(world: World)
 def test_a_replay_places_what_is_good_now_and_keeps_what_is_still_bad(world: World) -> None:
     [done] = world.replay({**WHEN, "transforms": [NO_BOTS]})
     assert (done.placed, done.filtered, done.bad) == (2, 1, 1)
-    assert world.data == {"dt=2023-11-14": [0, 3, 4], "dt=2023-11-15": [1]}
+    assert world.data == {"dt=2023-11-14": [4, 0, 3], "dt=2023-11-15": [1]}
     assert world.bad == {"replay=1": [2]}
-    key = "p/clicks/dt=2023-11-15/1_0_00000000000000000001.seq"
+    key = "p/clicks/dt=2023-11-15/1_0_00000000000000000000.replayed-1.seq"
     metadata = world.store.head(key).metadata or {}
     assert (metadata["batch-start"], metadata["batch-end"]) == ("0", "6")
-    assert metadata["replay-of"] == "1_0_00000000000000000001.seq"
+    assert metadata["replay-of"] == "1_0_00000000000000000000.seq"
 
 
 def test_a_replay_said_again_changes_nothing(world: World) -> None:
@@ -242,10 +242,10 @@ def test_an_operator_who_stores_again_deletes_quarantine_results_and_markers(
 
 def test_the_marker_is_no_object_of_messages(world: World) -> None:
     world.replay(WHEN)
-    name = ObjectName("p/_quarantine/clicks", "", 1, 0, 1, ".seq")
+    name = ObjectName("p/_quarantine/clicks", "", 1, 0, 0, ".seq")
     key = marker_key(name)
     assert markers(world.archive, HERE, start=0, generation=1) == [key]
-    assert markers(world.archive, HERE, start=2, generation=1) == []
+    assert markers(world.archive, HERE, start=1, generation=1) == []
     assert parse_key(name.root, key) is None
     body = json.loads(world.store.content(key))
     assert sum(body["objects"].values()) == 4

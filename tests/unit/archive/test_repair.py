@@ -32,7 +32,7 @@ def archive(shelf: Shelf) -> Archive:
 
 
 def keys(archive: Archive) -> list[int]:
-    return [one.name.first_offset for one in archive.objects("clicks")]
+    return [one.name.start_offset for one in archive.objects("clicks")]
 
 
 def test_moving_back_over_objects_is_refused_with_the_two_ways_out(archive: Archive) -> None:

@@ -72,7 +72,7 @@ def content(sealed: SealedBatch) -> dict[str, list[int]]:
     }
 
 
-def test_each_output_partition_has_a_file_named_by_its_first_message(
+def test_each_output_partition_has_a_file_named_by_where_the_range_begins(
     workspace: Workspace, clock: FakeClock
 ) -> None:
     batch = batch_at(5, workspace, clock)
@@ -81,9 +81,9 @@ def test_each_output_partition_has_a_file_named_by_its_first_message(
     sealed = batch.seal(Reason.BYTES)
     assert sealed.range == OffsetRange(5, 25)
     assert content(sealed) == {
-        "p/t/offset=0/1_1_00000000000000000006.plain": [6, 8],
-        "p/t/offset=10/1_1_00000000000000000013.plain": [13, 15],
-        "p/t/offset=20/1_1_00000000000000000021.plain": [21],
+        "p/t/offset=0/1_1_00000000000000000005.plain": [6, 8],
+        "p/t/offset=10/1_1_00000000000000000005.plain": [13, 15],
+        "p/t/offset=20/1_1_00000000000000000005.plain": [21],
     }
 
 
@@ -266,5 +266,10 @@ def test_the_fingerprint_changes_with_everything_that_changes_objects() -> None:
         TopicPlan("g", base.root, 1, base.parser, PlainFormat("other"), base.policy),
     ]
     assert len({base.fingerprint, *(variant.fingerprint for variant in variants)}) == 6
+    sequencefile = make_format("sequencefile")
+    stored = TopicPlan("g", "root/clicks", 1, OffsetBuckets(10), sequencefile, Policy())
+    # What the version before wrote into its intents and objects.
+    assert stored.earlier_fingerprint == "0fd692a01c9c0a79"
+    assert stored.fingerprint != stored.earlier_fingerprint
     other_policy = TopicPlan("g", base.root, 1, base.parser, base.log_format, Policy(max_bytes=1))
     assert other_policy.fingerprint == base.fingerprint

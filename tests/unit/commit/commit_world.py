@@ -10,7 +10,7 @@ from secor.batch.batch import Batch, SealedBatch
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Policy, Reason
 from secor.batch.workspace import Workspace
-from secor.commit.uploader import Outcome, Uploader
+from secor.commit.uploader import Later, Outcome, Uploader
 from secor.core.errors import SecorError
 from secor.core.model import Chunk, Entry, Intent, Superseded, TopicPartition, next_offset
 from secor.core.naming import ObjectInfo
@@ -23,7 +23,11 @@ from tests.fakes.store import FakeStore
 
 KEY = TopicPartition("clicks", 0)
 FIRST = "root/clicks/offset=0/1_0_00000000000000000000.plain"
-SECOND = "root/clicks/offset=10/1_0_00000000000000000010.plain"
+SECOND = "root/clicks/offset=10/1_0_00000000000000000000.plain"
+
+
+LIFETIME = 100.0
+"""Seconds that a request may live."""
 
 
 class Observed(SilentObserver):
@@ -34,6 +38,9 @@ class Observed(SilentObserver):
 
     def superseded(self, topic_partition: TopicPartition) -> None:
         self.told.append("superseded")
+
+    def waits(self, topic_partition: TopicPartition, seconds: float) -> None:
+        self.told.append(f"waits {seconds:g}")
 
     def adopted(self, topic_partition: TopicPartition, objects: int) -> None:
         self.told.append(f"adopted {objects}")
@@ -64,6 +71,7 @@ class Rituals:
         )
         self.workspace = Workspace(directory, "me")
         self.observer = Observed()
+        self.uploader = self.restarted()
         self.calls: list[str] = []
         self._faults: dict[tuple[str, str], list[Callable[[], None]]] = {}
 
@@ -88,6 +96,18 @@ class Rituals:
             return act
 
         self.on(phase, call, *(raiser(error) for error in errors))
+
+    def restarted(self) -> Uploader:
+        """Return an uploader that knows nothing of what was before."""
+        return Uploader(
+            ledger=self.ledger,
+            store=self.store,
+            clock=self.clock,
+            owner="me",
+            observer=self.observer,
+            rng=random.Random(1),
+            request_lifetime=LIFETIME,
+        )
 
     def plan(self, identity: str = "plain", root: str = "root/clicks") -> TopicPlan:
         return TopicPlan("g", root, 1, OffsetBuckets(10), PlainFormat(identity), Policy())
@@ -115,15 +135,15 @@ class Rituals:
         return batch.seal(Reason.MESSAGES)
 
     def upload(self, batch: SealedBatch, wanted: Callable[[], bool] = lambda: True) -> Outcome:
-        uploader = Uploader(
-            ledger=self.ledger,
-            store=self.store,
-            clock=self.clock,
-            owner="me",
-            observer=self.observer,
-            rng=random.Random(1),
-        )
-        return uploader.upload(batch, wanted)
+        return self.uploader.upload(batch, wanted)
+
+    def settle(self, batch: SealedBatch) -> Outcome:
+        """Upload what supersedes another intent: all but the commit, wait, and the rest."""
+        first = self.upload(batch)
+        assert isinstance(first, Later), first
+        assert self.entry.intent is not None
+        self.clock.advance(LIFETIME)
+        return self.upload(batch)
 
     def place(
         self,

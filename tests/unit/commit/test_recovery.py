@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from secor.batch.batch import SealedBatch
 from secor.batch.plan import Lane, TopicPlan
 from secor.batch.policy import Policy
 from secor.commit.recovery import recover
@@ -55,13 +56,15 @@ def test_what_is_there_is_adopted_and_the_rest_put(rituals: Rituals) -> None:
     assert rituals.keys == [FIRST, SECOND]
 
 
-def test_an_object_with_another_first_offset_is_adopted(rituals: Rituals) -> None:
+def test_an_object_with_messages_that_the_log_has_lost_is_adopted(rituals: Rituals) -> None:
     """Compaction removed offset 0 after its object was put."""
     rituals.place(rituals.batch([0, 1, 2]))
     batch = rituals.batch([1, 2], end=3)
     rituals.intend(batch)
     assert rituals.upload(batch) == Committed()
     assert rituals.keys == [FIRST]
+    assert rituals.info(FIRST).records == 3
+    assert rituals.calls.count("put") == 0
 
 
 def test_a_superseded_leftover_is_deleted_before_ours_is_put(rituals: Rituals) -> None:
@@ -69,7 +72,7 @@ def test_a_superseded_leftover_is_deleted_before_ours_is_put(rituals: Rituals) -
     rituals.place(rituals.batch([0, 1], plan=old))
     batch = rituals.batch([0, 1])
     rituals.intend(batch, Superseded(old.fingerprint, old.root), fingerprint="middle")
-    assert rituals.upload(batch) == Committed()
+    assert rituals.settle(batch) == Committed()
     assert rituals.calls.index("delete") < rituals.calls.index("put")
     assert rituals.keys == [FIRST]
 
@@ -90,7 +93,7 @@ def test_leftovers_of_a_superseded_configuration_are_found_in_all_its_lanes(
     rituals.fail("before", "put", *[Unavailable("gone")] * ATTEMPTS)
     middle = laned("middle", DATA)
     assert isinstance(rituals.upload(rituals.batch([0, 1, 2], plan=middle)), Later)
-    assert rituals.upload(rituals.batch([0, 1, 2], plan=laned("new", DATA))) == Committed()
+    assert rituals.settle(rituals.batch([0, 1, 2], plan=laned("new", DATA))) == Committed()
     assert rituals.keys == [f"new/clicks/{name}"]
 
 
@@ -124,6 +127,31 @@ def test_nothing_is_deleted_once_the_lease_may_be_lost(rituals: Rituals) -> None
     assert rituals.keys == [FIRST]
 
 
+def named_by_first_message(rituals: Rituals, offsets: list[int], end: int) -> SealedBatch:
+    """Return the batch as the version before this one made it: names, and fingerprint."""
+    batch = rituals.batch(offsets, end=end)
+    fingerprint = batch.plan.earlier_fingerprint
+    assert fingerprint != batch.fingerprint
+    files = tuple(
+        replace(
+            file,
+            name=replace(file.name, start_offset=file.info.first_offset),
+            info=replace(file.info, fingerprint=fingerprint),
+        )
+        for file in batch.files
+    )
+    return replace(batch, fingerprint=fingerprint, files=files)
+
+
+def test_what_the_version_before_put_under_another_name_is_replaced(rituals: Rituals) -> None:
+    rituals.place(named_by_first_message(rituals, [2, 3], end=4))
+    assert rituals.keys == [FIRST.replace("0.plain", "2.plain")]
+    batch = rituals.batch([2, 3], end=4)
+    rituals.intend(batch, fingerprint=batch.plan.earlier_fingerprint)
+    assert rituals.settle(batch) == Committed()
+    assert rituals.keys == [FIRST]
+
+
 def test_a_leftover_of_another_range_is_not_touched(rituals: Rituals) -> None:
     """It was committed under the old configuration, whose ranges were others."""
     old = rituals.plan("old", root="elsewhere/clicks")
@@ -131,7 +159,7 @@ def test_a_leftover_of_another_range_is_not_touched(rituals: Rituals) -> None:
     rituals.place(committed)
     batch = rituals.batch([0, 1])
     rituals.intend(batch, Superseded(old.fingerprint, old.root))
-    recover(rituals.store, batch, intent_of(rituals), lambda: None)
+    recover(rituals.store, batch, intent_of(rituals), lambda: None, lambda: None)
     assert rituals.keys == [committed.files[0].key]
 
 
@@ -168,7 +196,8 @@ def test_other_partitions_ranges_and_files_are_passed_over(rituals: Rituals) -> 
         key = f"root/clicks/offset=0/{name}"
         told = replace(file.info, generation=2).metadata()
         rituals.store.put(key, file.local.path, file.local.crc32c, told)
-    assert recover(rituals.store, batch, intent_of(rituals), lambda: None) == frozenset()
+    found = recover(rituals.store, batch, intent_of(rituals), lambda: None, lambda: None)
+    assert found == frozenset()
     assert len(rituals.keys) == 4
 
 

@@ -20,7 +20,7 @@ from secor.core.errors import (
 )
 from secor.core.model import Entry, Superseded
 from tests.fakes.ledger import Kind
-from tests.unit.commit.commit_world import FIRST, KEY, SECOND, Rituals
+from tests.unit.commit.commit_world import FIRST, KEY, LIFETIME, SECOND, Rituals
 
 BOTH = pytest.mark.parametrize("kind", ["zookeeper", "kafka"])
 
@@ -115,14 +115,14 @@ def test_an_intent_of_another_configuration_is_superseded_and_remembered(
     rituals.intend(batch, Superseded("older", "elsewhere"), fingerprint="old")
     seen: list[Entry] = []
     rituals.on("after", "record", lambda: seen.append(rituals.entry))
-    assert rituals.upload(batch) == Committed()
+    assert rituals.settle(batch) == Committed()
     (entry,) = seen
     assert entry.intent is not None
     assert entry.intent.supersedes == (
         Superseded("older", "elsewhere"),
         Superseded("old", "root/clicks"),
     )
-    assert rituals.observer.told == ["superseded"]
+    assert rituals.observer.told == ["superseded", f"waits {LIFETIME:g}", "adopted 1"]
 
 
 def test_a_configuration_that_comes_back_does_not_supersede_itself(rituals: Rituals) -> None:
@@ -301,6 +301,15 @@ def test_our_own_object_is_no_conflict(rituals: Rituals) -> None:
     assert len(rituals.store.audit) == 1
 
 
+def test_what_came_first_stays_whatever_compaction_left_us(rituals: Rituals) -> None:
+    """The put of the range's first reader landed late, with a message that we did not find."""
+    batch = rituals.batch([1], end=2)
+    rituals.on("before", "put", lambda: rituals.place(rituals.batch([0, 1])))
+    assert rituals.upload(batch) == Committed()
+    assert rituals.keys == [FIRST]
+    assert rituals.info(FIRST).records == 2
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -335,7 +344,7 @@ def test_a_superseded_object_that_comes_late_is_removed(rituals: Rituals) -> Non
     batch = rituals.batch([0, 1])
     rituals.intend(batch, fingerprint="old")
     rituals.on("before", "put", lambda: rituals.place(batch, changed={"fingerprint": "old"}))
-    assert rituals.upload(batch) == Committed()
+    assert rituals.settle(batch) == Committed()
     assert rituals.info(FIRST).fingerprint == batch.fingerprint
     assert "delete" in rituals.calls
 

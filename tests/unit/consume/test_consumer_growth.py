@@ -166,7 +166,7 @@ def test_a_batch_begun_under_another_configuration_grows_and_ends_where_it_has_t
     log.say(*[said(a=1)] * 3, *[said(b=1)] * 9)
     intent = Intent(0, 5, "another", "other", 0.0, "elsewhere/clicks")
     server.put(KEY, b"0", intent, "id-of-clicks+")
-    process.run(seconds=0.5)
+    process.run(80, seconds=1.0)  # it supersedes, so the first commit waits
     process.consumer.drain()
     process.run()
     assert process.batches() == [(0, 5, "a,b"), (5, 12, "a,b")]

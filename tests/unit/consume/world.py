@@ -76,6 +76,7 @@ class Process:
                 owner="process 1",
                 observer=observer,
                 rng=rng,
+                request_lifetime=60.0,
             ),
             executor=self.executor,
             workspace=self.workspace,

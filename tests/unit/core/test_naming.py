@@ -1,5 +1,8 @@
 """Names of objects and their metadata."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,8 +15,10 @@ from secor.core.naming import (
     ObjectInfo,
     ObjectName,
     escape_value,
+    least_offset,
     parse_key,
     quarantine_root,
+    replayed_name,
     roots_beside,
     topic_directory,
     topic_of,
@@ -30,6 +35,35 @@ def test_the_key_is_as_documented() -> None:
 
 def test_a_key_is_read_back() -> None:
     assert parse_key(NAME.root, NAME.key) == NAME
+
+
+def test_a_bucket_tells_where_the_second_object_of_a_batch_begins() -> None:
+    over_the_edge = replace(NAME, output_partition="offset=20000")
+    assert (least_offset(NAME), least_offset(over_the_edge)) == (12345, 20000)
+    assert least_offset(replace(NAME, output_partition="dt=2026-11-21")) == 12345
+
+
+def test_what_was_replayed_has_a_name_of_its_own_beside_its_batch() -> None:
+    name = replayed_name(replace(NAME, extension=".txt.gz"), 12399)
+    assert name.key.endswith("/1_3_00000000000000012345.replayed-12399.txt.gz")
+    assert parse_key(name.root, name.key) == name
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        ({"first_offset": 8, "records": 1}, True),
+        ({"topic_id": None}, True),
+        ({"topic_id": "another"}, False),
+        ({"batch": OffsetRange(5, 8)}, False),
+        ({"fingerprint": "g" * 16}, False),
+        ({"topic_partition": TopicPartition("t", 4)}, False),
+    ],
+    ids=str,
+)
+def test_what_stands_for_the_same_range_is_the_same(changed: dict[str, Any], same: bool) -> None:
+    """Compaction may have taken messages from the one that came later."""
+    assert INFO.same_content(replace(INFO, **changed)) is same
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def compare(folder: Path, parser: Mapping[str, Any], format: str, time: str) -> 
         name = parse_key("p/clicks", key)
         assert name is not None
         offsets = places.pop(name.output_partition)
-        assert (name.partition, name.first_offset) == (3, offsets[0])
+        assert (name.partition, name.start_offset) == (3, 0)
         if format == "text":
             assert content == b"".join(values[offset] + b"\n" for offset in offsets)
         elif format == "sequencefile":
@@ -203,7 +203,7 @@ def test_no_decoder_with_every_layout_and_format_without_fields(
         name = parse_key("p/clicks", key)
         assert name is not None
         held = [at for at in range(8) if expected(layout, "kafka", at) == name.output_partition]
-        assert name.first_offset == held[0]
+        assert name.start_offset == 0
         if format == "text":
             assert content == b"".join(values[offset] + b"\n" for offset in held)
         else:

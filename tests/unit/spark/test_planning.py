@@ -52,7 +52,7 @@ def stored(
 
 
 def firsts(objects: Sequence[ArchivedObject]) -> list[int]:
-    return [one.name.first_offset for one in objects]
+    return [one.name.start_offset for one in objects]
 
 
 # ------------------------------------------------------------------ options
@@ -150,7 +150,7 @@ def test_offsets_prune_by_names_within_each_output_partition() -> None:
     days = ("dt=1", "dt=2")
     objects = [stored(first, output_partition=day) for day in days for first in (0, 10, 20, 30)]
     kept = by_offset(objects, Span(15, 20))
-    assert [(one.name.output_partition, one.name.first_offset) for one in kept] == [
+    assert [(one.name.output_partition, one.name.start_offset) for one in kept] == [
         ("dt=1", 10),
         ("dt=2", 10),
     ]
@@ -255,7 +255,7 @@ def test_planning_a_million_small_objects_asks_for_none_of_them(count: int) -> N
     tasks = plan(Archive(store, "backup"), read)  # type: ignore[arg-type]
     # A million takes some 10 s of CPU time, and would take days if each pair were looked at.
     assert time.process_time() - before < 120
-    planned = {piece.found.name.first_offset for task in tasks for piece in task.pieces}
+    planned = {piece.found.name.start_offset for task in tasks for piece in task.pieces}
     assert sum(len(task.pieces) for task in tasks) == len(planned)
     # The last object below of each of 49 partitions may hold the first offset.
     assert planned == set(range(count // 2 - 49, count))

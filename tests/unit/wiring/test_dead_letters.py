@@ -197,6 +197,7 @@ def upload(store: FakeStore, letters: Letters, folder: Path) -> object:
         owner="me",
         observer=SilentObserver(),
         rng=random.Random(1),
+        request_lifetime=60.0,
     )
     return writer.upload(sealed(folder), lambda: True)
 

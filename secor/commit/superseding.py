@@ -1,0 +1,86 @@
+"""How long a commit waits for requests that a superseded configuration may have under way.
+
+A put of another configuration may go to another key, where put-if-absent does not meet ours.
+If it was sent before its intent was superseded, it lands while a request can live.  So whoever
+supersedes an intent commits only after that time, and after it has looked for leftovers again.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from secor.core.model import Intent, OffsetRange, Superseded, TopicPartition
+from secor.core.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """``since`` in monotonic seconds, for an intent that this process has recorded."""
+
+    since: float
+    fingerprint: str
+    supersedes: tuple[Superseded, ...]
+
+
+class SupersededRequests:
+    """For each range whose intent supersedes another: since when only we send requests.
+
+    It counts from this process's own writes, on its monotonic clock.
+    """
+
+    def __init__(self, lifetime: float, owner: str, clock: Clock) -> None:
+        """A request lands within ``lifetime`` seconds after its sender last proved its lease."""
+        self._lifetime = lifetime
+        self._owner = owner
+        self._clock = clock
+        self._waits: dict[tuple[TopicPartition, OffsetRange], _Wait] = {}
+        self._lock = threading.Lock()
+
+    def compare(
+        self, topic_partition: TopicPartition, batch: OffsetRange, standing: Intent | None
+    ) -> None:
+        """Forget the wait unless the intent that stands is our own: somebody else wrote since."""
+        key = (topic_partition, batch)
+        with self._lock:
+            wait = self._waits.get(key)
+            if wait is not None and not self._is_ours(wait, standing):
+                del self._waits[key]
+
+    def _is_ours(self, wait: _Wait, standing: Intent | None) -> bool:
+        return (
+            standing is not None
+            and standing.owner == self._owner
+            and standing.fingerprint == wait.fingerprint
+            and standing.supersedes == wait.supersedes
+        )
+
+    def recorded(self, topic_partition: TopicPartition, intent: Intent) -> bool:
+        """Note that ``intent`` was recorded.  Returns whether a wait begins with it."""
+        key = (topic_partition, OffsetRange(intent.start, intent.end))
+        with self._lock:
+            if not intent.supersedes or key in self._waits:
+                return False
+            now = self._clock.monotonic()
+            self._waits[key] = _Wait(now, intent.fingerprint, intent.supersedes)
+            return True
+
+    def deleted(self, topic_partition: TopicPartition, intent: Intent) -> None:
+        """Begin the wait anew: a deletion, too, may have been sent twice and land later."""
+        with self._lock:
+            self._waits[topic_partition, OffsetRange(intent.start, intent.end)] = _Wait(
+                self._clock.monotonic(), intent.fingerprint, intent.supersedes
+            )
+
+    def remaining(self, topic_partition: TopicPartition, batch: OffsetRange) -> float:
+        """Return how many seconds the commit has to wait; 0 where it need not."""
+        with self._lock:
+            wait = self._waits.get((topic_partition, batch))
+        if wait is None:
+            return 0.0
+        return max(0.0, wait.since + self._lifetime - self._clock.monotonic())
+
+    def forget(self, topic_partition: TopicPartition, batch: OffsetRange) -> None:
+        """The range is committed, or is not ours to commit any more."""
+        with self._lock:
+            self._waits.pop((topic_partition, batch), None)

@@ -1,0 +1,161 @@
+"""Whoever supersedes an intent waits for the requests that may be under way, and looks again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from secor.batch.batch import SealedBatch
+from secor.commit.uploader import Committed, Dropped, Later
+from secor.core.errors import ObjectConflict, OutcomeUnknown, Unavailable
+from secor.core.model import Superseded
+from tests.unit.commit.commit_world import FIRST, KEY, LIFETIME, Rituals
+
+
+@pytest.fixture
+def rituals(tmp_path: Path) -> Rituals:
+    return Rituals(tmp_path)
+
+
+@pytest.fixture
+def old(rituals: Rituals) -> SealedBatch:
+    """The range under the superseded configuration, which has other names."""
+    return rituals.batch([0, 1], plan=rituals.plan("old", root="elsewhere/clicks"))
+
+
+@pytest.fixture
+def batch(rituals: Rituals, old: SealedBatch) -> SealedBatch:
+    """The range under ours, while the intent of the other one is open."""
+    rituals.intend(old)
+    return rituals.batch([0, 1])
+
+
+def test_everything_is_put_and_the_commit_waits(rituals: Rituals, batch: SealedBatch) -> None:
+    outcome = rituals.upload(batch)
+    assert isinstance(outcome, Later)
+    assert "superseded" in str(outcome.error)
+    assert rituals.keys == [FIRST]
+    assert rituals.entry.committed == 0
+    assert rituals.server.rights == {}
+
+
+def test_nobody_is_asked_while_it_waits(rituals: Rituals, batch: SealedBatch) -> None:
+    rituals.upload(batch)
+    calls = list(rituals.calls)
+    rituals.clock.advance(LIFETIME - 1)
+    assert isinstance(rituals.upload(batch), Later)
+    assert rituals.calls == calls
+    assert rituals.observer.told == ["superseded", f"waits {LIFETIME:g}"]
+
+
+def test_a_put_that_lands_while_it_waits_is_found_and_deleted(
+    rituals: Rituals, old: SealedBatch, batch: SealedBatch
+) -> None:
+    rituals.upload(batch)
+    rituals.place(old)
+    rituals.clock.advance(LIFETIME)
+    assert isinstance(rituals.upload(batch), Later)  # its deletion may land later, too
+    assert rituals.keys == [FIRST]
+    rituals.clock.advance(LIFETIME)
+    assert rituals.upload(batch) == Committed()
+    assert rituals.entry.committed == 2
+
+
+def test_a_look_that_began_before_the_end_of_the_wait_does_not_count(
+    rituals: Rituals, old: SealedBatch, batch: SealedBatch
+) -> None:
+    rituals.on("before", "put", lambda: rituals.clock.advance(LIFETIME))
+    rituals.on("after", "put", lambda: rituals.place(old))
+    assert isinstance(rituals.upload(batch), Later)
+    assert isinstance(rituals.upload(batch), Later)
+    assert rituals.keys == [FIRST]
+
+
+def test_a_deletion_that_lands_late_takes_nothing_that_is_committed(
+    rituals: Rituals, batch: SealedBatch
+) -> None:
+    """It was sent twice; the second one is answered, the first takes our object of that name."""
+    rituals.place(batch, changed={"fingerprint": rituals.plan("old").fingerprint})
+    rituals.intend(batch, fingerprint=rituals.plan("old").fingerprint)
+    rituals.upload(batch)
+    rituals.clock.advance(LIFETIME - 1)
+    rituals.store.objects.clear()
+    rituals.clock.advance(1)
+    assert rituals.upload(batch) == Committed()
+    assert rituals.info(FIRST).fingerprint == batch.fingerprint
+
+
+def test_the_wait_counts_from_the_last_deletion(rituals: Rituals, old: SealedBatch) -> None:
+    rituals.place(old)
+    batch = rituals.batch([0, 1])
+    rituals.intend(old)
+    rituals.on("before", "delete", lambda: rituals.clock.advance(30))
+    rituals.upload(batch)
+    rituals.clock.advance(LIFETIME - 1)
+    assert isinstance(rituals.upload(batch), Later)
+    assert "commit" not in rituals.calls
+    rituals.clock.advance(1)
+    assert rituals.upload(batch) == Committed()
+
+
+def test_a_deletion_without_an_answer_counts_too(rituals: Rituals, old: SealedBatch) -> None:
+    rituals.place(old)
+    batch = rituals.batch([0, 1])
+    rituals.intend(old)
+    rituals.upload(batch)
+    rituals.place(old)
+    rituals.clock.advance(LIFETIME)
+    rituals.fail("after", "delete", Unavailable("no answer"))
+    assert isinstance(rituals.upload(batch), Later)
+    assert rituals.keys == [FIRST]
+    assert "commit" not in rituals.calls
+
+
+def test_a_process_that_takes_over_waits_anew(rituals: Rituals, batch: SealedBatch) -> None:
+    rituals.upload(batch)
+    rituals.clock.advance(LIFETIME)
+    rituals.uploader = rituals.restarted()
+    assert rituals.settle(batch) == Committed()
+
+
+def test_it_waits_anew_when_the_other_configuration_came_back_meanwhile(
+    rituals: Rituals, old: SealedBatch, batch: SealedBatch
+) -> None:
+    rituals.upload(batch)
+    rituals.intend(old, Superseded(batch.fingerprint, batch.plan.root))
+    rituals.clock.advance(LIFETIME)
+    assert rituals.settle(batch) == Committed()
+
+
+def test_it_waits_anew_even_if_its_own_write_had_no_answer(
+    rituals: Rituals, old: SealedBatch, batch: SealedBatch
+) -> None:
+    """Our earlier write, theirs, and ours again look the same as one write of ours."""
+    rituals.upload(batch)
+    rituals.intend(old, Superseded(batch.fingerprint, batch.plan.root))
+    rituals.clock.advance(LIFETIME)
+    rituals.fail("after", "record", OutcomeUnknown("lost"))
+    assert isinstance(rituals.upload(batch), Later)
+    assert rituals.entry.committed == 0
+
+
+def test_nothing_waits_where_nothing_was_superseded(rituals: Rituals) -> None:
+    batch = rituals.batch([0, 1])
+    rituals.intend(batch)
+    assert rituals.upload(batch) == Committed()
+
+
+def test_a_range_that_is_no_longer_ours_is_forgotten(
+    rituals: Rituals, old: SealedBatch, batch: SealedBatch
+) -> None:
+    rituals.upload(batch)
+    rituals.place(old, changed={"fingerprint": "a stranger"})
+    rituals.clock.advance(LIFETIME)
+    rituals.server.put(KEY, b"2", topic_id="id")
+    outcome = rituals.upload(batch)
+    assert isinstance(outcome, Dropped)
+    assert not isinstance(outcome.error, ObjectConflict)
+    rituals.intend(old)
+    assert isinstance(rituals.upload(batch), Later)
+    assert rituals.observer.told.count(f"waits {LIFETIME:g}") == 2
