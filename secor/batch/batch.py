@@ -10,7 +10,8 @@ from enum import Enum
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.batch.plan import LastFile, TopicPlan, WrittenBatch, WrittenFile
+from secor.batch.last_file import LastFile, WrittenBatch, WrittenFile
+from secor.batch.plan import TopicPlan
 from secor.batch.policy import BatchFacts, Reason, due
 from secor.batch.workspace import LocalFile, Workspace
 from secor.core.model import Chunk, OffsetRange, Part, TopicPartition

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from secor.batch.last_file import LastFile
 from secor.batch.policy import Policy
-from secor.core.model import DATA, OffsetRange, Part, TopicPartition
+from secor.core.model import DATA, Part, TopicPartition
 from secor.core.naming import ObjectName
-from secor.core.ports import FileWriter, LogFormat, Parser
+from secor.core.ports import LogFormat, Parser
 
 NAMING = "names by range"
 """How objects are named: another scheme gives other objects, so it is in the fingerprint."""
@@ -27,43 +27,6 @@ class Lane:
     root: str
     log_format: LogFormat
     directory: Callable[[str], str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
-    """A closed file of a batch: ``size`` in bytes; the writer may tell more of it."""
-
-    lane: str
-    output_partition: str
-    key: str
-    size: int
-    writer: FileWriter
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenBatch:
-    """What a batch's last file is made from; ``greatest_timestamp`` of all its messages."""
-
-    topic_partition: TopicPartition
-    range: OffsetRange
-    fingerprint: str
-    topic_id: str | None
-    greatest_timestamp: int | None
-    files: Sequence[WrittenFile]
-
-
-class LastFile(Protocol):
-    """An object that is put after all others of its batch: it says which they are.
-
-    Its key is that of the range, under every configuration.  Whichever comes first is right,
-    with the files that it names.
-    """
-
-    def key(self, topic_partition: TopicPartition, offsets: OffsetRange) -> str:
-        """Return its key."""
-
-    def body(self, batch: WrittenBatch) -> bytes:
-        """Return its bytes."""
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from secor.batch.batch import BatchFile, Place, SealedBatch
+from secor.commit.lease_proof import LeaseProof, intent_of
 from secor.commit.reconcile import Action, reconcile
 from secor.commit.recovery import conflict, foreign, recover, same_range
 from secor.commit.superseding import SupersededRequests
@@ -15,7 +15,6 @@ from secor.core.errors import (
     AccessDenied,
     AlreadyExists,
     CorruptFile,
-    LeaseLost,
     LedgerEdited,
     LedgerLost,
     NotFound,
@@ -25,8 +24,8 @@ from secor.core.errors import (
     StopPartition,
     Unavailable,
 )
-from secor.core.model import Entry, Intent, Superseded
-from secor.core.naming import ObjectInfo, roots_beside
+from secor.core.model import Entry
+from secor.core.naming import ObjectInfo
 from secor.core.observer import Observer
 from secor.core.ports import Clock, Lease, ObjectStore, OffsetLedger
 from secor.core.retry import delay
@@ -69,6 +68,17 @@ def one_by_one(function: Callable[[BatchFile], None], files: Iterable[BatchFile]
         function(file)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ports:
+    ledger: OffsetLedger
+    store: ObjectStore
+    clock: Clock
+    owner: str
+    observer: Observer
+    rng: random.Random
+    superseded: SupersededRequests
+
+
 class Uploader:
     """Uploads and commits sealed batches, each exactly once."""
 
@@ -90,13 +100,9 @@ class Uploader:
         ``request_lifetime`` is how many seconds after its sender last proved its lease a put or
         a deletion may still land: so long a commit waits that supersedes another intent.
         """
-        self._ledger = ledger
-        self._store = store
-        self._clock = clock
-        self._owner = owner
-        self._observer = observer
-        self._rng = rng
-        self._superseded = SupersededRequests(request_lifetime, owner, clock)
+        superseded = SupersededRequests(request_lifetime, owner, clock)
+        self._ports = _Ports(ledger, store, clock, owner, observer, rng, superseded)
+        self._superseded = superseded
         self._lease_timeout = lease_timeout
         self._parallel = parallel
 
@@ -115,16 +121,7 @@ class Uploader:
         return outcome
 
     def _upload(self, batch: SealedBatch, wanted: Callable[[], bool]) -> Outcome:
-        ritual = _Ritual(
-            self._ledger,
-            self._store,
-            self._clock,
-            self._owner,
-            self._observer,
-            self._rng,
-            self._superseded,
-            batch,
-        )
+        ritual = _Ritual(self._ports, batch)
         for attempt in range(ATTEMPTS):
             try:
                 if ritual.attempt(self._lease_timeout, self._parallel):
@@ -135,9 +132,9 @@ class Uploader:
                 return Dropped(error)
             except (Unavailable, OutcomeUnknown, AccessDenied) as error:
                 failure = error
-                self._observer.retried(batch.topic_partition, error)
+                self._ports.observer.retried(batch.topic_partition, error)
             if attempt + 1 < ATTEMPTS:
-                self._clock.sleep(delay(attempt, rng=self._rng))
+                self._ports.clock.sleep(delay(attempt, rng=self._ports.rng))
                 if not wanted():
                     break
         return Later(failure)
@@ -153,31 +150,15 @@ def _waits(batch: SealedBatch, seconds: float) -> Unavailable:
 class _Ritual:
     """One batch on its way; lives through all attempts of one ``upload``."""
 
-    def __init__(
-        self,
-        ledger: OffsetLedger,
-        store: ObjectStore,
-        clock: Clock,
-        owner: str,
-        observer: Observer,
-        rng: random.Random,
-        superseded: SupersededRequests,
-        batch: SealedBatch,
-    ) -> None:
-        self._ledger = ledger
-        self._store = store
-        self._clock = clock
-        self._owner = owner
-        self._observer = observer
-        self._rng = rng
-        self._superseded = superseded
+    def __init__(self, ports: _Ports, batch: SealedBatch) -> None:
+        self._ports = ports
         self._batch = batch
         self._commit_sent = False
 
     def attempt(self, lease_timeout: float, parallel: Parallel) -> bool:
         """Return True when it is committed; False when everything is put and the commit waits."""
         batch = self._batch
-        lease = self._ledger.lease(batch.topic_partition, lease_timeout)
+        lease = self._ports.ledger.lease(batch.topic_partition, lease_timeout)
         try:
             entry = lease.read()
             if self._was_committed(entry):
@@ -206,7 +187,7 @@ class _Ritual:
             self._commit_sent and entry.committed == self._batch.range.end and entry.intent is None
         )
 
-    def _agree(self, lease: Lease, entry: Entry) -> _Proof:
+    def _agree(self, lease: Lease, entry: Entry) -> LeaseProof:
         """Record the intent, even if it stands: only a won write proves the lease."""
         batch = self._batch
         decision = reconcile(batch.range, batch.fingerprint, entry)
@@ -224,75 +205,65 @@ class _Ritual:
             case Action.RESTART:
                 raise RestartPartition(f"{batch.topic_partition}: {decision.why}")
             case Action.SUPERSEDE:
-                self._observer.superseded(batch.topic_partition)
+                self._ports.observer.superseded(batch.topic_partition)
             case Action.UPLOAD | Action.RESUME:
                 pass
-        self._superseded.compare(batch.topic_partition, batch.range, entry.intent)
-        proof = _Proof(lease, entry, self._intent(entry), self._clock)
-        if self._superseded.recorded(batch.topic_partition, proof.intent):
-            seconds = self._superseded.remaining(batch.topic_partition, batch.range)
-            self._observer.waits(batch.topic_partition, seconds)
+        self._ports.superseded.compare(batch.topic_partition, batch.range, entry.intent)
+        intent = intent_of(batch, entry.intent, self._ports.owner, self._ports.clock.now())
+        proof = LeaseProof(lease, entry, intent, self._ports.clock)
+        if self._ports.superseded.recorded(batch.topic_partition, proof.intent):
+            seconds = self._ports.superseded.remaining(batch.topic_partition, batch.range)
+            self._ports.observer.waits(batch.topic_partition, seconds)
         return proof
 
     def _must_wait(self) -> bool:
-        return self._superseded.remaining(self._batch.topic_partition, self._batch.range) > 0
+        return self._ports.superseded.remaining(self._batch.topic_partition, self._batch.range) > 0
 
-    def _intent(self, entry: Entry) -> Intent:
-        batch = self._batch
-        return Intent(
-            start=batch.range.start,
-            end=batch.range.end,
-            fingerprint=batch.fingerprint,
-            owner=self._owner,
-            at=self._clock.now(),
-            root=batch.plan.root,
-            supersedes=_supersedes(entry.intent, batch.fingerprint),
-            also=roots_beside(batch.plan.root, batch.plan.roots),
-        )
-
-    def _recover(self, proof: _Proof, before: Entry) -> frozenset[Place]:
+    def _recover(self, proof: LeaseProof, before: Entry) -> frozenset[Place]:
         """Look what an earlier try, ours or another's, has put already."""
         if before.intent is None:
             return frozenset()
 
         def deleted() -> None:
-            self._superseded.deleted(self._batch.topic_partition, proof.intent)
+            self._ports.superseded.deleted(self._batch.topic_partition, proof.intent)
 
-        done = recover(self._store, self._batch, proof.intent, proof.renew, deleted)
+        done = recover(self._ports.store, self._batch, proof.intent, proof.renew, deleted)
         if done:
-            self._observer.adopted(self._batch.topic_partition, len(done))
+            self._ports.observer.adopted(self._batch.topic_partition, len(done))
         return done
 
-    def _put(self, file: BatchFile, proof: _Proof) -> None:
+    def _put(self, file: BatchFile, proof: LeaseProof) -> None:
         """Put until the outcome is known, as far as a few tries tell.
 
         One that is settled while the lease is held cannot land later, beside what a
-        successor makes of a log that was compacted meanwhile.
+        successor puts under another configuration.
         """
-        began = self._clock.monotonic()
+        began = self._ports.clock.monotonic()
         for attempt in range(SETTLING - 1):
             try:
                 self._put_once(file, proof)
                 break
             except OutcomeUnknown as error:
-                self._observer.retried(self._batch.topic_partition, error)
-                self._clock.sleep(delay(attempt, rng=self._rng))
+                self._ports.observer.retried(self._batch.topic_partition, error)
+                self._ports.clock.sleep(delay(attempt, rng=self._ports.rng))
         else:
             self._put_once(file, proof)
-        seconds = self._clock.monotonic() - began
-        self._observer.put(self._batch.topic_partition, file.local.size, seconds)
+        seconds = self._ports.clock.monotonic() - began
+        self._ports.observer.put(self._batch.topic_partition, file.local.size, seconds)
 
-    def _put_once(self, file: BatchFile, proof: _Proof) -> None:
+    def _put_once(self, file: BatchFile, proof: LeaseProof) -> None:
         proof.renew()
         try:
-            self._store.put(file.key, file.local.path, file.local.crc32c, file.info.metadata())
+            self._ports.store.put(
+                file.key, file.local.path, file.local.crc32c, file.info.metadata()
+            )
         except AlreadyExists:
             self._compare(file, proof)
 
-    def _compare(self, file: BatchFile, proof: _Proof) -> None:
+    def _compare(self, file: BatchFile, proof: LeaseProof) -> None:
         """The object is there: an earlier try of ours, a leftover, or somebody else's."""
         try:
-            stored = self._store.head(file.key)
+            stored = self._ports.store.head(file.key)
             info = ObjectInfo.of(stored.metadata or {}, file.key)
         except NotFound as error:
             raise Unavailable(f"{file.key}: it was there and is gone; looking again") from error
@@ -306,43 +277,3 @@ class _Ritual:
         if info.batch == file.info.batch and info.fingerprint in replaced:
             raise Unavailable(f"{file.key}: a superseded try came late; looking again")
         raise conflict(file.key, self._batch, info)
-
-
-class _Proof:
-    """The recorded intent, and how long its write proves that nobody else may act."""
-
-    def __init__(self, lease: Lease, entry: Entry, intent: Intent, clock: Clock) -> None:
-        self._lease = lease
-        self._clock = clock
-        self.intent = intent
-        self._renewing = threading.Lock()
-        self._won_at = clock.monotonic()
-        self.entry = lease.record(entry, intent)
-
-    def renew(self) -> None:
-        """Raise ``LeaseLost`` unless the lease is held; prove it anew by a write if that is due.
-
-        A process that slept past its session still believes in its lease: the write tells.
-        """
-        with self._renewing:
-            for _ in range(ATTEMPTS):
-                if not self._lease.held():
-                    raise LeaseLost("the lease ended before a put or a deletion")
-                began = self._clock.monotonic()
-                if began - self._won_at < self._lease.trust:
-                    return
-                self.entry = self._lease.record(self.entry, self.intent)
-                self._won_at = began
-            # Looked at again after each write: its answer may have slept as well as we.
-            raise Unavailable(
-                f"{self.intent.root}: the ledger's answers take longer than"
-                f" {self._lease.trust:g} s, too long to prove the lease"
-            )
-
-
-def _supersedes(intent: Intent | None, fingerprint: str) -> tuple[Superseded, ...]:
-    """All configurations under which objects of the open intent may exist, except ours."""
-    if intent is None:
-        return ()
-    tried = (*intent.supersedes, Superseded(intent.fingerprint, intent.root, intent.also))
-    return tuple(dict.fromkeys(old for old in tried if old.fingerprint != fingerprint))

@@ -49,6 +49,8 @@ class Mutant:
 
 
 UPLOADER = "secor/commit/uploader.py"
+LEASE_PROOF = "secor/commit/lease_proof.py"
+SUPERSEDING = "secor/commit/superseding.py"
 RECOVERY = "secor/commit/recovery.py"
 POSITIONING = "secor/consume/positioning.py"
 RECONCILE = "secor/commit/reconcile.py"
@@ -64,13 +66,13 @@ ZOOKEEPER = "secor/adapters/zookeeper/ledger.py"
 MUTANTS = (
     Mutant(
         "the intent is not written before the puts",
-        UPLOADER,
+        LEASE_PROOF,
         "        self.entry = lease.record(entry, intent)\n",
         "        self.entry = entry\n",
     ),
     Mutant(
         "an intent that stands is not written again to prove the lease",
-        UPLOADER,
+        LEASE_PROOF,
         "        self.entry = lease.record(entry, intent)\n",
         "        self.entry = entry if entry.intent else lease.record(entry, intent)\n",
     ),
@@ -88,31 +90,31 @@ MUTANTS = (
     ),
     Mutant(
         "the lease is not looked at before a put",
-        UPLOADER,
+        LEASE_PROOF,
         "                if not self._lease.held():\n",
         "                if False:\n",
     ),
     Mutant(
         "a proof never gets old",
-        UPLOADER,
+        LEASE_PROOF,
         "                if began - self._won_at < self._lease.trust:\n",
         "                if True:\n",
     ),
     Mutant(
         "a renewed proof counts from after its write",
-        UPLOADER,
+        LEASE_PROOF,
         "                self._won_at = began\n",
         "                self._won_at = self._clock.monotonic()\n",
     ),
     Mutant(
         "a renewed proof is not looked at again",
-        UPLOADER,
+        LEASE_PROOF,
         "                self._won_at = began\n",
         "                self._won_at = began\n                return\n",
     ),
     Mutant(
         "a proof counts from after its write",
-        UPLOADER,
+        LEASE_PROOF,
         "        self._won_at = clock.monotonic()\n"
         "        self.entry = lease.record(entry, intent)\n",
         "        self.entry = lease.record(entry, intent)\n"
@@ -144,7 +146,7 @@ MUTANTS = (
     ),
     Mutant(
         "a lost answer of an intent counts as done",
-        UPLOADER,
+        LEASE_PROOF,
         "        self.entry = lease.record(entry, intent)\n",
         "        try:\n"
         "            self.entry = lease.record(entry, intent)\n"
@@ -172,13 +174,13 @@ MUTANTS = (
     ),
     Mutant(
         "the fingerprints tried before are forgotten",
-        UPLOADER,
+        LEASE_PROOF,
         "    tried = (*intent.supersedes, ",
         "    tried = (*(), ",
     ),
     Mutant(
         "the fingerprint of the open intent is forgotten",
-        UPLOADER,
+        LEASE_PROOF,
         ", Superseded(intent.fingerprint, intent.root, intent.also))\n",
         ",)\n",
     ),

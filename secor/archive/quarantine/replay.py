@@ -40,7 +40,7 @@ from secor.core.errors import (
     SchemaGrew,
 )
 from secor.core.model import QUARANTINE, Chunk, next_offset
-from secor.core.naming import ObjectInfo, replayed_name
+from secor.core.naming import ObjectInfo, ObjectName, replayed_name
 from secor.core.ports import Clock, ObjectStore, OffsetLedger
 from secor.parsing.parts import released
 
@@ -252,6 +252,8 @@ def _named_apart(sealed: SealedBatch) -> SealedBatch:
     """Give the files names of their own: an object of the same batch may be in their place."""
     files = tuple(
         replace(file, name=replayed_name(file.name, file.info.first_offset))
+        if isinstance(file.name, ObjectName)
+        else file
         for file in sealed.files
     )
     return replace(sealed, files=files)

@@ -14,6 +14,7 @@ from secor.commit.recovery import recover
 from secor.commit.uploader import ATTEMPTS, Committed, Dropped, Later
 from secor.core.errors import LeaseLost, ObjectConflict, Unavailable
 from secor.core.model import DATA, QUARANTINE, Chunk, Intent, Part, Superseded
+from secor.core.naming import ObjectName
 from tests.fakes.format import PlainFormat
 from tests.unit.commit.commit_world import FIRST, SECOND, Rituals
 
@@ -132,15 +133,11 @@ def named_by_first_message(rituals: Rituals, offsets: list[int], end: int) -> Se
     batch = rituals.batch(offsets, end=end)
     fingerprint = batch.plan.earlier_fingerprint
     assert fingerprint != batch.fingerprint
-    files = tuple(
-        replace(
-            file,
-            name=replace(file.name, start_offset=file.info.first_offset),
-            info=replace(file.info, fingerprint=fingerprint),
-        )
-        for file in batch.files
-    )
-    return replace(batch, fingerprint=fingerprint, files=files)
+    (file,) = batch.files
+    assert isinstance(file.name, ObjectName)
+    name = replace(file.name, start_offset=file.info.first_offset)
+    named = replace(file, name=name, info=replace(file.info, fingerprint=fingerprint))
+    return replace(batch, fingerprint=fingerprint, files=(named,))
 
 
 def test_what_the_version_before_put_under_another_name_is_replaced(rituals: Rituals) -> None:

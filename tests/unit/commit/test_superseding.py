@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from secor.batch.batch import SealedBatch
+from secor.batch.last_file import WrittenBatch
 from secor.commit.uploader import Committed, Dropped, Later
 from secor.core.errors import ObjectConflict, OutcomeUnknown, Unavailable
-from secor.core.model import Superseded
+from secor.core.model import OffsetRange, Superseded, TopicPartition
 from tests.unit.commit.commit_world import FIRST, KEY, LIFETIME, Rituals
 
 
@@ -159,3 +161,32 @@ def test_a_range_that_is_no_longer_ours_is_forgotten(
     rituals.intend(old)
     assert isinstance(rituals.upload(batch), Later)
     assert rituals.observer.told.count(f"waits {LIFETIME:g}") == 2
+
+
+class OneFile:
+    """What a batch's last file is, named by the range."""
+
+    def key(self, topic_partition: TopicPartition, offsets: OffsetRange) -> str:
+        return f"staged/{topic_partition}/{offsets.start}-{offsets.end}.json"
+
+    def body(self, batch: WrittenBatch) -> bytes:
+        return batch.fingerprint.encode()
+
+
+def test_where_a_last_file_decides_nothing_is_put_or_deleted_before_the_end_of_the_wait(
+    rituals: Rituals, old: SealedBatch
+) -> None:
+    """The last file of the other configuration lands while we wait: its objects are right."""
+    first, second = (
+        rituals.batch([0, 1], plan=replace(plan, last_file=OneFile()))
+        for plan in (old.plan, rituals.plan())
+    )
+    rituals.place(first)
+    rituals.intend(first)
+    assert isinstance(rituals.upload(second), Later)
+    assert not {"put", "delete", "list"} & set(rituals.calls)
+    assert first.last is not None
+    rituals.place(replace(first, files=(first.last,)))
+    rituals.clock.advance(LIFETIME)
+    assert rituals.upload(second) == Committed()
+    assert rituals.keys == sorted([first.files[0].key, first.last.key])
