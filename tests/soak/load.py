@@ -17,9 +17,10 @@ PATTERN = "soak-.*"
 LATE = "soak-late"
 """This topic appears in the middle of the run."""
 
+COMPACTED_TOPIC = "soak-compacted"
 COMPACTED = {
     "cleanup.policy": "compact",
-    "segment.ms": "3000",
+    "segment.ms": "1500",
     "min.cleanable.dirty.ratio": "0.01",
     "delete.retention.ms": "1000",
 }
@@ -49,7 +50,7 @@ TOPICS = (
     Topic("soak-plain", 3, 120, "lz4"),
     Topic("soak-lines", 2, 80, "gzip"),
     Topic("soak-transactions", 3, 80, None, transactional=True),
-    Topic("soak-compacted", 2, 60, "zstd", keys=50),
+    Topic(COMPACTED_TOPIC, 3, 60, "zstd", keys=50),
     Topic(LATE, 2, 40, "lz4"),
 )
 

@@ -15,10 +15,14 @@ from secor.sandbox.process import Server
 from tests.faults.proxy import Fault, Rule
 from tests.soak.audit import AuditingProxy
 from tests.soak.fleet import Fleet
+from tests.soak.load import COMPACTED_TOPIC
 from tests.soak.story import Story
 
 SESSION = 6.0
 """Seconds of the daemons' session with the broker; that with ZooKeeper is shorter."""
+
+_PUTS_HELD = 5.0
+"""Seconds in which the daemons have begun puts that are held up."""
 
 _PAUSE = 4.0
 _WEATHER_LASTS = 20.0
@@ -119,6 +123,7 @@ class Mischief:
             "store stalled": (1, lambda: self._freeze("s3")),
             "slow down": (2, self._slow_down),
             "late puts": (3, self._late_puts),
+            "late and taken over": (5, self._late_and_taken_over),
             "lost answers": (2, self._lost_answers),
         }
         if "zookeeper" in self._stage.servers:
@@ -210,6 +215,31 @@ class Mischief:
         seconds = self._rng.uniform(6, 25)
         late = Rule(Fault.DELAY, "PUT", probability=0.4, seconds=seconds)
         return self._rule(f"many puts take effect {seconds:.0f} s later", 12, late)
+
+    def _late_and_taken_over(self) -> Act:
+        """Puts of the compacted topic are held up, and their daemon is killed or stopped.
+
+        Its successor reads the same range of a log that has been compacted since; then the
+        puts take effect.
+        """
+        slot, fleet = self._slot(), self._stage.fleet
+        name, held = "rule taken over", self._rng.uniform(2, 5) * SESSION
+        kill = self._rng.random() < 0.5
+        late = Rule(Fault.DELAY, "PUT", COMPACTED_TOPIC, seconds=held)
+
+        def begin() -> None:
+            self._apply(name, [late])
+            self._over.wait(_PUTS_HELD)
+            self._apply(name, [])
+            member = fleet.of(slot)
+            member.kill() if kill else member.stall()
+
+        def end() -> None:
+            fleet.fill(slot) if kill else fleet.of(slot).wake()
+
+        how = "killed" if kill else "stopped"
+        detail = f"daemon {slot} is {how} while its puts take effect {held:.0f} s later"
+        return Act(f"daemon {slot}", detail, self._rng.uniform(1.5, 3) * SESSION, begin, end)
 
     def _rule(self, detail: str, longest: float, rule: Rule) -> Act:
         name = f"rule {rule.fault}"
