@@ -9,7 +9,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.client import HTTPException
@@ -19,6 +20,8 @@ from secor.core.errors import AccessDenied, ConfigurationError, NotFound, Unavai
 from secor.core.retry import delay
 
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
+THREADS = 8
+
 UNKNOWN = (40401, 40402, 40403)
 """Error codes for no such subject, version and schema: the registry itself did answer."""
 
@@ -37,7 +40,8 @@ class SchemaRegistry:
 
     Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
     An unknown id is remembered too, for the life of the process, so that a producer of
-    nonsense does not cost a request a message.
+    nonsense does not cost a request a message.  A redirect is followed to the same server
+    only: any other would be given the credentials.
     """
 
     def __init__(
@@ -48,19 +52,48 @@ class SchemaRegistry:
         password: str | None = None,
         timeout: float = 5.0,
         attempts: int = 3,
-        most_unknown: int = 10_000,
+        most_unknown: int = 100_000,
+        patience: float = 1.0,
+        most_at_once: int = 200,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        """``timeout`` is of one request, ``patience`` of one ``prefetch``, in seconds."""
         _check_address(url)
         self.url = url.rstrip("/")
         self._headers = {"Accept": ACCEPT} | _authorization(username, password)
         self._timeout = timeout
         self._attempts = attempts
         self._most_unknown = most_unknown
+        self._patience = patience
+        self._most_at_once = most_at_once
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="schema")
+        self._asked: dict[int, Future[RegisteredSchema]] = {}
+        self._open = urllib.request.build_opener(_SameServer()).open
         self._sleep = sleep
         self._rng = random.Random(0)
         self._known: dict[int, RegisteredSchema] = {}
-        self._unknown: dict[int, NotFound] = {}
+        self._unknown: dict[int, None] = {}
+
+    def prefetch(self, schema_ids: Iterable[int]) -> None:
+        """Ask for all that are new, at once and in other threads, for a limited time.
+
+        Raises ``Unavailable`` while some are still asked for: come again.  What has been
+        answered by then is remembered, so that each turn begins with fewer.
+        """
+        new = [it for it in schema_ids if it not in self._known and it not in self._unknown]
+        for schema_id in new[: self._most_at_once]:
+            if schema_id not in self._asked:
+                self._asked[schema_id] = self._threads.submit(self.schema, schema_id)
+        done, waiting = wait(self._asked.values(), self._patience)
+        self._asked = {it: asked for it, asked in self._asked.items() if asked in waiting}
+        for asked in done:
+            error = asked.exception()
+            if error is not None and not isinstance(error, NotFound):
+                raise error
+        if self._asked or len(new) > self._most_at_once:
+            raise Unavailable(
+                f"schema registry: {self.url} is being asked for {len(new)} schemas; trying again"
+            )
 
     def schema(self, schema_id: int) -> RegisteredSchema:
         """Return a schema; NotFound if the registry says so, Unavailable if it says nothing.
@@ -70,7 +103,7 @@ class SchemaRegistry:
         known = self._known.get(schema_id)
         if known is None:
             if schema_id in self._unknown:
-                raise self._unknown[schema_id]
+                raise NotFound(f"schema id {schema_id} is not registered")
             known = self._known[schema_id] = self._fetch(schema_id)
         return known
 
@@ -79,9 +112,9 @@ class SchemaRegistry:
             answer = self._get(f"/schemas/ids/{schema_id}")
         except NotFound as error:
             if len(self._unknown) >= self._most_unknown:
-                self._unknown.clear()
-            self._unknown[schema_id] = NotFound(f"schema id {schema_id} is not registered")
-            raise self._unknown[schema_id] from error
+                del self._unknown[next(iter(self._unknown))]  # the oldest
+            self._unknown[schema_id] = None
+            raise NotFound(f"schema id {schema_id} is not registered") from error
         references: dict[str, str] = {}
         self._follow(answer, references)
         return RegisteredSchema(answer.get("schemaType") or "AVRO", answer["schema"], references)
@@ -110,7 +143,7 @@ class SchemaRegistry:
         address = self.url + path
         request = urllib.request.Request(address, headers=self._headers)  # noqa: S310 checked above
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout) as answer:  # noqa: S310
+            with self._open(request, timeout=self._timeout) as answer:
                 found = json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
@@ -122,6 +155,24 @@ class SchemaRegistry:
         if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
             raise Unavailable(f"schema registry: {address} answered without a schema")
         return found
+
+
+class _SameServer(urllib.request.HTTPRedirectHandler):
+    """Follows redirects within one server; others are an answer that is none."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        """Return the request that follows, None to leave it at the answer."""
+        if _origin(req.full_url) != _origin(newurl):
+            return None
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urllib.parse.urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname, port
 
 
 def _check_address(url: str) -> None:
@@ -147,6 +198,12 @@ def _meaning(address: str, error: urllib.error.HTTPError) -> Exception:
     if error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return AccessDenied(
             f"schema registry: {address} answered {error.code}; check username and password"
+        )
+    if 300 <= error.code < 400:
+        target = urllib.parse.urlsplit(error.headers.get("Location", ""))._replace(query="")
+        return Unavailable(
+            f"schema registry: {address} leads to another server, {target.geturl()}, which is not"
+            " given the credentials; set parser.registry_url to that server if it is the registry"
         )
     if error.code == HTTPStatus.NOT_FOUND and _error_code(error) in UNKNOWN:
         return NotFound(f"schema registry: nothing at {address}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +22,8 @@ class Registry:
         self.failures: list[int] = []
         self.credentials: tuple[str, str] | None = None
         self.url = ""
+        self.delay = 0.0
+        self.redirect: str | None = None
 
     def register(
         self,
@@ -68,7 +71,16 @@ def running_registry() -> Iterator[Registry]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, body = registry.answer(self.path, self.headers.get("Authorization"))
+            time.sleep(registry.delay)
+            if registry.redirect is not None and not self.path.endswith("?moved"):
+                self.send_response(302)
+                self.send_header("Location", f"{registry.redirect}{self.path}?moved")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            status, body = registry.answer(
+                self.path.partition("?")[0], self.headers.get("Authorization")
+            )
             content = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")

@@ -1,13 +1,15 @@
 import json
 import struct
+import time
 
 import pytest
 
 from secor.core.errors import AccessDenied, ConfigurationError, NotFound, Unavailable
 from secor.parsing.decoders import make_decoder
+from secor.parsing.decoders.avro import AvroDecoder
 from secor.parsing.registry import SchemaRegistry
 from tests.fakes.registry import running_registry
-from tests.unit.parsing.decoder_cases import decode, rows
+from tests.unit.parsing.decoder_cases import batch, decode, rows
 
 SCHEMA = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}
 PAYLOAD = struct.pack(">bI", 0, 17) + b"\x04NL"
@@ -92,3 +94,72 @@ def test_references_are_followed_to_the_end() -> None:
 def test_an_address_of_another_kind_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="http"):
         SchemaRegistry("file:///etc/passwd")
+
+
+def test_unknown_ids_are_asked_for_side_by_side_and_never_again() -> None:
+    payloads = [struct.pack(">bI", 0, schema_id) for schema_id in range(60)]
+    with running_registry() as registry:
+        registry.delay = 0.05
+        asked, _ = client(registry.url)
+        decoder = AvroDecoder(asked)
+        began = time.monotonic()
+        turns = 0
+        while True:
+            turns += 1
+            try:
+                groups = decoder.decode_apart(batch(payloads), None)
+                break
+            except Unavailable as error:
+                assert "60 schemas" in str(error) or turns > 1
+        assert time.monotonic() - began < 60 * 0.05
+        assert sum(len(found.bad) for _, found in groups) == 60
+        decoder.decode_apart(batch(payloads), None)
+        assert sorted(registry.requests) == sorted(f"/schemas/ids/{at}" for at in range(60))
+
+
+def test_a_chunk_of_very_many_ids_is_asked_for_in_turns() -> None:
+    with running_registry() as registry:
+        asked = SchemaRegistry(registry.url, most_at_once=10, patience=20)
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="trying again"):
+                asked.prefetch(range(25))
+        asked.prefetch(range(25))
+        assert len(registry.requests) == 25
+
+
+def test_a_slow_registry_does_not_hold_up_the_loop() -> None:
+    with running_registry() as registry:
+        registry.register(17, SCHEMA)
+        registry.delay = 1.0
+        asked = SchemaRegistry(registry.url, patience=0.01, timeout=20)
+        with pytest.raises(Unavailable, match="is being asked for 1 schemas"):
+            asked.prefetch([17])
+        while True:
+            try:
+                asked.prefetch([17])
+                break
+            except Unavailable:
+                time.sleep(0.05)
+        assert json.loads(asked.schema(17).text) == SCHEMA
+        assert registry.requests == ["/schemas/ids/17"]
+
+
+def test_credentials_do_not_follow_a_redirect_to_another_server() -> None:
+    with running_registry() as other, running_registry() as registry:
+        other.register(17, SCHEMA)
+        registry.redirect = other.url
+        asked, _ = client(registry.url, username="secor", password="s3cret")
+        with pytest.raises(Unavailable, match="leads to another server") as caught:
+            asked.schema(17)
+        assert other.url in str(caught.value)
+        assert "s3cret" not in str(caught.value)
+        assert other.requests == []
+
+
+def test_a_redirect_within_the_server_is_followed() -> None:
+    with running_registry() as registry:
+        registry.register(17, SCHEMA)
+        registry.redirect = registry.url
+        registry.credentials = ("secor", "s3cret")
+        asked, _ = client(registry.url, username="secor", password="s3cret")
+        assert json.loads(asked.schema(17).text) == SCHEMA

@@ -8,6 +8,7 @@ import json
 import re
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +92,25 @@ class AvroDecoder:
         self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
     ) -> Sequence[tuple[Rows, Decoded]]:
         """See ``rows.DividingDecoder``: by what the schemas in the headers are like."""
-        groups = self._apart(messages)
+        heads = pc.binary_slice(messages.column("value"), 0, HEADER.size).dictionary_encode()
+        if self._registry is not None:
+            self._prefetch(self._registry, heads.dictionary.to_pylist())
+        groups = self._apart(heads)
         if len(groups) == 1:
             return [(groups[0], self.decode(messages, paths))]
         return [(rows, self.decode(messages.take(pa.array(rows)), paths)) for rows in groups]
 
-    def _apart(self, messages: pa.RecordBatch) -> Sequence[Rows]:
-        every: Rows = np.arange(messages.num_rows)
+    def _prefetch(self, registry: SchemaRegistry, heads: Sequence[bytes]) -> None:
+        ids = []
+        for head in heads:
+            with suppress(Undecodable):
+                ids.append(_schema_id(head))
+        registry.prefetch(it for it in ids if it not in self._codecs)
+
+    def _apart(self, heads: pa.DictionaryArray) -> Sequence[Rows]:
+        every: Rows = np.arange(len(heads))
         if self._registry is None or self._own is not None or not len(every):
             return [every]
-        heads = pc.binary_slice(messages.column("value"), 0, HEADER.size).dictionary_encode()
         kinds: list[pa.DataType] = []
         groups = [self._group(head, kinds) for head in heads.dictionary.to_pylist()]
         codes = heads.indices.fill_null(len(groups)).to_numpy()
