@@ -11,11 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
 from secor.core.variant_json import is_mixed
-from secor.formats.typed.nested_arrays import children, is_list, list_of, struct_of
+from secor.formats.typed.nested_arrays import (
+    as_json,
+    children,
+    has_marks,
+    is_list,
+    list_of,
+    struct_of,
+    unmarked,
+)
+from secor.formats.typed.to_python import json_texts
 from secor.tables.catalog import FIELD_ID
 
 MAPPING_PROPERTY = "schema.name-mapping.default"
@@ -49,30 +59,42 @@ class ColumnNames:
         return self._struct(array, kind)
 
     def _struct(self, array: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
-        names = self._names(array.type, kind)
+        given = {source.name: (source, column) for source, column in children(array)}
         fields, columns = [], []
-        for source, column in children(array):
-            name = names.get(source.name, source.name)
-            at = kind.get_field_index(name)
-            if at >= 0 and not is_mixed(source):
-                column = self._column(column, kind.field(at).type)
-            fields.append(source.with_name(name).with_type(column.type))
+        for name, sources in self._sources(array.type, kind).items():
+            target = kind.field(name).type
+            found = [self._child(*given.pop(source), target) for source in sources]
+            source, column = _first_present(name, found)
+            fields.append(source)
+            columns.append(column)
+        for source, column in given.values():
+            fields.append(source)
             columns.append(column)
         return struct_of(columns, fields, array)
 
-    def _names(self, source: pa.StructType, kind: pa.StructType) -> dict[str, str]:
-        """Return the new names of fields; a column that has its own gets no second one."""
-        found: dict[str, str] = {}
-        given = {inner.name for inner in source.fields}
-        lower = {name.lower(): name for name in sorted(given, reverse=True)}
+    def _child(
+        self, source: pa.Field, column: pa.Array, target: pa.DataType
+    ) -> tuple[pa.Field, pa.Array]:
+        if is_mixed(source):
+            return source, column
+        renamed = self._column(column, target)
+        return source.with_type(renamed.type), renamed
+
+    def _sources(self, source: pa.StructType, kind: pa.StructType) -> dict[str, list[str]]:
+        """Return for each column the fields that stand for it, the one of its name first."""
+        free = {field.name for field in source.fields}
+        found = {field.name: [field.name] for field in kind.fields if field.name in free}
+        free -= set(found)
         for column in kind.fields:
-            if column.name in given:
-                continue
-            others = [alias for alias in self._aliases_of(column) if alias in given]
-            if not others and not self.case_sensitive and column.name.lower() in lower:
-                others = [lower[column.name.lower()]]
-            if others and others[0] not in found and kind.get_field_index(others[0]) < 0:
-                found[others[0]] = column.name
+            others = [alias for alias in self._aliases_of(column) if alias in free]
+            if not self.case_sensitive:
+                names = (column.name, *self._aliases_of(column))
+                lower = {name.lower() for name in names}
+                others += sorted(name for name in free if name.lower() in lower)
+            others = list(dict.fromkeys(others))
+            if others:
+                found.setdefault(column.name, []).extend(others)
+                free -= set(others)
         return found
 
     def _aliases_of(self, column: pa.Field) -> tuple[str, ...]:
@@ -82,7 +104,8 @@ class ColumnNames:
     def _differs(self, source: pa.DataType, kind: pa.DataType) -> bool:
         """Tell whether anything is to be renamed or read as UUID."""
         if pa.types.is_struct(source) and pa.types.is_struct(kind):
-            if self._names(source, kind):
+            sources = self._sources(source, kind)
+            if any(names != [column] for column, names in sources.items()):
                 return True
             pairs = ((inner, kind.get_field_index(inner.name)) for inner in source.fields)
             return any(
@@ -94,6 +117,29 @@ class ColumnNames:
                 source.value_type, kind.value_type
             )
         return is_uuid(kind) and pa.types.is_string(source)
+
+
+def _first_present(name: str, found: list[tuple[pa.Field, pa.Array]]) -> tuple[pa.Field, pa.Array]:
+    """Return one column of several: of each row the first value that is there.
+
+    Which of them a row has depends on the row alone, and not on its neighbours.
+    """
+    if len(found) == 1:
+        source, column = found[0]
+        return source.with_name(name), column
+    alike = all(source.type.equals(found[0][0].type) for source, _ in found)
+    same = alike and not any(has_marks(source) for source, _ in found)
+    columns = [
+        column if same else as_json(json_texts(unmarked(column, source)))
+        for source, column in found
+    ]
+    rows = np.arange(len(columns[0]))
+    chosen = rows.copy()
+    for at in range(len(columns) - 1, -1, -1):
+        valid = columns[at].is_valid().to_numpy(zero_copy_only=False)
+        chosen = np.where(valid, at * len(rows) + rows, chosen)
+    merged = pa.concat_arrays(columns).take(pa.array(chosen))
+    return pa.field(name, merged.type), merged
 
 
 def is_uuid(kind: pa.DataType) -> bool:

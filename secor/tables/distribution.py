@@ -20,6 +20,7 @@ from secor.parsing.parts import ROW, parts_of, together
 from secor.parsing.placement import Work, rows_of
 from secor.tables.growth import first_change, following_columns
 from secor.tables.needs import Need, Needs, NeedsSchema, NeedsTable
+from secor.tables.new_tables import can_be_made
 from secor.tables.routing import Route, Rows, route_rows
 from secor.tables.table_rows import Fitted
 from secor.tables.table_version import TableVersion, identity_of
@@ -87,9 +88,7 @@ class TableDistribution:
             self._routes, work, skip_unrouted=self._skip_unrouted
         ).items():
             if name not in self._versions:
-                first = int(rows[0])
-                seen = observed(work.decoded.rows.slice(first, 1)).type
-                needed.append((_offset(work, first), NeedsTable(name, route, seen)))
+                self._ask_for_table(work, name, route, rows, needed)
                 continue
             version = self._versions[name]
             if version is None:
@@ -100,6 +99,19 @@ class TableDistribution:
             decoded = work.decoded.rows if whole else work.decoded.rows.take(pa.array(rows))
             renamed = version.rows.rename(decoded)
             fitted.append(_TableWork(work, version, rows, renamed, version.rows.fit(renamed)))
+
+    def _ask_for_table(
+        self, work: Work, name: str, route: Route, rows: Rows, needed: list[tuple[int, Need]]
+    ) -> None:
+        """Ask for a table that is not open, with what these messages show of its columns."""
+        seen = observed(work.decoded.rows.take(pa.array(rows))).type
+        settings = route.settings
+        of_messages = settings.auto_create and settings.schema_file is None
+        if of_messages and not can_be_made(seen):
+            why = f"there is no table {name} yet, and the message tells no columns of it"
+            work.fail("route", dict.fromkeys(rows.tolist(), why))
+            return
+        needed.append((_offset(work, int(rows[0])), NeedsTable(name, route, seen)))
 
 
 def _offset(work: Work, row: int) -> int:
@@ -112,14 +124,15 @@ def _growth(table: _TableWork) -> tuple[int, Need] | None:
     if not version.settings.evolve:
         return None
     live = table.work.live[table.rows]
-    found = first_change(version.rows, table.renamed, table.fitted, live)
+    found = first_change(version.rows, version.declined, table.renamed, table.fitted, live)
     if found is None:
         return None
     row, changes = found
     after = table.renamed.slice(row)
     bad = {at - row: why for at, why in table.fitted.bad.items() if at >= row}
-    changes = following_columns(version.rows, after, changes, bad)
-    need = NeedsSchema(version.table.identifier, version.table.uuid, tuple(changes))
+    changes = following_columns(version.rows, version.declined, after, changes, bad)
+    name, uuid = version.table.identifier, version.table.uuid
+    need = NeedsSchema(name, uuid, version.schema_id, tuple(changes))
     return _offset(table.work, int(table.rows[row])), need
 
 

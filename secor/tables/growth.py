@@ -17,58 +17,87 @@ from secor.tables.table_rows import Fitted, TableRows
 
 
 def first_change(
-    table: TableRows, rows: pa.StructArray, fitted: Fitted, live: npt.NDArray[np.bool_]
+    table: TableRows,
+    declined: frozenset[SchemaChange],
+    rows: pa.StructArray,
+    fitted: Fitted,
+    live: npt.NDArray[np.bool_],
 ) -> tuple[int, list[SchemaChange]] | None:
     """Return the first of the ``live`` rows that the schema has to grow for, and how.
 
     ``rows`` are the renamed rows and ``fitted`` what the table made of them.  A row that does
-    not even fit the grown schema asks for nothing: it is bad.
+    not even fit the grown schema asks for nothing: it is bad.  What was ``declined`` is not
+    asked for.
     """
+    look = _Look(table, declined)
     found = []
     wrong = np.zeros(len(rows), dtype=bool)
     wrong[list(fitted.bad)] = True
     for row in np.flatnonzero(wrong & live).tolist():
-        changes = _changes_for_misfit(table, rows.slice(row, 1))
+        changes = look.changes_for_misfit(rows.slice(row, 1))
         if changes:
             found.append((row, changes))
             break
     if fitted.extra is not None:
         extra = fitted.extra.to_numpy(zero_copy_only=False) & live & ~wrong
-        first = _first_with_new(table, rows, np.flatnonzero(extra).tolist())
+        first = look.first_with_new(rows, np.flatnonzero(extra).tolist())
         if first is not None:
-            found.append((first, _new_columns(table.columns, rows.slice(first, 1))))
+            found.append((first, look.new_columns(rows.slice(first, 1))))
     return min(found, key=lambda change: change[0], default=None)
 
 
-def _first_with_new(table: TableRows, rows: pa.StructArray, extra: Sequence[int]) -> int | None:
-    """Of rows that fit: more of them show the columns of fewer, so the first can be halved."""
+class _Look:
+    """One look at rows of a table."""
 
-    def adds(count: int) -> bool:
-        return bool(_new_columns(table.columns, rows.take(pa.array(extra[:count], pa.int64()))))
+    def __init__(self, table: TableRows, declined: frozenset[SchemaChange]) -> None:
+        self._columns = table.columns
+        self._declined = declined
+        self._taken = table.origin_names
 
-    if not extra or not adds(len(extra)):
-        return None
-    return extra[bisect_left(range(1, len(extra) + 1), True, key=adds)]
+    def first_with_new(self, rows: pa.StructArray, extra: Sequence[int]) -> int | None:
+        """Of rows that fit: more of them show the columns of fewer, so the first can be halved."""
 
+        def adds(count: int) -> bool:
+            return bool(self.new_columns(rows.take(pa.array(extra[:count], pa.int64()))))
 
-def _new_columns(columns: pa.StructType, rows: pa.StructArray) -> list[SchemaChange]:
-    seen = observed(rows)
-    if not pa.types.is_struct(seen.type):
-        return []
-    return [it for it in changes_for(columns, seen.type) if isinstance(it, AddColumn)]
+        if not extra or not adds(len(extra)):
+            return None
+        return extra[bisect_left(range(1, len(extra) + 1), True, key=adds)]
 
+    def new_columns(
+        self, rows: pa.StructArray, columns: pa.StructType | None = None
+    ) -> list[SchemaChange]:
+        """Return the columns that rows show beside ``columns``, the table's without it."""
+        changes = self._changes(rows, self._columns if columns is None else columns)
+        return [change for change in changes if isinstance(change, AddColumn)]
 
-def _changes_for_misfit(table: TableRows, row: pa.StructArray) -> list[SchemaChange]:
-    seen = observed(row)
-    changes = changes_for(table.columns, seen.type) if pa.types.is_struct(seen.type) else []
-    if not changes:
-        return []
-    _, still_bad = RowSchema(apply(table.columns, changes)).fit(row)
-    return [] if still_bad else changes
+    def changes_for_misfit(self, row: pa.StructArray) -> list[SchemaChange]:
+        """Return the changes after which a bad row fits."""
+        changes = self._changes(row, self._columns)
+        if not changes:
+            return []
+        _, still_bad = RowSchema(apply(self._columns, changes)).fit(row)
+        return [] if still_bad else changes
+
+    def _changes(self, rows: pa.StructArray, columns: pa.StructType) -> list[SchemaChange]:
+        seen = observed(rows)
+        if not pa.types.is_struct(seen.type):
+            return []
+        changes = changes_for(columns, seen.type)
+        return [
+            change
+            for change in changes
+            if change not in self._declined
+            and (len(change.path) > 1 or change.path[0].lower() not in self._taken)
+        ]
 
 
 def following_columns(
-    table: TableRows, rows: pa.StructArray, changes: Sequence[SchemaChange], bad: Mapping[int, str]
+    table: TableRows,
+    declined: frozenset[SchemaChange],
+    rows: pa.StructArray,
+    changes: Sequence[SchemaChange],
+    bad: Mapping[int, str],
 ) -> list[SchemaChange]:
     """Return ``changes`` with the further columns that good rows after it show.
 
@@ -76,4 +105,5 @@ def following_columns(
     """
     grown = apply(table.columns, changes)
     chosen = [row for row in range(len(rows)) if row not in bad]
-    return [*changes, *_new_columns(grown, rows.take(pa.array(chosen, pa.int64())))]
+    more = _Look(table, declined).new_columns(rows.take(pa.array(chosen, pa.int64())), grown)
+    return [*changes, *more]

@@ -22,10 +22,11 @@ class NeedsTable:
 
 @dataclass(frozen=True, slots=True)
 class NeedsSchema:
-    """Rows of the table ``name`` need these changes of its schema."""
+    """Rows of the table ``name`` need these changes of its schema ``schema_id``."""
 
     name: str
     uuid: str
+    schema_id: int
     changes: tuple[SchemaChange, ...]
 
 

@@ -22,30 +22,30 @@ DEFAULT_PROPERTIES = {
 """Without these the metadata grows with every commit, and so does the time of one."""
 
 
+def can_be_made(seen: pa.DataType) -> bool:
+    """Tell whether messages of this type tell a column of a new table."""
+    kind = column_type(seen)
+    return kind is not None and pa.types.is_struct(kind) and kind.num_fields > 0
+
+
 def new_table(
-    name: str,
     settings: TableSettings,
     seen: pa.DataType | None,
     metadata_columns: Sequence[str] = (),
 ) -> NewTable | None:
     """Return the table to be made; None as long as neither file nor message tells its columns.
 
-    ``seen`` is the type of the first message.  Raises ``ConfigurationError``.
+    ``seen`` is the type of the first messages.  Raises ``ConfigurationError``.
     """
     if settings.schema_file is not None:
         columns = _declared(settings.schema_file)
         if settings.optional_columns:
             columns = pa.struct([field.with_nullable(True) for field in columns.fields])
-    elif seen is None:
+    elif seen is None or not can_be_made(seen):
         return None
     else:
-        found = column_type(seen)
-        if found is None or not pa.types.is_struct(found):
-            raise ConfigurationError(
-                f"table {name}: its first message has no fields with values; declare its columns"
-                " by schema_file"
-            )
-        columns = found
+        columns = column_type(seen)
+        assert columns is not None
     own = [_as_column(field) for field in columns.fields if field.name not in metadata_columns]
     origin = [pa.field(column, METADATA_TYPES[column]) for column in metadata_columns]
     return NewTable(

@@ -177,7 +177,12 @@ def still_needed(schema: pa.StructType, changes: Sequence[SchemaChange]) -> list
     What is in conflict with the schema, because others gave the column another type, is left
     out: its rows are looked at again.
     """
-    return [change for change in changes if _is_needed(schema, change.path, change)]
+    needed: list[SchemaChange] = []
+    for change in changes:
+        if _is_needed(schema, change.path, change):
+            needed.append(change)
+            schema = apply(schema, [change])
+    return needed
 
 
 def _is_needed(kind: pa.DataType, path: Path, change: SchemaChange) -> bool:

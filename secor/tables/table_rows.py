@@ -69,6 +69,11 @@ class TableRows:
         self.fields = RowSchema(self.columns, "json" if self._marks_extra else "drop")
 
     @property
+    def origin_names(self) -> frozenset[str]:
+        """The names, in small letters, of columns that tell of the messages."""
+        return frozenset(name.lower() for name in self._origin)
+
+    @property
     def identity(self) -> str:
         """All that changes the rows, apart from the schema."""
         names = f"{sorted(self._names.aliases.items())}:{self._names.case_sensitive}"

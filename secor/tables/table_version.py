@@ -8,7 +8,9 @@ from typing import Literal
 
 from secor.core.errors import ConfigurationError
 from secor.core.ports import LogFormat
-from secor.tables.catalog import Table
+from secor.tables.catalog import SchemaChange, Table
+from secor.tables.files.avro import AvroDataFormat
+from secor.tables.files.orc import OrcDataFormat
 from secor.tables.files.parquet import ParquetDataFormat
 from secor.tables.library import Partitioning, TableLibrary
 from secor.tables.routing import TableSettings
@@ -31,7 +33,10 @@ class RowSettings:
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """What is needed to make data files of rows; ``root`` is the URI of their directory."""
+    """What is needed to make data files of rows; ``root`` is the URI of their directory.
+
+    ``declined`` are changes of the schema that the catalog did not take: nobody asks again.
+    """
 
     table: Table
     schema_id: int
@@ -41,6 +46,7 @@ class TableVersion:
     partitioning: Partitioning
     data_format: LogFormat
     root: str
+    declined: frozenset[SchemaChange] = frozenset()
 
     @property
     def identity(self) -> str:
@@ -48,6 +54,7 @@ class TableVersion:
         return (
             f"{self.table.identifier}={self.table.uuid}:{self.schema_id}:{self.spec_id}"
             f":{self.settings.evolve}:{self.rows.identity}:{self.data_format.identity}:{self.root}"
+            f":{sorted(map(str, self.declined))}"
         )
 
 
@@ -59,6 +66,7 @@ def open_version(
     *,
     schema_id: int | None = None,
     spec_id: int | None = None,
+    declined: frozenset[SchemaChange] = frozenset(),
 ) -> TableVersion:
     """Prepare a version of a table, the present one without ids.
 
@@ -84,6 +92,7 @@ def open_version(
         partitioning=library.partitioning(table, schema_id, spec_id),
         data_format=_data_format(table, schema_id, row_settings, library),
         root=library.data_location(table),
+        declined=declined,
     )
 
 
@@ -96,6 +105,10 @@ def _data_format(
         options = library.parquet_options(table.properties)
         statistics = library.parquet_statistics(table, schema_id)
         return ParquetDataFormat(columns, options, statistics, settings.row_group_rows)
+    if name == "orc":
+        return OrcDataFormat.of(columns, table.properties, settings.stripe_rows)
+    if name == "avro":
+        return AvroDataFormat.of(columns, table.properties, settings.block_rows)
     raise ConfigurationError(
         f"table {table.identifier}: {FORMAT_PROPERTY} is {name}; use parquet, orc or avro"
     )

@@ -67,6 +67,8 @@ class TopicTables:
         self._needs: list[Need] = []
         self._named: dict[str, Route] = {}
         """Tables that messages have named."""
+        self._declined: dict[str, frozenset[SchemaChange]] = {}
+        """By the uuid of a table, the changes that cannot be made."""
         self._plans: dict[str, TopicPlan] = {}
 
     def need(self, need: Need) -> None:
@@ -124,8 +126,14 @@ class TopicTables:
         for name, route in {**self._named, **wanted}.items():
             table = self._table(name, route, seen.get(name), changes.get(name, ()))
             if table is not None:
-                found[name] = open_version(table, route.settings, self._row_settings, self._library)
-            elif route.named_by_messages:
+                found[name] = open_version(
+                    table,
+                    route.settings,
+                    self._row_settings,
+                    self._library,
+                    declined=self._declined.get(table.uuid, frozenset()),
+                )
+            elif not route.settings.auto_create:
                 found[name] = None
         with self._lock:
             self._needs = self._needs[len(needs) :]
@@ -163,11 +171,11 @@ class TopicTables:
             if made is None:
                 return None
             table = made
-        changes = [change for need in needs if need.uuid == table.uuid for change in need.changes]
-        return self._change(table, changes) if changes else table
+        same = [need for need in needs if need.uuid == table.uuid]
+        return self._change(table, same) if same else table
 
     def _create(self, name: str, route: Route, seen: pa.DataType | None) -> Table | None:
-        new = new_table(name, route.settings, seen, self._row_settings.metadata_columns)
+        new = new_table(route.settings, seen, self._row_settings.metadata_columns)
         if new is None:
             return None
         try:
@@ -177,25 +185,45 @@ class TopicTables:
         self._tell(name, table.schema_id, list(table.schema.names))
         return table
 
-    def _change(self, table: Table, changes: Sequence[SchemaChange]) -> Table:
+    def _change(self, table: Table, needs: Sequence[NeedsSchema]) -> Table:
         """Change the schema, or find that somebody else has done it."""
+        changes = list(dict.fromkeys(change for need in needs for change in need.changes))
         for _ in range(ATTEMPTS):
-            needed: list[SchemaChange] = []
-            for change in changes:
-                if change not in needed:
-                    needed += still_needed(pa.struct(list(table.schema)), [change])
+            needed = still_needed(pa.struct(list(table.schema)), changes)
+            if any(need.schema_id == table.schema_id for need in needs):
+                self._decline(table, [change for change in changes if change not in needed])
             if not needed:
                 return table
             try:
                 changed = self._catalog.update_schema(table, needed)
             except Refused:
                 table = self._catalog.load_table(table.identifier)
-                continue
-            self._tell(table.identifier, changed.schema_id, [".".join(it.path) for it in needed])
-            return changed
+            except ConfigurationError:
+                return self._change_singly(table, needed)
+            else:
+                paths = [".".join(change.path) for change in needed]
+                self._tell(table.identifier, changed.schema_id, paths)
+                return changed
         raise Unavailable(
             f"table {table.identifier}: others keep changing its schema; trying again"
         )
+
+    def _change_singly(self, table: Table, changes: Sequence[SchemaChange]) -> Table:
+        """Make the changes one after the other; those that the catalog does not know are noted."""
+        for change in changes:
+            try:
+                table = self._catalog.update_schema(table, [change])
+            except Refused:
+                return self._catalog.load_table(table.identifier)  # the rest is asked for again
+            except ConfigurationError:
+                self._decline(table, [change])
+            else:
+                self._tell(table.identifier, table.schema_id, [".".join(change.path)])
+        return table
+
+    def _decline(self, table: Table, changes: Sequence[SchemaChange]) -> None:
+        known = self._declined.get(table.uuid, frozenset())
+        self._declined[table.uuid] = known | frozenset(changes)
 
     def _earlier(self, present: Versions) -> Iterator[Versions]:
         """Give combinations of versions of the tables, nearly the present ones first."""
@@ -222,4 +250,5 @@ class TopicTables:
             self._library,
             schema_id=schema_id,
             spec_id=spec_id,
+            declined=version.declined,
         )

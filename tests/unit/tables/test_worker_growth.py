@@ -1,0 +1,235 @@
+"""Tables are made from messages and grow with them; what cannot be is in quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from secor.core.errors import TableUnusable
+from secor.tables.catalog import AddColumn, NewTable, SchemaChange, Table
+from tests.unit.tables.worker_world import WorkerWorld
+
+FLIGHTS = {"table": "db.flights", "auto_create": True, "evolve": True}
+GROWING = {"table": "db.flights", "evolve": True}
+
+
+def world_with(directory: Path, *fields: pa.Field) -> WorkerWorld:
+    world = WorkerWorld(directory, [GROWING])
+    world.catalog.create_table("db.flights", NewTable(pa.schema(list(fields))))
+    return world
+
+
+def kinds(world: WorkerWorld) -> dict[str, pa.DataType]:
+    return {field.name: field.type for field in world.catalog.load_table("db.flights").schema}
+
+
+def test_a_table_is_made_of_the_first_messages(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{**FLIGHTS, "partition_by": ["bucket(4, id)", "yes"]}])
+    world.write({"id": 1, "yes": True, "x": 1, "empty": None, "none": []}, {"id": 2, "x": 0.5})
+    assert kinds(world) == {
+        "id": pa.int64(),
+        "x": pa.float64(),
+        "yes": pa.bool_(),
+    }
+    table = world.catalog.load_table("db.flights")
+    assert [field.transform for field in table.spec] == ["bucket[4]", "identity"]
+    assert table.properties["write.metadata.delete-after-commit.enabled"] == "true"
+    assert sorted(row["x"] for row in world.rows()) == [0.5, 1.0]
+
+
+def test_a_message_that_tells_no_columns_makes_no_table(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [FLIGHTS])
+    world.write({})
+    world.write({"a": None})
+    assert world.catalog.list_tables("db") == []
+    assert all("tells no columns" in reason for reason in world.reasons())
+    world.write({}, {"id": 1})
+    assert [row["id"] for row in world.rows()] == [None, 1]
+
+
+def test_a_table_is_made_of_a_declared_schema(tmp_path: Path) -> None:
+    declared = tmp_path / "flight.avsc"
+    declared.write_text(
+        '{"type": "record", "name": "Flight", "fields": [{"name": "id", "type": "int"},'
+        ' {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},'
+        ' {"name": "text", "type": ["null", "string"]}]}'
+    )
+    route = {**FLIGHTS, "evolve": False, "schema_file": str(declared)}
+    world = WorkerWorld(tmp_path, [{**route, "partition_by": "day(at), truncate(1, text)"}])
+    world.write({"id": 1, "at": "2026-01-01T00:00:00Z", "more": 1}, {"at": 5})
+    schema = world.catalog.load_table("db.flights").schema
+    assert (schema.field("id").nullable, schema.field("text").nullable) == (False, True)
+    assert [row["id"] for row in world.rows()] == [1]
+    assert world.reasons() == ["schema: db.flights: id: is missing"]
+    other = WorkerWorld(tmp_path / "other", [{**route, "optional_columns": True}])
+    other.write({"at": 5})
+    assert other.catalog.load_table("db.flights").schema.field("id").nullable
+
+
+def test_a_bad_partition_spec_stops_the_topic_before_anything_is_written(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{**FLIGHTS, "partition_by": ["day(id)"]}])
+    with pytest.raises(TableUnusable, match="id is long, which day does not take"):
+        world.write({"id": 1})
+    assert world.catalog.list_tables("db") == []
+
+
+def test_a_new_field_is_a_column_from_its_message_on(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [FLIGHTS])
+    world.write({"id": 0})
+    first, second = world.write({"id": 1}, {"id": 2, "new": "x"}, {"id": 3, "other": [1]})
+    assert ((first.start, first.end), (second.start, second.end)) == ((1, 2), (2, 4))
+    assert first.tables[0].schema_id + 1 == second.tables[0].schema_id
+    rows = sorted(world.rows(), key=lambda row: int(row["id"]))
+    assert [row["new"] for row in rows] == [None, None, "x", None]
+    assert rows[3]["other"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "kind"),
+    [
+        (pa.field("x", pa.int32()), 1 << 40, pa.int64()),
+        (pa.field("x", pa.float32()), 1e300, pa.float64()),
+        (pa.field("x", pa.decimal128(4, 2)), 12345, pa.decimal128(22, 2)),
+        (pa.field("x", pa.list_(pa.field("element", pa.int32()))), [1, 1 << 40], None),
+        (pa.field("x", pa.struct([pa.field("a", pa.int32())])), {"a": 1 << 40, "b": "new"}, None),
+        (pa.field("x", pa.map_(pa.string(), pa.float32())), {"k": 1e300}, None),
+    ],
+    ids=["long", "double", "decimal", "list", "struct", "map"],
+)
+def test_a_value_that_needs_it_widens_its_column(
+    tmp_path: Path, field: pa.Field, value: object, kind: pa.DataType | None
+) -> None:
+    world = world_with(tmp_path, pa.field("id", pa.int32()), field)
+    world.write({"id": 1}, {"id": 2, "x": value})
+    if kind is not None:
+        assert kinds(world)["x"] == kind
+    found = next(row["x"] for row in world.rows() if row["id"] == 2)
+    if isinstance(found, Decimal):
+        found = int(found)
+    assert (dict(found) if isinstance(value, dict) else found) == value
+    assert world.reasons() == []
+
+
+def test_a_missing_value_makes_a_required_column_optional(tmp_path: Path) -> None:
+    world = world_with(tmp_path, pa.field("id", pa.int64()), pa.field("x", pa.int32(), False))
+    world.write({"id": 1, "x": 1}, {"id": 2})
+    assert sorted(row["id"] for row in world.rows()) == [1, 2]
+
+
+def test_what_cannot_be_widened_is_in_quarantine_and_the_others_are_not(tmp_path: Path) -> None:
+    world = world_with(
+        tmp_path, pa.field("id", pa.int64()), pa.field("x", pa.int32()), pa.field("d", pa.date32())
+    )
+    (manifest,) = world.write(
+        {"id": 1, "x": "text"}, {"id": 2, "x": 2}, {"id": 3, "d": 1.5}, {"id": 4, "x": {"a": 1}}
+    )
+    assert sorted(row["id"] for row in world.rows()) == [2]
+    assert manifest.tables[0].schema_id == 0
+    assert world.reasons() == [
+        "schema: db.flights: x: 'text' is no int32",
+        "schema: db.flights: d: 1.5 is no date32[day]",
+        "schema: db.flights: x: {'a': 1} is no int32",
+    ]
+
+
+def test_without_evolution_further_fields_are_left_out_or_refused(tmp_path: Path) -> None:
+    for extra_fields, ids in (("drop", [1, 2]), ("quarantine", [2])):
+        directory = tmp_path / extra_fields
+        world = WorkerWorld(
+            directory, [{"table": "db.flights"}], {"rows": {"extra_fields": extra_fields}}
+        )
+        schema = pa.schema([pa.field("id", pa.int64())])
+        world.catalog.create_table("db.flights", NewTable(schema))
+        world.write({"id": 1, "more": {"a": 1}}, {"id": 2})
+        assert [row["id"] for row in world.rows()] == ids
+        assert len(world.reasons()) == 2 - len(ids)
+
+
+def test_a_column_that_another_name_of_is_there_is_not_added(tmp_path: Path) -> None:
+    """Most readers of tables take Id and id for one; asking for ever would stop the topic."""
+    world = world_with(tmp_path, pa.field("id", pa.int64()))
+    world.write({"id": 1, "ID": 5, "": 6})
+    assert world.rows() == [{"id": 1}]
+
+
+def test_a_column_that_the_catalog_refuses_is_asked_for_once(tmp_path: Path) -> None:
+    """A partition field may have that name already."""
+    world = WorkerWorld(tmp_path, [GROWING])
+    schema = pa.schema([pa.field("id", pa.int64())])
+    world.catalog.create_table("db.flights", NewTable(schema, ("bucket(4, id)",)))
+    world.write({"id": 1, "id_bucket": 7, "fine": 8}, {"id": 2})
+    assert sorted(row["fine"] or 0 for row in world.rows()) == [0, 8]
+    assert "id_bucket" not in kinds(world)
+
+
+def test_who_changes_the_schema_second_finds_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = WorkerWorld(tmp_path, [FLIGHTS])
+    world.write({"id": 0})
+    change = world.catalog.update_schema
+    racing = [[AddColumn(("new",), pa.string())], [AddColumn(("unrelated",), pa.int64())]]
+
+    def update_schema(table: Table, changes: Sequence[SchemaChange]) -> Table:
+        if racing:
+            change(world.catalog.load_table("db.flights"), racing.pop(0))
+        return change(table, changes)
+
+    monkeypatch.setattr(world.catalog, "update_schema", update_schema)
+    world.write({"id": 1, "new": "x", "second": 2})
+    assert set(kinds(world)) == {"id", "new", "second", "unrelated"}
+    assert {"id": 1, "new": "x", "second": 2, "unrelated": None} in world.rows()
+
+
+def test_a_column_that_somebody_else_gave_another_type_is_a_conflict(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [FLIGHTS])
+    world.write({"id": 0})
+    stale = world.plans("flights", None)
+    world.catalog.update_schema(
+        world.catalog.load_table("db.flights"), [AddColumn(("new",), pa.date32())]
+    )
+    assert stale.fingerprint != world.plans("flights", None).fingerprint
+    world.write({"id": 1, "new": "x"})
+    assert [row["id"] for row in world.rows()] == [0]
+    assert world.reasons() == ["schema: db.flights: new: 'x' is no date32[day]"]
+
+
+def test_an_open_intent_finds_its_schema_and_spec_again(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [FLIGHTS])
+    world.write({"id": 0})
+    before = world.plans("flights", None)
+    table = world.catalog.load_table("db.flights")
+    table = world.catalog.update_schema(table, [AddColumn(("new",), pa.string())])
+    with world.catalog.library.load_table("db.flights").update_spec() as update:
+        update.add_field("id", "bucket[4]", "id_bucket")
+    after_a_crash = world.new_plans()
+    assert after_a_crash("flights", None).fingerprint != before.fingerprint
+    found = after_a_crash("flights", before.fingerprint)
+    assert found.fingerprint == before.fingerprint
+    assert found.parser.identity == before.parser.identity
+
+
+def test_fields_find_their_columns_by_name_mapping_and_any_case(tmp_path: Path) -> None:
+    mapping = '[{"field-id": 1, "names": ["id", "ident"]}, {"field-id": 2, "names": ["inner"],'
+    mapping += ' "fields": [{"field-id": 3, "names": ["a", "alpha"]}]}]'
+    world = WorkerWorld(tmp_path, [{"table": "db.flights"}], {"rows": {"case_sensitive": False}})
+    inner = pa.struct([pa.field("a", pa.int64())])
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("inner", inner)])
+    properties = {"schema.name-mapping.default": mapping}
+    world.catalog.create_table("db.flights", NewTable(schema, (), properties))
+    world.write(
+        {"ident": 1, "INNER": {"alpha": 2}},
+        {"ID": 3, "inner": {"A": 4}},
+        {"id": 5, "ident": 6},
+        {"Ident": "7"},
+    )
+    assert world.rows() == [
+        {"id": 1, "inner": {"a": 2}},
+        {"id": 3, "inner": {"a": 4}},
+        {"id": 5, "inner": None},
+        {"id": 7, "inner": None},
+    ]
