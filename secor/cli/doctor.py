@@ -15,12 +15,12 @@ from secor.cli.doctor_checks import (
     Finding,
     disk,
     examine,
-    materials,
-    of_servers,
+    metrics_port,
     open_files,
     versions,
 )
 from secor.cli.exit_codes import Exit
+from secor.cli.server_checks import materials, of_servers
 from secor.cli.store_checks import of_store
 from secor.config.load import load
 from secor.config.model import Config
@@ -32,10 +32,10 @@ from secor.config.model import Config
 def command(config: Path, as_json: bool) -> int:
     """Check all that CONFIG needs: each line is ok, or says what to do.
 
-    Versions, disk, open files, the parser's files and plug-ins, brokers, topics, group, ledger,
-    clock, and the rights in the store, by a put, get, list and delete below
-    PREFIX/_secor-doctor.  Run it as the user of the service, with its environment; a running
-    service is not disturbed.  Exit code 5 when something is to be done.
+    Versions, disk, open files, the HTTP port, the parser's files and plug-ins, brokers, topics,
+    group, ledger, stopped partitions, clock, and the rights in the store, by a put, get, list and
+    delete below PREFIX/_secor-doctor.  Run it as the user of the service, with its environment; a
+    running service is not disturbed.  Exit code 5 when something is to be done.
     """
     settings = load(config, os.environ)
     found = []
@@ -59,6 +59,7 @@ def findings(config: Config, now: Callable[[], float]) -> Iterator[Finding]:
     yield examine("open files", lambda: open_files(config))
     if config.group.kind == "partition":
         yield examine("parser", lambda: materials(config))
+    yield examine("port", lambda: metrics_port(config))
     yield from of_servers(config)
     yield from of_store(config, now)
 

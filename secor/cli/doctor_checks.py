@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+import http.client
 import platform
 import re
 import resource
 import shutil
+import socket
+import ssl
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Protocol
 
 from secor import __version__
 from secor.cli.open_archive import human_size
 from secor.config.model import Config
 from secor.core.errors import (
     ConfigurationError,
-    LedgerCorrupt,
     SecorError,
 )
-from secor.core.model import LogRange, TopicPartition
-from secor.core.ports import OffsetLedger
-from secor.core.text import how_many
 
 SCRATCH = "_secor-doctor"
 """Stands for a topic where the doctor tries what the service does."""
@@ -33,7 +31,9 @@ CONTENT = b"secor doctor was here\n"
 BESIDES = 128
 """Open files beside local ones: connections, logs, libraries."""
 
-LOCK_WAIT = 5.0
+ASK = 3.0
+"""Seconds to wait for whoever listens on our port."""
+
 LIBRARIES = ("kafka-python", "pyarrow", "boto3", "kazoo", "crc32c")
 
 
@@ -47,22 +47,6 @@ class Finding:
 
 
 Check = tuple[str, Callable[[], str]]
-
-
-class Log(Protocol):
-    """What is asked of the brokers."""
-
-    def topics(self, pattern: str | None = None, exclude: str | None = None) -> list[str]:
-        """Return the names of the topics that the patterns let through."""
-
-    def partitions(self, topic: str) -> list[TopicPartition]:
-        """Return a topic's partitions; none when it does not exist."""
-
-    def log_range(self, topic_partition: TopicPartition) -> LogRange:
-        """Return where the log begins and ends."""
-
-    def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[object]:
-        """Give the messages of ``[start, end)``."""
 
 
 def examine(check: str, look: Callable[[], str]) -> Finding:
@@ -145,107 +129,41 @@ def open_files(config: Config) -> str:
     return f"{'unlimited' if soft == resource.RLIM_INFINITY else soft} may be open, {needed} needed"
 
 
-# --------------------------------------------------------- brokers and ledger
-
-
-def of_servers(config: Config) -> Iterator[Finding]:
-    """Check brokers, topics, the group and the ledger."""
-    from secor.wiring.clients import open_group, open_ledger_for_operator, open_reader
-
-    with ExitStack() as opened:
-        found: list[TopicPartition] = []
-
-        def kafka() -> str:
-            reader = opened.enter_context(open_reader(config))
-            found.extend(topics(config, reader))
-            try_reading(reader, found)
-            letters(config, reader, found)
-            return f"topics: {len({one.topic for one in found})}, partitions: {len(found)}"
-
-        def group() -> str:
-            open_entries = opened.enter_context(open_group(config))
-            # In a Kafka ledger it is looked at with the others, below.
-            if config.ledger.kind != "kafka":
-                open_entries.read(found[0])
-            return f"{config.group.name} may be used"
-
-        def ledger() -> str:
-            entries = opened.enter_context(open_ledger_for_operator(config))
-            return in_ledger(config, entries, found)
-
-        yield examine("kafka", kafka)
-        # An entry of a topic that may not be described is refused whatever the group's rights.
-        if found:
-            yield examine("group", group)
-        yield examine("ledger", ledger)
-
-
-def topics(config: Config, reader: Log) -> list[TopicPartition]:
-    """Return the partitions of all topics that are wanted."""
-    kafka = config.kafka
-    names = kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
-    if not names:
+def metrics_port(config: Config) -> str:
+    """See that the HTTP server's port is free, or held by a process of Secor."""
+    address, port = config.metrics.address, config.metrics.port
+    if port is None or port == 0:
+        return "no HTTP server" if port is None else "any free port is taken"
+    where = f"{address}:{port}"
+    try:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((address, port))
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE and _is_secor(config):
+            return f"{where} is in use by a process of Secor; each process needs its own"
         raise ConfigurationError(
-            f"no topic matches kafka.topics_pattern {kafka.topics_pattern!r}: correct it, make the "
-            "topic, or let this user describe it"
-        )
-    found = {name: reader.partitions(name) for name in names}
-    missing = [name for name, partitions in found.items() if not partitions]
-    if missing:
-        raise ConfigurationError(
-            f"the broker has no topic {', '.join(missing)}: make it, correct kafka.topics, or let "
-            "this user describe it"
-        )
-    return [one for name in names for one in found[name]]
+            f"{where} cannot be used ({error.strerror}): set metrics.address and metrics.port, or"
+            " SECOR_METRICS__PORT for this process"
+        ) from error
+    return f"{where} is free"
 
 
-def try_reading(reader: Log, partitions: Sequence[TopicPartition]) -> None:
-    """Look at each log, and read each topic: who may describe one may not yet read it."""
-    tried: set[str] = set()
-    for one in partitions:
-        log = reader.log_range(one)
-        if log.start < log.end and one.topic not in tried:
-            tried.add(one.topic)
-            next(iter(reader.read(one, log.start, log.start + 1)), None)
-
-
-def letters(config: Config, reader: Log, partitions: Sequence[TopicPartition]) -> None:
-    """See that the topics that get copies of what is in quarantine exist."""
-    names = {config.for_topic(one.topic).parser.dead_letter_topic for one in partitions} - {None}
-    missing = sorted(name for name in names if name and not reader.partitions(name))
-    if missing:
-        raise ConfigurationError(
-            f"the broker has no topic {', '.join(missing)}: make it, or correct "
-            "parser.dead_letter_topic"
-        )
-
-
-def materials(config: Config) -> str:
-    """See that schema files, descriptor sets, generated classes and plug-ins can be used."""
-    from secor.wiring.check_references import unusable_materials
-
-    faults = unusable_materials(config)
-    if faults:
-        raise ConfigurationError("; ".join(f"{key}: {why}" for key, why in faults.items()))
-    rules = f" and of {how_many(len(config.topics), 'rule')} for topics" if config.topics else ""
-    return f"can be made: files, classes, plug-ins of the general settings{rules} are there"
-
-
-def in_ledger(config: Config, ledger: OffsetLedger, partitions: Sequence[TopicPartition]) -> str:
-    """Read all entries; in ZooKeeper take a lock, too, which needs the right to write."""
-    unreadable, open_intents, entries = [], 0, 0
-    for one in partitions:
-        try:
-            entry = ledger.read(one)
-        except LedgerCorrupt as error:
-            unreadable.append(str(error))
-            continue
-        entries += entry.committed is not None
-        open_intents += entry.intent is not None
-    if unreadable:
-        raise LedgerCorrupt("; ".join(unreadable))
-    lock = ""
-    if config.ledger.kind == "zookeeper":
-        ledger.lease(TopicPartition(SCRATCH, 0), LOCK_WAIT).release()
-        lock = ", locks can be taken"
-    return f"entries: {entries} of {len(partitions)}, with an open intent: {open_intents}{lock}"
+def _is_secor(config: Config) -> bool:
+    """Ask who listens; a server without our name is somebody else's."""
+    address, port = config.metrics.address, config.metrics.port
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104
+    if config.metrics.tls_certfile is None:
+        asked = http.client.HTTPConnection(host, port, timeout=ASK)
+    else:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # only its name is asked
+        asked = http.client.HTTPSConnection(host, port, timeout=ASK, context=context)
+    try:
+        asked.request("HEAD", "/healthz")
+        return (asked.getresponse().getheader("Server") or "").startswith("secor")
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        asked.close()

@@ -6,7 +6,9 @@ import json
 import os
 import socket
 import time
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,10 +24,14 @@ from secor.cli.offsets_set import (
     yes_option,
 )
 from secor.cli.open_archive import archive_of, earlier_routes, of_topic, table
+from secor.cli.stop_reasons import StopReasons, sentence
 from secor.config.load import load
-from secor.core.errors import LedgerCorrupt
+from secor.core.errors import LedgerCorrupt, StopPartition
 from secor.core.model import Entry, TopicPartition
 from secor.core.ports import OffsetLedger
+
+if TYPE_CHECKING:
+    from secor.adapters.kafka import KafkaReader
 
 
 @click.group()
@@ -39,27 +45,22 @@ def command() -> None:
 def show(config: Path, as_json: bool) -> int:
     """Show the committed offset, the log and the open intent of each topic partition.
 
-    Exit code 5 when an entry cannot be read.
+    Exit code 5 when a partition is stopped, such as by an entry that cannot be read.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader
 
     settings = load(config, os.environ)
-    rows: list[dict[str, object]] = []
-    with open_ledger_for_operator(settings) as ledger, open_reader(settings) as reader:
+    with ExitStack() as opened:
+        ledger = opened.enter_context(open_ledger_for_operator(settings))
+        reader = opened.enter_context(open_reader(settings))
+        reasons = StopReasons(settings, reader, opened)
         kafka = settings.kafka
         topics = kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
-        for topic in topics:
-            for topic_partition in reader.partitions(topic):
-                held = reader.log_range(topic_partition)
-                rows.append(
-                    {
-                        "topic": topic,
-                        "partition": topic_partition.partition,
-                        "log_start": held.start,
-                        "log_end": held.end,
-                        **_entry(ledger, topic_partition, held.end),
-                    }
-                )
+        rows = [
+            _row(ledger, reader, reasons, topic_partition)
+            for topic in topics
+            for topic_partition in reader.partitions(topic)
+        ]
     if as_json:
         click.echo(json.dumps({"offsets": rows}, indent=2))
     else:
@@ -155,21 +156,36 @@ def accept(config: Path, topic: str, drop_intent: bool, yes: bool) -> None:
             click.echo(f"{one.topic_partition}: committed is {entry.committed}")
 
 
-def _entry(ledger: OffsetLedger, topic_partition: TopicPartition, end: int) -> dict[str, object]:
-    entry, fault = Entry(None), None
+def _row(
+    ledger: OffsetLedger,
+    reader: KafkaReader,
+    reasons: StopReasons,
+    topic_partition: TopicPartition,
+) -> dict[str, object]:
+    stopped: StopPartition | None = None
+    entry = Entry(None)
     try:
         entry = ledger.read(topic_partition)
     except LedgerCorrupt as error:
-        fault = str(error)
+        stopped = error
+    # After the entry: a commit in between would look like a log that lost its end.
+    log = reader.log_range(topic_partition)
+    if stopped is None:
+        stopped = reasons.find(topic_partition, entry, log)
     intent = entry.intent
     return {
+        "topic": topic_partition.topic,
+        "partition": topic_partition.partition,
+        "log_start": log.start,
+        "log_end": log.end,
         "committed": entry.committed,
-        "lag": None if entry.committed is None else max(0, end - entry.committed),
+        "lag": None if entry.committed is None else max(0, log.end - entry.committed),
         "topic_id": entry.topic_id,
         "intent": {"start": intent.start, "end": intent.end, "owner": intent.owner}
         if intent
         else None,
-        "fault": fault,
+        "stopped": None if stopped is None else stopped.reason,
+        "fault": None if stopped is None else sentence(topic_partition, stopped),
     }
 
 
@@ -182,7 +198,8 @@ def _show(rows: list[dict[str, object]]) -> None:
             if (isinstance(intent, dict))
             else "-"
         )
-        committed = "unreadable" if row["fault"] else row["committed"]
+        unreadable = row["stopped"] == LedgerCorrupt.reason
+        committed = "unreadable" if unreadable else row["committed"]
         lines.append(
             (
                 str(row["topic"]),

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +16,10 @@ import click
 
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import of_topic, table
+from secor.cli.stop_reasons import StopReasons, sentence
 from secor.config.load import load
 from secor.config.model import Config
-from secor.core.errors import CorruptBatch, LedgerCorrupt, RestartPartition
+from secor.core.errors import CorruptBatch, LedgerCorrupt, RestartPartition, StopPartition
 from secor.core.model import Entry, LogRange, TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.core.text import how_many
@@ -39,7 +40,8 @@ class Progress:
 
     ``lag`` in offsets; ``age`` in seconds, of the first message that is not committed, None
     where there is none or it cannot be told.  ``intent`` is ``[start, end)`` of an open one.
-    ``fault`` says what is wrong and what to do.
+    ``fault`` says what is wrong and what to do, ``stopped`` names the reason why it goes no
+    further, as the metric ``secor_partition_stopped`` does.
     """
 
     topic: str
@@ -51,6 +53,7 @@ class Progress:
     age: float | None
     intent: tuple[int, int] | None
     fault: str | None
+    stopped: str | None = None
 
 
 @click.command(epilog="Example: secor progress backup.toml --watch")
@@ -62,29 +65,39 @@ def command(config: Path, topic: str | None, watch: bool, as_json: bool) -> int:
     """Show lag and age of each topic partition of the group, from ledger and brokers.
 
     No daemon is asked, and none needs to run.  The lag is in offsets behind the log's end, the
-    age that of the first message that is not committed yet.  Exit code 5 when an entry cannot be
-    read, or does not fit its log.
+    age that of the first message that is not committed yet.  Exit code 5 when a partition is
+    stopped, an entry cannot be read or does not fit its log.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader
 
     settings = load(config, os.environ)
-    with (
-        open_ledger_for_operator(settings) as ledger,
-        open_reader(_peeking(settings)) as reader,
-    ):
-        found = look(settings, ledger, reader, topic, time.time())
+    with ExitStack() as opened:
+        ledger = opened.enter_context(open_ledger_for_operator(settings))
+        reader = opened.enter_context(open_reader(_peeking(settings)))
+
+        def look() -> list[Progress]:
+            # Made anew each time: topics may be made again while we watch.
+            reasons = StopReasons(settings, reader, opened)
+            return progress_of(settings, ledger, reader, reasons, topic, time.time())
+
+        found = look()
         _show(settings, found, as_json=as_json, watch=watch)
         # Ctrl-C is how watching ends.
         with suppress(KeyboardInterrupt):
             while watch:
                 time.sleep(EVERY)
-                found = look(settings, ledger, reader, topic, time.time())
+                found = look()
                 _show(settings, found, as_json=as_json, watch=True)
     return Exit.DIFFERENT if any(one.fault for one in found) else Exit.OK
 
 
-def look(
-    config: Config, ledger: OffsetLedger, reader: KafkaReader, topic: str | None, now: float
+def progress_of(
+    config: Config,
+    ledger: OffsetLedger,
+    reader: KafkaReader,
+    reasons: StopReasons,
+    topic: str | None,
+    now: float,
 ) -> list[Progress]:
     """Return the progress of one topic, or of all that the configuration names.
 
@@ -94,7 +107,7 @@ def look(
     kafka = config.kafka
     named = (topic,) if topic else kafka.topics
     return [
-        _progress(ledger, reader, topic_partition, now)
+        _progress(ledger, reader, reasons, topic_partition, now)
         for name in named or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
         for topic_partition in of_topic(reader.partitions(name), name)
     ]
@@ -106,15 +119,22 @@ def _peeking(config: Config) -> Config:
 
 
 def _progress(
-    ledger: OffsetLedger, reader: KafkaReader, topic_partition: TopicPartition, now: float
+    ledger: OffsetLedger,
+    reader: KafkaReader,
+    reasons: StopReasons,
+    topic_partition: TopicPartition,
+    now: float,
 ) -> Progress:
-    fault = None
+    stopped: StopPartition | None = None
+    entry = Entry(None)
     try:
         entry = ledger.read(topic_partition)
     except LedgerCorrupt as error:
-        entry, fault = Entry(None), str(error)
+        stopped = error
     # After the entry: a commit in between would look like a log that lost its end.
     held = reader.log_range(topic_partition)
+    if stopped is None:
+        stopped = reasons.find(topic_partition, entry, held)
     committed, intent = entry.committed, entry.intent
     begun = None
     if committed is not None and committed < held.end:
@@ -128,25 +148,19 @@ def _progress(
         lag=None if committed is None else max(0, held.end - committed),
         age=None if begun is None else max(0.0, now - begun / 1000),
         intent=None if intent is None else (intent.start, intent.end),
-        fault=fault or _misfit(topic_partition, committed, held),
+        fault=_lost(committed, held) if stopped is None else sentence(topic_partition, stopped),
+        stopped=None if stopped is None else stopped.reason,
     )
 
 
-def _misfit(topic_partition: TopicPartition, committed: int | None, held: LogRange) -> str | None:
-    if committed is None:
+def _lost(committed: int | None, held: LogRange) -> str | None:
+    if committed is None or committed >= held.start:
         return None
-    if committed > held.end:
-        return (
-            f"the log ends at {held.end}, below the committed offset: if the topic was made again, "
-            f"see secor offsets accept CONFIG {topic_partition.topic}"
-        )
-    if committed < held.start:
-        lost = held.start - committed
-        return (
-            f"retention has removed {how_many(lost, 'offset that is', 'offsets that are')} not"
-            " stored: run more processes, or keep the topic for longer"
-        )
-    return None
+    lost = held.start - committed
+    return (
+        f"retention has removed {how_many(lost, 'offset that is', 'offsets that are')} not stored:"
+        " run more processes, or keep the topic for longer"
+    )
 
 
 def _timestamp(
@@ -190,7 +204,7 @@ def lines(group: str, found: Sequence[Progress]) -> Iterable[str]:
     """Give the table for people, and a line that sums it up."""
     rows = [("topic", "partition", "committed", "log", "lag", "age", "intent")]
     for one in found:
-        unknown = "unreadable" if one.fault else "none"
+        unknown = "unreadable" if one.stopped == LedgerCorrupt.reason else "none"
         rows.append(
             (
                 one.topic,
@@ -212,7 +226,9 @@ def lines(group: str, found: Sequence[Progress]) -> Iterable[str]:
     fresh = sum(one.committed is None and not one.fault for one in found)
     unknown = f", {fresh} without an entry yet" if fresh else ""
     partitions, behind = how_many(len(found), "topic partition"), how_many(lag, "offset")
-    yield f"{group}: {partitions}, {behind} behind{oldest}{unknown}"
+    count = sum(one.stopped is not None for one in found)
+    stopped = f", {count} stopped" if count else ""
+    yield f"{group}: {partitions}, {behind} behind{oldest}{unknown}{stopped}"
 
 
 def duration(seconds: float) -> str:

@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from secor.cli import doctor_checks
 from secor.config.load import load
+from secor.config.model import Config
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
 from secor.service.metrics import Metrics
@@ -295,3 +297,28 @@ def test_an_answer_ends_its_connection(server: HealthServer) -> None:
         while data := client.recv(1000):
             answer += data
     assert b"Connection: close" in answer
+
+
+def with_port(tmp_path: Path, port: int) -> Config:
+    path = tmp_path / "doctor.toml"
+    path.write_text(CONFIG.replace("metrics.port = 0", f"metrics.port = {port}"))
+    return load(path, {})
+
+
+def test_the_doctor_finds_a_port_that_others_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor_checks, "ASK", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(ConfigurationError, match="SECOR_METRICS__PORT"):
+            doctor_checks.metrics_port(with_port(tmp_path, port))
+    assert doctor_checks.metrics_port(with_port(tmp_path, port)).endswith("is free")
+    assert doctor_checks.metrics_port(with_port(tmp_path, 0)) == "any free port is taken"
+
+
+def test_the_doctor_lets_a_process_of_secor_have_its_port(
+    tmp_path: Path, server: HealthServer
+) -> None:
+    told = doctor_checks.metrics_port(with_port(tmp_path, server.port))
+    assert "in use by a process of Secor" in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from secor.adapters.local import LocalStore
-from secor.cli import doctor, doctor_checks, store_checks
+from secor.cli import doctor, doctor_checks, server_checks, store_checks
 from secor.config.model import Config
 from secor.core.errors import AccessDenied, ConfigurationError, LedgerCorrupt, Unavailable
 from secor.core.model import Entry, Intent, TopicPartition
@@ -57,6 +58,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         local.directory = "{tmp_path / "cache"}"
         limits.local_bytes = "1MB"
         limits.open_files = 16
+        metrics.port = 0
         """
     )
     world = World(config)
@@ -90,7 +92,7 @@ def test_the_lines_are_there_as_json(world: World) -> None:
     told = json.loads(world.run("--json").stdout)
     assert told["ok"] is True
     assert [one["check"] for one in told["checks"]] == [
-        *("versions", "disk", "open files", "kafka", "group", "ledger"),
+        *("versions", "disk", "open files", "port", "kafka", "group", "ledger", "partitions"),
         *("store", "clock", "put", "get", "list", "put once", "delete"),
     ]
 
@@ -150,6 +152,33 @@ def test_an_entry_that_cannot_be_read_is_a_fault(
 
     monkeypatch.setattr(world.ledger, "read", read)
     assert world.faults()["ledger"] == "clicks/0: x is no offset"
+
+
+def test_a_partition_that_is_stopped_is_named(world: World) -> None:
+    world.reader.ids["clicks"] = "id"
+    world.ledger.entries[CLICKS] = Entry(25, topic_id="another")
+    told = world.faults()
+    assert list(told) == ["partitions"]
+    assert told["partitions"].startswith("clicks/0 is stopped (topic_recreated): ")
+    assert "secor offsets accept" in told["partitions"]
+
+
+def test_a_coordinator_that_has_only_just_started_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    def read(topic_partition: TopicPartition) -> Entry:
+        if len(slept) < 3:
+            raise Unavailable("the coordinator loads its groups")
+        return Entry(25)
+
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(world.ledger, "read", read)
+    assert world.faults() == {}
+    slept.clear()
+    monkeypatch.setattr(server_checks, "PATIENCE", -1.0)
+    assert set(world.faults()) == {"group", "ledger"}
 
 
 def test_too_little_room_is_told_with_the_limit(world: World) -> None:

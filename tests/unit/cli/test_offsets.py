@@ -126,6 +126,17 @@ def test_show_goes_on_after_an_entry_that_cannot_be_read(
     assert "127.0.0.1 is no offset" in shown.stdout
 
 
+def test_show_names_partitions_that_are_stopped(world: World) -> None:
+    world.ledger.entries[CLICKS] = Entry(25, topic_id="another")
+    del world.ledger.entries[OTHER]
+    shown = world.run(offsets.command, "show", world.config)
+    assert shown.return_value == 5
+    assert "clicks/0: stopped (topic_recreated): the topic was deleted" in shown.stdout
+    assert "clicks/1: " not in shown.stdout
+    rows = json.loads(world.run(offsets.command, "show", world.config, "--json").stdout)["offsets"]
+    assert [row["stopped"] for row in rows] == ["topic_recreated", None]
+
+
 def test_set_asks_before_it_deletes(world: World) -> None:
     arguments = ("set", world.config, "clicks", 0, 10, "--delete-objects")
     with pytest.raises(click.Abort):

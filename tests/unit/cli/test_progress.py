@@ -14,18 +14,25 @@ from click.testing import CliRunner, Result
 from secor.cli import progress
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, LedgerCorrupt, RestartPartition
-from secor.core.model import Chunk, Entry, Intent, TopicPartition
+from secor.core.model import Chunk, Entry, Intent, OffsetRange, TopicPartition
+from secor.formats import make_format
 from secor.wiring import clients
-from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, messages
+from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, Shelf, messages
 
 OTHER = TopicPartition("clicks", 1)
 NOW = 1_700_000_100.0
 
 
+@dataclass
 class Reader(MemoryLog):
+    ids: dict[str, str] = field(default_factory=dict)
+
     def topics(self, pattern: str | None = None, exclude: str | None = None) -> list[str]:
         del pattern, exclude
         return sorted({one.topic for one in self.ranges})
+
+    def topic_id(self, topic: str) -> str | None:
+        return self.ids.get(topic)
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         return sorted(one for one in self.ranges if one.topic == topic)
@@ -62,7 +69,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         kafka.bootstrap_servers = ["127.0.0.1:1"]
         kafka.topics_pattern = ".*"
         store.kind = "local"
-        store.local.directory = "{tmp_path}"
+        store.local.directory = "{tmp_path / "bucket"}"
         """
     )
     world = World(config)
@@ -140,7 +147,44 @@ def test_no_entry_is_no_fault_and_an_unreadable_one_is(
     monkeypatch.setattr(world.ledger, "read", read)
     shown = world.run()
     assert shown.return_value == 5
-    assert "clicks/1: clicks/1: 127.0.0.1 is no offset" in shown.stdout
+    assert "clicks/1: stopped (ledger_corrupt): 127.0.0.1 is no offset" in shown.stdout
+
+
+STOPPED = {
+    "topic_recreated": (Entry(25, topic_id="another"), "secor offsets accept CONFIG clicks"),
+    "ledger_edited": (Entry(25, Intent(26, 28, "f", "host-1", 0.0, "r")), "secor offsets set"),
+    "ledger_lost": (None, "secor offsets recover"),
+}
+
+
+@pytest.mark.parametrize(("reason", "entry", "advice"), [(k, *v) for k, v in STOPPED.items()])
+def test_a_partition_that_stops_is_named_with_its_reason_and_what_to_do(
+    world: World, tmp_path: Path, reason: str, entry: Entry | None, advice: str
+) -> None:
+    world.reader.ids["clicks"] = "id"
+    shelf = Shelf(tmp_path / "bucket", make_format("sequencefile"))
+    shelf.put(messages(range(25)), OffsetRange(0, 25))
+    if entry is None:
+        del world.ledger.entries[CLICKS]
+    else:
+        world.ledger.entries[CLICKS] = entry
+    shown = world.run()
+    assert shown.return_value == 5
+    [line] = [line for line in shown.stdout.splitlines() if line.startswith("clicks/0: ")]
+    assert line.startswith(f"clicks/0: stopped ({reason}): ")
+    assert advice in line
+    assert shown.stdout.rstrip().endswith(", 1 stopped")
+    assert [one["stopped"] for one in world.partitions()] == [reason, None]
+
+
+def test_a_loss_stops_where_the_configuration_says_so(world: World) -> None:
+    world.reader.put(CLICKS, messages(range(10, 30)), 30)
+    world.ledger.entries[CLICKS] = Entry(4)
+    assert world.partitions()[0]["stopped"] is None
+    with world.config.open("a") as file:
+        file.write('kafka.on_data_loss = "stop"\n')
+    assert world.partitions()[0]["stopped"] == "data_lost"
+    assert "secor offsets set CONFIG clicks 0 10" in world.run().stdout
 
 
 def test_messages_that_vanish_while_we_look_leave_the_lag(

@@ -1,0 +1,70 @@
+"""What stops partitions of a group, for the commands that show where it stands."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+from typing import Protocol
+
+from secor.archive.repair.stop_reason import first_object, stop_reason
+from secor.cli.open_archive import archive_of, earlier_routes
+from secor.config.model import Config
+from secor.core.errors import AccessDenied, StopPartition, Unavailable
+from secor.core.model import Entry, LogRange, TopicPartition
+from secor.core.ports import ObjectStore
+
+
+class TopicIds(Protocol):
+    """What is asked of the brokers."""
+
+    def topic_id(self, topic: str) -> str | None:
+        """Return a topic's id; None where brokers have none."""
+
+
+class StopReasons:
+    """Finds them; the store is opened only if an entry is missing."""
+
+    def __init__(self, config: Config, brokers: TopicIds, opened: ExitStack) -> None:
+        """``opened`` closes what is opened here."""
+        self._config = config
+        self._brokers = brokers
+        self._opened = opened
+        self._ids: dict[str, str | None] = {}
+        self._store: ObjectStore | None = None
+
+    def find(
+        self, topic_partition: TopicPartition, entry: Entry, log: LogRange
+    ) -> StopPartition | None:
+        """Return why this topic partition is stopped; None if it is not."""
+        topic = topic_partition.topic
+        if topic not in self._ids:
+            self._ids[topic] = self._brokers.topic_id(topic)
+        return stop_reason(
+            topic_partition,
+            entry,
+            log,
+            self._ids[topic],
+            first_object=partial(self._first_object, topic_partition),
+            stops_at_loss=self._config.kafka.on_data_loss == "stop",
+        )
+
+    def _first_object(self, topic_partition: TopicPartition) -> str | None:
+        """Look into the store; one that does not answer is another command's business."""
+        from secor.wiring.clients import open_store
+
+        config, topic = self._config, topic_partition.topic
+        if config.group.kind == "table":
+            return None  # its data files belong to tables, not to names
+        try:
+            if self._store is None:
+                self._store = self._opened.enter_context(open_store(config))
+            archive = archive_of(config, topic, self._store, earlier_routes(config, self._store))
+            generation = config.for_topic(topic).output.generation
+            return first_object(archive, topic_partition, generation)
+        except (AccessDenied, Unavailable):
+            return None
+
+
+def sentence(topic_partition: TopicPartition, error: StopPartition) -> str:
+    """Return ``stopped (reason): why and what to do``, for a line that names the partition."""
+    return f"stopped ({error.reason}): {str(error).removeprefix(f'{topic_partition}: ')}"
