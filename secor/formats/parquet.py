@@ -64,34 +64,28 @@ class ParquetFormat:
         return ParquetWriter(sink, self)
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Give the messages; columns that the file lacks are null.
-
-        Page checksums are verified.  Raises ``CorruptFile``.
-        """
+        """Yield the messages.  Page checksums are verified.  Raises ``CorruptFile``."""
         try:
             parquet = pq.ParquetFile(file, page_checksum_verification=True)
-            names = [field.name for field in SCHEMA if field.name in parquet.schema_arrow.names]
-            if not names:
+            if not holds_messages(parquet.schema_arrow):
                 raise CorruptFile(
-                    f"{name}: none of the columns of messages ({', '.join(SCHEMA.names)}) is there"
+                    f"{name}: its columns are not those of whole messages"
+                    f" ({', '.join(SCHEMA.names)}) with their types"
                 )
-            for batch in parquet.iter_batches(MESSAGES_READ, columns=names):
-                yield _as_messages(batch)
+            for batch in parquet.iter_batches(MESSAGES_READ):
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=SCHEMA)
         except SecorError:
             raise
         except (pa.ArrowException, OSError) as error:
             raise CorruptFile(f"{name}: is no whole Parquet file: {error}") from error
 
 
-def _as_messages(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = []
-    for field in SCHEMA:
-        at = batch.schema.get_field_index(field.name)
-        known = at >= 0
-        columns.append(
-            batch.column(at).cast(field.type) if known else pa.nulls(batch.num_rows, field.type)
-        )
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+def holds_messages(schema: pa.Schema) -> bool:
+    """Tell whether a file has exactly the columns of whole messages, with their types.
+
+    A column that is only called ``timestamp`` or ``value`` may be anybody's.
+    """
+    return bool(schema.equals(SCHEMA))
 
 
 class ParquetWriter:

@@ -76,16 +76,25 @@ class TextFormat:
         Raises ``CorruptFile`` after the last payload when no delimiter ends it.
         """
         plain = self.open(file, name)
-        rest = b""
+        rest, delimited = b"", False
         while data := plain.read(4 * BLOCK):
             *lines, rest = (rest + data).split(self.delimiter)
+            delimited = delimited or bool(lines)
             if lines:
                 yield values_only(pa.array(lines, pa.binary()))
         if rest:
             yield values_only(pa.array([rest], pa.binary()))
-            raise CorruptFile(
-                f"{name}: its last {len(rest)} bytes have no delimiter after them: it was cut short"
-            )
+            raise CorruptFile(f"{name}: {self._unended(len(rest), delimited)}")
+
+    def _unended(self, rest: int, delimited: bool) -> str:
+        if delimited:
+            return f"its last {rest} bytes have no delimiter after them: it was cut short"
+        return (
+            f"the delimiter {self.delimiter!r} is nowhere in its {rest} bytes: either"
+            " output.delimiter is another one, or the file was cut short within its first message,"
+            " or it is Java Secor's, written without secor.file.writer.Delimiter: where its"
+            " messages end cannot be told, so read them from the topic or as a whole"
+        )
 
     def render(self, values: pa.Array) -> pa.Buffer:
         """Return the plain bytes of payloads, each with its delimiter."""

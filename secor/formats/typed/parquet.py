@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from secor.core.errors import CorruptFile
 from secor.core.ports import Sink
-from secor.formats.parquet import CODECS, MESSAGES_READ, ParquetFormat
+from secor.formats.parquet import CODECS, MESSAGES_READ, ParquetFormat, holds_messages
 from secor.formats.python_file import Output
 from secor.formats.typed import metadata
 from secor.formats.typed.nested_arrays import text_of
@@ -129,7 +129,7 @@ def read(file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
 
 
 class EitherParquet(ParquetFormat):
-    """Reads Parquet of whole messages and of rows: the file tells which it is."""
+    """Reads Parquet of whole messages and, as decoded rows, any other: its columns tell."""
 
     __slots__ = ()
 
@@ -137,8 +137,9 @@ class EitherParquet(ParquetFormat):
         """Give the file's records.  Raises ``CorruptFile``."""
         at = file.tell()
         try:
-            marked = MARK in (pq.read_schema(file).metadata or {})
+            schema = pq.read_schema(file)
         except (pa.ArrowException, OSError) as error:
             raise CorruptFile(f"{name}: is no whole Parquet file: {error}") from error
         file.seek(at)
-        return read(file, name) if marked else ParquetFormat.read(self, file, name)
+        whole = holds_messages(schema) and MARK not in (schema.metadata or {})
+        return ParquetFormat.read(self, file, name) if whole else read(file, name)

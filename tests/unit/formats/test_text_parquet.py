@@ -242,3 +242,12 @@ def test_the_memory_of_a_compressor_counts_while_it_has_some(
     assert target.buffered() == state + 100
     target.close()
     assert target.buffered() == 0
+
+
+def test_text_without_any_delimiter_says_what_it_may_be() -> None:
+    log_format = make_format("text", codec="none")
+    with pytest.raises(CorruptFile, match=r"Java Secor's, written without secor\.file\.writer"):
+        list(log_format.read(io.BytesIO(b'{"a":1}{"a":2}'), "clicks/1_0_0"))
+    with pytest.raises(CorruptFile, match="cut short") as caught:
+        list(log_format.read(io.BytesIO(b'{"a":1}\n{"a":2'), "clicks/1_0_0"))
+    assert "Java" not in str(caught.value)

@@ -421,6 +421,31 @@ def test_parquet_of_whole_messages_is_told_from_parquet_of_rows() -> None:
     assert read(format_of_key("t/1_0_0", io.BytesIO(rows)), rows).num_rows == 1
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"id": [1], "timestamp": [2], "value": ["x"]},
+        {"offset": [1], "key": ["k"]},
+        {name: [1] for name in SCHEMA.names},
+    ],
+)
+def test_columns_that_are_only_called_as_ours_are_somebody_elses(table: dict[str, Any]) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table(table), sink)
+    found = read(format_of_key("t/1_0_0.parquet"), sink.getvalue())
+    row = {name: values[0] for name, values in table.items()}
+    assert [json.loads(it) for it in found.column("value").to_pylist()] == [row]
+    for name in ("offset", "timestamp", "key", "headers"):
+        assert found.column(name).null_count == 1
+
+
+def test_messages_that_another_program_wrote_with_all_columns_are_whole() -> None:
+    whole = messages([b"payload", b""], first=9)
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_batches([whole]), sink, store_schema=False)
+    assert read(format_of_key("t/1_0_0.parquet"), sink.getvalue()).to_batches()[0].equals(whole)
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_damaged_files_are_told_by_name(name: str) -> None:
     log_format = small(name)
