@@ -22,6 +22,7 @@ from secor.cli.doctor_checks import (
 from secor.cli.exit_codes import Exit
 from secor.cli.server_checks import materials, of_servers
 from secor.cli.store_checks import of_store
+from secor.cli.table_checks import of_tables
 from secor.config.load import load
 from secor.config.model import Config
 
@@ -34,8 +35,9 @@ def command(config: Path, as_json: bool) -> int:
 
     Versions, disk, open files, the HTTP port, the parser's files and plug-ins, brokers, topics,
     group, ledger, stopped partitions, clock, and the rights in the store, by a put, get, list and
-    delete below PREFIX/_secor-doctor.  Run it as the user of the service, with its environment; a
-    running service is not disturbed.  Exit code 5 when something is to be done.
+    delete below PREFIX/_secor-doctor; of a table group also the catalog, its tables and the rights
+    at their data.  Run it as the user of the service, with its environment; a running service is
+    not disturbed.  Exit code 5 when something is to be done.
     """
     settings = load(config, os.environ)
     found = []
@@ -57,11 +59,13 @@ def findings(config: Config, now: Callable[[], float]) -> Iterator[Finding]:
     yield examine("versions", versions)
     yield examine("disk", lambda: disk(config))
     yield examine("open files", lambda: open_files(config))
-    if config.group.kind == "partition":
+    if config.group.kind != "backup":
         yield examine("parser", lambda: materials(config))
     yield examine("port", lambda: metrics_port(config))
     yield from of_servers(config)
     yield from of_store(config, now)
+    if config.group.kind == "table":
+        yield from of_tables(config)
 
 
 def line(finding: Finding) -> str:

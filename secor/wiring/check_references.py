@@ -6,6 +6,7 @@ from secor.config.model import Config, Output, Parser
 from secor.core.errors import ConfigurationError
 from secor.wiring.parsers import unusable
 from secor.wiring.plans import plan_for
+from secor.wiring.tables import check_new_table
 
 
 def require_materials(config: Config) -> None:
@@ -24,16 +25,28 @@ def unusable_materials(config: Config) -> dict[str, str]:
     of each rule for topics; a fault that several share is told once.  Modules are imported and
     plug-ins made; no server is asked.
     """
-    if config.group.kind != "partition":
+    if config.group.kind == "backup":
         return {}
     cases = [("", config.output, config.parser)]
     cases += [(f"topics.{at}.", it.output, it.parser) for at, it in enumerate(config.topics)]
     found: dict[str, str] = {}
     for before, output, parser in cases:
         faults = {f"parser.{key}": why for key, why in unusable(parser).items()}
-        faults = faults or _unusable_schema(config, output, parser)
+        if config.group.kind == "partition":
+            faults = faults or _unusable_schema(config, output, parser)
         new = {before + key: why for key, why in faults.items() if why not in found.values()}
         found |= new
+    return found | _unusable_tables(config)
+
+
+def _unusable_tables(config: Config) -> dict[str, str]:
+    """See that new tables can be declared: their schema files, their partition terms."""
+    found: dict[str, str] = {}
+    for at, table in enumerate(config.tables):
+        try:
+            check_new_table(table)
+        except ConfigurationError as error:
+            found[f"tables.{at}"] = str(error)
     return found
 
 

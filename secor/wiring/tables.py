@@ -25,6 +25,7 @@ from secor.tables.catalog import Catalog
 from secor.tables.distribution import TableDistribution, lane_of_table, partition_of
 from secor.tables.library import TableLibrary
 from secor.tables.needs import Needs
+from secor.tables.new_tables import new_table
 from secor.tables.routing import Route, TableSettings
 from secor.tables.table_version import RowSettings, TableVersion
 from secor.tables.topic_tables import TopicTables
@@ -151,6 +152,15 @@ def route_of(table: TableRoute) -> Route:
         properties=table.properties,
     )
     return Route(tuple(parts_of(table.table)), settings, selector)
+
+
+def check_new_table(table: TableRoute) -> None:
+    """Raise ``ConfigurationError`` for a table that could never be made as it is declared."""
+    from secor.adapters.iceberg.partition_terms import check_declared
+
+    route = route_of(table)
+    new = new_table(route.settings, None)
+    check_declared(table.table, None if new is None else new.schema, table.partition_by)
 
 
 def row_settings(config: Config) -> RowSettings:

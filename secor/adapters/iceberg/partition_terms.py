@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import pyarrow as pa
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import Transform, parse_transform
 
+from secor.adapters.iceberg.types import iceberg_schema
 from secor.core.errors import ConfigurationError
 
 _TERM = re.compile(
@@ -28,6 +30,18 @@ def partition_spec(schema: Schema, terms: Sequence[str], where: str) -> Partitio
         if names.count(name) > 1:
             raise ConfigurationError(f"{where}: two partition fields would be called {name}")
     return PartitionSpec(*fields)
+
+
+def check_declared(table: str, schema: pa.Schema | None, terms: Sequence[str]) -> None:
+    """Raise ``ConfigurationError`` for terms that are none, or not for the columns declared.
+
+    Without ``schema`` messages tell the columns, and only the terms themselves are looked at.
+    """
+    for term in terms:
+        parse_term(term)
+    if schema is not None:
+        where = f"table {table}"
+        partition_spec(iceberg_schema(schema, where), terms, where)
 
 
 def parse_term(term: str) -> tuple[str, str]:

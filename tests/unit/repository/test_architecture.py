@@ -33,7 +33,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "cli": {
         *("core", "formats", "parsing", "batch", "service", "adapters", "archive", "config"),
-        *("spark", "sandbox", "wiring"),
+        *("spark", "sandbox", "tables", "wiring"),
     },
 }
 """What a room may import besides itself.

@@ -1,0 +1,119 @@
+"""The table group's sections: what they take, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from secor.config.load import validate
+from secor.config.model import Config
+from secor.config.show import settings
+
+ROUTE = {"table": "db.t"}
+
+
+def tree(**more: Any) -> dict[str, Any]:
+    return {
+        "group": {"name": "g", "kind": "table"},
+        "kafka": {"bootstrap_servers": ["localhost:9092"], "topics": ["t"]},
+        "store": {"kind": "local", "local": {"directory": "/tmp/x"}},
+        "tables": [ROUTE],
+        **more,
+    }
+
+
+def loaded(**more: Any) -> Config:
+    config, faults = validate(tree(**more))
+    assert config is not None, faults
+    return config
+
+
+@pytest.mark.parametrize(
+    ("more", "key", "words"),
+    [
+        ({"tables": []}, "tables", "at least one"),
+        ({"tables": [{"table": "t"}]}, "tables.0.table", 'write "namespace.table"'),
+        ({"tables": [{"table": "db.{key}"}]}, "tables.0.table", "braces may hold"),
+        ({"tables": [{"table": "db.{fields.a..b}"}]}, "tables.0.table", "names no field"),
+        ({"tables": [{"table": "db.{topic"}]}, "tables.0.table", "expected '}'"),
+        ({"tables": [{"table": "db.a b"}]}, "tables.0.table", "no name of a table"),
+        ({"tables": [{**ROUTE, "equals": 5}]}, "tables.0.field", "name the field"),
+        ({"tables": [{**ROUTE, "topics": "("}]}, "tables.0.topics", "no regular expression"),
+        (
+            {"tables": [{**ROUTE, "field": "a", "equals": 5, "matches": "x"}]},
+            "tables.0.field",
+            "give one of",
+        ),
+        (
+            {"tables": [{**ROUTE, "partition_by": ["day(ts)"]}]},
+            "tables.0.partition_by",
+            "set auto_create",
+        ),
+        ({"rows": {"metadata_columns": ["_key"]}}, "rows.metadata_columns", "no column '_key'"),
+        ({"output": {"format": "text"}}, "output.format", "the table's properties"),
+        ({"parser": {"layout": "x"}}, "parser.layout", "partition spec"),
+        ({"parser": {"decoder": "none"}}, "parser.decoder", "decoded fields"),
+        (
+            {"parser": {"transforms": [{"kind": "route", "to": "other"}]}},
+            "parser.transforms",
+            "say where messages go",
+        ),
+        ({"finalize": {"delay": "2h"}}, "finalize", "only group.kind"),
+        ({"commit": {"control": "none", "control_topic": "x"}}, "commit.control_topic", "no topic"),
+        ({"commit": {"interval": 0}}, "commit.interval", "more than 0"),
+    ],
+)
+def test_what_cannot_be_is_a_fault_at_its_key(more: dict[str, Any], key: str, words: str) -> None:
+    config, faults = validate(tree(**more))
+    assert config is None
+    assert words in faults[key]
+
+
+@pytest.mark.parametrize("kind", ["backup", "partition"])
+@pytest.mark.parametrize(
+    ("section", "value"),
+    [
+        ("tables", [ROUTE]),
+        ("catalog", {"name": "x"}),
+        ("rows", {"unrouted": "skip"}),
+        ("commit", {"interval": 5}),
+    ],
+)
+def test_other_groups_have_no_tables(kind: str, section: str, value: object) -> None:
+    given = {**tree(), "group": {"name": "g", "kind": kind}, "tables": [], section: value}
+    config, faults = validate(given)
+    assert config is None
+    assert 'only group.kind "table"' in faults[section]
+
+
+def test_partition_terms_may_be_one_text() -> None:
+    route = {**ROUTE, "auto_create": True, "partition_by": "day(ts), bucket(16, id),x"}
+    assert loaded(tables=[route]).tables[0].partition_by == ("day(ts)", "bucket(16, id)", "x")
+
+
+def test_properties_are_text_whatever_they_were() -> None:
+    config = loaded(catalog={"properties": {"s3.ssl": True, "pool": 5, "uri": "x"}})
+    assert config.catalog.properties == {"s3.ssl": "true", "pool": "5", "uri": "x"}
+
+
+def test_secrets_of_catalogs_are_not_shown() -> None:
+    properties = {
+        "credential": "id:secret",
+        "s3.secret-access-key": "secret",
+        "uri": "postgresql://user:secret@host/db",
+        "token": "secret",
+        "warehouse": "s3://plain",
+    }
+    config = loaded(catalog={"properties": properties})
+    shown = next(row for row in settings(config) if row.key == "catalog.properties").text()
+    assert "secret@" not in shown
+    assert '"secret"' not in shown
+    assert "id:secret" not in shown
+    assert "s3://plain" in shown
+    assert "secret" not in str(config.model_dump(mode="json")["catalog"]["properties"]["token"])
+
+
+def test_the_prefix_is_the_group_s_own() -> None:
+    assert loaded().output.prefix == "table"
+    assert loaded(output={"prefix": "mine"}).output.prefix == "mine"

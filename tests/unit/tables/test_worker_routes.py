@@ -1,0 +1,218 @@
+"""Which messages go to which table; and where a table has its rows, by its partition spec."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from secor.core.errors import AlreadyExists, TableUnusable
+from secor.tables.catalog import NewTable
+from tests.unit.tables.worker_world import WorkerWorld
+
+MADE = {"auto_create": True, "evolve": True}
+SKIP = {"rows": {"unrouted": "skip"}}
+
+
+def ids(world: WorkerWorld, table: str) -> list[int]:
+    return sorted(row["id"] for row in world.rows(table))
+
+
+def test_a_message_goes_to_every_table_that_takes_it(tmp_path: Path) -> None:
+    routes = [
+        {"table": "db.all", **MADE},
+        {"table": "db.late", "field": "delay", "matches": "[1-9][0-9]+", **MADE},
+        {"table": "db.known", "field": "kind", "one_of": ["a", "b"], **MADE},
+        {"table": "db.others", "field": "kind", "one_of": ["a", "b"], "negated": True, **MADE},
+        {"table": "db.no_topic", "topics": "trains", **MADE},
+    ]
+    world = WorkerWorld(tmp_path, routes)
+    world.write(
+        {"id": 1, "delay": 5, "kind": "a"},
+        {"id": 2, "delay": 75, "kind": "c"},
+        {"id": 3, "delay": 80, "kind": "b"},
+        {"id": 4},
+    )
+    found = {name: ids(world, name) for name in world.catalog.list_tables("db")}
+    assert found == {
+        "db.all": [1, 2, 3, 4],
+        "db.late": [2, 3],
+        "db.known": [1, 3],
+        "db.others": [2, 4],
+    }
+
+
+def test_a_message_names_its_table(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "logs.{topic}_{fields.at.kind}", **MADE}])
+    world.write(
+        {"id": 1, "at": {"kind": "click"}},
+        {"id": 2, "at": {"kind": "a.b/c"}},
+        {"id": 3, "at": {"kind": "click"}},
+        {"id": 4, "at": {}},
+        {"id": 5, "at": {"kind": "x" * 300}},
+        topic="fl-1",
+    )
+    assert ids(world, "logs.fl_1_click") == [1, 3]
+    assert ids(world, "logs.fl_1_a_b_c") == [2]
+    assert [reason.partition(" ")[0] for reason in world.reasons()] == ["route:", "route:"]
+    assert "at.kind is missing" in world.reasons()[0]
+    assert "names no table" in world.reasons()[1]
+
+
+def test_messages_of_tables_that_do_not_exist_wait_in_quarantine(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.{fields.kind}"}])
+    schema = pa.schema([pa.field("id", pa.int64())])
+    world.catalog.create_table("db.known", NewTable(schema))
+    world.write({"id": 1, "kind": "known"}, {"id": 2, "kind": "unknown"})
+    assert ids(world, "db.known") == [1]
+    assert world.reasons() == ["route: there is no table db.unknown"]
+
+
+@pytest.mark.parametrize(("settings", "reasons", "skipped"), [({}, 1, 0), (SKIP, 0, 1)])
+def test_what_no_table_takes_is_in_quarantine_or_counted(
+    tmp_path: Path, settings: dict[str, Any], reasons: int, skipped: int
+) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.t", "field": "id", **MADE}], settings)
+    world.write({"id": 1}, {"other": 1})
+    assert ids(world, "db.t") == [1]
+    assert (len(world.reasons()), world.counts["filtered"]) == (reasons, skipped)
+
+
+def test_a_message_that_one_table_refuses_is_in_none(tmp_path: Path) -> None:
+    """It is replayed from quarantine later: the other tables must not get it twice."""
+    world = WorkerWorld(tmp_path, [{"table": "db.texts"}, {"table": "db.numbers"}])
+    for name, kind in (("db.texts", pa.string()), ("db.numbers", pa.int64())):
+        schema = pa.schema([pa.field("id", pa.int64()), pa.field("x", kind)])
+        world.catalog.create_table(name, NewTable(schema))
+    world.write({"id": 1, "x": "5"}, {"id": 2, "x": "text"})
+    assert ids(world, "db.texts") == ids(world, "db.numbers") == [1]
+    assert world.reasons() == ["schema: db.numbers: x: 'text' is no int64"]
+
+
+def test_two_routes_to_one_table_give_a_row_once(tmp_path: Path) -> None:
+    routes = [{"table": "db.t", "field": "a", **MADE}, {"table": "db.t", "field": "b", **MADE}]
+    world = WorkerWorld(tmp_path, routes)
+    world.write({"id": 1, "a": 1, "b": 1}, {"id": 2, "b": 1}, {"id": 3, "a": 1})
+    assert ids(world, "db.t") == [1, 2, 3]
+
+
+def test_a_missing_table_stops_its_topic(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.missing"}])
+    with pytest.raises(TableUnusable, match=r"no table db\.missing for topic flights: create it"):
+        world.plans("flights", None)
+
+
+def test_a_table_of_format_version_3_stops_its_topic(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.t", **MADE}])
+    world.write({"id": 1})
+    table = world.catalog.library.load_table("db.t")
+    path = Path(table.metadata_location.removeprefix("file://"))
+    path.write_text(path.read_text().replace('"format-version":2', '"format-version":3'))
+    with pytest.raises(TableUnusable, match="format version 3"):
+        world.plans("flights", None)
+
+
+def test_who_is_second_to_make_a_table_uses_that_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.t", **MADE}])
+    create = world.catalog.create_table
+
+    def create_table(identifier: str, new: NewTable) -> Any:
+        create(identifier, NewTable(pa.schema([pa.field("other", pa.int64())])))
+        raise AlreadyExists(identifier)
+
+    monkeypatch.setattr(world.catalog, "create_table", create_table)
+    world.write({"id": 1})
+    assert world.rows("db.t") == [{"other": None, "id": 1}]
+
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64()),
+        pa.field("ts", pa.timestamp("us", "UTC")),
+        pa.field("day", pa.date32()),
+        pa.field("text", pa.string()),
+        pa.field("money", pa.decimal128(9, 2)),
+        pa.field("raw", pa.binary()),
+        pa.field("inner", pa.struct([pa.field("a", pa.int32())])),
+    ]
+)
+ROW = {
+    "id": 34,
+    "ts": "1969-12-31T23:59:59Z",
+    "day": "2026-03-01",
+    "text": "a/b c",
+    "money": 10.65,
+    "raw": "x",
+    "inner": {"a": 5},
+}
+
+
+@pytest.mark.parametrize(
+    ("terms", "path", "values"),
+    [
+        (["id"], "id=34", (34,)),
+        (["year(ts)"], "ts_year=1969", (-1,)),
+        (["month(day)"], "day_month=2026-03", (674,)),
+        (["day(ts)"], "ts_day=1969-12-31", ("1969-12-31",)),
+        (["hour(ts)"], "ts_hour=1969-12-31-23", (-1,)),
+        (["bucket(100, id)"], "id_bucket=79", (79,)),  # as in Iceberg's specification
+        (["truncate(3, text)"], "text_trunc=a%2Fb", ("a/b",)),
+        (["truncate(50, money)"], "money_trunc=10.50", ("10.50",)),
+        (["void(text)"], "text_null=null", (None,)),
+        (["inner.a", "text"], "inner_a=5/text=a%2Fb+c", (5, "a/b c")),
+    ],
+    ids=str,
+)
+def test_rows_lie_where_their_partition_is(
+    tmp_path: Path, terms: Sequence[str], path: str, values: tuple[object, ...]
+) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.t"}])
+    world.catalog.create_table("db.t", NewTable(SCHEMA, tuple(terms)))
+    (manifest,) = world.write(ROW)
+    (file,) = manifest.tables[0].files
+    assert file.partition == values
+    assert f"/data/{path}/g-flights-0-" in file.path
+    (row,) = world.rows("db.t")
+    assert (row["id"], row["money"], row["raw"]) == (34, Decimal("10.65"), b"x")
+    assert row["ts"] == dt.datetime(1969, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
+
+
+def test_each_partition_of_a_batch_has_a_file_and_nulls_have_theirs(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.t"}])
+    world.catalog.create_table("db.t", NewTable(SCHEMA, ("text", "day(ts)")))
+    rows = [
+        {"id": number, "text": text, "ts": ts}
+        for number, (text, ts) in enumerate(
+            [("a", 0), ("null", 0), (None, 0), ("a", 0), ("a", 86_400_000_000), (None, None)]
+        )
+    ]
+    (manifest,) = world.write(*rows)
+    files = {file.partition: file.records for file in manifest.tables[0].files}
+    assert files == {
+        ("a", "1970-01-01"): 2,
+        ("null", "1970-01-01"): 1,
+        (None, "1970-01-01"): 1,
+        ("a", "1970-01-02"): 1,
+        (None, None): 1,
+    }
+    assert ids(world, "db.t") == list(range(6))
+    for condition, found in (("text is null", [2, 5]), ("text = 'null'", [1]), ("text = 'a'", 3)):
+        scanned = [row["id"] for row in world.rows("db.t", row_filter=condition)]
+        assert (len(scanned) if isinstance(found, int) else sorted(scanned)) == found
+
+
+def test_files_go_where_the_table_wants_its_data(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.t"}])
+    elsewhere = f"file://{tmp_path}/elsewhere/data"
+    properties = {"write.data.path": elsewhere}
+    world.catalog.create_table("db.t", NewTable(SCHEMA, ("id",), properties))
+    (manifest,) = world.write({"id": 1})
+    assert manifest.tables[0].files[0].path.startswith(f"{elsewhere}/id=1/g-flights-0-")
+    assert ids(world, "db.t") == [1]
