@@ -7,14 +7,14 @@ quarantine and in none: when it is replayed it must not come twice into the othe
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from secor.core.errors import SchemaGrew
-from secor.core.model import SCHEMA, Chunk, Part
+from secor.core.model import SCHEMA, Chunk, Part, TopicPartition
 from secor.formats.typed.inference import observed
 from secor.parsing.parts import ROW, parts_of, together
 from secor.parsing.placement import Work, rows_of
@@ -50,12 +50,17 @@ class TableDistribution:
         needs: Needs,
         *,
         skip_unrouted: bool = False,
+        outdated: Callable[[TopicPartition], bool] = lambda _: False,
     ) -> None:
-        """``versions`` are the open tables by name, None for one that does not exist."""
+        """``versions`` are the open tables by name, None for one that does not exist.
+
+        ``outdated`` is asked for each chunk whether others have changed these tables.
+        """
         self._routes = tuple(routes)
         self._versions = dict(versions)
         self._needs = needs
         self._skip_unrouted = skip_unrouted
+        self._outdated = outdated
 
     @property
     def identity(self) -> str:
@@ -65,6 +70,9 @@ class TableDistribution:
 
     def parts(self, works: Sequence[Work]) -> list[Part]:
         """Return the rows of all tables.  Raises ``SchemaGrew`` before anything is written."""
+        chunk = works[0].chunk
+        if self._outdated(chunk.topic_partition):
+            raise SchemaGrew(min(_offset(work, 0) for work in works))
         fitted: list[_TableWork] = []
         needed: list[tuple[int, Need]] = []
         for work in works:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice, product
 
 import pyarrow as pa
@@ -21,13 +22,20 @@ from secor.core.errors import (
     TableUnusable,
     Unavailable,
 )
+from secor.core.model import TopicPartition
 from secor.tables.catalog import Catalog, SchemaChange, Table
+from secor.tables.freshness import Freshness
 from secor.tables.library import TableLibrary
 from secor.tables.needs import Need, Needs, NeedsSchema, NeedsTable
 from secor.tables.new_tables import new_table
 from secor.tables.routing import Route
 from secor.tables.schema_changes import still_needed
-from secor.tables.table_version import RowSettings, TableVersion, open_version
+from secor.tables.table_version import (
+    RowSettings,
+    TableVersion,
+    identity_of,
+    open_version,
+)
 
 ATTEMPTS = 10
 """Changes of one schema before others are given way for a while."""
@@ -39,7 +47,8 @@ LOOKED_FOR = 200
 """Combinations of earlier versions among which that of an open intent is looked for."""
 
 Versions = Mapping[str, TableVersion | None]
-MakePlan = Callable[[Sequence[Route], Versions, Needs], TopicPlan]
+Outdated = Callable[[TopicPartition], bool]
+MakePlan = Callable[[Sequence[Route], Versions, Needs, Outdated], TopicPlan]
 
 
 class TopicTables:
@@ -54,6 +63,7 @@ class TopicTables:
         row_settings: RowSettings,
         make: MakePlan,
         tell: Callable[[str, int, list[str]], None],
+        freshness: Freshness,
     ) -> None:
         """``tell`` is given a table, the id of its new schema, and what is new in it."""
         self._topic = topic
@@ -63,6 +73,8 @@ class TopicTables:
         self._row_settings = row_settings
         self._make = make
         self._tell = tell
+        self._freshness = freshness
+        self._planning = threading.Lock()
         self._lock = threading.Lock()
         self._needs: list[Need] = []
         self._named: dict[str, Route] = {}
@@ -81,8 +93,24 @@ class TopicTables:
 
         Raises ``TableUnusable``, ``Unavailable``, ``OutcomeUnknown``, ``AccessDenied``.
         """
+        with self._planning:  # others of this process would do the same at the same time
+            return self._planned(fingerprint)
+
+    def refresh(self) -> None:
+        """See whether others have changed the tables; parsers are told.
+
+        Raises ``TableUnusable``, ``Unavailable``, ``OutcomeUnknown``, ``AccessDenied``.
+        """
+        with self._planning:
+            try:
+                self._freshness.show(identity_of(self._present()))
+            except ConfigurationError as error:
+                raise TableUnusable(str(error)) from error
+
+    def _planned(self, fingerprint: str | None) -> TopicPlan:
         try:
             present = self._present()
+            self._freshness.show(identity_of(present))
             plan = self._plan(present)
             if fingerprint is None or plan.fingerprint == fingerprint:
                 return plan
@@ -95,15 +123,16 @@ class TopicTables:
         return plan
 
     def _plan(self, versions: Versions) -> TopicPlan:
-        known = "\n".join(
-            f"{name} {version.identity if version is not None else None}"
-            for name, version in sorted(versions.items())
-        )
+        known = identity_of(versions)
         plan = self._plans.get(known)
         if plan is None:
-            plan = self._make(self._routes, versions, self.need)
+            outdated = partial(self._is_outdated, known)
+            plan = self._make(self._routes, versions, self.need, outdated)
             self._plans[known] = plan
         return plan
+
+    def _is_outdated(self, identity: str, topic_partition: TopicPartition) -> bool:
+        return self._freshness.interrupts(topic_partition, identity)
 
     def _present(self) -> Versions:
         """Return the present versions of all known tables, after what was needed is done."""

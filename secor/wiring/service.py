@@ -38,7 +38,7 @@ from secor.wiring.http_server import board_of, server_of
 from secor.wiring.membership import Membership, join
 from secor.wiring.plans import growing_plans
 from secor.wiring.startup_reports import Waiting
-from secor.wiring.tables import open_tables, store_of_tables, table_plans
+from secor.wiring.tables import TablePlans, open_tables, store_of_tables
 
 STUCK = 120.0
 """Seconds without a turn of the loop after which the process says that it is not alive."""
@@ -112,7 +112,8 @@ def _connect(
         opened.callback(pool.close)
         counting = _counting(telemetry)
         if tables is not None:
-            plans = table_plans(config, *tables, membership.source.cluster_id, counting)
+            plans = TablePlans(config, *tables, membership.source.cluster_id, counting, clock)
+            opened.callback(plans.refreshing().close)
         else:
             plans = growing_plans(config, store, telemetry, counting, workspace.directory)
         consumer = _consumer(

@@ -11,24 +11,25 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from secor.batch.plan import Lane, Plans, TopicPlan
+from secor.batch.plan import Lane, TopicPlan
 from secor.config.model import S3, Config
 from secor.config.tables import TableRoute, parts_of
-from secor.core.errors import ConfigurationError
+from secor.core.errors import ConfigurationError, SecorError
 from secor.core.model import QUARANTINE
 from secor.core.naming import quarantine_root, topic_root
-from secor.core.ports import ObjectStore
+from secor.core.ports import Clock, ObjectStore
 from secor.formats import make_format
 from secor.parsing.pipeline import Count
 from secor.tables.batch_manifest import BatchManifest
 from secor.tables.catalog import Catalog
 from secor.tables.distribution import TableDistribution, lane_of_table, partition_of
+from secor.tables.freshness import Freshness, RefreshThread
 from secor.tables.library import TableLibrary
 from secor.tables.needs import Needs
 from secor.tables.new_tables import new_table
 from secor.tables.routing import Route, TableSettings
 from secor.tables.table_version import RowSettings, TableVersion
-from secor.tables.topic_tables import TopicTables
+from secor.tables.topic_tables import Outdated, TopicTables
 from secor.tables.uri_store import UriStore
 from secor.wiring.clients import clear, s3_store
 from secor.wiring.parsers import filter_of, pipeline_for
@@ -44,44 +45,71 @@ MOST_SHOWN = 20
 Versions = Mapping[str, TableVersion | None]
 
 
-def table_plans(
-    config: Config,
-    catalog: Catalog,
-    library: TableLibrary,
-    cluster_id: Callable[[], str],
-    count: Count,
-) -> Plans:
-    """Return the plans of a process that consumes for tables."""
-    cluster = cache(cluster_id)
-    log = structlog.get_logger("secor.tables")
+class TablePlans:
+    """The plans of a process that consumes for tables, as ``batch.plan.Plans``."""
 
-    def tell(table: str, schema_id: int, columns: Sequence[str]) -> None:
-        shown = [*columns[:MOST_SHOWN], *(["..."] if len(columns) > MOST_SHOWN else [])]
-        log.info("table_changed", table=table, schema=schema_id, columns=shown)
+    def __init__(
+        self,
+        config: Config,
+        catalog: Catalog,
+        library: TableLibrary,
+        cluster_id: Callable[[], str],
+        count: Count,
+        clock: Clock,
+    ) -> None:
+        """Ask nobody yet."""
+        self._config = config
+        self._catalog = catalog
+        self._library = library
+        self._cluster_id = cache(cluster_id)
+        self._count = count
+        self._clock = clock
+        self._log = structlog.get_logger("secor.tables")
+        self._lock = threading.Lock()
+        self._topics: dict[str, TopicTables] = {}
 
-    @cache
-    def tables_of(topic: str) -> TopicTables:
-        def make(routes: Sequence[Route], versions: Versions, needs: Needs) -> TopicPlan:
-            return table_plan(config, topic, routes, versions, needs, cluster(), count)
+    def __call__(self, topic: str, fingerprint: str | None) -> TopicPlan:
+        """Return the plan of a topic."""
+        with self._lock:  # two of one topic would not know each other's needs
+            tables = self._topics.get(topic)
+            if tables is None:
+                tables = self._topics[topic] = self._tables_of(topic)
+        return tables.plan(fingerprint)
+
+    def refreshing(self) -> RefreshThread:
+        """Begin to look for changes that others make."""
+        return RefreshThread(self._refreshes, self._warn)
+
+    def _refreshes(self) -> list[Callable[[], None]]:
+        with self._lock:
+            return [tables.refresh for tables in self._topics.values()]
+
+    def _tables_of(self, topic: str) -> TopicTables:
+        def make(
+            routes: Sequence[Route], versions: Versions, needs: Needs, outdated: Outdated
+        ) -> TopicPlan:
+            cluster = self._cluster_id()
+            return table_plan(
+                self._config, topic, routes, versions, needs, cluster, self._count, outdated
+            )
 
         return TopicTables(
             topic,
-            routes_of(config, topic),
-            catalog,
-            library,
-            row_settings(config),
+            routes_of(self._config, topic),
+            self._catalog,
+            self._library,
+            row_settings(self._config),
             make,
-            tell,
+            self._tell,
+            Freshness(self._clock),
         )
 
-    lock = threading.Lock()
+    def _tell(self, table: str, schema_id: int, columns: Sequence[str]) -> None:
+        shown = [*columns[:MOST_SHOWN], *(["..."] if len(columns) > MOST_SHOWN else [])]
+        self._log.info("table_changed", table=table, schema=schema_id, columns=shown)
 
-    def plan(topic: str, fingerprint: str | None) -> TopicPlan:
-        with lock:  # two of one topic would not know each other's needs
-            tables = tables_of(topic)
-        return tables.plan(fingerprint)
-
-    return plan
+    def _warn(self, error: SecorError) -> None:
+        self._log.warning("tables_not_looked_at", error=str(error))
 
 
 def table_plan(
@@ -92,6 +120,7 @@ def table_plan(
     needs: Needs,
     cluster: str,
     count: Count | None,
+    outdated: Outdated,
     *,
     limited: bool = True,
 ) -> TopicPlan:
@@ -100,7 +129,7 @@ def table_plan(
     output = settings.output
     root = topic_root(output.prefix, topic)
     skip = config.rows.unrouted == "skip"
-    distribution = TableDistribution(routes, versions, needs, skip_unrouted=skip)
+    distribution = TableDistribution(routes, versions, needs, skip_unrouted=skip, outdated=outdated)
     quarantine = make_format("sequencefile")
     lanes = {QUARANTINE: Lane(quarantine_root(root), quarantine)}
     for name, version in versions.items():

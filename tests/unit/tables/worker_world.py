@@ -23,7 +23,7 @@ from secor.formats import make_format
 from secor.parsing.parts import released
 from secor.tables.catalog import TableCommit
 from secor.tables.manifest import Manifest
-from secor.wiring.tables import store_of_tables, table_plans
+from secor.wiring.tables import TablePlans, store_of_tables
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import FakeStore
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
@@ -79,10 +79,11 @@ class WorkerWorld:
         self.plans = self.new_plans()
         self.offset = 0
 
-    def new_plans(self) -> Any:
+    def new_plans(self) -> TablePlans:
         """Return the plans of a process that has just begun."""
-        return table_plans(
-            self.config, self.catalog, IcebergLibrary(), lambda: "cluster", self._count
+        library = IcebergLibrary()
+        return TablePlans(
+            self.config, self.catalog, library, lambda: "cluster", self._count, self.clock
         )
 
     def _count(self, topic_partition: TopicPartition, name: str, messages: int) -> None:

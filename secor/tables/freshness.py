@@ -1,0 +1,79 @@
+"""Tables that others change while they are written: noticed beside the loop, taken over soon.
+
+Files that were made for an earlier schema or partition spec stay right, so nothing hurries.
+A new plan begins with a new batch: the parser ends the present one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+from secor.core.errors import SecorError
+from secor.core.model import TopicPartition
+from secor.core.ports import Clock
+
+PATIENCE = 600.0
+"""Seconds between two interruptions of one topic partition: one that follows an open intent is
+given back the earlier versions, and has to end that first."""
+
+INTERVAL = 60.0
+"""Seconds between looks into the catalog."""
+
+
+class Freshness:
+    """What the tables of one topic are now, by their identity; for any thread."""
+
+    def __init__(self, clock: Clock, patience: float = PATIENCE) -> None:
+        self._clock = clock
+        self._patience = patience
+        self._present: str | None = None
+        self._interrupted: dict[TopicPartition, float] = {}
+        self._lock = threading.Lock()
+
+    def show(self, identity: str) -> None:
+        """Note what the tables are at present."""
+        with self._lock:
+            self._present = identity
+
+    def interrupts(self, topic_partition: TopicPartition, identity: str) -> bool:
+        """Tell whether a batch made for tables of this identity has to end."""
+        with self._lock:
+            if self._present in (None, identity):
+                return False
+            now = self._clock.monotonic()
+            last = self._interrupted.get(topic_partition)
+            if last is not None and now < last + self._patience:
+                return False
+            self._interrupted[topic_partition] = now
+            return True
+
+
+class RefreshThread:
+    """Looks again every ``interval`` seconds until it is closed."""
+
+    def __init__(
+        self,
+        refreshes: Callable[[], Iterable[Callable[[], None]]],
+        tell: Callable[[SecorError], None],
+        interval: float = INTERVAL,
+    ) -> None:
+        """``refreshes`` gives what is to be called; ``tell`` is given what one raised."""
+        self._refreshes = refreshes
+        self._tell = tell
+        self._interval = interval
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="table-refresh", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it; a look that is under way is not waited for."""
+        self._closing.set()
+
+    def _run(self) -> None:
+        while not self._closing.wait(self._interval):
+            for refresh in self._refreshes():
+                try:
+                    refresh()
+                except SecorError as error:
+                    self._tell(error)

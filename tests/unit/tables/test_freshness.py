@@ -1,0 +1,74 @@
+"""What others change of a table is taken over, at the end of a batch."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from secor.core.errors import SchemaGrew, SecorError, Unavailable
+from secor.core.model import TopicPartition
+from secor.tables.catalog import AddColumn, NewTable
+from secor.tables.freshness import PATIENCE, Freshness, RefreshThread
+from tests.fakes.clock import FakeClock
+from tests.unit.tables.worker_world import WorkerWorld, chunk_of
+
+FLIGHTS = TopicPartition("flights", 0)
+
+
+def test_a_partition_is_interrupted_once_and_again_after_a_while() -> None:
+    clock = FakeClock()
+    freshness = Freshness(clock)
+    assert not freshness.interrupts(FLIGHTS, "old")
+    freshness.show("new")
+    assert not freshness.interrupts(FLIGHTS, "new")
+    assert freshness.interrupts(FLIGHTS, "old")
+    assert freshness.interrupts(TopicPartition("flights", 1), "old")
+    assert not freshness.interrupts(FLIGHTS, "old"), "it follows an open intent"
+    clock.advance(PATIENCE)
+    assert freshness.interrupts(FLIGHTS, "old")
+
+
+def test_a_column_that_somebody_adds_is_filled_from_the_next_batch_on(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.flights"}])
+    schema = pa.schema([pa.field("id", pa.int64())])
+    table = world.catalog.create_table("db.flights", NewTable(schema))
+    batch = world.open(world.plans("flights", None), 0)
+    batch.append(chunk_of([{"id": 1, "new": 1}], FLIGHTS))
+    world.catalog.update_schema(table, [AddColumn(("new",), pa.int64())])
+    batch.append(chunk_of([{"id": 2, "new": 2}], FLIGHTS, 1))
+    for refresh in world.plans._refreshes():
+        refresh()
+    with pytest.raises(SchemaGrew) as raised:
+        batch.append(chunk_of([{"id": 3, "new": 3}], FLIGHTS, 2))
+    assert raised.value.offset == 2
+    world.offset = 2
+    world.write({"id": 3, "new": 3})
+    assert world.rows() == [{"id": 3, "new": 3}]
+
+
+def test_a_partition_spec_that_somebody_changes_is_followed(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.flights"}])
+    schema = pa.schema([pa.field("id", pa.int64())])
+    world.catalog.create_table("db.flights", NewTable(schema))
+    first = world.stage({"id": 1})
+    with world.catalog.library.load_table("db.flights").update_spec() as update:
+        update.add_field("id", "bucket[4]", "id_bucket")
+    second = world.stage({"id": 2})
+    world.commit([*first, *second])
+    assert [it.tables[0].spec_id for it in (*first, *second)] == [0, 1]
+    assert sorted(row["id"] for row in world.rows()) == [1, 2]
+
+
+def test_the_thread_looks_again_whatever_one_look_met() -> None:
+    looked, told = threading.Event(), list[SecorError]()
+
+    def fail() -> None:
+        raise Unavailable("no answer")
+
+    thread = RefreshThread(lambda: [fail, looked.set], told.append, interval=0.001)
+    assert looked.wait(10)
+    thread.close()
+    assert str(told[0]) == "no answer"
