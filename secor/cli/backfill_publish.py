@@ -115,9 +115,12 @@ def rollback_command(
         open_publisher(config, plan, local_directory, workers) as publisher,
     ):
         publisher.progress = _counted(show, len(plan.batches))
-        publisher.rollback()
+        was_published = publisher.rollback()
     backfilled(last_run, partition, plan, "rollback")
-    click.echo(f"rolled back: {how_many(len(plan.replaced), 'old object')} in place again")
+    if was_published:
+        click.echo(f"rolled back: {how_many(len(plan.replaced), 'old object')} in place again")
+    else:
+        click.echo("given up: it was not published, so no object was replaced")
 
 
 def _counted(show: Callable[[int, int], None] | None, total: int) -> Callable[[int], None]:

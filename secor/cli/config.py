@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from secor.cli.examples import example, init, write
 from secor.cli.exit_codes import Exit
 from secor.config.load import load
 from secor.config.show import Setting, settings, topic_settings
@@ -17,7 +18,7 @@ from secor.core.errors import ConfigurationError
 @click.group()
 def command() -> None:
     """Check or show a configuration, with the environment's SECOR_… variables over it; or make
-    one from Java Secor's.
+    one, also from Java Secor's; print examples.
     """
 
 
@@ -96,10 +97,7 @@ def import_(properties: Path, overrides: tuple[str, ...], output: Path | None) -
 
     given = read(properties, dict(map(_override, overrides)), os.environ)
     text, draft = convert(given, properties.name)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        _write_new(output, text)
+    write(text, output)
     for line in report(draft):
         click.echo(line, err=True)
     if output is not None:
@@ -107,21 +105,15 @@ def import_(properties: Path, overrides: tuple[str, ...], output: Path | None) -
     return Exit.DIFFERENT if needs_a_person(draft) else Exit.OK
 
 
+command.add_command(example)
+command.add_command(init)
+
+
 def _override(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ConfigurationError(f"-D {text}: write it as -D name=value")
     return name, value
-
-
-def _write_new(path: Path, text: str) -> None:
-    try:
-        with path.open("x") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise ConfigurationError(f"{path} exists: name another file, or delete it") from error
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def _table(rows: list[Setting]) -> list[str]:

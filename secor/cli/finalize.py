@@ -19,6 +19,7 @@ from secor.archive.finalize.stored_time import UP_TO_DATE, Progress, progress_of
 from secor.cli.exit_codes import Exit
 from secor.cli.metrics_file import metrics_file_option
 from secor.cli.open_archive import of_topic
+from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.clock import SystemClock
@@ -33,7 +34,7 @@ LISTED = 10
 
 @click.command(epilog="Example: secor finalize partition.toml clicks --dry-run")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.argument("topic", required=False)
+@click.argument("topic", type=TOPIC, required=False)
 @click.option("--dry-run", is_flag=True, help="Only say what would be marked.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @metrics_file_option

@@ -12,6 +12,7 @@ import click
 
 from secor.archive.objects import ArchivedObject
 from secor.cli.open_archive import archive_of, archived_topics, human_size, table
+from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.ports import ObjectStore
@@ -20,7 +21,7 @@ from secor.core.text import how_many
 
 @click.command(epilog="Example: secor ls backup.toml clicks --partition 0")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.argument("topic", required=False)
+@click.argument("topic", type=TOPIC, required=False)
 @click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition.")
 @click.option("--long", "long", is_flag=True, help="Also generation, fingerprint, times, key.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

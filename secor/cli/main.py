@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -29,13 +31,38 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "backfill": ("secor.cli.backfill", "Parse the archive again and replace what was wrong."),
     "offsets": ("secor.cli.offsets", "Show or move committed offsets."),
     "sandbox": ("secor.cli.sandbox", "Start Kafka, ZooKeeper and an S3 server on this machine."),
+    "version": ("secor.cli.version", "Print the versions of Secor and of what it stands on."),
     "completion": ("secor.cli.completion", "Print a completion script for a shell."),
 }
 """Where each command is, and its line in the list: a command is imported when it is called."""
 
 
+class _ReaderGone(Exception):
+    """Standard output was closed: for a ``BrokenPipeError`` the library would exit with 1."""
+
+
 class LazyGroup(click.Group):
     """Commands by name, each in the module that ``COMMANDS`` names, as its ``command``."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read the arguments; ``--help`` prints here."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except BrokenPipeError as error:
+            raise _ReaderGone from error
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _ReaderGone from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order in which they are meant to be read."""
@@ -80,6 +107,10 @@ def cli() -> None:
     """
 
 
+_NOT_WRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What a write to standard output fails with when it goes to a full disk."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
     sys.exit(run(arguments))
@@ -92,17 +123,35 @@ def run(arguments: Sequence[str] | None = None) -> int:
     keep their traceback.
     """
     try:
+        code = _run(arguments)
+        sys.stdout.flush()  # here, and not when the interpreter ends: a failure has its message
+    except (BrokenPipeError, _ReaderGone):
+        # The reader went away (``| head``).
+        _discard_output()
+        return Exit.PIPE_CLOSED
+    except OSError as error:
+        if error.errno not in _NOT_WRITTEN or error.filename is not None:
+            raise
+        _discard_output()
+        click.echo(f"secor: cannot write the output: {error.strerror}", err=True)
+        return Exit.ERROR
+    return code
+
+
+def _discard_output() -> None:
+    """Let what is still buffered go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
         result = cli.main(args=arguments, prog_name="secor", standalone_mode=False)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return Exit.INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except BrokenPipeError:
-        # The reader went away (``| head``): what is still buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.PIPE_CLOSED
     except SecorError as error:
         click.echo(_told(error), err=True)
         return exit_of(error)

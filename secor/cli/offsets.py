@@ -25,6 +25,7 @@ from secor.cli.offsets_set import (
 )
 from secor.cli.open_archive import archive_of, earlier_routes, of_topic, table
 from secor.cli.stop_reasons import StopReasons, sentence
+from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.core.errors import LedgerCorrupt, StopPartition
 from secor.core.model import Entry, TopicPartition
@@ -73,7 +74,7 @@ command.add_command(set_offset)
 
 @command.command("recover", epilog="Example: secor offsets recover backup.toml clicks")
 @config_argument
-@click.argument("topic", required=False)
+@click.argument("topic", type=TOPIC, required=False)
 @yes_option
 def recover_entries(config: Path, topic: str | None, yes: bool) -> None:
     """Rebuild missing entries from what the objects tell of themselves."""
@@ -118,7 +119,7 @@ def recover_entries(config: Path, topic: str | None, yes: bool) -> None:
 
 @command.command(epilog="Example: secor offsets accept backup.toml clicks")
 @config_argument
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.option("--drop-intent", is_flag=True, help="Give up the earlier topic's open intent.")
 @yes_option
 def accept(config: Path, topic: str, drop_intent: bool, yes: bool) -> None:

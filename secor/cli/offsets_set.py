@@ -12,6 +12,7 @@ import click
 from secor.archive.repair.move_offset import Move, move, plan_move
 from secor.cli.open_archive import archive_of, earlier_routes, of_topic
 from secor.cli.times import milliseconds
+from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError
@@ -29,7 +30,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
     epilog="Example: secor offsets set backup.toml clicks --to-time 2026-11-21T00:00Z --dry-run",
 )
 @config_argument
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.argument("partition", type=click.IntRange(0), required=False)
 @click.argument("offset", type=click.IntRange(0), required=False)
 @click.option(

@@ -17,6 +17,7 @@ import click
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import of_topic, table
 from secor.cli.stop_reasons import StopReasons, sentence
+from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import CorruptBatch, LedgerCorrupt, RestartPartition, StopPartition
@@ -58,7 +59,7 @@ class Progress:
 
 @click.command(epilog="Example: secor progress backup.toml --watch")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.argument("topic", required=False)
+@click.argument("topic", type=TOPIC, required=False)
 @click.option("--watch", is_flag=True, help="Look again every two seconds, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; with --watch, one line a look.")
 def command(config: Path, topic: str | None, watch: bool, as_json: bool) -> int:

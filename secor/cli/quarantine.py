@@ -22,6 +22,7 @@ from secor.batch.workspace import Workspace
 from secor.cli.cat import line
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, human_size, quarantined_topics, table
+from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.clock import SystemClock
@@ -36,7 +37,7 @@ _VALUE = re.compile(r"'(?:[^'\\]|\\.)*'|(?<![\w.])-?\d[\w.:+-]*")
 """What a reason quotes of its message, and numbers."""
 
 config_argument = click.argument("config", type=click.Path(path_type=Path))
-topic_argument = click.argument("topic", required=False)
+topic_argument = click.argument("topic", type=TOPIC, required=False)
 
 
 @click.group()
@@ -85,8 +86,16 @@ def cat(config: Path, topic: str | None, limit: int | None, raw: bool) -> None:
 @click.option(
     "--take-over", is_flag=True, help="Give up a replay begun under another configuration."
 )
+@click.option("--verbose", "-v", is_flag=True, help="Also say what became of each object.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def replay(config: Path, topic: str | None, dry_run: bool, take_over: bool, as_json: bool) -> int:
+def replay(
+    config: Path,
+    topic: str | None,
+    dry_run: bool,
+    take_over: bool,
+    verbose: bool,
+    as_json: bool,
+) -> int:
     """Parse the messages in quarantine again, with CONFIG as it is now.
 
     Those that are good now are placed where they belong, each exactly once, whatever
@@ -113,7 +122,7 @@ def replay(config: Path, topic: str | None, dry_run: bool, take_over: bool, as_j
                 replaying = Replay(archive, plans, ledger, workspace, SystemClock())
                 for found in quarantined(archive, name):
                     done.append(replaying.replay(found, dry_run=dry_run, take_over=take_over))
-                    if not as_json:
+                    if not as_json and (verbose or done[-1].skipped is not None):
                         _tell(done[-1], dry_run=dry_run)
         finally:
             workspace.close()
@@ -177,6 +186,10 @@ def _show(rows: Sequence[Quarantined]) -> None:
     click.echo(
         f"{how_many(total.total(), 'message')} in {how_many(len(rows), 'object')}, by reason:"
     )
+    _show_reasons(total)
+
+
+def _show_reasons(total: Counter[str]) -> None:
     kinds = _kinds(total)
     shown = [(f"{number:,}", reason) for number, reason in kinds[:REASONS]]
     for text in table(shown, frozenset({1})):
@@ -248,5 +261,6 @@ def _summarize(done: Sequence[Replayed], *, dry_run: bool, as_json: bool) -> Non
             f" {how_many(totals['placed'], 'message')} {would}placed,"
             f" {totals['filtered']:,} {would}filtered, {totals['bad']:,} still bad"
         )
+        _show_reasons(sum((one.reasons for one in done), Counter[str]()))
     else:
         click.echo("nothing is in quarantine")

@@ -12,6 +12,7 @@ import click
 
 from secor.cli.exit_codes import Exit
 from secor.core.errors import ConfigurationError
+from secor.core.installing import how_to_install
 from secor.core.text import how_many
 
 if TYPE_CHECKING:
@@ -110,9 +111,9 @@ def down(directory: Path | None, as_json: bool, delete: bool) -> None:
 )
 def config(directory: Path | None, kind: str) -> None:
     """Print a configuration of a group for the sandbox: all of its topics."""
+    sandbox = _sandbox_class().of(directory or default_directory())
     from secor.sandbox.first_steps import try_out
 
-    sandbox = _sandbox_class().of(directory or default_directory())
     click.echo(try_out(sandbox, kind), nl=False)
 
 
@@ -121,9 +122,9 @@ def config(directory: Path | None, kind: str) -> None:
 @click.argument("topic")
 def produce(directory: Path | None, topic: str) -> None:
     """Send the lines of standard input as messages to TOPIC, which is made if need be."""
+    sandbox = _sandbox_class().of(directory or default_directory())
     from secor.sandbox.first_steps import produce as send
 
-    sandbox = _sandbox_class().of(directory or default_directory())
     lines = (line.rstrip(b"\n") for line in sys.stdin.buffer)
     click.echo(f"{how_many(send(sandbox, topic, lines), 'message')} sent to {topic}")
 
@@ -133,7 +134,7 @@ def _sandbox_class() -> type[Sandbox]:
         from secor.sandbox import Sandbox
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"the sandbox needs the package {error.name}: run pip install 'secor[sandbox]'"
+            f"the sandbox needs the package {error.name}: {how_to_install('sandbox')}"
         ) from error
     return Sandbox
 

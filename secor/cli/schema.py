@@ -12,6 +12,7 @@ import click
 import pyarrow as pa
 
 from secor.cli.open_archive import of_topic
+from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, RestartPartition
@@ -42,7 +43,7 @@ def command() -> None:
 
 @command.command(epilog="Example: secor schema show partition.toml clicks > clicks.json")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.option("--version", type=click.IntRange(1), help="An earlier one; default: the present.")
 @_output
 def show(config: Path, topic: str, version: int | None, output: Path | None) -> None:
@@ -76,7 +77,7 @@ def show(config: Path, topic: str, version: int | None, output: Path | None) -> 
 
 @command.command(epilog="Example: secor schema infer partition.toml clicks -o clicks.json")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.option(
     "--limit",
     default=10_000,
@@ -111,7 +112,7 @@ def infer(config: Path, topic: str, limit: int, output: Path | None) -> None:
 
 @command.command(epilog="Example: secor schema fetch partition.toml clicks 17 -o clicks.avsc")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.argument("schema_id", type=click.IntRange(0))
 @_output
 def fetch(config: Path, topic: str, schema_id: int, output: Path | None) -> None:

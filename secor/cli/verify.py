@@ -15,6 +15,7 @@ from secor.archive.verify.parsed_objects import Parsing
 from secor.archive.verify.report import PartitionReport, Report
 from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.cli.open_archive import archive_of, archived_topics, earlier_routes, of_topic
+from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.model import TopicPartition
@@ -27,7 +28,7 @@ LINES = 20
 
 @click.command(epilog="Example: secor verify backup.toml clicks")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.argument("topics", type=TOPIC, nargs=-1, metavar="[TOPIC]...")
 @click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition.")
 @click.option("--from", "start", type=click.IntRange(0), help="First offset to compare.")
 @click.option("--generation", "generations", type=int, multiple=True, help="Only this generation.")

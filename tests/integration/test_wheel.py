@@ -26,7 +26,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in first.split():
         shutil.copy(ROOT / name, source)
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "secor", source / "secor", ignore=ignored)
+    for name in ("secor", "config", "systemd"):
+        shutil.copytree(ROOT / name, source / name, ignore=ignored)
     wheels = tmp_path_factory.mktemp("wheels")
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     quiet = ["--quiet", "--disable-pip-version-check", "--wheel-dir", str(wheels)]
@@ -43,6 +44,10 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
         ["git", "ls-files", "-z", "secor"], capture_output=True, text=True, check=True, cwd=ROOT
     )
     missing = set(filter(None, tracked.stdout.split("\0"))) - set(names)
+    examples = [path for name in ("config", "systemd") for path in (ROOT / name).rglob("*")]
+    assert {
+        f"secor/examples/{path.relative_to(ROOT)}" for path in examples if path.is_file()
+    } <= set(names)
     assert not missing
     assert any(name.endswith("LICENSE") for name in names)
     assert not [name for name in names if name.startswith("tests")]
@@ -90,5 +95,7 @@ def test_the_installed_wheel_runs_without_a_home(
     )
     checked = secor("config", "check", str(config))
     assert checked.returncode == 0, checked.stderr
+    example = secor("config", "example", "backup.toml")
+    assert example.stdout == (ROOT / "config" / "backup.toml").read_text()
     shown = secor("run", "--help")
     assert "SIGTERM" in shown.stdout

@@ -13,6 +13,7 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 from secor.adapters import tls
 from secor.adapters.zookeeper.tls_handler import TlsHandler
 from secor.core.errors import ConfigurationError
+from secor.core.installing import how_to_install
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ class Options:
         if self.sasl_mechanism and importlib.util.find_spec("puresasl") is None:
             raise ConfigurationError(
                 f"ZooKeeper with SASL {self.sasl_mechanism} needs the package pure-sasl:"
-                " pip install 'secor[zookeeper-sasl]'"
+                f" {how_to_install('zookeeper-sasl')}"
             )
         if self.sasl_mechanism == "GSSAPI" and importlib.util.find_spec("kerberos") is None:
             raise ConfigurationError(

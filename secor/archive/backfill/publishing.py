@@ -131,11 +131,11 @@ class Publisher:
 
     # --------------------------------------------------------------- rollback
 
-    def rollback(self) -> None:
+    def rollback(self) -> bool:
         """Put the old objects back, and take away all that the backfill has made.
 
-        Also gives up one that was never published.  Raises ``ConfigurationError`` when the
-        old objects are deleted, else as ``publish``.
+        Return whether any were away: one that was never published is given up.  Raises
+        ``ConfigurationError`` when the old objects are deleted, else as ``publish``.
         """
         state = self.journal.state()
         if state == CLEANED:
@@ -143,7 +143,8 @@ class Publisher:
                 f"backfill {self.places.id}: the old objects are deleted; it cannot be rolled back"
             )
         self.journal.note(ROLLBACK)
-        if self.journal.tells(BEGUN) and not self.journal.tells(RESTORED):
+        was_published = self.journal.tells(BEGUN)
+        if was_published and not self.journal.tells(RESTORED):
             begun = self.journal.begun()
             self._take_marks(begun)
             self._each(self._swap_back)
@@ -152,6 +153,7 @@ class Publisher:
         self._delete(self.places.replaced(one.key) for one in self.plan.replaced)
         self._delete_staged()
         self.journal.delete()
+        return was_published
 
     def _swap_back(self, batch: PlannedBatch) -> None:
         for old in batch.replaces:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import click
 import pytest
 
@@ -110,3 +116,44 @@ def test_the_process_ends_with_the_code() -> None:
     with pytest.raises(SystemExit) as ended:
         main.main(["fly"])
     assert ended.value.code == 2
+
+
+SECOR = (sys.executable, "-m", "secor.cli.entry")
+SHOW = (*SECOR, "config", "show", str(Path(__file__).parents[3] / "config" / "backup.toml"))
+
+
+@pytest.mark.parametrize("command", [SHOW, (*SECOR, "--help")], ids=["show", "help"])
+def test_a_reader_that_goes_away_is_no_defect(command: tuple[str, ...]) -> None:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait() == Exit.PIPE_CLOSED
+
+
+def test_a_full_disk_behind_the_output_is_one_message() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(SHOW, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == Exit.ERROR
+    assert done.stderr == "secor: cannot write the output: No space left on device\n"
+
+
+def test_ctrl_c_while_the_program_is_loaded_leaves_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
+    done = subprocess.run(
+        [*SECOR, "version"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[3]}"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (Exit.INTERRUPTED, b"")
+
+
+def test_the_versions_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["version"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == f"secor {__version__}"
+    assert any(line.startswith("kafka-python ") for line in shown)
+    assert main.run(["version", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["secor"] == __version__

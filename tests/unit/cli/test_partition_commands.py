@@ -141,7 +141,7 @@ def test_cat_gives_messages_as_they_came_with_the_reason(world: World) -> None:
 
 def test_replay_tells_what_became_of_the_messages(world: World) -> None:
     world.change('time_field = "time"', 'time_field = "when"')
-    dry = world.run(quarantine.command, "replay", world.config, "--dry-run")
+    dry = world.run(quarantine.command, "replay", world.config, "--dry-run", "--verbose")
     assert "3 would be placed" in dry.stdout
     done = world.run(quarantine.command, "replay", world.config)
     assert "1 object: 3 messages placed, 0 filtered, 1 still bad" in done.stdout

@@ -68,7 +68,8 @@ def test_what_is_copied_into_the_image_is_there_and_not_ignored(
     copied = [value.split()[:-1] for name, value in steps if name == "COPY"]
     ours = {Path(name).name for names in copied for name in names if not name.startswith("-")}
     ours.discard("secor")  # also what the second stage takes from the first
-    assert {"setup.py", "pyproject.toml", "LICENSE"} == ours == kept - {"secor"}
+    expected = {"setup.py", "pyproject.toml", "README.md", "LICENSE", "config", "systemd"}
+    assert expected == ours == kept - {"secor"}
     assert all((ROOT / name).exists() for name in kept)
 
 

@@ -1,0 +1,20 @@
+"""Where the program ``secor`` begins: Ctrl-C while it is still being loaded leaves no traceback."""
+
+from __future__ import annotations
+
+import os
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit code."""
+    try:
+        from secor.cli.main import main as run
+    except KeyboardInterrupt:
+        os._exit(INTERRUPTED)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""``secor config example`` and ``init``: configurations and other files to begin with."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from secor.config.load import report_faults, validate
+from secor.core.errors import ConfigurationError
+
+FOLDERS = ("config", "systemd")
+"""The folders of examples, in the package and in the tree."""
+
+
+def examples() -> dict[str, Traversable]:
+    """Return the example files by their paths, such as ``config/backup.toml``."""
+    return {name: file for folder in FOLDERS for name, file in _below(_folder(folder), folder)}
+
+
+def _folder(name: str) -> Traversable:
+    package = resources.files("secor") / "examples" / name
+    # In a checkout they are beside the package.
+    return package if package.is_dir() else Path(__file__).parents[2] / name
+
+
+def _below(folder: Traversable, name: str) -> list[tuple[str, Traversable]]:
+    found = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        path = f"{name}/{entry.name}"
+        found += _below(entry, path) if entry.is_dir() else [(path, entry)]
+    return found
+
+
+@click.command(epilog="Example: secor config example config/backup.toml -o backup.toml")
+@click.argument("name", required=False)
+@click.option(
+    "-o", "output", type=click.Path(path_type=Path), help="Write here, instead of printing."
+)
+def example(name: str | None, output: Path | None) -> None:
+    """Print the example file NAME; without it, list all of them.
+
+    Configurations with every key explained, service units, alert rules, a dashboard, and a
+    manifest for Kubernetes.
+    """
+    known = examples()
+    if name is None:
+        for path in known:
+            click.echo(path)
+        return
+    matching = [path for path in known if path == name or path.endswith(f"/{name}")]
+    if len(matching) != 1:
+        raise ConfigurationError(f"no example {name!r}: secor config example lists all")
+    write(known[matching[0]].read_text("utf-8"), output)
+
+
+@click.command(
+    epilog="Example: secor config init --kind backup --kafka kafka-1:9092 --topics clicks,orders"
+    " --bucket logs -o backup.toml"
+)
+@click.option(
+    "--kind", type=click.Choice(["backup", "partition"]), default="backup", show_default=True
+)
+@click.option("--name", help="The consumer group.  Default: secor_KIND.")
+@click.option("--kafka", default="localhost:9092", show_default=True, help="Brokers, with commas.")
+@click.option("--topics", help="Topics, with commas; without, all but those that begin with _.")
+@click.option(
+    "--ledger", type=click.Choice(["zookeeper", "kafka"]), default="zookeeper", show_default=True
+)
+@click.option("--zookeeper", default="localhost:2181", show_default=True, help="Its servers.")
+@click.option("--bucket", help="The S3 bucket.")
+@click.option("--endpoint", help="Address of an S3 server that is not Amazon's.")
+@click.option("--directory", help="A directory instead of a bucket, for trials.")
+@click.option(
+    "-o", "output", type=click.Path(path_type=Path), help="Write here, instead of printing."
+)
+def init(
+    kind: str,
+    name: str | None,
+    kafka: str,
+    topics: str | None,
+    ledger: str,
+    zookeeper: str,
+    bucket: str | None,
+    endpoint: str | None,
+    directory: str | None,
+    output: Path | None,
+) -> None:
+    """Print a configuration to begin with, of what is known of the servers.
+
+    Passwords are not asked for: the environment gives them, as SECOR_STORE__S3__SECRET_KEY.
+    """
+    if (bucket is None) == (directory is None):
+        raise click.UsageError("give --bucket, or --directory")
+    tree: dict[str, dict[str, Any]] = {
+        "group": {"name": name or f"secor_{kind}", "kind": kind},
+        "kafka": {"bootstrap_servers": _listed(kafka)},
+        "ledger": {"kind": ledger},
+    }
+    if topics:
+        tree["kafka"]["topics"] = _listed(topics)
+    else:
+        tree["kafka"] |= {"topics_pattern": ".*", "topics_exclude": "_.*"}
+    if ledger == "zookeeper":
+        tree["ledger.zookeeper"] = {"hosts": _listed(zookeeper)}
+    if directory is not None:
+        tree |= {"store": {"kind": "local"}, "store.local": {"directory": directory}}
+    else:
+        tree["store.s3"] = {"bucket": bucket}
+        if endpoint:
+            tree["store.s3"] |= {"endpoint_url": endpoint, "path_style": True}
+    if kind == "partition":
+        tree["output"] = {"format": "parquet", "metadata_columns": ["_partition", "_offset"]}
+        tree["parser"] = {"decoder": "json", "layout": "dt={time:%Y-%m-%d}/hr={time:%H}"}
+    write(_rendered(tree, kind), output)
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _rendered(tree: dict[str, dict[str, Any]], kind: str) -> str:
+    """Return it as TOML.  Raises ``ConfigurationError`` when it is not valid."""
+    import tomllib
+
+    sections = [
+        "\n".join([f"[{name}]", *(f"{key} = {json.dumps(it)}" for key, it in keys.items())])
+        for name, keys in tree.items()
+    ]
+    about = f"# secor config example config/{kind}.toml explains every key."
+    text = "\n\n".join([about, *sections]) + "\n"
+    _, faults = validate(tomllib.loads(text))
+    if faults:
+        raise ConfigurationError(report_faults("these options", faults))
+    return text
+
+
+def write(text: str, output: Path | None) -> None:
+    """Print, or write a new file.  Raises ``ConfigurationError``."""
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise ConfigurationError(f"{output} exists: name another file, or delete it") from error
+    except OSError as error:
+        raise ConfigurationError(f"{output}: cannot be written ({error.strerror})") from error

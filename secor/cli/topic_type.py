@@ -1,0 +1,59 @@
+"""Names of topics on the command line, which shells complete."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from secor.core.errors import SecorError
+
+PATIENCE = 2.0
+"""Seconds that a person who presses Tab waits for the brokers."""
+
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[str]
+else:
+    ParamType = click.ParamType  # before click 8.4 it has no parameter
+
+
+class TopicName(ParamType):
+    """A topic: completed from the configuration, or from the brokers where that has a pattern."""
+
+    name = "topic"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the topics that begin with ``incomplete``; none where that cannot be known."""
+        config = ctx.params.get("config") or ctx.params.get("partition")
+        if not isinstance(config, str | Path):
+            return []
+        try:
+            names = _topics(Path(config))
+        except SecorError:
+            return []
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _topics(path: Path) -> list[str]:
+    from secor.adapters.kafka import KafkaReader
+    from secor.config.load import load
+    from secor.wiring.clients import kafka_options
+
+    config = load(path, os.environ)
+    kafka = config.kafka
+    if kafka.topics:
+        return sorted(kafka.topics)
+    reader = KafkaReader(kafka_options(config), timeout=PATIENCE)
+    try:
+        return reader.topics(kafka.topics_pattern, kafka.topics_exclude)
+    finally:
+        reader.close()
+
+
+TOPIC = TopicName()

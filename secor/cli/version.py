@@ -1,0 +1,34 @@
+"""``secor version``: what a bug report needs."""
+
+from __future__ import annotations
+
+import json
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+from secor import __version__
+
+LIBRARIES = ("kafka-python", "pyarrow", "boto3", "kazoo", "pyiceberg", "pyspark")
+
+
+@click.command(epilog="Example: secor version --json")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(as_json: bool) -> None:
+    """Print the versions of Secor, Python, the machine and the libraries that matter most.
+
+    Optional libraries that are not installed are left out.
+    """
+    found = {"secor": __version__, "python": platform.python_version()}
+    found["machine"] = platform.platform()
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for name, number in found.items():
+        click.echo(f"{name} {number}")

@@ -1,0 +1,96 @@
+"""``secor config example`` and ``init``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from secor.cli import main
+from secor.cli.exit_codes import Exit
+from secor.cli.topic_type import TOPIC
+from secor.config.load import load
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_every_file_of_the_folders_is_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["config", "example"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    files = [path for name in ("config", "systemd") for path in (ROOT / name).rglob("*")]
+    assert set(shown) == {str(path.relative_to(ROOT)) for path in files if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["config/backup.toml", "backup.toml", "systemd/secor@.service"])
+def test_an_example_is_printed_or_written(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = (ROOT / (name if "/" in name else f"config/{name}")).read_text()
+    assert main.run(["config", "example", name]) == 0
+    assert capsys.readouterr().out == expected
+    target = str(tmp_path / "copy")
+    assert main.run(["config", "example", name, "-o", target]) == 0
+    assert Path(target).read_text() == expected
+    assert main.run(["config", "example", name, "-o", target]) == Exit.CONFIGURATION
+
+
+def test_an_unknown_example_is_told_where_the_known_ones_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main.run(["config", "example", "x.toml"]) == Exit.CONFIGURATION
+    assert "secor config example lists all" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["backup", "partition"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--bucket", "logs", "--topics", "clicks, orders", "--endpoint", "http://s3:9000"),
+        ("--directory", "/tmp/archive", "--ledger", "kafka", "--name", "mine"),
+    ],
+)
+def test_a_configuration_to_begin_with_is_valid(
+    kind: str, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "new.toml"
+    given = ["--kind", kind, "--kafka", "k-1:9092,k-2:9092", *options, "-o", str(path)]
+    assert main.run(["config", "init", *given]) == 0
+    config = load(path, {})
+    assert config.group.kind == kind
+    assert config.kafka.bootstrap_servers == ("k-1:9092", "k-2:9092")
+    if kind == "partition":
+        assert config.output.metadata_columns == ("_partition", "_offset")
+    if "--bucket" in options:
+        assert config.kafka.topics == ("clicks", "orders")
+        assert config.store.s3.path_style
+    else:
+        assert re.fullmatch(config.kafka.topics_pattern or "", "clicks")
+        assert (config.group.name, config.ledger.kind) == ("mine", "kafka")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--bucket", "b", "--directory", "d"),
+        ("--bucket", "s3://b"),
+        ("--bucket", "b", "--kafka", "a b"),
+    ],
+)
+def test_options_that_make_no_configuration_are_refused(options: tuple[str, ...]) -> None:
+    assert main.run(["config", "init", *options]) == Exit.CONFIGURATION
+
+
+def test_topics_of_the_configuration_are_completed(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    assert main.run(["config", "init", "--bucket", "b", "--topics", "a,ab,b", "-o", str(path)]) == 0
+    context = click.Context(main.cli)
+    context.params = {"config": path}
+    argument = click.Argument(["topic"])
+    assert [item.value for item in TOPIC.shell_complete(context, argument, "a")] == ["a", "ab"]
+    context.params = {"config": tmp_path / "absent.toml"}
+    assert TOPIC.shell_complete(context, argument, "a") == []
+    context.params = {}
+    assert TOPIC.shell_complete(context, argument, "a") == []
