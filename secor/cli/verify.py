@@ -114,11 +114,13 @@ def _compared(
 
 
 def _parsing(config: Config, topic: str) -> Parsing | None:
+    from secor.parsing.pipeline import Pipeline
     from secor.wiring.plans import plan_for
 
     if config.group.kind != "partition":
         return None
-    return Parsing(plan_for(config, topic, limited=False).parser)
+    parser = plan_for(config, topic, limited=False).parser
+    return Parsing(parser, isinstance(parser, Pipeline) and parser.gives_values)
 
 
 @contextmanager

@@ -255,11 +255,11 @@ class Config(Section):
         if output.offsets_per_partition != Output().offsets_per_partition:
             key = f"{before}output.offsets_per_partition"
             raise fault('write {offset:...} into parser.layout; only "backup" has this', key)
-        if output.format in TYPED_FORMATS and parser.decoder == "none":
+        by_plugin = any(step.kind == "plugin" for step in parser.transforms)
+        if output.format in TYPED_FORMATS and parser.decoder == "none" and not by_plugin:
             why = f"{output.format} stores decoded fields, and decoder none reads none"
-            raise fault(
-                f"{why}: name another one, or use text or sequencefile", f"{before}output.format"
-            )
+            do = "name another one, a plug-in among the transforms, or use text or sequencefile"
+            raise fault(f"{why}: {do}", f"{before}output.format")
         changing = [it.kind for it in parser.transforms if it.kind in CHANGES_FIELDS]
         if changing and output.format not in TYPED_FORMATS:
             shown = ", ".join(sorted(TYPED_FORMATS))

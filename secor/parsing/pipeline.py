@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.core.errors import SchemaGrew
+from secor.core.errors import PluginFailed, SchemaGrew
 from secor.core.model import DATA, SCHEMA, Chunk, Part, TopicPartition
 from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantined, together
@@ -107,6 +107,11 @@ class Pipeline:
         self._paths = None if typed else tuple(dict.fromkeys(wanted))
 
     @property
+    def gives_values(self) -> bool:
+        """Whether a plug-in gives the values to store."""
+        return self._placement is not None and self._placement.gives_values
+
+    @property
     def identity(self) -> str:
         """All settings that change the result."""
         steps = ";".join(step.identity for step in self._steps)
@@ -190,6 +195,11 @@ class Pipeline:
     def _placed(self, work: Work) -> tuple[Codes, list[tuple[str, str]]]:
         assert self._placement is not None
         codes, paths = self._placement.place(work)
+        if self._typed and work.has_other_values:
+            raise PluginFailed(
+                "the plug-in gives other values of messages, and this format stores decoded fields:"
+                " use text or sequencefile, or a plug-in over columns"
+            )
         return _with_lanes(work, codes, paths)
 
     def _with_rows(self, works: Sequence[Work]) -> list[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from secor.parsing.fields import Texts, field_at
 from secor.parsing.layout import Layout
 from secor.parsing.layout_pieces import Columns
 from secor.parsing.parts import NOWHERE
-from secor.parsing.plugins import MessagePlaces, messages_of
+from secor.parsing.plugins import Message, MessagePlaces, Placed, messages_of
 from secor.parsing.rows import Decoded, Rows
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.user_classes import quiet
@@ -44,6 +44,7 @@ class Work:
     rows: Rows
     lost: Lost
     topics: Texts | None = None
+    has_other_values: bool = False
 
     def fail(self, stage: str, bad: Mapping[int, str]) -> None:
         """Take bad rows out; those that are out already stay where they are."""
@@ -56,6 +57,19 @@ class Work:
         """Take rows out on purpose."""
         self.lost.filtered += int((self.live & rows).sum())
         self.live &= ~rows
+
+    def replace_values(self, values: Mapping[int, bytes | None]) -> None:
+        """Store other values, by row, than those that came."""
+        if not values:
+            return
+        records = self.chunk.records
+        at = records.schema.get_field_index("value")
+        stored = records.column(at).to_pylist()
+        for row, value in values.items():
+            stored[row] = value
+        changed = records.set_column(at, records.schema.field(at), pa.array(stored, pa.binary()))
+        self.chunk = Chunk(self.chunk.topic_partition, changed, self.chunk.next_offset)
+        self.has_other_values = True
 
     def divided(self, groups: Sequence[Rows]) -> list[Work]:
         """Return the work on some rows each."""
@@ -94,12 +108,18 @@ class Placement(Protocol):
     def paths(self) -> tuple[str, ...]:
         """The fields that it must see."""
 
+    @property
+    def gives_values(self) -> bool:
+        """Whether it gives the values to store, too."""
+
     def place(self, work: Work) -> tuple[Codes, list[str]]:
         """Return for the live rows an index into the paths; others have ``NOWHERE``."""
 
 
 class ByLayout:
     """Places by a template; times from a field, or Kafka's where none is named."""
+
+    gives_values = False
 
     def __init__(self, layout: Layout, time: TimeReader, time_field: str | None = None) -> None:
         """``time`` reads ``time_field``; without one, Kafka's milliseconds (format ``ms``)."""
@@ -172,23 +192,29 @@ class ByMessage:
         """Ask ``plugin`` for each live row."""
         self._plugin = plugin
         self.identity = plugin.identity
+        self.gives_values = plugin.gives_values
 
     def place(self, work: Work) -> tuple[Codes, list[str]]:
         """See ``Placement``."""
         codes = np.full(len(work.live), NOWHERE, dtype=np.int64)
         paths: dict[str, int] = {}
         left_out = np.zeros(len(work.live), dtype=bool)
+        values: dict[int, bytes | None] = {}
         rows = np.flatnonzero(work.live).tolist()
-        for row, (path, fault) in zip(rows, self._asked(work.chunk, rows), strict=True):
-            if path is not None:
-                codes[row] = paths.setdefault(path, len(paths))
+        messages = messages_of(work.chunk, rows)
+        for row, message, (placed, fault) in zip(rows, messages, self._ask(messages), strict=True):
+            if placed is not None:
+                codes[row] = paths.setdefault(placed.output_partition, len(paths))
+                if placed.value != message.value:
+                    values[row] = placed.value
             elif fault is not None:
                 work.fail("plugin", {row: fault})
             else:
                 left_out[row] = True
         work.leave_out(left_out)
+        work.replace_values(values)
         return codes, list(paths)
 
-    def _asked(self, chunk: Chunk, rows: list[int]) -> list[tuple[str | None, str | None]]:
+    def _ask(self, messages: Sequence[Message]) -> list[tuple[Placed | None, str | None]]:
         with quiet():
-            return [self._plugin.place(message) for message in messages_of(chunk, rows)]
+            return [self._plugin.place(message) for message in messages]

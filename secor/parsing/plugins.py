@@ -51,10 +51,21 @@ class Message:
     headers: tuple[tuple[str, bytes | None], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An output partition, and the value to store instead of the message's own.
+
+    Formats of messages as they came store it; the quarantine keeps what Kafka has.
+    """
+
+    output_partition: str
+    value: bytes | None
+
+
 class MessagePlugin(Protocol):
     """A class over single messages."""
 
-    def place(self, message: Message) -> str | None:
+    def place(self, message: Message) -> str | Placed | None:
         """Return the output partition (pieces escaped by ``naming.escape_value``), or None."""
 
 
@@ -114,6 +125,7 @@ class ColumnPlugin:
         self._path = path
         self.identity = f"{identity} {plugin.identity}"
         self.paths = tuple(plugin.paths)
+        self.for_layout_only = getattr(plugin, "for_layout_only", False) is True
 
     def apply(self, decoded: Decoded) -> Decoded:
         """Return what the plug-in makes of the rows.  Raises ``PluginFailed``."""
@@ -174,17 +186,31 @@ class MessagePlaces:
         """``identity`` as ``identity_of`` gives it."""
         self._plugin = plugin
         self.identity = identity
+        self.gives_values = getattr(plugin, "gives_values", False) is True
 
-    def place(self, message: Message) -> tuple[str | None, str | None]:
-        """Return the output partition, or None and why; None and None to leave it out."""
+    def place(self, message: Message) -> tuple[Placed | None, str | None]:
+        """Return where it goes, or None and why; None and None to leave it out."""
         try:
-            path = self._plugin.place(message)
+            placed = self._plugin.place(message)
         except FAULTS as error:
             return None, f"{type(error).__name__}: {error}"
-        if path is None:
+        if placed is None:
             return None, None
-        fault = _path_fault(path)
-        return (None, fault) if fault else (path, None)
+        if not isinstance(placed, Placed):
+            placed = Placed(placed, message.value)
+        elif not self.gives_values:
+            raise PluginFailed(
+                f"plug-in {type(self._plugin).__name__}: it gives the value to store, and its class"
+                " does not say so: write gives_values = True, which secor verify goes by"
+            )
+        fault = _path_fault(placed.output_partition) or _value_fault(placed.value)
+        return (None, fault) if fault else (placed, None)
+
+
+def _value_fault(value: object) -> str | None:
+    if value is None or isinstance(value, bytes):
+        return None
+    return f"the plug-in gives {type(value).__name__} as the value, not bytes or None"
 
 
 def _path_fault(path: object) -> str | None:

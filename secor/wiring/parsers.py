@@ -65,15 +65,16 @@ def pipeline_for(
     )
 
 
-def unusable(parser: Parser) -> dict[str, str]:
+def unusable(parser: Parser, *, typed: bool) -> dict[str, str]:
     """Return by its key what of a parser cannot be made on this machine, and why.
 
-    That is what its settings only name: schema files, descriptor sets, classes.
+    That is what its settings only name: schema files, descriptor sets, classes.  Unless
+    ``typed``, fields are not stored: what a plug-in over columns changes would not show.
     """
     own = [key for key in NAMES if parser.decoder in OF_DECODERS[key] and getattr(parser, key)]
     makes: dict[str, Callable[[], object]] = {(own or ["decoder"])[0]: lambda: _decoder(parser)}
     for at, transform in enumerate(parser.transforms):
-        makes[f"transforms.{at}.plugin"] = partial(_step, transform)
+        makes[f"transforms.{at}.plugin"] = partial(_checked_step, transform, typed=typed)
     makes["plugin"] = lambda: _placement(parser)
     faults = {}
     for key, make in makes.items():
@@ -82,6 +83,18 @@ def unusable(parser: Parser) -> dict[str, str]:
         except ConfigurationError as error:
             faults[key] = str(error)
     return faults
+
+
+def _checked_step(transform: Transform, *, typed: bool) -> Step:
+    step = _step(transform)
+    if isinstance(step, ColumnPlugin) and not typed and not step.for_layout_only:
+        raise ConfigurationError(
+            f"plug-in {transform.plugin}: what it changes would not show, because the format writes"
+            " messages as they came: use a format of decoded fields, or parser.plugin, which may"
+            " give the value to store; if it makes fields for the layout alone, its class says so"
+            " with for_layout_only = True"
+        )
+    return step
 
 
 def routed_lanes(parser: Parser, topic: str) -> Mapping[str, str]:

@@ -31,16 +31,19 @@ class Recorded(Enum):
     NUMBER = "number"
 
 
-def recorded(archive: Archive, found: ArchivedObject, *, parsed: bool) -> Recorded:
+def recorded(
+    archive: Archive, found: ArchivedObject, *, parsed: bool, other_values: bool = False
+) -> Recorded:
     """Return what an object records; ``parsed`` tells that its group stores decoded fields.
 
-    Decoded fields are not what came from Kafka, so they are not compared with it.
+    Decoded fields are not what came from Kafka, so they are not compared with it; nor are
+    ``other_values``, which a plug-in has given.
     """
     log_format = archive.format_of(found)
     if isinstance(log_format, TextFormat):
-        return Recorded.PAYLOADS
+        return Recorded.NUMBER if other_values else Recorded.PAYLOADS
     if not parsed or log_format.extension == LOSSLESS:
-        return Recorded.MESSAGES
+        return Recorded.OFFSETS if other_values else Recorded.MESSAGES
     try:
         first = next(archive.read(found), None)
     except CorruptFile:
@@ -52,9 +55,13 @@ def recorded(archive: Archive, found: ArchivedObject, *, parsed: bool) -> Record
 
 @dataclass(frozen=True, slots=True)
 class Parsing:
-    """How the present configuration parses a topic, to tell filtered messages from lost ones."""
+    """How the present configuration parses a topic, to tell filtered messages from lost ones.
+
+    ``other_values`` tells that a plug-in gives the values to store.
+    """
 
     parser: Parser
+    other_values: bool = False
 
     def left_out(self, topic_partition: TopicPartition, records: pa.RecordBatch) -> np.ndarray:
         """Return the offsets of messages that the parser puts nowhere."""

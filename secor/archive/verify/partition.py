@@ -116,7 +116,9 @@ class PartitionCheck:
                 self.report.found_range(
                     Kind.CORRUPT, at, next_offset(at), key=found.key, text=found.fault
                 )
-            what = recorded(self._archive, found, parsed=self._parsing is not None)
+            parsing = self._parsing
+            other = parsing is not None and parsing.other_values
+            what = recorded(self._archive, found, parsed=parsing is not None, other_values=other)
             stripped = missing_metadata(self._archive, found, what)
             if stripped:
                 at = found.first_offset
@@ -126,7 +128,7 @@ class PartitionCheck:
             if what in (Recorded.PAYLOADS, Recorded.NUMBER):
                 log_format = self._archive.format_of(found)
                 key = None
-                if isinstance(log_format, TextFormat):
+                if what is Recorded.PAYLOADS and isinstance(log_format, TextFormat):
                     key = written_as(found, log_format)
                 texts.setdefault(key, []).append(found)
                 continue

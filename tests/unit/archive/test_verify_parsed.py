@@ -43,6 +43,19 @@ def verified(world: World, parser: Mapping[str, object]) -> PartitionReport:
     return report
 
 
+@pytest.mark.parametrize("how", ["sequencefile", "text"])
+def test_values_that_a_plugin_gave_are_not_compared_with_kafkas(how: str, tmp_path: Path) -> None:
+    parser = {"plugin": "tests.unit.parsing.plugins_for_tests:WithoutDigits"}
+    world = World(tmp_path / "local")
+    plan = plan_for(config(parser, format=how), "clicks")
+    world.consume(plan)
+    log = MemoryLog(step=2)
+    log.put(HERE, messages(range(6), VALUES.get), 6)
+    parsing = Parsing(plan.parser, other_values=True)
+    [report] = Verifier(world.archive, log, world.ledger, parsing=parsing).verify("clicks", [0])
+    assert not report.counts, report.findings
+
+
 HOWS = ("sequencefile", "text", "offsets", "bare")
 
 

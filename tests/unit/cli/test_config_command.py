@@ -8,7 +8,9 @@ from click.testing import CliRunner, Result
 
 from secor.cli.config import command
 from secor.cli.run import command as service
+from secor.config.model import Config
 from secor.core.errors import ConfigurationError
+from secor.wiring.check_references import unusable_materials
 
 CONFIG = """
 [group]
@@ -160,3 +162,28 @@ def test_show_of_a_topic_tells_which_rule_says_what(path: Path) -> None:
     assert shown["output.keys"] == ("messagepack", "default")
     assert shown["output.generation"] == (2, "file")
     assert all(key.startswith(("output.", "policy.")) for key in shown)
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "refused"),
+    [
+        ("OfTheMessage", "text", True),
+        ("ForTheLayout", "text", False),
+        ("OfTheMessage", "jsonlines", False),
+    ],
+)
+def test_a_plugin_whose_fields_would_not_show_is_a_fault(
+    tmp_path: Path, name: str, form: str, refused: bool
+) -> None:
+    plugin = f"tests.unit.parsing.plugins_for_tests:{name}"
+    transforms = [{"kind": "plugin", "plugin": plugin}]
+    tree = {
+        "group": {"name": "g", "kind": "partition"},
+        "kafka": {"bootstrap_servers": ["k:9092"], "topics": ["t"]},
+        "store": {"kind": "local", "local": {"directory": str(tmp_path)}},
+        "output": {"format": form, "codec": "none"},
+        "parser": {"decoder": "none", "transforms": transforms},
+    }
+    faults = unusable_materials(Config.model_validate(tree))
+    assert list(faults) == (["parser.transforms.0.plugin"] if refused else [])
+    assert all("for_layout_only = True" in why for why in faults.values())

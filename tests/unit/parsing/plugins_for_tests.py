@@ -8,8 +8,7 @@ import random
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.parsing.plugins import Message
-from secor.parsing.rows import Decoded
+from secor.plugins import Decoded, Message, Placed
 
 
 class ByFirstByte:
@@ -32,6 +31,44 @@ class Returns:
 
     def place(self, message: Message) -> object:
         return self._path
+
+
+class WithoutDigits:
+    """Stores values without their digits."""
+
+    gives_values = True
+
+    def place(self, message: Message) -> Placed:
+        value = message.value
+        return Placed("all", value if value is None else value.translate(None, b"0123456789"))
+
+
+class GivesWithoutSayingSo:
+    def place(self, message: Message) -> Placed:
+        return Placed("all", b"other")
+
+
+class GivesText:
+    gives_values = True
+
+    def place(self, message: Message) -> Placed:
+        return Placed("all", "text")  # type: ignore[arg-type]
+
+
+class OfTheMessage:
+    """Makes fields of what the message itself is."""
+
+    identity = "of the message"
+    paths = ()
+
+    def apply(self, decoded: Decoded) -> Decoded:
+        value = pc.struct_field(decoded.rows, "value").cast(pa.string())
+        size = pc.binary_length(value)
+        return Decoded(pa.StructArray.from_arrays([value, size], ["text", "size"]))
+
+
+class ForTheLayout(OfTheMessage):
+    for_layout_only = True
 
 
 class Random:

@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
+import secor.plugins
 from secor.config.parser import Parser
 from secor.core.errors import ConfigurationError, NotDeterministic, PluginFailed
+from secor.core.model import QUARANTINE
 from secor.parsing.decoders import make_decoder
 from secor.parsing.fields import field_at, texts
 from secor.parsing.pipeline import Pipeline
@@ -92,6 +94,48 @@ def test_checks_go_on_for_ever_by_offset_and_not_by_time() -> None:
             caught.append(first)
     assert len(caught) > 3
     assert caught[-1] > 100
+
+
+def test_a_class_over_messages_may_give_the_value_to_store() -> None:
+    chunk = chunk_of([b"a1b2", None, b"c"])
+    (part,) = by_message("WithoutDigits").split(chunk)
+    assert part.output_partition == "all"
+    assert part.records.column("value").to_pylist() == [b"ab", None, b"c"]
+    assert part.records.drop_columns("value").equals(chunk.records.drop_columns("value"))
+    assert by_message("WithoutDigits").gives_values
+    assert not by_message("ByFirstByte").gives_values
+
+
+def test_quarantine_keeps_what_kafka_has() -> None:
+    (part,) = by_message("GivesText").split(chunk_of([b"secret"]))
+    assert part.lane == QUARANTINE
+    assert part.records.column("value").to_pylist() == [b"secret"]
+
+
+def test_a_value_where_none_was_announced_or_can_be_stored_stops_the_partition() -> None:
+    with pytest.raises(PluginFailed, match="gives_values = True"):
+        by_message("GivesWithoutSayingSo").split(chunk_of([b"a"]))
+    step = {"kind": "plugin", "plugin": f"{HERE}:OfTheMessage"}
+    parser = Parser.model_validate({"plugin": f"{HERE}:WithoutDigits", "transforms": [step]})
+    with pytest.raises(PluginFailed, match="stores decoded fields"):
+        pipeline_for(parser, typed=True).split(chunk_of([b"a1"]))
+
+
+def test_without_a_decoder_a_plugin_makes_fields_of_the_message() -> None:
+    step = {"kind": "plugin", "plugin": f"{HERE}:OfTheMessage"}
+    parser = Parser.model_validate({"decoder": "none", "layout": "all", "transforms": [step]})
+    (part,) = pipeline_for(parser, typed=True).split(chunk_of([b"ab", b""]))
+    assert part.records.column("row").to_pylist() == [
+        {"text": "ab", "size": 2},
+        {"text": "", "size": 0},
+    ]
+
+
+def test_what_users_import_is_there() -> None:
+    for name in secor.plugins.__all__:
+        assert getattr(secor.plugins, name) is not None
+    text = (Path(__file__).parents[3] / "docs" / "parsing.md").read_text()
+    assert set(re.findall(r"(?:from|import) (secor[\w.]*)", text)) == {"secor.plugins"}
 
 
 def test_a_column_plugin_is_a_step_and_may_name_bad_messages() -> None:

@@ -23,6 +23,7 @@ ROOMS: dict[str, set[str]] = {
     "adapters": {"core", "wire", "tables"},
     "archive": {"core", "formats", "parsing", "batch", "consume"},
     "config": {"core", "parsing", "archive"},
+    "plugins": {"core", "parsing"},
     "tables": {"core", "formats", "parsing", "batch"},
     "restore": set(),
     "spark": {"core", "formats", "archive", "adapters"},
