@@ -13,7 +13,7 @@ import pytest
 from secor.batch.policy import Policy
 from secor.commit.uploader import ATTEMPTS
 from secor.consume.backpressure import Limits
-from secor.consume.partition_status import State
+from secor.consume.partition_status import State, Status
 from secor.core.errors import DescriptorsExhausted, DiskFull, RecordRefused, Unavailable
 from secor.core.model import Intent, TopicPartition
 from secor.core.ports import Fetched, Sink
@@ -118,8 +118,7 @@ def test_pressure_does_not_cut_a_batch_that_follows_an_intent(
     tmp_path: Path, broker: FakeBroker, server: LedgerServer
 ) -> None:
     server.put(KEY, b"0", Intent(0, 30, "old", "other", 1.0, "root/clicks"))
-    process = Process(tmp_path, broker, server)
-    process.consumer._limits = Limits(100, 100)
+    process = Process(tmp_path, broker, server, Limits(100, 100))
     process.source.assign([KEY])
     broker.logs[KEY].produce(30)
     process.run(60, 2.0)  # it supersedes, so the commit waits
@@ -127,26 +126,27 @@ def test_pressure_does_not_cut_a_batch_that_follows_an_intent(
     process.workspace.close()
 
 
+def statuses(process: Process) -> dict[TopicPartition, Status]:
+    return {status.topic_partition: status for status in process.consumer.status()}
+
+
 def test_a_flood_that_fills_the_limits_does_not_keep_others_from_being_read(
-    process: Process, broker: FakeBroker
+    tmp_path: Path, broker: FakeBroker, server: LedgerServer
 ) -> None:
     _, trickle = broker.create("clicks", 2)
-    process.consumer._limits = Limits(MIB, 600)
-    process.source.assign([trickle])
+    process = Process(tmp_path, broker, server, Limits(MIB, 600))
+    process.source.assign([KEY, trickle])
     broker.logs[KEY].produce(200)
     process.run(3)
     process.executor.held = True  # nothing is uploaded any more
     process.run(20)
-    flood = next(one for one in process.consumer.status() if one.topic_partition == KEY)
-    assert flood.pause is not None
+    assert statuses(process)[KEY].pause is not None
     broker.logs[trickle].produce(1)
     process.run(5)
-    told = {one.topic_partition: one for one in process.consumer.status()}
-    assert told[trickle].next_offset == 1
+    assert statuses(process)[trickle].next_offset == 1
     broker.logs[trickle].produce(50)
     process.run(20)
-    told = {one.topic_partition: one for one in process.consumer.status()}
-    assert told[trickle].next_offset in range(1, 10)  # what it holds is bounded, too
+    assert statuses(process)[trickle].next_offset in range(1, 10)  # bounded, too
     process.executor.held = False
     while process.executor.waiting:
         process.executor.step()
@@ -154,6 +154,7 @@ def test_a_flood_that_fills_the_limits_does_not_keep_others_from_being_read(
     process.consumer.drain()
     process.run(20)
     assert sorted(process.offsets()) == sorted([*range(200), *range(51)])
+    process.workspace.close()
 
 
 @pytest.fixture

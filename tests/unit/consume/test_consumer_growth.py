@@ -30,7 +30,7 @@ DATA = f"{ROOT}/all/"
 SETTINGS = Parser.model_validate({"decoder": "json", "layout": "all", "max_bad_ratio": None})
 
 
-def made(schema: KeptSchema, propose: Propose | None) -> TopicPlan:
+def plan_of(schema: KeptSchema, propose: Propose | None) -> TopicPlan:
     rows = schema.rows
     growth = Growth(rows, propose) if propose is not None else None
     return TopicPlan(
@@ -54,21 +54,22 @@ class Growing(Process):
 
     def begin(self) -> None:
         """Forget what only this process knows."""
-        self.growing = GrowingPlans(self.kept, made, lambda *_: None)
+        self.growing = GrowingPlans(self.kept, plan_of, lambda *_: None)
         self.plans = lambda _, tried: self.growing.plan(tried)
 
     def batches(self) -> list[tuple[int, int, str]]:
         """Return start and end of each stored batch, and the fields that it was stored with."""
         versions = [self.kept.read(at) for at in (0, *self.kept.versions())]
         fingerprints = {
-            made(one, self.growing.propose).fingerprint: one.fields.names for one in versions
+            plan_of(schema, self.growing.propose).fingerprint: schema.fields.names
+            for schema in versions
         }
-        found = []
+        batches = []
         for stored in self.store.list(DATA):
-            told = self.store.head(stored.key).metadata or {}
-            names = ",".join(fingerprints[told["fingerprint"]])
-            found.append((int(told["batch-start"]), int(told["batch-end"]), names))
-        return found
+            metadata = self.store.head(stored.key).metadata or {}
+            names = ",".join(fingerprints[metadata["fingerprint"]])
+            batches.append((int(metadata["batch-start"]), int(metadata["batch-end"]), names))
+        return batches
 
 
 @pytest.fixture
@@ -84,14 +85,14 @@ def process(tmp_path: Path, broker: FakeBroker, server: LedgerServer) -> Iterato
     process.workspace.close()
 
 
-def said(**fields: object) -> bytes:
+def json_of(**fields: object) -> bytes:
     return json.dumps(fields).encode()
 
 
 def test_the_batch_ends_before_the_first_message_that_needs_more(
     process: Growing, log: FakeLog, server: LedgerServer
 ) -> None:
-    log.say(*[said(a=1)] * 5, *[said(a=1, b="x")] * 4, said(a=1.5), *[said(a=2)] * 10)
+    log.say(*[json_of(a=1)] * 5, *[json_of(a=1, b="x")] * 4, json_of(a=1.5), *[json_of(a=2)] * 10)
     process.run(seconds=0.0)
     assert process.batches() == [(0, 5, "a"), (5, 9, "a,b"), (9, 20, "a,b")]
     assert process.offsets(DATA) == list(range(20))
@@ -103,7 +104,7 @@ def test_the_batch_ends_before_the_first_message_that_needs_more(
 def test_growth_waits_for_nothing_but_the_upload_of_what_came_before(
     process: Growing, log: FakeLog
 ) -> None:
-    log.say(said(a=1), said(b=1), said(c=1), said(d=1))
+    log.say(json_of(a=1), json_of(b=1), json_of(c=1), json_of(d=1))
     before = process.clock.monotonic()
     process.run(seconds=0.0)
     assert process.clock.monotonic() == before
@@ -113,7 +114,7 @@ def test_growth_waits_for_nothing_but_the_upload_of_what_came_before(
 def test_a_gap_before_the_first_message_that_needs_more_is_passed(
     process: Growing, log: FakeLog, server: LedgerServer
 ) -> None:
-    log.say(said(a=1), said(a=1), said(b=1), *[said(b=1)] * 10)
+    log.say(json_of(a=1), json_of(a=1), json_of(b=1), *[json_of(b=1)] * 10)
     log.compact([0, 1])
     process.run()
     assert process.offsets(DATA) == list(range(2, 13))
@@ -123,9 +124,9 @@ def test_a_gap_before_the_first_message_that_needs_more_is_passed(
 def test_what_is_in_conflict_is_in_quarantine_and_ends_no_batch(
     process: Growing, log: FakeLog, server: LedgerServer
 ) -> None:
-    log.say(*[said(a=1)] * 4)
+    log.say(*[json_of(a=1)] * 4)
     process.run()
-    log.say(*[said(a="x"), said(a=1)] * 3)
+    log.say(*[json_of(a="x"), json_of(a=1)] * 3)
     process.run()
     assert process.batches() == [(0, 10, "a")]
     assert len(list(process.store.list("root/_quarantine/clicks/"))) == 1
@@ -143,18 +144,18 @@ def crash(process: Growing) -> None:
 def test_a_batch_under_way_is_stored_by_the_version_that_it_was_begun_with(
     process: Growing, log: FakeLog, server: LedgerServer
 ) -> None:
-    log.say(*[said(a=1)] * 3)
+    log.say(*[json_of(a=1)] * 3)
     process.run()
     first = process.growing.plan()
     process.growing.propose(pa.struct({"z": JSON}))
     assert process.growing.plan().fingerprint != first.fingerprint
     intent = Intent(0, 2, first.fingerprint, "other", 0.0, ROOT)
     server.put(KEY, b"0", intent, "id-of-clicks+")
-    log.say(*[said(a=1)] * 9)
+    log.say(*[json_of(a=1)] * 9)
     crash(process)
     process.run()
     assert process.batches() == [(0, 2, "a"), (2, 12, "a")]
-    log.say(said(z=[1]), *[said(a=1)] * 10)
+    log.say(json_of(z=[1]), *[json_of(a=1)] * 10)
     process.run()
     assert process.batches() == [(0, 2, "a"), (2, 12, "a"), (12, 23, "a,z")]
     assert process.kept.versions() == [1, 2]
@@ -163,7 +164,7 @@ def test_a_batch_under_way_is_stored_by_the_version_that_it_was_begun_with(
 def test_a_batch_begun_under_another_configuration_grows_and_ends_where_it_has_to(
     process: Growing, log: FakeLog, server: LedgerServer
 ) -> None:
-    log.say(*[said(a=1)] * 3, *[said(b=1)] * 9)
+    log.say(*[json_of(a=1)] * 3, *[json_of(b=1)] * 9)
     intent = Intent(0, 5, "another", "other", 0.0, "elsewhere/clicks")
     server.put(KEY, b"0", intent, "id-of-clicks+")
     process.run(80, seconds=1.0)  # it supersedes, so the first commit waits
@@ -176,7 +177,7 @@ def test_a_batch_begun_under_another_configuration_grows_and_ends_where_it_has_t
 def test_a_store_that_does_not_answer_keeps_the_growth_waiting(
     process: Growing, log: FakeLog, server: LedgerServer
 ) -> None:
-    log.say(*[said(a=1)] * 3)
+    log.say(*[json_of(a=1)] * 3)
     process.run()
     down = True
 
@@ -185,7 +186,7 @@ def test_a_store_that_does_not_answer_keeps_the_growth_waiting(
             raise Unavailable("down")
 
     process.store.before = before
-    log.say(*[said(b=1)] * 10)
+    log.say(*[json_of(b=1)] * 10)
     process.run(seconds=1.0)
     assert server.entry(KEY).committed == 3
     down = False
@@ -200,7 +201,7 @@ def test_a_schema_that_cannot_be_read_stops_the_partition_until_it_is_mended(
     body = tmp_path / "body"
     body.write_bytes(b"")
     process.store.put(process.kept.key(1), body, 0, {})
-    log.say(said(a=1))
+    log.say(json_of(a=1))
     process.run()
     assert process.state() is State.STOPPED
     process.store.delete(process.kept.key(1))
@@ -211,7 +212,7 @@ def test_a_schema_that_cannot_be_read_stops_the_partition_until_it_is_mended(
 def test_a_full_disk_where_the_batch_ends_loses_nothing(
     process: Growing, log: FakeLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log.say(*[said(a=1)] * 3, *[said(b=1)] * 9)
+    log.say(*[json_of(a=1)] * 3, *[json_of(b=1)] * 9)
     create = process.workspace.create
     full = iter([True])
 
@@ -230,7 +231,7 @@ def test_the_policy_of_the_plan_that_is_found_is_what_counts_at_the_end(
 ) -> None:
     growing = process.plans
     process.plans = lambda *asked: replace(growing(*asked), upload_on_shutdown=False)
-    log.say(said(a=1), said(a=1))
+    log.say(json_of(a=1), json_of(a=1))
     process.run()
     process.consumer.drain()
     process.run()

@@ -38,7 +38,7 @@ def plan(folder: Path, format: str, layout: str = "user={number}") -> TopicPlan:
         fields = [{"name": "number", "type": "int64"}, {"name": "country", "type": "string"}]
         schema.write_text(json.dumps({"fields": fields}))
         output |= {"schema_file": str(schema), "metadata_columns": ["_offset"]}
-    made, faults = validate(
+    config, faults = validate(
         {
             "group": {"name": "g", "kind": "partition"},
             "kafka": {"bootstrap_servers": ["127.0.0.1:1"], "topics": ["clicks"]},
@@ -47,8 +47,8 @@ def plan(folder: Path, format: str, layout: str = "user={number}") -> TopicPlan:
             "parser": {"layout": layout, **({"time_field": "at"} if "{time" in layout else {})},
         }
     )
-    assert made is not None, faults
-    return plan_for(made, "clicks")
+    assert config is not None, faults
+    return plan_for(config, "clicks")
 
 
 def value(offset: int) -> bytes:
@@ -60,7 +60,7 @@ def descriptors() -> int:
 
 
 def sealed(folder: Path, format: str) -> tuple[SealedBatch, int, int]:
-    """Also the most descriptors, and the most bytes told to be in memory."""
+    """Also the most descriptors, and the most bytes reported to be in memory."""
     workspace = Workspace(folder, "me", open_files=OPEN)
     batch = Batch(HERE, 0, plan=plan(folder, format), workspace=workspace, clock=FakeClock())
     before, opened, memory = descriptors(), 0, 0
@@ -94,12 +94,12 @@ def test_line_25_thousands_of_output_partitions_take_few_descriptors_and_little_
         assert [json.loads(line)["country"] for line in lines] == [str(at) for at in offsets]
 
 
-def grown(folder: Path, format: str, outputs: int) -> tuple[int, int]:
-    """Return what a batch tells to hold in memory, and what the process took for it, in bytes."""
+def measure(folder: Path, format: str, outputs: int) -> tuple[int, int]:
+    """Return the bytes that a batch reports to hold in memory, and those that the process took."""
 
     def filled(rounds: int) -> Batch:
-        made = plan(folder, format, "user={number}")
-        batch = Batch(HERE, 0, plan=made, workspace=workspace, clock=FakeClock())
+        stored = plan(folder, format, "user={number}")
+        batch = Batch(HERE, 0, plan=stored, workspace=workspace, clock=FakeClock())
         for first in range(0, rounds * USERS, USERS):
             some = range(first, first + USERS)
             of_output = {at: b'{"number": %d, "country": "%d"}' % (at % outputs, at) for at in some}
@@ -128,18 +128,18 @@ def test_line_25_what_is_told_to_be_in_memory_is_what_the_process_takes(
     # In a process of its own: what others have freed would hide what is taken here.
     monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "system")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        told, taken = pool.submit(grown, tmp_path, format, outputs).result()
-    assert taken < 1.5 * told + (8 << 20)
+        reported, taken = pool.submit(measure, tmp_path, format, outputs).result()
+    assert taken < 1.5 * reported + (8 << 20)
 
 
 def test_line_22_late_messages_are_in_their_days_directory_in_an_object_of_their_own(
     tmp_path: Path,
 ) -> None:
-    made = plan(tmp_path, "sequencefile", "dt={time:%Y-%m-%d}")
+    stored = plan(tmp_path, "sequencefile", "dt={time:%Y-%m-%d}")
     workspace = Workspace(tmp_path, "me")
     keys = []
     for start, days in ((0, [0, 0, 1, 1]), (4, [2, 0, 2, 1])):
-        batch = Batch(HERE, start, plan=made, workspace=workspace, clock=FakeClock())
+        batch = Batch(HERE, start, plan=stored, workspace=workspace, clock=FakeClock())
         midnights = enumerate((1_795_219_200 + day * DAY for day in days), start)
         values = {offset: b'{"at": %d}' % at for offset, at in midnights}
         batch.append(Chunk(HERE, messages(list(values), values.get), start + len(values)))

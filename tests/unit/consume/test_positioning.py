@@ -264,8 +264,8 @@ def test_retention_that_passed_committed_is_told_once(seeker: Seeker) -> None:
     seeker.log.retain(8)
     positioning = seeker.make()
     for _ in range(2):
-        found = positioning.find(KEY, SINCE, lambda: True)
-        assert found == Position(seeker.plan, 5, 8, None, ID)
+        result = positioning.find(KEY, SINCE, lambda: True)
+        assert result == Position(seeker.plan, 5, 8, None, ID)
     seeker.log.retain(10)
     positioning.find(KEY, SINCE, lambda: True)
     assert seeker.lost == [(5, 8), (8, 10)]
@@ -324,6 +324,6 @@ def test_what_does_not_answer_is_asked_again_and_then_later(
 
 def test_a_partition_that_is_not_wanted_is_not_looked_for_again(seeker: Seeker) -> None:
     seeker.rituals.fail("before", "read", Unavailable("gone"))
-    found = seeker.make().find(KEY, SINCE, lambda: False)
-    assert isinstance(found, Unavailable)
+    result = seeker.make().find(KEY, SINCE, lambda: False)
+    assert isinstance(result, Unavailable)
     assert seeker.rituals.calls.count("read") == 1

@@ -26,9 +26,10 @@ from tests.fakes.store import FakeStore
 
 KEY = TopicPartition("clicks", 0)
 MIB = 1 << 20
+AMPLE = Limits(MIB, MIB)
 
 
-class Watching(SilentObserver):
+class DelayObserver(SilentObserver):
     """Remembers how late what was committed became readable."""
 
     def __init__(self) -> None:
@@ -42,7 +43,13 @@ class Watching(SilentObserver):
 class Process:
     """One consumer with everything under it; batches are due at ten messages."""
 
-    def __init__(self, directory: Path, broker: FakeBroker, server: LedgerServer) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        broker: FakeBroker,
+        server: LedgerServer,
+        limits: Limits = AMPLE,
+    ) -> None:
         self.clock = FakeClock()
         self.source: FakeSource = broker.source(most=4)
         self.ledger: FakeLedger = server.client("process 1")
@@ -53,7 +60,8 @@ class Process:
             "backup", "root/clicks", 1, OffsetBuckets(1000), PlainFormat(), Policy(max_messages=10)
         )
         self.plans: Plans = lambda *_: self.plan
-        self.observer = Watching()
+        self.observer = DelayObserver()
+        self._limits = limits
         self.consumer = self._consumer()
 
     def _consumer(self) -> Consumer:
@@ -80,13 +88,13 @@ class Process:
             ),
             executor=self.executor,
             workspace=self.workspace,
-            limits=Limits(MIB, MIB),
+            limits=self._limits,
             clock=self.clock,
             observer=observer,
         )
 
-    def _plan(self, topic: str, tried: str | None) -> TopicPlan:
-        return self.plans(topic, tried)
+    def _plan(self, topic: str, fingerprint: str | None) -> TopicPlan:
+        return self.plans(topic, fingerprint)
 
     def run(self, rounds: int = 40, seconds: float = 0.0) -> None:
         for _ in range(rounds):
