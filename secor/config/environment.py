@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from secor.config import schema
+from secor.config.model import Config
+from secor.config.values import Section
 
 PREFIX = "SECOR_"
 
@@ -27,12 +29,14 @@ def variable_name(key: tuple[str, ...]) -> str:
     return PREFIX + "__".join(key).upper()
 
 
-def read(environment: Mapping[str, str]) -> tuple[list[Variable], dict[str, str]]:
-    """Return the settings of the environment, and what is wrong by variable.
+def read(
+    environment: Mapping[str, str], root: type[Section] = Config
+) -> tuple[list[Variable], dict[str, str]]:
+    """Return the settings of ``root`` that the environment gives, and what is wrong by variable.
 
     Every variable that begins with ``SECOR_`` must name a setting.
     """
-    known = {variable_name(key): key for key in schema.every_key()}
+    known = {variable_name(key): key for key in schema.every_key(root)}
     found: list[Variable] = []
     faults: dict[str, str] = {}
     for name in sorted(environment):
@@ -43,7 +47,7 @@ def read(environment: Mapping[str, str]) -> tuple[list[Variable], dict[str, str]
             near = get_close_matches(name, known, n=1, cutoff=0.6)
             faults[name] = "unknown variable" + (f"; did you mean {near[0]}?" if near else "")
             continue
-        annotation = schema.type_at(schema.section_at(key[:-1]), key[-1])
+        annotation = schema.type_at(schema.section_at(key[:-1], root), key[-1])
         found.append(Variable(name, key, value_of(environment[name], annotation)))
     return found, faults
 

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -16,6 +16,7 @@ from secor.config import environment as variables
 from secor.config import schema
 from secor.config.model import Config
 from secor.config.schema import Step
+from secor.config.values import Section
 from secor.config.variables_in_text import expand
 from secor.core.errors import ConfigurationError
 from secor.core.text import how_many, mask_urls
@@ -31,6 +32,9 @@ ROUNDS = 10
 """How often a faulty tree is mended and looked at again, for what the first faults hid."""
 
 
+Root = TypeVar("Root", bound=Section)
+
+
 def load(path: Path, environment: Mapping[str, str]) -> Config:
     """Read the TOML file at ``path`` with the variables of ``environment`` over it.
 
@@ -38,16 +42,24 @@ def load(path: Path, environment: Mapping[str, str]) -> Config:
     Raises ``ConfigurationError`` with every fault: its dotted key, what is wrong, and what is
     allowed.
     """
+    config, sources = load_as(Config, path, environment)
+    return config.with_sources(sources)
+
+
+def load_as(
+    root: type[Root], path: Path, environment: Mapping[str, str]
+) -> tuple[Root, dict[str, str]]:
+    """Read a configuration of another kind, as ``load`` does; also return where keys came from."""
     unset: dict[str, str] = {}
     tree = expand(_read(path), environment, unset)
-    sources = dict.fromkeys(map(_dotted, _leaves(tree)), "file")
-    given, unknown = variables.read(environment)
+    sources = dict.fromkeys(map(_dotted, _leaves(tree, root)), "file")
+    given, unknown = variables.read(environment, root)
     for variable in given:
         if _set(tree, variable.key, variable.value):
             _forget(sources, _dotted(variable.key))
-            leaves = _leaves(variable.value, variable.key)
+            leaves = _leaves(variable.value, root, variable.key)
             sources |= dict.fromkeys(map(_dotted, leaves), f"environment {variable.name}")
-    config, faults = validate(tree)
+    config, faults = validate_as(root, tree)
     unset = {key: message for key, message in unset.items() if _of_file(sources, key)}
     faults = {
         key: message + _from(sources, key)
@@ -57,27 +69,32 @@ def load(path: Path, environment: Mapping[str, str]) -> Config:
     faults |= unknown | unset
     if config is None or faults:
         raise ConfigurationError(report_faults(path, faults))
-    return config.with_sources(sources)
+    return config, sources
 
 
 def validate(tree: Mapping[str, Any]) -> tuple[Config | None, dict[str, str]]:
+    """Return the configuration of a tree of tables, or its faults by dotted key."""
+    return validate_as(Config, tree)
+
+
+def validate_as(root: type[Root], tree: Mapping[str, Any]) -> tuple[Root | None, dict[str, str]]:
     """Return the configuration of a tree of tables, or its faults by dotted key.
 
     A fault hides others, such as those between two keys of one table: what is wrong is
     mended and the tree is looked at again.
     """
-    config: Config | None = None
+    config: Root | None = None
     faults: dict[str, str] = {}
     mended = deepcopy(dict(tree))
     for _ in range(ROUNDS):
         try:
-            config = Config.model_validate(mended)
+            config = root.model_validate(mended)
         except ValidationError as error:
             for detail in error.errors():
                 steps = _steps(detail)
                 if not _inherited(tree, steps, faults):
-                    faults.setdefault(_dotted(steps), _message(detail, steps))
-                _mend(mended, steps)
+                    faults.setdefault(_dotted(steps), _message(detail, steps, root))
+                _mend(mended, steps, root)
         else:
             break
     return (None if faults else config), faults
@@ -122,17 +139,17 @@ def _steps(detail: ErrorDetails) -> tuple[Step, ...]:
     return (*detail["loc"], *below)
 
 
-def _message(detail: ErrorDetails, steps: Sequence[Step]) -> str:
+def _message(detail: ErrorDetails, steps: Sequence[Step], root: type[Section]) -> str:
     if detail["type"] == "secor":
         return str(detail["ctx"]["message"])
     if detail["type"] == "missing":
         return "is missing and has no default"
     if detail["type"] == "extra_forbidden":
-        return schema.suggestion(steps)
+        return schema.suggestion(steps, root)
     message = detail["msg"].replace("Input should be", "must be")
     for jargon, plain in PLAIN.items():
         message = re.sub(jargon, plain, message)
-    if schema.is_secret(steps) or isinstance(detail["input"], dict | list):
+    if schema.is_secret(steps, root) or isinstance(detail["input"], dict | list):
         return message
     return f"{message}; it is {mask_urls(repr(detail['input']))}"
 
@@ -150,7 +167,7 @@ def _inherited(tree: Mapping[str, Any], steps: Sequence[Step], faults: Mapping[s
     return False
 
 
-def _mend(tree: dict[str, Any], steps: Sequence[Step]) -> None:
+def _mend(tree: dict[str, Any], steps: Sequence[Step], root: type[Section]) -> None:
     """Take a faulty value away; put one where one is missing."""
     if "transforms" in steps[:-2]:
         # What is left of a faulty transform would have faults that nobody wrote.
@@ -170,7 +187,7 @@ def _mend(tree: dict[str, Any], steps: Sequence[Step]) -> None:
     if isinstance(here, dict) and last in here:
         del here[last]
     elif isinstance(here, dict):
-        here[last] = {} if schema.section_at(steps) else "missing"
+        here[last] = {} if schema.section_at(steps, root) else "missing"
     elif isinstance(here, list) and isinstance(last, int) and last < len(here):
         # The others keep their places, so that their faults keep their keys.
         here[last] = {"match": ""} if steps[:-1] == ("topics",) else ""
@@ -198,21 +215,23 @@ def _forget(sources: dict[str, str], key: str) -> None:
         del sources[name]
 
 
-def _leaves(value: object, before: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
+def _leaves(
+    value: object, root: type[Section], before: tuple[Step, ...] = ()
+) -> Iterator[tuple[Step, ...]]:
     """Give the keys below a value: into tables and into ``[[topics]]``, not into arrays."""
-    if isinstance(value, dict) and _is_section(before):
+    if isinstance(value, dict) and _is_section(before, root):
         for key, inner in value.items():
-            yield from _leaves(inner, (*before, key))
+            yield from _leaves(inner, root, (*before, key))
     elif isinstance(value, list) and before == ("topics",):
         for index, inner in enumerate(value):
-            yield from _leaves(inner, (*before, index))
+            yield from _leaves(inner, root, (*before, index))
     else:
         yield before
 
 
-def _is_section(steps: Sequence[Step]) -> bool:
+def _is_section(steps: Sequence[Step], root: type[Section]) -> bool:
     """Tell whether a table at ``steps`` is a section, not a value such as ``store.s3.tags``."""
-    return schema.section_at(steps) is not None
+    return schema.section_at(steps, root) is not None
 
 
 def _dotted(steps: Sequence[Step]) -> str:

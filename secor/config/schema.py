@@ -16,9 +16,9 @@ from secor.config.values import Section
 Step = str | int
 
 
-def section_at(steps: Sequence[Step]) -> type[Section] | None:
-    """Return the model of the table at ``steps``; None where there is no table."""
-    here: Any = Config
+def section_at(steps: Sequence[Step], root: type[Section] = Config) -> type[Section] | None:
+    """Return the model of the table at ``steps`` below ``root``; None where there is no table."""
+    here: Any = root
     for step in steps:
         here = element_of(here) if isinstance(step, int) else type_at(here, step)
         if here is None:
@@ -57,9 +57,9 @@ def is_text(annotation: Any) -> bool:
     )
 
 
-def is_secret(steps: Sequence[Step]) -> bool:
+def is_secret(steps: Sequence[Step], root: type[Section] = Config) -> bool:
     """Tell whether the key at ``steps`` is never to be shown."""
-    section = section_at(steps[:-1]) if steps else None
+    section = section_at(steps[:-1], root) if steps else None
     return SecretStr in members(type_at(section, steps[-1])) if section else False
 
 
@@ -75,15 +75,15 @@ def every_key(
             yield (*before, name)
 
 
-def suggestion(steps: Sequence[Step]) -> str:
+def suggestion(steps: Sequence[Step], root: type[Section] = Config) -> str:
     """Return what a person who wrote the unknown key at ``steps`` may have meant."""
-    section, wrong = section_at(steps[:-1]), str(steps[-1])
+    section, wrong = section_at(steps[:-1], root), str(steps[-1])
     known = list(section.model_fields) if section else []
     table = "".join(f"{step}." for step in steps[:-1])
     near = get_close_matches(wrong, known, n=1, cutoff=0.6)
     if near:
         return f"unknown key; did you mean {table}{near[0]}?"
-    elsewhere = [".".join(path) for path in every_key() if path[-1] == wrong]
+    elsewhere = [".".join(path) for path in every_key(root) if path[-1] == wrong]
     if elsewhere:
         return f"unknown key here; did you mean {' or '.join(elsewhere)}?"
     return f"unknown key; known here: {', '.join(known)}"

@@ -30,26 +30,11 @@ _BUCKET = re.compile(r"[a-zA-Z0-9._-]{1,255}|arn:[^/\s]+(?:[/:][\w.-]+)+")
 _TLS_OF_ZOOKEEPER = ("tls_ca", "tls_certfile", "tls_keyfile", "tls_keyfile_password")
 
 
-class Kafka(Section):
-    """``[kafka]``: the brokers and what is read from them."""
+class Brokers(Section):
+    """A Kafka cluster and how to reach it."""
 
     bootstrap_servers: Servers
-    topics: Names = ()
-    topics_pattern: Maybe[Expression] = None
-    topics_exclude: Maybe[Expression] = None
-    assignment: Literal["cooperative-sticky", "sticky", "range", "roundrobin"] = (
-        "cooperative-sticky"
-    )
-    reset: Literal["earliest", "latest", "none"] = "earliest"
-    on_data_loss: Literal["continue", "stop"] = "continue"
     client_id: str = "secor"
-    session_timeout: Duration = 45.0
-    heartbeat_interval: Duration = 3.0
-    max_poll_interval: Duration = 300.0
-    max_partition_fetch_bytes: Size = MIB
-    fetch_max_bytes: Size = 4 * MIB
-    queue_bytes: Size = 8 * MIB
-    metadata_max_age: Duration = 20.0
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     ssl_check_hostname: bool = True
     ssl_cafile: Maybe[str] = None
@@ -81,18 +66,9 @@ class Kafka(Section):
         }
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check_security(self) -> Self:
         if not self.bootstrap_servers:
             raise fault('name one server at least, such as ["kafka-1:9092"]', "bootstrap_servers")
-        if self.topics and self.topics_pattern is not None:
-            raise fault("topics are named in kafka.topics already: keep one", "topics_pattern")
-        if not self.topics and self.topics_pattern is None:
-            raise fault("no topics: name them here, or give kafka.topics_pattern", "topics")
-        if self.heartbeat_interval * 3 > self.session_timeout:
-            raise fault(
-                f"must be at most a third of kafka.session_timeout ({self.session_timeout:g} s)",
-                "heartbeat_interval",
-            )
         if self.security_protocol.startswith("SASL_") and self.sasl_mechanism is None:
             raise fault(f"needed with security_protocol {self.security_protocol}", "sasl_mechanism")
         if self.sasl_mechanism is not None and not self.security_protocol.startswith("SASL_"):
@@ -125,6 +101,39 @@ class Kafka(Section):
         """Sentences about a password that others may read."""
         exposed = self.security_protocol == "SASL_PLAINTEXT" and self.sasl_mechanism != "GSSAPI"
         return ["kafka: SASL_PLAINTEXT sends credentials and messages unencrypted"] * exposed
+
+
+class Kafka(Brokers):
+    """``[kafka]``: the brokers and what is read from them."""
+
+    topics: Names = ()
+    topics_pattern: Maybe[Expression] = None
+    topics_exclude: Maybe[Expression] = None
+    assignment: Literal["cooperative-sticky", "sticky", "range", "roundrobin"] = (
+        "cooperative-sticky"
+    )
+    reset: Literal["earliest", "latest", "none"] = "earliest"
+    on_data_loss: Literal["continue", "stop"] = "continue"
+    session_timeout: Duration = 45.0
+    heartbeat_interval: Duration = 3.0
+    max_poll_interval: Duration = 300.0
+    max_partition_fetch_bytes: Size = MIB
+    fetch_max_bytes: Size = 4 * MIB
+    queue_bytes: Size = 8 * MIB
+    metadata_max_age: Duration = 20.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.topics and self.topics_pattern is not None:
+            raise fault("topics are named in kafka.topics already: keep one", "topics_pattern")
+        if not self.topics and self.topics_pattern is None:
+            raise fault("no topics: name them here, or give kafka.topics_pattern", "topics")
+        if self.heartbeat_interval * 3 > self.session_timeout:
+            raise fault(
+                f"must be at most a third of kafka.session_timeout ({self.session_timeout:g} s)",
+                "heartbeat_interval",
+            )
+        return self
 
 
 class ZooKeeper(Section):

@@ -47,6 +47,18 @@ class LeaseLost(RestartPartition):
     """The right to write this ledger entry is gone or cannot be had."""
 
 
+class WriterFenced(LeaseLost):
+    """A later initialisation of the transactional id has fenced this writer."""
+
+
+class TransactionBroken(RestartPartition):
+    """A transaction cannot go on, or its outcome is not known: initialise, read the offset."""
+
+
+class TransactionAborted(TransactionBroken):
+    """The broker asked for an abort, which was done: write the same records again."""
+
+
 class SchemaGrew(RestartPartition):
     """The message at ``offset`` needs a wider schema: what comes before it is kept."""
 
@@ -116,6 +128,24 @@ class RecordRefused(StopPartition):
     """A message cannot be written in this format and the configuration refuses it."""
 
     reason = "record_refused"
+
+
+class TargetRefused(StopPartition):
+    """The target cluster will not take a record or a transaction, however often it is sent."""
+
+    reason = "target_refused"
+
+
+class SpecChanged(StopPartition):
+    """An offset was written under another spec of the job."""
+
+    reason = "spec_changed"
+
+
+class ArchiveIncomplete(StopPartition):
+    """Archived offsets are missing, or an object cannot be read."""
+
+    reason = "archive_incomplete"
 
 
 class NotDeterministic(StopPartition):

@@ -1,4 +1,4 @@
-"""Decompression of record batches, bounded: a batch cannot claim more memory than allowed.
+"""Codecs of record batches; decompression is bounded: a batch cannot claim more than allowed.
 
 Codec numbers and framings are those of Kafka's ``CompressionType``: gzip members, snappy in
 xerial's framing (or raw, from other producers), LZ4 frames, Zstandard frames.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import cramjam
 import lz4.frame
 import zstandard
-from isal import isal_zlib
+from isal import igzip, isal_zlib
 
 Decompress = Callable[[memoryview, int], bytes | memoryview]
 
@@ -134,3 +134,49 @@ def _zstd(data: memoryview, most: int) -> bytes:
 
 
 _CODECS: Mapping[int, Decompress] = {0: _plain, 1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
+
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Names of the codecs; the place of a name is its number on the wire."""
+
+_XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK = 32 * 1024
+_GZIP_LEVEL = 1
+
+
+def compress(codec: int, data: bytes | memoryview) -> bytes:
+    """Return the records of a batch compressed; for a codec but 0.
+
+    The bytes are a function of ``data``: gzip's header has no time.
+    """
+    return _COMPRESSORS[codec](data)
+
+
+def _to_gzip(data: bytes | memoryview) -> bytes:
+    return bytes(igzip.compress(data, _GZIP_LEVEL, mtime=0))
+
+
+def _to_snappy(data: bytes | memoryview) -> bytes:
+    pieces = [_XERIAL, _XERIAL_VERSIONS]
+    view = memoryview(data)
+    for at in range(0, len(view), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(view[at : at + _XERIAL_BLOCK]))
+        pieces += [struct.pack(">i", len(block)), block]
+    return b"".join(pieces)
+
+
+def _to_lz4(data: bytes | memoryview) -> bytes:
+    # Brokers refuse blocks that depend on the one before.
+    return bytes(lz4.frame.compress(data, block_linked=False))
+
+
+def _to_zstd(data: bytes | memoryview) -> bytes:
+    return bytes(zstandard.ZstdCompressor().compress(data))
+
+
+_COMPRESSORS: Mapping[int, Callable[[bytes | memoryview], bytes]] = {
+    1: _to_gzip,
+    2: _to_snappy,
+    3: _to_lz4,
+    4: _to_zstd,
+}

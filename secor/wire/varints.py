@@ -96,3 +96,33 @@ def read_one(data: bytes, at: int, most: int = VARINT) -> tuple[int, int]:
         if byte < 0x80:
             return bits >> 1 ^ -(bits & 1), at + index + 1
     raise Overlong(0)
+
+
+def zigzag(numbers: Places) -> npt.NDArray[np.uint64]:
+    """Return signed numbers as the unsigned ones that a varint stores: small ones stay small."""
+    return ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+
+
+def varint_sizes(unsigned: npt.NDArray[np.uint64]) -> Places:
+    """Return the bytes that each number takes as a varint, 1 to 10."""
+    sizes = np.ones(len(unsigned), np.int64)
+    greatest = int(unsigned.max(initial=0))
+    limit = 1 << 7
+    while limit <= greatest:
+        sizes += unsigned >= np.uint64(limit)
+        limit <<= 7
+    return sizes
+
+
+def write_many(data: Bytes, at: Places, unsigned: npt.NDArray[np.uint64], sizes: Places) -> Places:
+    """Write each number at its place in ``data``; return the places behind them."""
+    rest, places, left = unsigned, at, sizes
+    while True:
+        last = left == 1
+        data[places] = (rest & np.uint64(0x7F)).astype(np.uint8) | np.where(last, 0, 0x80).astype(
+            np.uint8
+        )
+        if last.all():
+            return at + sizes
+        going = ~last
+        rest, places, left = rest[going] >> np.uint64(7), places[going] + 1, left[going] - 1

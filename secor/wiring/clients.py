@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import SecretStr
 
 from secor.adapters.kafka import KafkaOperatorLedger, KafkaReader, token_provider
-from secor.config.model import S3, Config, ZooKeeper
+from secor.config.model import S3, Config, Store, ZooKeeper
+from secor.config.servers import Brokers
 from secor.core.ports import ObjectStore
 from secor.parsing.plugins import load_plugin
 
@@ -29,12 +30,17 @@ def kafka_options(config: Config) -> dict[str, Any]:
 
     Raises ``ConfigurationError`` for a token provider that cannot be made.
     """
+    return brokers_options(config.kafka)
+
+
+def brokers_options(brokers: Brokers) -> dict[str, Any]:
+    """Return what every client of a cluster is told, as ``kafka_options`` does."""
     options: dict[str, Any] = {
-        "bootstrap_servers": list(config.kafka.bootstrap_servers),
-        "client_id": config.kafka.client_id,
-        **config.kafka.security(),
+        "bootstrap_servers": list(brokers.bootstrap_servers),
+        "client_id": brokers.client_id,
+        **brokers.security(),
     }
-    provider = config.kafka.sasl_oauth_token_provider
+    provider = brokers.sasl_oauth_token_provider
     if provider is not None:
         source = load_plugin(provider, "token", {})
         options["sasl_oauth_token_provider"] = token_provider(source)
@@ -43,15 +49,20 @@ def kafka_options(config: Config) -> dict[str, Any]:
 
 def connect_store(config: Config) -> ObjectStore:
     """Return the store, after a look at it.  Raises ``AccessDenied``, ``Unavailable``."""
-    if config.store.kind == "local":
-        directory = config.store.local.directory
+    return store_of(config.store, connections=2 * config.limits.upload_threads + 2)
+
+
+def store_of(described: Store, *, connections: int) -> ObjectStore:
+    """Return a store, after a look at it, as ``connect_store`` does."""
+    if described.kind == "local":
+        directory = described.local.directory
         assert directory is not None
         from secor.adapters.local import LocalStore
 
         local = LocalStore(directory)
         local.check()
         return local
-    store = s3_store(config.store.s3, connections=2 * config.limits.upload_threads + 2)
+    store = s3_store(described.s3, connections=connections)
     store.check()
     return store
 

@@ -118,6 +118,12 @@ class KafkaReader:
                 continue  # the next question may find another leader
         return found
 
+    def end(self, topic_partition: TopicPartition, *, committed: bool) -> int:
+        """Return the log's last stable offset, or its high watermark."""
+        if committed:
+            return self.log_range(topic_partition).end
+        return self._questions.high_watermark(topic_partition)
+
     def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
         """Give the committed messages of ``[start, end)``; ``end`` is at most the log's.
 

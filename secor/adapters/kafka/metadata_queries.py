@@ -68,15 +68,34 @@ class Questions:
         )
         return found if found >= 0 else None
 
+    def high_watermark(self, topic_partition: TopicPartition) -> int:
+        """Ask where the log ends, open transactions included."""
+        (end,) = self._client.call(
+            self._list_all,
+            theirs(topic_partition),
+            (OffsetSpec.LATEST,),
+            self._timeout,
+            IsolationLevel.READ_UNCOMMITTED,
+            timeout=3 * self._timeout + 1,
+            what=f"the log of {topic_partition}",
+        )
+        return int(end)
+
     async def _log_range(self, tp: Any, timeout: float) -> list[int]:
         return await self._list_all(tp, (OffsetSpec.EARLIEST, OffsetSpec.LATEST), timeout)
 
-    async def _list_all(self, tp: Any, specs: Sequence[Any], timeout: float) -> list[int]:
+    async def _list_all(
+        self,
+        tp: Any,
+        specs: Sequence[Any],
+        timeout: float,
+        isolation: Any = IsolationLevel.READ_COMMITTED,
+    ) -> list[int]:
         """Ask for an offset of each kind or time; what may pass is asked again."""
         deadline = time.monotonic() + timeout
         for tries in itertools.count(1):
             try:
-                return [await self._list_offset(tp, spec, timeout) for spec in specs]
+                return [await self._list_offset(tp, spec, timeout, isolation) for spec in specs]
             except kafka_errors.RetriableError as error:
                 unknown = isinstance(error, kafka_errors.UnknownTopicOrPartitionError)
                 if time.monotonic() >= deadline or (unknown and tries == _TRIES_UNKNOWN):
@@ -86,11 +105,11 @@ class Questions:
                 await self._client.net.sleep(_RETRY)
         raise AssertionError("counting ended")
 
-    async def _list_offset(self, tp: Any, spec: Any, timeout: float) -> int:
+    async def _list_offset(self, tp: Any, spec: Any, timeout: float, isolation: Any) -> int:
         leader = self._client.cluster.leader_for_partition(tp)
         if leader in (None, -1):
             raise kafka_errors.UnknownTopicOrPartitionError(f"{tp.topic}/{tp.partition}")
-        (found,) = (await self._list_offsets(leader, [tp], spec, timeout)).values()
+        (found,) = (await self._list_offsets(leader, [tp], spec, timeout, isolation)).values()
         if found.error_code:
             raise kafka_errors.for_code(found.error_code)(f"{tp.topic}/{tp.partition}")
         return int(found.offset)
@@ -104,7 +123,12 @@ class Questions:
         return {key: int(it.offset) for key, it in answers.items() if not it.error_code}
 
     async def _list_offsets(
-        self, leader: int, keys: Sequence[Any], spec: Any, timeout: float
+        self,
+        leader: int,
+        keys: Sequence[Any],
+        spec: Any,
+        timeout: float,
+        isolation: Any = IsolationLevel.READ_COMMITTED,
     ) -> dict[TopicPartition, Any]:
         topic = ListOffsetsRequest.ListOffsetsTopic
         wanted: dict[str, list[Any]] = {}
@@ -115,7 +139,7 @@ class Questions:
                 )
             )
         request = ListOffsetsRequest(
-            isolation_level=IsolationLevel.READ_COMMITTED,
+            isolation_level=isolation,
             topics=[topic(name=name, partitions=asked) for name, asked in wanted.items()],
             # The first that knows isolation levels; the last whose answers need no more care.
             min_version=2,

@@ -66,11 +66,10 @@ def test_the_example_loads_without_a_warning(kind: str, example: Path) -> None:
     assert config.warnings == ()
 
 
-def test_the_example_names_every_key_once_and_in_the_order_of_the_model(
-    kind: str, example: Path
-) -> None:
+def test_the_example_names_every_key_once(kind: str, example: Path) -> None:
     absent = {*RULES, *ABSENT[kind]}
-    assert keys_in(example.read_text()) == [key for key in schema.every_key() if key not in absent]
+    known = [key for key in schema.every_key() if key not in absent]
+    assert sorted(keys_in(example.read_text())) == sorted(known)
 
 
 def test_every_commented_value_is_the_default(example: Path, tmp_path: Path) -> None:

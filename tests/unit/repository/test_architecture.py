@@ -25,16 +25,16 @@ ROOMS: dict[str, set[str]] = {
     "config": {"core", "parsing", "archive"},
     "plugins": {"core", "parsing"},
     "tables": {"core", "formats", "parsing", "batch"},
-    "restore": set(),
+    "restore": {"core", "wire", "archive"},
     "spark": {"core", "formats", "archive", "adapters"},
     "sandbox": {"core"},
     "wiring": {
         *("core", "formats", "parsing", "batch", "commit", "consume", "service", "adapters"),
-        *("archive", "config", "tables"),
+        *("archive", "config", "tables", "restore"),
     },
     "cli": {
         *("core", "formats", "parsing", "batch", "service", "adapters", "archive", "config"),
-        *("spark", "sandbox", "tables", "wiring"),
+        *("spark", "sandbox", "tables", "wiring", "restore"),
     },
 }
 """What a room may import besides itself.
@@ -52,6 +52,7 @@ WITHIN: dict[str, set[str]] = {
     "secor.core.variant_json": set(),
     "secor.core.naming": {"secor.core.model", "secor.core.errors"},
     "secor.core.ports": {"secor.core.model", "secor.core.errors"},
+    "secor.core.transactions": {"secor.core.model"},
     "secor.core.observer": {"secor.core.model", "secor.core.errors"},
     "secor.batch.policy": set(),
     "secor.batch.last_file": set(),

@@ -1,0 +1,88 @@
+"""``secor restore``: the archive back into Kafka."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import structlog
+
+from secor.cli.exit_codes import Exit
+from secor.cli.restore_control import fence, offsets, pause, resume, stop
+from secor.cli.restore_look import plan, status, verify
+from secor.cli.restore_options import configuration, load_job
+from secor.core.text import how_many
+from secor.service import logs
+
+
+@click.group(epilog="Example: secor restore plan flights.toml && secor restore run flights.toml")
+def command() -> None:
+    """Write archived messages back to Kafka topics in transactions, each of them once.
+
+    A job is one file; config/restore.toml explains every key.  Its offsets are committed in
+    the same transactions as the messages: a daemon that is killed goes on where it was.
+    """
+
+
+@command.command(epilog="Example: secor restore run flights.toml")
+@configuration
+def run(config: Path) -> int:
+    """Write the archive of JOB.toml to the target; run as many daemons as you like.
+
+    Ends with 0 when all is written, unless writing.follow is set; with 5 when a source
+    partition failed, or the job is stopped.  SIGTERM or Ctrl-C commits what is open and ends
+    with 0.
+    """
+    from secor.restore.control import Wish
+    from secor.wiring.restore import open_job
+    from secor.wiring.restore_plan import prepare
+    from secor.wiring.restore_run import Progress, engine_of
+    from secor.wiring.restore_run import run as run_engine
+
+    settings = load_job(config)
+    logs.configure(settings.logs.level, settings.logs.format, sys.stderr, None)
+    log = structlog.get_logger("secor.restore")
+    log.info("starting", job=settings.group.name, config=str(config))
+    progress = Progress()
+    with open_job(settings) as job:
+        planned = prepare(job)
+        for topic in planned:
+            for finding in topic.found:
+                log.warning("preflight", topic=finding.topic, what=finding.what)
+        total = sum(extent.range.end for topic in planned for extent in topic.extents)
+        with engine_of(job, progress) as engine:
+            shown = _progress_line(progress, total)
+            ended = run_engine(engine, settings.writing.workers, shown)
+    log.info(
+        "ended",
+        job=ended.wish.value,
+        messages=progress.messages,
+        transactions=progress.transactions,
+        failed=len(ended.failed),
+    )
+    for held in ended.failed:
+        click.echo(f"{held.source}: {held.error}", err=True)
+    stopped = ended.wish is Wish.STOPPED
+    click.echo(
+        f"{how_many(progress.messages, 'message')} written in"
+        f" {how_many(progress.transactions, 'transaction')}"
+        + (f"; the job is stopped, see secor restore resume {config}" if stopped else "")
+    )
+    return Exit.DIFFERENT if ended.failed or stopped else Exit.OK
+
+
+def _progress_line(progress: object, total: int) -> Callable[[], None]:
+    """Return what shows how far this daemon is, where a person watches."""
+    if not sys.stderr.isatty():
+        return lambda: None
+    from secor.cli.restore_progress import ProgressLine
+    from secor.wiring.restore_run import Progress
+
+    assert isinstance(progress, Progress)
+    return ProgressLine(progress, total).show
+
+
+for subcommand in (plan, status, pause, resume, stop, fence, offsets, verify):
+    command.add_command(subcommand)

@@ -1,0 +1,142 @@
+"""``secor restore pause|resume|stop|fence|offsets``: what a person does to a job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from secor.cli.exit_codes import Exit
+from secor.cli.open_archive import table
+from secor.cli.restore_options import as_json, configuration, load_job
+from secor.core.errors import ConfigurationError
+from secor.core.text import how_many
+
+if TYPE_CHECKING:
+    from secor.restore.control import JobControl
+    from secor.wiring.restore import Job
+
+
+@contextmanager
+def _begun(config: Path) -> Iterator[tuple[Job, JobControl, int]]:
+    from secor.wiring.restore import open_job
+
+    with open_job(load_job(config)) as job:
+        count = job.offsets_partitions()
+        if not count:
+            raise ConfigurationError(f"job {job.name} has not begun: see secor restore run")
+        yield job, job.control(count), count
+
+
+@click.command(epilog="Example: secor restore pause flights.toml")
+@configuration
+def pause(config: Path) -> None:
+    """Let every daemon commit what is open and wait, without ending."""
+    from secor.restore.control import Wish
+
+    with _begun(config) as (job, control, _):
+        control.wish(Wish.PAUSED)
+        click.echo(f"{job.name} is paused; daemons wait within some seconds")
+
+
+@click.command(epilog="Example: secor restore resume flights.toml")
+@configuration
+def resume(config: Path) -> None:
+    """Let a paused or stopped job go on; daemons that a stop ended have to be started."""
+    from secor.restore.control import Wish
+
+    with _begun(config) as (job, control, _):
+        control.wish(Wish.RUNNING)
+        click.echo(f"{job.name} may run")
+
+
+@click.command(epilog="Example: secor restore stop flights.toml")
+@configuration
+def stop(config: Path) -> None:
+    """End every daemon of the job, and fence those that do not hear of it."""
+    from secor.restore.control import Wish
+    from secor.wiring.restore_admin import fence_all
+
+    with _begun(config) as (job, control, _):
+        control.wish(Wish.STOPPED)
+        fenced = fence_all(job)
+        click.echo(f"{job.name} is stopped; {how_many(fenced, 'transactional id')} fenced")
+
+
+@click.command(epilog="Example: secor restore fence flights.toml")
+@configuration
+def fence(config: Path) -> None:
+    """Initialise every transactional id of the job: open transactions end, writers stop.
+
+    Daemons that still own their partitions initialise again and go on.
+    """
+    from secor.wiring.restore_admin import fence_all
+
+    with _begun(config) as (job, _, _count):
+        click.echo(f"{how_many(fence_all(job), 'transactional id')} fenced")
+
+
+@click.group(epilog="Example: secor restore offsets show flights.toml")
+def offsets() -> None:
+    """Show or change where source partitions go on; changes only while the job is stopped."""
+
+
+@offsets.command(epilog="Example: secor restore offsets show flights.toml --json")
+@configuration
+@as_json
+def show(config: Path, as_json: bool) -> None:
+    """Show the committed offset of each source partition, and the spec that wrote it."""
+    from secor.wiring.restore_plan import read_all_offsets
+
+    with _begun(config) as (job, _, count):
+        offsets = read_all_offsets(job, count)
+    known = sorted(offsets.offsets.items())
+    if as_json:
+        told = [
+            {**source.described(), "next_offset": stored.next_offset, "spec": stored.spec}
+            for source, stored in known
+        ]
+        click.echo(json.dumps({"offsets": told, "foreign": offsets.foreign}, indent=2))
+        return
+    rows = [("source", "next offset", "spec")]
+    rows += [(str(source), str(stored.next_offset), stored.spec) for source, stored in known]
+    for line in table(rows, left=frozenset({0, 2})):
+        click.echo(line)
+    if offsets.foreign:
+        click.echo(f"{how_many(offsets.foreign, 'record')} of the topic are not this job's")
+
+
+@offsets.command("set", epilog="Example: secor restore offsets set flights.toml clicks 0 1200")
+@configuration
+@click.argument("topic")
+@click.argument("partition", type=click.IntRange(0))
+@click.argument("offset", type=click.IntRange(0))
+def set_offset(config: Path, topic: str, partition: int, offset: int) -> None:
+    """Let a source partition go on at OFFSET.
+
+    What is below it and not written is left out; what is written above it is written again.
+    """
+    from secor.wiring.restore_admin import change_offsets
+
+    with _begun(config) as (job, control, count):
+        chosen = [it for it in job.sources() if (it.topic, it.partition) == (topic, partition)]
+        if not chosen:
+            raise ConfigurationError(f"the job has no source partition {topic}/{partition}")
+        change_offsets(job, control, count, dict.fromkeys(chosen, offset))
+        click.echo(f"{chosen[0]} goes on at {offset}")
+
+
+@offsets.command(epilog="Example: secor restore offsets reset flights.toml")
+@configuration
+def reset(config: Path) -> int:
+    """Forget all offsets and the spec: the job begins anew, and writes everything again."""
+    from secor.wiring.restore_admin import reset_offsets
+
+    with _begun(config) as (job, control, count):
+        forgotten = reset_offsets(job, control, count)
+        click.echo(f"{how_many(forgotten, 'offset')} forgotten")
+    return Exit.OK

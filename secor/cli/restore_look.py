@@ -1,0 +1,176 @@
+"""``secor restore plan|status|verify``: commands that write nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secor.cli.exit_codes import Exit
+from secor.cli.open_archive import human_size, table
+from secor.cli.restore_options import as_json, configuration, load_job
+from secor.core.text import how_many
+
+if TYPE_CHECKING:
+    from secor.restore.verify import PartitionResult
+
+
+@click.command(epilog="Example: secor restore plan flights.toml")
+@configuration
+@as_json
+def plan(config: Path, as_json: bool) -> int:
+    """Show what the job would write, and what stands in its way; writes nothing.
+
+    Exit code 5 when the job must not begin.
+    """
+    from secor.restore.preflight import refused
+    from secor.wiring.restore import open_job
+    from secor.wiring.restore_plan import PlannedTopic
+    from secor.wiring.restore_plan import plan as look
+
+    with open_job(load_job(config)) as job:
+        planned: list[PlannedTopic] = look(job)
+        version = job.requests.version
+    found = [finding for topic in planned for finding in topic.found]
+    if as_json:
+        click.echo(json.dumps(_as_json(planned, version), indent=2))
+        return Exit.DIFFERENT if refused(found) or not planned else Exit.OK
+    rows = [("source", "offsets", "objects", "size", "target")]
+    for topic in planned:
+        for extent in topic.extents:
+            new = "" if topic.target.partitions else " (new)"
+            rows.append(
+                (
+                    str(extent.source),
+                    str(extent.range),
+                    str(extent.objects),
+                    human_size(extent.size),
+                    topic.target.name + new,
+                )
+            )
+    for line in table(rows, left=frozenset({0, 1, 4})):
+        click.echo(line)
+    for finding in found:
+        click.echo(f"{finding.severity.value}: {finding.topic}: {finding.what}")
+    if not planned:
+        click.echo("the archive has no object of these topics")
+    return Exit.DIFFERENT if refused(found) or not planned else Exit.OK
+
+
+def _as_json(planned: Any, version: int) -> dict[str, object]:
+    return {
+        "transactions": version,
+        "topics": [
+            {
+                "topic": topic.topic,
+                "target": topic.target.name,
+                "target_partitions": topic.target.partitions,
+                "partitions": [
+                    {
+                        "partition": extent.source.partition,
+                        "start": extent.range.start,
+                        "end": extent.range.end,
+                        "objects": extent.objects,
+                        "size": extent.size,
+                        "holes": [[hole.start, hole.end] for hole in extent.holes],
+                    }
+                    for extent in topic.extents
+                ],
+                "findings": [
+                    {"severity": finding.severity.value, "what": finding.what}
+                    for finding in topic.found
+                ],
+            }
+            for topic in planned
+        ],
+    }
+
+
+@click.command(epilog="Example: secor restore status flights.toml --json")
+@configuration
+@as_json
+def status(config: Path, as_json: bool) -> int:
+    """Show the job's state and how much of each source partition is left.
+
+    Exit code 0 when all is written, else 5.  No daemon is asked, and none is disturbed.
+    """
+    from secor.wiring.restore import open_job
+    from secor.wiring.restore_plan import left, read_all_offsets
+
+    with open_job(load_job(config)) as job:
+        count = job.offsets_partitions()
+        record = job.control(count).read() if count else None
+        offsets = read_all_offsets(job, count).offsets if count else {}
+        rows = []
+        for source in job.sources():
+            extent = job.source.extent(source)
+            stored = offsets.get(source)
+            rest = left(extent, stored.next_offset if stored else 0)
+            rows.append((str(source), stored.next_offset if stored else None, extent, rest))
+    state = "not begun" if record is None else record.wish.value
+    remaining = sum(rest.end - rest.start for *_, rest in rows)
+    if as_json:
+        told = {
+            "job": job.name,
+            "state": state,
+            "generation": record.generation if record else 0,
+            "left": remaining,
+            "partitions": [
+                {"source": name, "next_offset": reached, "end": extent.range.end}
+                for name, reached, extent, _ in rows
+            ],
+        }
+        click.echo(json.dumps(told, indent=2))
+    else:
+        lines = [("source", "next offset", "archived", "left")]
+        for name, reached, extent, rest in rows:
+            shown = "none" if reached is None else str(reached)
+            lines.append((name, shown, str(extent.range), f"{rest.end - rest.start:,}"))
+        for line in table(lines, left=frozenset({0, 2})):
+            click.echo(line)
+        click.echo(f"{job.name}: {state}, {how_many(remaining, 'offset')} left")
+    return Exit.DIFFERENT if remaining or not rows else Exit.OK
+
+
+@click.command(epilog="Example: secor restore verify flights.toml")
+@configuration
+@as_json
+def verify(config: Path, as_json: bool) -> int:
+    """Compare the target with the archive: every message, every field, once.
+
+    Reads all of both.  Exit code 5 when anything is missing, twice, different or extra.
+    """
+    from secor.wiring.restore import open_job
+    from secor.wiring.restore_verify import verify as compare
+
+    with open_job(load_job(config)) as job:
+        results = list(_shown(compare(job), quiet=as_json))
+    wrong = [result for result in results if result.difference is not None]
+    messages = sum(result.messages for result in results)
+    if as_json:
+        told = [
+            {
+                "target": str(result.topic_partition),
+                "messages": result.messages,
+                "difference": str(result.difference) if result.difference else None,
+            }
+            for result in results
+        ]
+        click.echo(json.dumps({"partitions": told, "equal": not wrong}, indent=2))
+    else:
+        click.echo(
+            f"{how_many(messages, 'message')} in {how_many(len(results), 'partition')}: "
+            + ("all equal" if not wrong else f"{len(wrong)} partitions differ")
+        )
+    return Exit.DIFFERENT if wrong else Exit.OK
+
+
+def _shown(results: Iterator[PartitionResult], *, quiet: bool) -> Iterator[PartitionResult]:
+    for result in results:
+        if not quiet:
+            what = str(result.difference or f"{result.topic_partition}: equal")
+            click.echo(f"{what} ({how_many(result.messages, 'message')})")
+        yield result

@@ -1,0 +1,143 @@
+"""The configuration of a restore: ``group.kind = "restore"``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from secor.config.model import Logs, Metrics
+from secor.config.servers import Brokers, Store
+from secor.config.values import Duration, Expression, Maybe, Names, Section, Size, fault
+
+MIB = 1024 * 1024
+_TEMPLATE_FIELDS = {"topic": "topic"}
+
+
+class RestoreGroup(Section):
+    """``[group]``: the job; it names the offsets topic, the transactional ids and the group."""
+
+    name: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._-]+$")
+    kind: Literal["restore"]
+
+
+class Range(Section):
+    """One of ``[[source.ranges]]``: offsets of one partition, ``[start, end)``."""
+
+    topic: str
+    partition: int = Field(ge=0)
+    start: int = Field(default=0, ge=0)
+    end: Maybe[int] = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.end is not None and self.end < self.start:
+            raise fault(f"must be at least start ({self.start})", "end")
+        return self
+
+
+class Source(Section):
+    """``[source]``: what is restored.  Offsets are archived ones, half open."""
+
+    kind: Literal["archive", "json-lines"] = "archive"
+    name: str = Field(default="archive", min_length=1)
+    prefix: str = ""
+    hash_prefix: bool = False
+    delimiter: str = Field(default="\n", min_length=1)
+    directory: Maybe[Path] = None
+    topics: Names = ()
+    topics_pattern: Maybe[Expression] = None
+    topics_exclude: Maybe[Expression] = None
+    partitions: tuple[int, ...] = ()
+    generations: tuple[int, ...] = ()
+    since: Maybe[datetime] = None
+    until: Maybe[datetime] = None
+    filter: Maybe[str] = None
+    transform: Maybe[str] = None
+    lossy: bool = False
+    holes: bool = False
+    ranges: tuple[Range, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.topics and self.topics_pattern is not None:
+            raise fault("topics are named in source.topics already: keep one", "topics_pattern")
+        if not self.topics and self.topics_pattern is None:
+            raise fault("no topics: name them here, or give source.topics_pattern", "topics")
+        if (self.kind == "json-lines") != (self.directory is not None):
+            raise fault('belongs to source.kind = "json-lines"', "directory")
+        for key in ("since", "until"):
+            time = getattr(self, key)
+            if time is not None and time.tzinfo is None:
+                raise fault("needs a zone, such as 2026-11-01T00:00:00Z", key)
+        if self.since is not None and self.until is not None and self.until <= self.since:
+            raise fault("must be later than source.since", "until")
+        return self
+
+
+class Target(Section):
+    """``[target]``: which topics are written, and how messages find their partition."""
+
+    topic: str = "{topic}"
+    partitioning: Literal["same", "key"] = "same"
+    create: bool = True
+    partitions: Maybe[int] = Field(default=None, ge=1)
+    replication_factor: Maybe[int] = Field(default=None, ge=1)
+    settings: dict[str, str] = Field(default_factory=dict)
+    append: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            self.topic.format(**_TEMPLATE_FIELDS)
+        except (KeyError, IndexError, ValueError) as error:
+            raise fault(
+                'use {topic} for the archived name, as in "restored-{topic}"', "topic"
+            ) from (error)
+        return self
+
+
+class Writing(Section):
+    """``[writing]``: transactions; times in seconds, sizes in bytes before compression."""
+
+    exactly_once: Literal["required"] = "required"
+    boundary: Literal["poll", "interval", "source"] = "interval"
+    interval: Duration = 5.0
+    max_bytes: Size = 64 * MIB
+    max_messages: int = Field(default=1_000_000, ge=1)
+    transaction_timeout: Duration = 60.0
+    request_timeout: Duration = 10.0
+    batch_bytes: Size = 1_000_000
+    codec: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"
+    offsets_partitions: int = Field(default=33, ge=2)
+    follow: bool = False
+    look_again: Duration = 30.0
+    workers: int = Field(default=2, ge=1, le=64)
+    bytes_per_second: Maybe[Size] = None
+    messages_per_second: Maybe[int] = Field(default=None, ge=1)
+    provenance: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.interval * 2 > self.transaction_timeout:
+            raise fault(
+                "must be at most half of writing.transaction_timeout"
+                f" ({self.transaction_timeout:g} s)",
+                "interval",
+            )
+        return self
+
+
+class RestoreConfig(Section):
+    """Everything of a restore; ``kafka`` is the cluster that is written to."""
+
+    group: RestoreGroup
+    kafka: Brokers
+    store: Store
+    source: Source
+    target: Target = Field(default_factory=Target)
+    writing: Writing = Field(default_factory=Writing)
+    metrics: Metrics = Field(default_factory=Metrics)
+    logs: Logs = Field(default_factory=Logs)

@@ -1,0 +1,157 @@
+"""The job's own record: what a person wants of it, for every daemon to see.
+
+It is the last record of key ``["<job>"]`` in the last partition of the offsets topic:
+``{"generation": …, "partitions": …, "spec": …, "state": "running" | "paused" | "stopped"}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from secor.core.errors import ConfigurationError, LedgerCorrupt, SpecChanged
+from secor.core.model import TopicPartition
+from secor.core.ports import Clock
+from secor.restore.model import canonical
+from secor.restore.offsets import job_key, record, rows_of
+from secor.restore.ports import TargetLog
+from secor.restore.writer.writer import TransactionalWriter
+
+
+class Wish(Enum):
+    """What a person wants of the job."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """The record; ``generation`` counts its changes, ``partitions`` are the offsets topic's."""
+
+    wish: Wish
+    generation: int
+    spec: str
+    partitions: int
+
+    def encode(self) -> bytes:
+        """Return the record's value."""
+        return canonical(
+            {
+                "generation": self.generation,
+                "partitions": self.partitions,
+                "spec": self.spec,
+                "state": self.wish.value,
+            }
+        ).encode()
+
+
+def next_generation(before: JobRecord) -> int:
+    """Return the generation of a record that follows."""
+    return before.generation + 1
+
+
+class JobControl:
+    """Reads and changes the job's record.
+
+    ``make_writer`` gives a writer for a transactional id: a change is a transaction under the
+    job's own id, so that of two persons who change it at a time one is refused.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        offsets: TopicPartition,
+        log: TargetLog,
+        make_writer: Callable[[str], TransactionalWriter],
+        clock: Clock,
+    ) -> None:
+        self._job = job
+        self._at = offsets
+        self._log = log
+        self._make_writer = make_writer
+        self._clock = clock
+
+    def read(self) -> JobRecord | None:
+        """Return the record as it is now; None before the job's first start.
+
+        Raises ``LedgerCorrupt``, ``Unavailable``.
+        """
+        end = self._log.end(self._at, committed=False)
+        found: bytes | None = None
+        for chunk in self._log.read(self._at, 0, end):
+            for key, value in rows_of(chunk.records):
+                if key == job_key(self._job):
+                    found = value
+        return None if found is None else _decode(self._at, found)
+
+    def start(self, spec: str, partitions: int) -> JobRecord:
+        """Return the record for a daemon that begins; write the first.
+
+        Raises ``SpecChanged``, ``ConfigurationError`` when the offsets topic was changed.
+        """
+        known = self.read()
+        if known is None:
+            return self._change(
+                lambda before: before or JobRecord(Wish.RUNNING, 1, spec, partitions)
+            )
+        if known.partitions != partitions:
+            raise ConfigurationError(
+                f"the offsets topic {self._at.topic} has {partitions} partitions, and had"
+                f" {known.partitions} when the job began: its offsets would not be found; make it"
+                " anew with as many as it had, or give the job another name"
+            )
+        if known.spec != spec:
+            raise SpecChanged(
+                f"job {self._job} was begun under spec {known.spec}, and the configuration is spec"
+                f" {spec} now; take back what was changed, or give the job another name"
+            )
+        return known
+
+    def adopt(self, spec: str) -> JobRecord:
+        """Let the job go on under another spec: its offsets were forgotten."""
+
+        def changed(before: JobRecord | None) -> JobRecord:
+            assert before is not None
+            return replace(before, spec=spec, generation=next_generation(before))
+
+        return self._change(changed)
+
+    def wish(self, wish: Wish) -> JobRecord:
+        """Change what is wanted.  Raises ``ConfigurationError`` for a job that never began."""
+
+        def changed(before: JobRecord | None) -> JobRecord:
+            if before is None:
+                raise ConfigurationError(f"job {self._job} has not begun: see 'secor restore run'")
+            return replace(before, wish=wish, generation=next_generation(before))
+
+        return self._change(changed)
+
+    def _change(self, change: Callable[[JobRecord | None], JobRecord]) -> JobRecord:
+        writer = self._make_writer(f"secor:{self._job}::")
+        writer.initialise()
+        after = change(self.read())
+        writer.begin()
+        now = int(self._clock.now() * 1000)
+        writer.write(self._at, record(job_key(self._job), after.encode(), now))
+        writer.commit()
+        return after
+
+
+def _decode(where: TopicPartition, value: bytes) -> JobRecord:
+    try:
+        told = json.loads(value)
+        return JobRecord(
+            Wish(told["state"]),
+            int(told["generation"]),
+            str(told["spec"]),
+            int(told["partitions"]),
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise LedgerCorrupt(
+            f"{where}: the job's record cannot be read ({error}); write it anew with 'secor"
+            " restore stop'"
+        ) from error

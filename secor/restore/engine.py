@@ -1,0 +1,239 @@
+"""One daemon of a job: its membership, its workers, and what a person wishes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from secor.core.errors import SecorError, Unavailable
+from secor.core.model import TopicPartition
+from secor.core.ports import Assigned, Clock, MessageSource, Revoked
+from secor.restore.control import JobRecord, Wish
+from secor.restore.model import SourcePartition
+from secor.restore.opening import Opener
+from secor.restore.pace import Pace
+from secor.restore.schedule import After, Held, Opening, Phase, Schedule
+
+WISH_EVERY = 2.0
+"""Seconds between two looks at the job's record."""
+DISCOVER_EVERY = 60.0
+"""Seconds between two listings of a growing archive's topics and partitions."""
+_STEP = 0.05
+
+
+class EngineObserver(Protocol):
+    """Is told what the engine does."""
+
+    def failed(self, source: SourcePartition, error: SecorError, meaning: After) -> None:
+        """Opening or writing a source partition met an error."""
+
+    def wished(self, wish: Wish) -> None:
+        """The job's record says something else than before."""
+
+    def assigned(self, sources: int) -> None:
+        """This daemon holds so many source partitions now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Why a daemon ended, and what it leaves."""
+
+    wish: Wish
+    failed: tuple[Held, ...]
+    written: int
+
+
+class Engine:
+    """Runs the source partitions that the group assigns to this daemon.
+
+    ``run_once`` is for the main thread, ``work_once`` for any number of workers.
+    ``sources`` lists the source partitions by partition of the offsets topic.
+    """
+
+    def __init__(
+        self,
+        *,
+        membership: MessageSource,
+        schedule: Schedule,
+        opener: Opener,
+        read_record: Callable[[], JobRecord | None],
+        sources: Callable[[], dict[TopicPartition, list[SourcePartition]]],
+        pace: Pace,
+        clock: Clock,
+        observer: EngineObserver,
+        follow: bool,
+    ) -> None:
+        self._membership = membership
+        self._schedule = schedule
+        self._opener = opener
+        self._read_record = read_record
+        self._sources = sources
+        self._pace = pace
+        self._clock = clock
+        self._observer = observer
+        self._follow = follow
+        self._lock = threading.RLock()
+        self._leaving: set[TopicPartition] = set()
+        self._listed = sources()
+        self._discover_at = clock.monotonic() + DISCOVER_EVERY
+        self._wish = Wish.RUNNING
+        self._wish_at = 0.0
+        self._stop = False
+
+    # --------------------------------------------------------- any thread
+
+    def stop(self) -> None:
+        """End soon: transactions in work are committed."""
+        self._stop = True
+
+    @property
+    def wish(self) -> Wish:
+        """What the job's record said at the last look."""
+        return self._wish
+
+    def stopping(self, offsets: TopicPartition) -> bool:
+        """Tell whether a transaction of this partition is to end now."""
+        return self._halted or not self.owns(offsets)
+
+    def owns(self, offsets: TopicPartition) -> bool:
+        """Tell whether a partition of the offsets topic is assigned to this daemon."""
+        with self._lock:
+            return self._schedule.owns(offsets)
+
+    @property
+    def _halted(self) -> bool:
+        return self._stop or self._wish is not Wish.RUNNING
+
+    @property
+    def held(self) -> list[Held]:
+        """What this daemon holds."""
+        with self._lock:
+            return self._schedule.held
+
+    # --------------------------------------------------------- the main thread
+
+    def run_once(self, timeout: float) -> Ended | None:
+        """Take what the group says and what is wished; tell when the daemon has ended."""
+        for event in self._membership.poll(timeout):
+            if isinstance(event, Assigned):
+                self._assign(event.partitions)
+            elif isinstance(event, Revoked):
+                self._revoke(event.partitions)
+        self._release()
+        self._look_at_wish()
+        self._discover()
+        with self._lock:
+            working = [held for held in self._schedule.held if held.phase in _IN_WORK]
+            over = self._stop or self._wish is Wish.STOPPED or self._finished
+            if working or not over:
+                return None
+            failed = tuple(it for it in self._schedule.held if it.phase is Phase.FAILED)
+            done = sum(it.phase is Phase.EXHAUSTED for it in self._schedule.held)
+            return Ended(self._wish, failed, done)
+
+    @property
+    def _finished(self) -> bool:
+        return not self._follow and self._schedule.settled
+
+    def _assign(self, partitions: frozenset[TopicPartition]) -> None:
+        with self._lock:
+            for offsets in partitions:
+                self._leaving.discard(offsets)
+                self._schedule.assign(offsets, self._listed.get(offsets, []))
+            count = len(self._schedule.held)
+        self._observer.assigned(count)
+
+    def _revoke(self, partitions: frozenset[TopicPartition]) -> None:
+        with self._lock:
+            for offsets in partitions:
+                self._schedule.revoke(offsets)
+            self._leaving |= partitions
+
+    def _release(self) -> None:
+        """Tell the group which revoked partitions have nothing in work any more."""
+        with self._lock:
+            free = {offsets for offsets in self._leaving if not self._schedule.busy(offsets)}
+            for offsets in free:
+                self._schedule.forget(offsets)
+            self._leaving -= free
+            count = len(self._schedule.held)
+        if free:
+            self._membership.release(free)
+            self._observer.assigned(count)
+
+    def _look_at_wish(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._wish_at:
+            return
+        self._wish_at = now + WISH_EVERY
+        try:
+            known = self._read_record()
+        except Unavailable:
+            return  # Looked at again; before anything is opened it is read anyway.
+        wish = Wish.STOPPED if known is None else known.wish
+        if wish is not self._wish:
+            self._wish = wish
+            self._observer.wished(wish)
+
+    def _discover(self) -> None:
+        if not self._follow or self._clock.monotonic() < self._discover_at:
+            return
+        self._discover_at = self._clock.monotonic() + DISCOVER_EVERY
+        listed = self._sources()
+        with self._lock:
+            self._listed = listed
+            for offsets, sources in listed.items():
+                if self._schedule.owns(offsets):
+                    self._schedule.discover(offsets, sources)
+
+    # --------------------------------------------------------- the workers
+
+    def work_once(self) -> bool:
+        """Do one piece of work; False when there is none for now."""
+        if self._halted:
+            return False
+        pause = self._pace.debt()
+        if pause > 0:
+            self._clock.sleep(min(pause, _STEP))
+            return True
+        with self._lock:
+            work = self._schedule.take()
+        if isinstance(work, Opening):
+            self._open(work)
+        elif isinstance(work, Held):
+            self._turn(work)
+        return work is not None
+
+    def _open(self, opening: Opening) -> None:
+        sources = [held.source for held in opening.held]
+        try:
+            tasks = self._opener.open(opening.offsets, sources, self)
+        except SecorError as error:
+            self._report(opening.held, error)
+            return
+        with self._lock:
+            self._schedule.opened(opening, tasks)
+
+    def _turn(self, held: Held) -> None:
+        assert held.task is not None
+        try:
+            turn = held.task.turn()
+        except SecorError as error:
+            self._report([held], error)
+            return
+        with self._lock:
+            self._schedule.turned(held, turn)
+
+    def _report(self, many: Sequence[Held], error: SecorError) -> None:
+        for held in many:
+            with self._lock:
+                meaning = self._schedule.failed(held, error)
+                owned = self._schedule.owns(held.offsets)
+            # Whoever lost a partition is fenced by its new owner: that is no fault.
+            if owned:
+                self._observer.failed(held.source, error, meaning)
+
+
+_IN_WORK = (Phase.OPENING, Phase.WORKING)

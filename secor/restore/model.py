@@ -1,0 +1,116 @@
+"""The words of a restore: jobs, source partitions, pieces, offsets."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from secor.core.model import OffsetRange, TopicPartition
+
+
+def canonical(value: object) -> str:
+    """Return JSON with sorted keys and without spaces: equal values give equal texts."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SourcePartition:
+    """One partition of one topic of an archive: what a transactional id stands for."""
+
+    archive: str
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
+    def described(self) -> dict[str, object]:
+        """Return it as the keys of offset records have it."""
+        return {"archive": self.archive, "partition": self.partition, "topic": self.topic}
+
+
+def transactional_id(job: str, source: SourcePartition) -> str:
+    """Return the id of a source partition.
+
+    Neither jobs nor topics can have a colon in their names, so no two ids are alike.
+    """
+    return f"secor:{job}:{source.topic}:{source.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """Everything that decides what a job writes; ``settings`` hold values of JSON."""
+
+    job: str
+    settings: Mapping[str, Any]
+
+    @property
+    def hash(self) -> str:
+        """Return what stands in every offset record: 16 hexadecimal digits."""
+        text = canonical({"job": self.job, **self.settings})
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Boundary(Enum):
+    """What a source says of the transaction that a piece ends."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+    """Skip it: its records are never visible, its offsets are committed without records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive messages of a source partition; ``records`` have ``SCHEMA``, perhaps no rows.
+
+    ``next_offset`` is where reading goes on; ``boundary`` is given by sources that define
+    transactions, on the last piece of one.
+    """
+
+    records: pa.RecordBatch
+    next_offset: int
+    boundary: Boundary | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the records in memory."""
+        return int(self.records.nbytes)
+
+
+class Silence(Enum):
+    """Why a source gives no piece."""
+
+    NOTHING_YET = "nothing yet"
+    EXHAUSTED = "exhausted"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceExtent:
+    """What a source has of one source partition.
+
+    ``range`` are archived offsets; ``holes`` are offsets inside it that no object has, though
+    their batches should; ``faults`` are sentences about objects that cannot be used.
+    ``size`` is in bytes; ``oldest`` the least timestamp, in milliseconds, where it is known.
+    """
+
+    source: SourcePartition
+    range: OffsetRange
+    holes: tuple[OffsetRange, ...] = ()
+    faults: tuple[str, ...] = ()
+    objects: int = 0
+    size: int = 0
+    oldest: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRecords:
+    """Records for one partition of the target, in the order in which they are written."""
+
+    topic_partition: TopicPartition
+    records: pa.RecordBatch

@@ -1,0 +1,70 @@
+"""Which source offsets stand where on the target: kept for each transaction.
+
+A record of the offsets topic, in the same transaction: key
+``["<job>", {"archive": …, "from": <first source offset>, "partition": …, "topic": …}]``,
+value ``{"placed": [[first, last, topic, partition, base offset, records], …]}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from secor.core.model import TopicPartition
+from secor.restore.model import SourcePartition, canonical
+from secor.restore.offsets import record
+from secor.restore.writer.writer import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A run of ``records`` on the target, of source offsets from ``first`` to ``last``."""
+
+    source: SourcePartition
+    placement: Placement
+
+
+def pairs_record(
+    job: str, source: SourcePartition, placements: Sequence[Placement], timestamp: int
+) -> pa.RecordBatch | None:
+    """Return the record of a transaction; None where nothing was written."""
+    if not placements:
+        return None
+    placed = [
+        [
+            placement.first,
+            placement.last,
+            placement.topic_partition.topic,
+            placement.topic_partition.partition,
+            placement.base_offset,
+            placement.records,
+        ]
+        for placement in placements
+    ]
+    first = min(placement.first for placement in placements)
+    key = canonical([job, {**source.described(), "from": first}])
+    return record(key.encode(), canonical({"placed": placed}).encode(), timestamp)
+
+
+def pairs_of(job: str, rows: Iterable[tuple[bytes | None, bytes | None]]) -> list[Pair]:
+    """Return the pairs that records of the offsets topic tell of."""
+    pairs: list[Pair] = []
+    for key, value in rows:
+        try:
+            name, described = json.loads(key or b"")
+            if name != job or "from" not in described:
+                continue
+            source = SourcePartition(
+                described["archive"], described["topic"], described["partition"]
+            )
+            placed = json.loads(value or b"")["placed"]
+            pairs += [
+                Pair(source, Placement(TopicPartition(topic, partition), base, count, first, last))
+                for first, last, topic, partition, base, count in placed
+            ]
+        except (ValueError, TypeError, KeyError):
+            continue
+    return pairs

@@ -1,0 +1,160 @@
+"""What is wrong with a job before anything is written: pure rules over what was looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from secor.restore.model import SourceExtent
+
+
+class Severity(Enum):
+    """What a finding means for the job."""
+
+    REFUSE = "refuse"
+    WARN = "warn"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence about one topic, and whether the job may begin all the same."""
+
+    severity: Severity
+    topic: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTopic:
+    """A target as it is: no ``partitions`` where it does not exist yet.
+
+    ``messages`` are offsets that its logs hold, ``settings`` the topic's own and inherited.
+    """
+
+    name: str
+    partitions: int
+    messages: int
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class JobLimits:
+    """Settings of the job that the rules look at; ``now`` in milliseconds since the epoch."""
+
+    append: bool
+    begun: bool
+    same_partitions: bool
+    holes: bool
+    batch_bytes: int
+    now: int
+
+
+def findings(
+    extents: Iterable[SourceExtent], target: TargetTopic, limits: JobLimits
+) -> list[Finding]:
+    """Return everything worth knowing about one target topic and what is written to it."""
+    known = list(extents)
+    return [
+        *_archive(known, limits),
+        *_partitions(known, target, limits),
+        *_content(target, limits),
+        *_times(known, target, limits),
+        *_sizes(target, limits),
+        *_policy(target),
+    ]
+
+
+def refused(found: Sequence[Finding]) -> list[Finding]:
+    """Return those that a job must not begin with."""
+    return [finding for finding in found if finding.severity is Severity.REFUSE]
+
+
+def _archive(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[Finding]:
+    for extent in extents:
+        for fault in extent.faults:
+            yield Finding(Severity.REFUSE, extent.source.topic, f"{extent.source}: {fault}")
+        for hole in extent.holes:
+            severity = Severity.WARN if limits.holes else Severity.REFUSE
+            yield Finding(
+                severity,
+                extent.source.topic,
+                f"{extent.source}: no object has the offsets {hole}; bring the missing objects"
+                " back, or set source.holes = true",
+            )
+
+
+def _partitions(
+    extents: Sequence[SourceExtent], target: TargetTopic, limits: JobLimits
+) -> Iterator[Finding]:
+    needed = max((extent.source.partition for extent in extents), default=-1) + 1
+    if limits.same_partitions and 0 < target.partitions < needed:
+        yield Finding(
+            Severity.REFUSE,
+            target.name,
+            f"has {target.partitions} partitions, and the archive {needed}: add partitions, or set"
+            ' target.partitioning = "key"',
+        )
+
+
+def _content(target: TargetTopic, limits: JobLimits) -> Iterator[Finding]:
+    if target.messages and not limits.append and not limits.begun:
+        yield Finding(
+            Severity.REFUSE,
+            target.name,
+            f"is not empty ({target.messages} offsets): choose another target.topic, or set"
+            " target.append = true",
+        )
+
+
+def _times(
+    extents: Sequence[SourceExtent], target: TargetTopic, limits: JobLimits
+) -> Iterator[Finding]:
+    if target.settings.get("message.timestamp.type") == "LogAppendTime":
+        yield Finding(
+            Severity.WARN,
+            target.name,
+            "message.timestamp.type is LogAppendTime: the archived times are replaced",
+        )
+        return
+    oldest = min((it.oldest for it in extents if it.oldest is not None), default=None)
+    if oldest is None or not target.partitions:
+        return
+    age = limits.now - oldest
+    deletes = "delete" in target.settings.get("cleanup.policy", "delete")
+    retention = int(target.settings.get("retention.ms", "-1"))
+    if deletes and 0 <= retention < age:
+        yield Finding(
+            Severity.REFUSE,
+            target.name,
+            f"retention.ms = {retention} would delete the oldest messages at once"
+            f" ({age // 86_400_000} days old): set it to -1 for the time of the restore",
+        )
+    limit = int(target.settings.get("message.timestamp.before.max.ms", str(2**63 - 1)))
+    if age > limit:
+        yield Finding(
+            Severity.REFUSE,
+            target.name,
+            f"message.timestamp.before.max.ms = {limit} refuses the oldest messages: raise it",
+        )
+
+
+def _sizes(target: TargetTopic, limits: JobLimits) -> Iterator[Finding]:
+    largest = int(target.settings.get("max.message.bytes", str(2**31)))
+    if largest < limits.batch_bytes:
+        yield Finding(
+            Severity.REFUSE,
+            target.name,
+            f"max.message.bytes = {largest} is less than writing.batch_bytes ="
+            f" {limits.batch_bytes}: lower the one, or raise the other",
+        )
+
+
+def _policy(target: TargetTopic) -> Iterator[Finding]:
+    if "compact" in target.settings.get("cleanup.policy", ""):
+        yield Finding(
+            Severity.WARN,
+            target.name,
+            "is compacted: messages without a key are refused by the brokers, and older ones of a"
+            " key will vanish",
+        )

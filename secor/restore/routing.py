@@ -1,0 +1,144 @@
+"""Which records of a piece are written, and where: columns in, columns out, and pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from secor.core.errors import PluginFailed, TargetRefused
+from secor.core.model import HEADERS_TYPE, SCHEMA, OffsetRange, TopicPartition
+from secor.restore.model import Piece, SourcePartition, TargetRecords
+from secor.wire.murmur2 import partitions_of
+
+RowFilter = Callable[[str, pa.RecordBatch], pa.Array]
+"""Of a source topic's records: a column of truths, true to keep the row."""
+RowTransform = Callable[[str, pa.RecordBatch], pa.RecordBatch]
+"""Of a source topic's records: as many rows, with the same offsets."""
+
+PROVENANCE = ("secor-source-topic", "secor-source-partition", "secor-source-offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """A ``Router``.  Times in milliseconds since the epoch, ``until`` not included.
+
+    ``template`` gives the target topic of an archived one; ``partitions`` how many partitions
+    each target topic has; ``ranges`` the offsets wanted of a source partition, all where it is
+    not named.  Messages without a time are kept by a time window.
+    """
+
+    template: str
+    partitions: Mapping[str, int]
+    partitioning: Literal["same", "key"] = "same"
+    ranges: Mapping[tuple[str, int], Sequence[OffsetRange]] = field(default_factory=dict)
+    since: int | None = None
+    until: int | None = None
+    row_filter: RowFilter | None = None
+    transform: RowTransform | None = None
+    provenance: bool = False
+
+    def target(self, topic: str) -> str:
+        """Return the target topic of an archived one."""
+        return self.template.format(topic=topic)
+
+    def __call__(self, source: SourcePartition, piece: Piece) -> list[TargetRecords]:
+        """Return what is written of a piece.  Raises ``PluginFailed``, ``TargetRefused``."""
+        records = self._selected(source, piece.records)
+        if records.num_rows and self.transform is not None:
+            records = self._transformed(self.transform, source, records)
+        if not records.num_rows:
+            return []
+        if self.provenance:
+            records = with_provenance(source, records)
+        return list(self._placed(source, records))
+
+    def _selected(self, source: SourcePartition, records: pa.RecordBatch) -> pa.RecordBatch:
+        kept = np.ones(records.num_rows, np.bool_)
+        ranges = self.ranges.get((source.topic, source.partition))
+        if ranges is not None:
+            offsets = records.column("offset").to_numpy()
+            inside = [(offsets >= it.start) & (offsets < it.end) for it in ranges]
+            kept &= np.logical_or.reduce(inside)
+        if self.since is not None or self.until is not None:
+            times = records.column("timestamp")
+            stamps = times.fill_null(0).to_numpy()
+            unknown = times.is_null().to_numpy(zero_copy_only=False)
+            if self.since is not None:
+                kept &= unknown | (stamps >= self.since)
+            if self.until is not None:
+                kept &= unknown | (stamps < self.until)
+        if not kept.all():
+            records = records.filter(pa.array(kept))
+        if self.row_filter is None or not records.num_rows:
+            return records
+        return records.filter(self._mask(self.row_filter, source, records))
+
+    def _mask(
+        self, row_filter: RowFilter, source: SourcePartition, records: pa.RecordBatch
+    ) -> pa.Array:
+        mask = row_filter(source.topic, records)
+        if len(mask) != records.num_rows or mask.type != pa.bool_() or mask.null_count:
+            raise PluginFailed(
+                f"{source}: source.filter gave {len(mask)} of {mask.type} for {records.num_rows}"
+                " rows: it has to give a truth for each"
+            )
+        return mask
+
+    def _transformed(
+        self, transform: RowTransform, source: SourcePartition, records: pa.RecordBatch
+    ) -> pa.RecordBatch:
+        result = transform(source.topic, records)
+        if result.schema != SCHEMA or not result.column("offset").equals(records.column("offset")):
+            raise PluginFailed(
+                f"{source}: source.transform has to give the same columns, rows and offsets"
+            )
+        return result
+
+    def _placed(self, source: SourcePartition, records: pa.RecordBatch) -> Sequence[TargetRecords]:
+        topic = self.target(source.topic)
+        count = self.partitions[topic]
+        if self.partitioning == "same":
+            if source.partition >= count:
+                raise TargetRefused(
+                    f"{source}: the target {topic} has {count} partitions; add some, or set"
+                    ' target.partitioning = "key"'
+                )
+            return [TargetRecords(TopicPartition(topic, source.partition), records)]
+        placed = self._by_key(source, records, count)
+        return [
+            TargetRecords(
+                TopicPartition(topic, int(partition)), records.filter(pa.array(placed == partition))
+            )
+            for partition in np.unique(placed)
+        ]
+
+    def _by_key(self, source: SourcePartition, records: pa.RecordBatch, count: int) -> np.ndarray:
+        """Return each row's partition: by its key as Java's producer, without one as it was."""
+        keys = records.column("key")
+        placed = partitions_of(keys.fill_null(b""), count)
+        if keys.null_count:
+            without = keys.is_null().to_numpy(zero_copy_only=False)
+            placed = np.where(without, source.partition % count, placed)
+        return placed
+
+
+def with_provenance(source: SourcePartition, records: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the records with headers that say where each one comes from, behind its own."""
+    offsets = records.column("offset").cast(pa.string()).cast(pa.binary()).to_pylist()
+    own = [source.topic.encode(), str(source.partition).encode()]
+    added = [
+        [*headers, *zip(PROVENANCE, [*own, offset], strict=True)]
+        for headers, offset in zip(_pairs(records.column("headers")), offsets, strict=True)
+    ]
+    rows = [[{"key": name, "value": value} for name, value in headers] for headers in added]
+    return records.set_column(5, SCHEMA.field("headers"), pa.array(rows, HEADERS_TYPE))
+
+
+def _pairs(headers: pa.Array) -> list[list[tuple[str, bytes | None]]]:
+    return [
+        [(header["key"], header["value"]) for header in row or []] for row in headers.to_pylist()
+    ]

@@ -1,0 +1,218 @@
+"""Which source partitions a daemon holds, and what is to be done with each: a table.
+
+No thread here: the engine's workers take work and bring back how it ended, one at a time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+from secor.core.errors import (
+    AccessDenied,
+    ConfigurationError,
+    OutcomeUnknown,
+    RestartPartition,
+    SecorError,
+    StopPartition,
+    Unavailable,
+)
+from secor.core.model import TopicPartition
+from secor.core.ports import Clock
+from secor.core.retry import delay
+from secor.restore.model import SourcePartition
+from secor.restore.task import Task, Turn
+
+
+class Phase(Enum):
+    """Where a source partition stands."""
+
+    CLOSED = "closed"
+    OPENING = "opening"
+    READY = "ready"
+    WORKING = "working"
+    EXHAUSTED = "exhausted"
+    FAILED = "failed"
+
+
+class After(Enum):
+    """What an error means for a source partition."""
+
+    OPEN_AGAIN = "open again"
+    FAIL = "fail"
+
+
+_AFTER: Sequence[tuple[type[SecorError], After]] = (
+    (StopPartition, After.FAIL),
+    (AccessDenied, After.FAIL),
+    (ConfigurationError, After.FAIL),
+    (RestartPartition, After.OPEN_AGAIN),
+    (Unavailable, After.OPEN_AGAIN),
+    (OutcomeUnknown, After.OPEN_AGAIN),
+)
+
+TRANSITIONS = MappingProxyType(
+    {
+        (Phase.CLOSED, Phase.OPENING): "its partition of the offsets topic is opened",
+        (Phase.OPENING, Phase.READY): "initialised, its offset read",
+        (Phase.OPENING, Phase.CLOSED): "not ours, paused, or an error that passes",
+        (Phase.OPENING, Phase.FAILED): "an error that a person must mend",
+        (Phase.READY, Phase.WORKING): "a turn begins",
+        (Phase.WORKING, Phase.READY): "a turn wrote, or found nothing for now",
+        (Phase.WORKING, Phase.EXHAUSTED): "all is written",
+        (Phase.WORKING, Phase.CLOSED): "the writer is of no use any more",
+        (Phase.WORKING, Phase.FAILED): "an error that a person must mend",
+        (Phase.EXHAUSTED, Phase.WORKING): "it is looked whether the source has grown",
+    }
+)
+
+
+def after(error: SecorError) -> After:
+    """Return what an error means; one that is not known here is for a person."""
+    for kind, meaning in _AFTER:
+        if isinstance(error, kind):
+            return meaning
+    return After.FAIL
+
+
+@dataclass(slots=True)
+class Held:
+    """One source partition; ``again_at`` in monotonic seconds, ``attempts`` failed in a row."""
+
+    source: SourcePartition
+    offsets: TopicPartition
+    phase: Phase = Phase.CLOSED
+    task: Task | None = None
+    error: SecorError | None = None
+    attempts: int = 0
+    again_at: float = 0.0
+
+    def move(self, phase: Phase) -> None:
+        """Change the phase, as the table allows."""
+        assert (self.phase, phase) in TRANSITIONS, f"{self.source}: {self.phase} to {phase}"
+        self.phase = phase
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Work: open these source partitions of one partition of the offsets topic."""
+
+    offsets: TopicPartition
+    held: tuple[Held, ...]
+
+
+class Schedule:
+    """What this daemon holds; for one thread at a time."""
+
+    def __init__(self, *, clock: Clock, rng: random.Random, look_again: float | None) -> None:
+        """``look_again`` is after how many seconds an exhausted source may have grown."""
+        self._clock = clock
+        self._rng = rng
+        self._look_again = look_again
+        self._held: dict[SourcePartition, Held] = {}
+        self._assigned: set[TopicPartition] = set()
+
+    @property
+    def held(self) -> list[Held]:
+        """All source partitions of this daemon."""
+        return list(self._held.values())
+
+    def owns(self, offsets: TopicPartition) -> bool:
+        """Tell whether a partition of the offsets topic is assigned."""
+        return offsets in self._assigned
+
+    def assign(self, offsets: TopicPartition, sources: Iterable[SourcePartition]) -> None:
+        """Take a partition of the offsets topic, with its source partitions."""
+        self._assigned.add(offsets)
+        self.discover(offsets, sources)
+
+    def discover(self, offsets: TopicPartition, sources: Iterable[SourcePartition]) -> None:
+        """Take those source partitions that are new."""
+        for source in sources:
+            known = self._held.get(source)
+            if known is None:
+                self._held[source] = Held(source, offsets)
+
+    def revoke(self, offsets: TopicPartition) -> None:
+        """Give a partition up: nothing of it is begun any more."""
+        self._assigned.discard(offsets)
+
+    def busy(self, offsets: TopicPartition) -> bool:
+        """Tell whether anything of a partition is in work."""
+        return any(
+            held.phase in (Phase.OPENING, Phase.WORKING)
+            for held in self._held.values()
+            if held.offsets == offsets
+        )
+
+    def forget(self, offsets: TopicPartition) -> None:
+        """Forget what was given up and is not in work any more."""
+        for held in [held for held in self._held.values() if held.offsets == offsets]:
+            if held.task is not None:
+                held.task.close()
+            del self._held[held.source]
+
+    def take(self) -> Opening | Held | None:
+        """Return the next work: all that a partition has to open, or a turn of one source."""
+        now = self._clock.monotonic()
+        due = [held for held in self._held.values() if self._due(held, now)]
+        for held in due:
+            if held.phase is Phase.CLOSED:
+                together = tuple(
+                    other
+                    for other in due
+                    if other.offsets == held.offsets and other.phase is Phase.CLOSED
+                )
+                for other in together:
+                    other.move(Phase.OPENING)
+                return Opening(held.offsets, together)
+        for held in due:
+            held.move(Phase.WORKING)
+            return held
+        return None
+
+    def _due(self, held: Held, now: float) -> bool:
+        waits = held.phase in (Phase.CLOSED, Phase.READY, Phase.EXHAUSTED)
+        return waits and held.again_at <= now and self.owns(held.offsets)
+
+    def opened(self, opening: Opening, tasks: Sequence[Task]) -> None:
+        """Bring the tasks of an opening; none when it was not allowed."""
+        by_source = {task.source: task for task in tasks}
+        for held in opening.held:
+            held.task = by_source.get(held.source)
+            held.move(Phase.CLOSED if held.task is None else Phase.READY)
+            held.again_at = self._clock.monotonic() + (1.0 if held.task is None else 0.0)
+
+    def turned(self, held: Held, turn: Turn) -> None:
+        """Bring how a turn ended: only work that was done ends a row of failures."""
+        held.error, held.attempts = None, 0
+        if turn is not Turn.EXHAUSTED:
+            held.move(Phase.READY)
+            return
+        held.move(Phase.EXHAUSTED)
+        wait = float("inf") if self._look_again is None else self._look_again
+        held.again_at = self._clock.monotonic() + wait
+
+    def failed(self, held: Held, error: SecorError) -> After:
+        """Bring the error that ended an opening or a turn; return what it means."""
+        meaning = after(error)
+        if held.task is not None:
+            held.task.close()
+            held.task = None
+        held.error = error
+        held.again_at = self._clock.monotonic() + delay(held.attempts, rng=self._rng)
+        held.attempts += 1
+        held.move(Phase.FAILED if meaning is After.FAIL else Phase.CLOSED)
+        return meaning
+
+    @property
+    def settled(self) -> bool:
+        """Tell whether there is nothing left to do here: all is written, or has failed."""
+        phases = {held.phase for held in self._held.values()}
+        return bool(self._assigned) and phases <= {Phase.EXHAUSTED, Phase.FAILED}
+
+
+Owned = Callable[[TopicPartition], bool]

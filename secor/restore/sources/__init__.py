@@ -1,0 +1,1 @@
+"""What can be restored: each module is a ``RestoreSource``."""

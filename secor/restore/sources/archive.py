@@ -1,0 +1,205 @@
+"""Archives as a source: backup groups, Java Secor's objects, raw objects of partition groups.
+
+Reading goes by archived offset, never by file and line: objects that overlap, were written
+again in other sizes or by another generation are read to the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.archive.backfill.coverage import UNKNOWN_END
+from secor.archive.objects import Archive, ArchivedObject
+from secor.core.errors import ArchiveIncomplete, CorruptFile, NotFound
+from secor.core.model import SCHEMA, OffsetRange, next_offset
+from secor.restore.model import Boundary, Piece, SourceExtent, SourcePartition
+from secor.restore.ports import PieceReader
+from secor.restore.reading import ReadAhead
+from secor.restore.sources.coverage import Coverage, Slice, Unit, cover, units_of
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSource:
+    """A ``RestoreSource`` over the archives of ``topics``, one each.
+
+    ``name`` stands in offset records.  ``lossy`` takes objects that lost keys, headers or
+    offsets.  ``holes`` reads on where offsets are missing.  ``generations`` leaves out others.
+    """
+
+    name: str
+    archives: Callable[[str], Archive]
+    topics: Callable[[], Sequence[str]]
+    lossy: bool = False
+    holes: bool = False
+    generations: Collection[int] | None = None
+    reader: Callable[[Iterator[Piece]], PieceReader] = ReadAhead
+
+    @property
+    def exactly_once(self) -> bool:
+        """Objects never change, and each offset is read from one of them."""
+        return True
+
+    @property
+    def defines_boundaries(self) -> bool:
+        """A transaction may be what was uploaded together."""
+        return True
+
+    def partitions(self) -> list[SourcePartition]:
+        """List the archive's topics and partitions, by the names of objects."""
+        return sorted(
+            {
+                SourcePartition(self.name, topic, archived.name.partition)
+                for topic in self.topics()
+                for archived in self.archives(topic).objects(topic, generations=self.generations)
+            }
+        )
+
+    def extent(self, source: SourcePartition) -> SourceExtent:
+        """Look at the names and metadata of all objects; reads only the last if it must."""
+        coverage = self._coverage(source)
+        if not coverage.slices:
+            return SourceExtent(source, OffsetRange(0, 0), faults=coverage.faults)
+        start, end = coverage.slices[0].start, coverage.slices[-1].end
+        if end == UNKNOWN_END:
+            end = self._last_offset(source, coverage.slices[-1])
+        units = list({id(piece.unit): piece.unit for piece in coverage.slices}.values())
+        return SourceExtent(
+            source,
+            OffsetRange(start, max(start, end)),
+            coverage.holes,
+            coverage.faults,
+            sum(len(unit.objects) for unit in units),
+            sum(unit.size for unit in units),
+            _oldest(units),
+        )
+
+    def open(self, source: SourcePartition, next_offset: int) -> PieceReader:
+        """Read from an offset on, to the end of what there is now."""
+        return self.reader(self.pieces(source, next_offset))
+
+    def pieces(self, source: SourcePartition, start: int) -> Iterator[Piece]:
+        """Give the messages from ``start`` on.  Raises ``ArchiveIncomplete``."""
+        coverage = self._coverage(source)
+        if coverage.faults:
+            raise ArchiveIncomplete(f"{source}: {coverage.faults[0]}")
+        position = start
+        for part in coverage.slices:
+            if part.end <= position:
+                continue
+            if part.start > position and position > coverage.slices[0].start:
+                self._check_hole(source, OffsetRange(position, part.start))
+            position = max(position, part.start)
+            for piece in self._of_slice(source, part, position):
+                position = piece.next_offset
+                yield piece
+
+    def _check_hole(self, source: SourcePartition, hole: OffsetRange) -> None:
+        if not self.holes:
+            raise ArchiveIncomplete(
+                f"{source}: no object has the offsets {hole}; bring the missing objects back, or"
+                " set source.holes = true to go on without them"
+            )
+
+    def _coverage(self, source: SourcePartition) -> Coverage:
+        archive = self.archives(source.topic)
+        objects = archive.objects(
+            source.topic, [source.partition], generations=self.generations, with_info=True
+        )
+        return cover(units_of(objects))
+
+    def _of_slice(self, source: SourcePartition, part: Slice, start: int) -> Iterator[Piece]:
+        position = start
+        for records in self._records(source, part.unit):
+            offsets = records.column("offset").to_numpy()
+            first = int(offsets.searchsorted(position))
+            last = int(offsets.searchsorted(part.end))
+            if last > first:
+                kept = records.slice(first, last - first)
+                position = next_offset(int(offsets[last - 1]))
+                yield Piece(kept, position)
+        end = position if part.end == UNKNOWN_END else part.end
+        yield Piece(_NO_ROWS, end, Boundary.COMMIT)
+
+    def _records(self, source: SourcePartition, unit: Unit) -> Iterator[pa.RecordBatch]:
+        """Give a unit's records by rising offset."""
+        if len(unit.objects) == 1:
+            yield from self._of_object(source, unit.objects[0])
+            return
+        # Files of one batch hold offsets between each other's: they are put in order here.
+        every = [
+            records for archived in unit.objects for records in self._of_object(source, archived)
+        ]
+        table = pa.Table.from_batches(every, SCHEMA).sort_by("offset")
+        yield from table.to_batches()
+
+    def _of_object(
+        self, source: SourcePartition, archived: ArchivedObject
+    ) -> Iterator[pa.RecordBatch]:
+        count = 0
+        try:
+            for records in self.archives(source.topic).read(archived):
+                complete = self._complete(archived, records, count)
+                count += records.num_rows
+                if records.num_rows:
+                    yield complete
+        except NotFound as error:
+            raise ArchiveIncomplete(
+                f"{archived.key}: the object is gone since the archive was listed"
+            ) from error
+        except CorruptFile as error:
+            raise ArchiveIncomplete(f"{error}; bring back a good copy of the object") from error
+        if archived.info and count != archived.info.records:
+            raise ArchiveIncomplete(
+                f"{archived.key}: it holds {count} records, and its metadata says"
+                f" {archived.info.records}; bring back a good copy of the object"
+            )
+
+    def _complete(
+        self, archived: ArchivedObject, records: pa.RecordBatch, before: int
+    ) -> pa.RecordBatch:
+        """Return rows with offsets; refuse what lost a part of its messages."""
+        offsets = records.column("offset")
+        lost = offsets.null_count or records.column("timestamp_type").null_count
+        if lost and not self.lossy:
+            raise ArchiveIncomplete(
+                f"{archived.key}: its format keeps only a part of each message; set source.lossy ="
+                " true to restore what it kept"
+            )
+        if offsets.null_count:
+            first = archived.first_offset + before
+            numbered = pa.array(np.arange(first, first + records.num_rows), pa.int64())
+            records = records.set_column(0, SCHEMA.field("offset"), numbered)
+        if (np.diff(records.column("offset").to_numpy()) <= 0).any():
+            raise ArchiveIncomplete(
+                f"{archived.key}: its offsets do not rise; bring back a good copy of the object"
+            )
+        headers = records.column("headers")
+        if headers.null_count:
+            records = records.set_column(
+                5, SCHEMA.field("headers"), pc.coalesce(headers, pa.scalar([], headers.type))
+            )
+        return records
+
+    def _last_offset(self, source: SourcePartition, part: Slice) -> int:
+        end = part.start
+        for records in self._records(source, part.unit):
+            end = next_offset(int(records.column("offset")[-1].as_py()))
+        return end
+
+
+_NO_ROWS = pa.RecordBatch.from_pylist([], SCHEMA)
+
+
+def _oldest(units: Sequence[Unit]) -> int | None:
+    times = [
+        archived.info.least_timestamp
+        for unit in units
+        for archived in unit.objects
+        if archived.info and archived.info.least_timestamp is not None
+    ]
+    return min(times, default=None)

@@ -1,0 +1,172 @@
+"""The archive against the target: every message, every field, once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from secor.core.model import TopicPartition
+from secor.restore.model import Piece, SourcePartition
+from secor.restore.ports import Router, TargetLog
+
+_COMPARED = ("timestamp", "key", "value", "headers")
+"""Offsets are the target's own; a broker alone decides the type of a timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What is wrong at one place of the target."""
+
+    topic_partition: TopicPartition
+    offset: int | None
+    what: str
+
+    def __str__(self) -> str:
+        place = f"{self.topic_partition}"
+        return f"{place}: {self.what}" if self.offset is None else f"{place}, {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """How a comparison of one target partition ended."""
+
+    topic_partition: TopicPartition
+    messages: int
+    difference: Difference | None
+
+
+def compare_in_order(
+    topic_partition: TopicPartition,
+    expected: Iterable[pa.RecordBatch],
+    actual: Iterable[pa.RecordBatch],
+) -> PartitionResult:
+    """Compare two streams of records, message by message, in order."""
+    wanted, found = _Stream(expected), _Stream(actual)
+    count = 0
+    while True:
+        left, right = wanted.peek(), found.peek()
+        if left is None or right is None:
+            break
+        rows = min(left.num_rows, right.num_rows)
+        mine, other = wanted.take(rows), found.take(rows)
+        row = _first_difference(mine, other)
+        if row is not None:
+            return PartitionResult(
+                topic_partition, count + row, _differs(topic_partition, mine, other, row)
+            )
+        count += rows
+    left, right = wanted.peek(), found.peek()
+    difference = None
+    if left is not None:
+        offset = left.column("offset")[0].as_py()
+        difference = Difference(
+            topic_partition, None, f"ends before the message of source offset {offset}"
+        )
+    elif right is not None:
+        offset = right.column("offset")[0].as_py()
+        difference = Difference(
+            topic_partition, offset, f"offset {offset}: a message that the archive has not"
+        )
+    return PartitionResult(topic_partition, count, difference)
+
+
+def compare_as_sets(
+    topic_partition: TopicPartition,
+    expected: Iterable[pa.RecordBatch],
+    actual: Iterable[pa.RecordBatch],
+) -> PartitionResult:
+    """Compare what two streams hold, in any order: for targets that are partitioned by key.
+
+    Holds a hash of each message in memory.
+    """
+    counts: Counter[int] = Counter()
+    total = 0
+    for records in actual:
+        counts.update(_hashes(records))
+        total += records.num_rows
+    for records in expected:
+        counts.subtract(_hashes(records))
+    missing, extra = -sum(n for n in counts.values() if n < 0), 0
+    extra = sum(n for n in counts.values() if n > 0)
+    difference = None
+    if missing or extra:
+        difference = Difference(
+            topic_partition, None, f"{missing} messages are missing and {extra} are too many"
+        )
+    return PartitionResult(topic_partition, total, difference)
+
+
+def expected_records(
+    pieces: Iterable[Piece], source: SourcePartition, route: Router
+) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    """Give what a job writes of a source partition, and where."""
+    for piece in pieces:
+        for target in route(source, piece):
+            yield target.topic_partition, target.records
+
+
+def actual_records(
+    log: TargetLog, topic_partition: TopicPartition, start: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Give the committed messages of a target partition."""
+    end = log.end(topic_partition, committed=True)
+    for chunk in log.read(topic_partition, start, end):
+        if chunk.records.num_rows:
+            yield chunk.records
+
+
+class _Stream:
+    """Batches of records, taken a number of rows at a time."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = iter(batches)
+        self._rest: pa.RecordBatch | None = None
+
+    def peek(self) -> pa.RecordBatch | None:
+        """Return the rows that are at hand; None at the end."""
+        while self._rest is None or not self._rest.num_rows:
+            self._rest = next(self._batches, None)
+            if self._rest is None:
+                return None
+        return self._rest
+
+    def take(self, rows: int) -> pa.RecordBatch:
+        """Return so many of them."""
+        assert self._rest is not None
+        taken, self._rest = self._rest.slice(0, rows), self._rest.slice(rows)
+        return taken
+
+
+def _first_difference(left: pa.RecordBatch, right: pa.RecordBatch) -> int | None:
+    if left.select(_COMPARED).equals(right.select(_COMPARED)):
+        return None
+    low, high = 0, left.num_rows
+    while high - low > 1:
+        middle = (low + high) // 2
+        same = (
+            left.slice(low, middle - low)
+            .select(_COMPARED)
+            .equals(right.slice(low, middle - low).select(_COMPARED))
+        )
+        low, high = (middle, high) if same else (low, middle)
+    return low
+
+
+def _differs(
+    topic_partition: TopicPartition, left: pa.RecordBatch, right: pa.RecordBatch, row: int
+) -> Difference:
+    wanted, found = left.slice(row, 1).to_pylist()[0], right.slice(row, 1).to_pylist()[0]
+    fields = [name for name in _COMPARED if wanted[name] != found[name]]
+    return Difference(
+        topic_partition,
+        found["offset"],
+        f"offset {found['offset']}: {', '.join(fields)} are not those of source offset"
+        f" {wanted['offset']}",
+    )
+
+
+def _hashes(records: pa.RecordBatch) -> list[int]:
+    return [hash(repr(row)) for row in records.select(_COMPARED).to_pylist()]

@@ -1,0 +1,1 @@
+"""Transactions on the target cluster."""

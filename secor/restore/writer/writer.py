@@ -1,0 +1,388 @@
+"""Writes transactions under one transactional id; never assumes how a request ended.
+
+``KafkaProducer`` is no base for this: after a batch that timed out its commit reports success
+though a part of the transaction is missing, and it hangs without a limit.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from secor.core.errors import (
+    AccessDenied,
+    SecorError,
+    TargetRefused,
+    TransactionAborted,
+    TransactionBroken,
+    Unavailable,
+    WriterFenced,
+)
+from secor.core.model import TopicPartition
+from secor.core.ports import Clock
+from secor.core.retry import delay
+from secor.core.transactions import (
+    BrokerCode,
+    ProduceAnswer,
+    ProducerIdentity,
+    Request,
+    TransactionRequests,
+)
+from secor.restore.writer.decisions import Action, decide
+from secor.restore.writer.states import Event, NotAllowed, State, transition
+from secor.wire.codecs import CODECS
+from secor.wire.encoding import BatchProducer, encode_batch, sequence_after, split_rows
+
+_BASE = 0.02
+_CAP = 1.0
+"""Seconds between two attempts: a transaction that is being completed takes milliseconds."""
+_DENIED = (
+    BrokerCode.CLUSTER_AUTHORIZATION_FAILED,
+    BrokerCode.TOPIC_AUTHORIZATION_FAILED,
+    BrokerCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WriterLimits:
+    """Times in seconds; ``batch_bytes`` before compression, which is also a request's size."""
+
+    transaction_timeout: float = 60.0
+    request_timeout: float = 10.0
+    initialise_timeout: float = 120.0
+    batch_bytes: int = 1_000_000
+    batch_records: int = 20_000
+    codec: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one batch of a transaction stands on the target, record after record.
+
+    ``first`` and ``last`` are the source offsets of its first and last record.
+    """
+
+    topic_partition: TopicPartition
+    base_offset: int
+    records: int
+    first: int
+    last: int
+
+
+class _Answer(Protocol):
+    @property
+    def code(self) -> BrokerCode: ...
+
+
+A = TypeVar("A", bound=_Answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _CodeOnly:
+    code: BrokerCode
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A batch whose answer is not known yet."""
+
+    topic_partition: TopicPartition
+    batch: bytes
+    records: int
+    first: int
+    last: int
+    answer: Callable[[], ProduceAnswer] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """An answer that does not let the request pass, and what is done about it."""
+
+    action: Action
+    code: BrokerCode
+    request: Request
+    where: TopicPartition | None
+    first: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        place = "" if self.where is None else f" to {self.where}"
+        offset = "" if self.first is None else f", from source offset {self.first} on"
+        return f"{self.request.name}{place}{offset}: {self.reason}"
+
+
+class TransactionalWriter:
+    """One transactional id, for one thread; ``state`` tells what it may do next.
+
+    Every error leaves it fenced or dead, but ``TransactionAborted``: after that it is ready.
+    """
+
+    def __init__(
+        self,
+        requests: TransactionRequests,
+        transactional_id: str,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        limits: WriterLimits,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.state = State.UNINITIALISED
+        self.placements: list[Placement] = []
+        self._requests = requests
+        self._clock = clock
+        self._rng = rng
+        self._limits = limits
+        self._identity = ProducerIdentity(-1, -1)
+        self._sequences: dict[TopicPartition, int] = {}
+        self._added: set[TopicPartition] = set()
+        self._wrote = False
+        self._sent: _Sent | None = None
+        self._deadline = 0.0
+
+    # -------------------------------------------------------------- the calls
+
+    def initialise(self) -> None:
+        """Fence every earlier owner of the id, and see its transaction ended.
+
+        Raises ``Unavailable``, ``AccessDenied``, ``TargetRefused``, ``TransactionBroken``.
+        """
+        if self.state is not State.UNINITIALISED:
+            raise NotAllowed(f"a writer that is {self.state.value} cannot be initialised")
+        self._deadline = self._clock.monotonic() + self._limits.initialise_timeout
+        limits = self._limits
+        answer = self._perform(
+            Request.INIT_PRODUCER_ID,
+            lambda wait: self._requests.init_producer_id(
+                self.transactional_id, limits.transaction_timeout, wait=wait
+            ),
+        )
+        assert answer.identity is not None
+        self._adopt(answer.identity)
+        self._move(Event.INITIALISED)
+
+    def begin(self) -> None:
+        """Begin a transaction; nothing is sent before the first record."""
+        self._move(Event.BEGUN)
+        self._deadline = self._clock.monotonic() + self._limits.transaction_timeout
+        self.placements = []
+        self._added.clear()
+        self._wrote = False
+
+    def write(self, topic_partition: TopicPartition, records: pa.RecordBatch) -> None:
+        """Append records to the transaction; ``offset`` is the source's, for ``placements``.
+
+        The last batch may still be on its way when this returns.
+        """
+        self._require(State.IN_TRANSACTION)
+        for part in split_rows(records, self._limits.batch_bytes, self._limits.batch_records):
+            sequence = self._sequences.get(topic_partition, 0)
+            batch = encode_batch(
+                part,
+                codec=CODECS.index(self._limits.codec),
+                producer=BatchProducer(
+                    self._identity.producer_id, self._identity.epoch, sequence, transactional=True
+                ),
+            )
+            self.flush()
+            self._add(topic_partition)
+            offsets = part.column("offset")
+            first, last = offsets[0].as_py(), offsets[-1].as_py()
+            unsent = _Sent(topic_partition, batch, part.num_rows, first or 0, last or 0, None)
+            self._sequences[topic_partition] = sequence_after(sequence, part.num_rows)
+            self._wrote = True
+            self._sent = self._send(unsent)
+
+    def flush(self) -> None:
+        """See that everything written so far is in the logs: ``placements`` are complete."""
+        self._require(State.IN_TRANSACTION)
+        sent, self._sent = self._sent, None
+        if sent is None:
+            return
+        pending = sent.answer
+
+        def attempt(wait: float) -> ProduceAnswer:
+            nonlocal pending
+            answer, pending = pending, None
+            return answer() if answer is not None else self._produce(sent, wait)()
+
+        where = sent.topic_partition
+        answer = self._perform(Request.PRODUCE, attempt, where=where, first=sent.first)
+        self.placements.append(
+            Placement(where, answer.base_offset, sent.records, sent.first, sent.last)
+        )
+
+    def commit(self) -> None:
+        """Make the transaction visible, whole.  After an error its outcome is not known."""
+        self.flush()
+        self._end(Event.COMMIT_SENT, commit=True)
+
+    def abort(self) -> None:
+        """Drop what was written since ``begin``."""
+        self._require(State.IN_TRANSACTION)
+        self._abandon()
+        self._end(Event.ABORT_SENT, commit=False)
+
+    # ------------------------------------------------------------ the requests
+
+    def _end(self, event: Event, *, commit: bool) -> None:
+        self._move(event)
+        # At the end of its time the coordinator must be asked once at least.
+        self._deadline = max(self._deadline, self._clock.monotonic() + self._limits.request_timeout)
+        if self._wrote or self._added:
+            answer = self._perform(
+                Request.END_TXN,
+                lambda wait: self._requests.end_transaction(
+                    self.transactional_id, self._identity, commit=commit, wait=wait
+                ),
+            )
+            self._adopt(answer.identity)
+        self._move(Event.ENDED)
+
+    def _adopt(self, identity: ProducerIdentity | None) -> None:
+        if identity is not None and identity != self._identity:
+            self._identity = identity
+            self._sequences.clear()
+
+    def _add(self, topic_partition: TopicPartition) -> None:
+        if self._requests.version >= 2 or topic_partition in self._added:
+            return
+        self._perform(
+            Request.ADD_PARTITIONS_TO_TXN,
+            lambda wait: _CodeOnly(
+                self._requests.add_partitions(
+                    self.transactional_id, self._identity, [topic_partition], wait=wait
+                )
+            ),
+            where=topic_partition,
+        )
+        self._added.add(topic_partition)
+
+    def _send(self, unsent: _Sent) -> _Sent:
+        """Send a batch for the first time; what goes wrong is found when it is waited for."""
+        try:
+            answer = self._produce(unsent, self._limits.request_timeout)
+        except Unavailable as error:
+            answer = partial(_raise, error)
+        return replace(unsent, answer=answer)
+
+    def _produce(self, sent: _Sent, wait: float) -> Callable[[], ProduceAnswer]:
+        return self._requests.produce(
+            self.transactional_id, sent.topic_partition, sent.batch, wait=wait
+        )
+
+    def _perform(
+        self,
+        request: Request,
+        send: Callable[[float], A],
+        *,
+        where: TopicPartition | None = None,
+        first: int | None = None,
+    ) -> A:
+        """Send until there is an answer that ends it, at most until the deadline."""
+        attempt = 0
+        reason = "no time was left"
+        code = BrokerCode.NETWORK_EXCEPTION
+        while (left := self._deadline - self._clock.monotonic()) > 0:
+            try:
+                answer = send(min(left, self._limits.request_timeout))
+            except Unavailable as error:
+                code, reason = BrokerCode.NETWORK_EXCEPTION, str(error)
+                produce = request is Request.PRODUCE
+                action = Action.FIND_LEADER if produce else Action.FIND_COORDINATOR
+            except SecorError:
+                self._move(Event.FAILED)
+                raise
+            else:
+                code, reason = answer.code, _text_of(answer)
+                action = decide(request, code)
+                if action is Action.GO_ON:
+                    return answer
+            self._prepare_retry(_Refusal(action, code, request, where, first, reason))
+            pause = delay(attempt, rng=self._rng, base=_BASE, cap=_CAP)
+            self._clock.sleep(min(pause, max(0.0, self._deadline - self._clock.monotonic())))
+            attempt += 1
+        self._move(Event.FAILED)
+        raise _given_up(request, self.transactional_id, reason)
+
+    def _prepare_retry(self, refusal: _Refusal) -> None:
+        """Look up who to ask, or raise what ends the writer."""
+        if refusal.action is Action.FIND_LEADER and refusal.where is not None:
+            self._requests.refresh(refusal.where.topic)
+        elif refusal.action is Action.FIND_COORDINATOR:
+            self._find_coordinator()
+        elif refusal.action is not Action.RETRY:
+            raise self._ended(refusal)
+
+    def _find_coordinator(self) -> None:
+        try:
+            code = self._requests.find_coordinator(
+                self.transactional_id, wait=self._limits.request_timeout
+            )
+        except Unavailable:
+            return  # The next attempt fails likewise, and leads here again.
+        action = decide(Request.FIND_COORDINATOR, code)
+        if action is Action.FAIL:
+            raise self._ended(
+                _Refusal(action, code, Request.FIND_COORDINATOR, None, None, code.name)
+            )
+
+    def _ended(self, refusal: _Refusal) -> SecorError:
+        what = f"{self.transactional_id}: {refusal}"
+        if refusal.action is Action.FENCED:
+            self._move(Event.FENCED)
+            return WriterFenced(f"{what}; another daemon has initialised this id since")
+        if refusal.action is Action.ABORT and self.state is not State.ABORTING:
+            return self._abort_for_broker(what)
+        self._move(Event.FAILED)
+        if refusal.action is not Action.FAIL:
+            return TransactionBroken(what)
+        if refusal.code in _DENIED:
+            return AccessDenied(
+                f"{what}; allow Write and Describe on transactional ids, targets and the"
+                " job's offsets topic"
+            )
+        return TargetRefused(what)
+
+    def _abandon(self) -> None:
+        """Wait for the batch that is on its way: it must not come behind the abort."""
+        sent, self._sent = self._sent, None
+        if sent is not None and sent.answer is not None:
+            with suppress(SecorError):
+                sent.answer()
+
+    def _abort_for_broker(self, what: str) -> SecorError:
+        self._abandon()
+        self._end(Event.ABORT_SENT, commit=False)
+        return TransactionAborted(f"{what}; the transaction was aborted")
+
+    # --------------------------------------------------------------- the state
+
+    def _move(self, event: Event) -> None:
+        self.state = transition(self.state, event)
+
+    def _require(self, state: State) -> None:
+        if self.state is not state:
+            raise NotAllowed(f"a writer that is {self.state.value} is not {state.value}")
+
+
+def _text_of(answer: _Answer) -> str:
+    message = answer.message if isinstance(answer, ProduceAnswer) else ""
+    return f"{answer.code.name} ({message})" if message else answer.code.name
+
+
+def _raise(error: Unavailable) -> ProduceAnswer:
+    raise error
+
+
+def _given_up(request: Request, transactional_id: str, reason: str) -> SecorError:
+    what = f"{transactional_id}: {request.name}: {reason}"
+    if request is Request.INIT_PRODUCER_ID:
+        return Unavailable(f"{what}; the coordinator gave no identity in time")
+    return TransactionBroken(f"{what}; the transaction's time is over")

@@ -1,0 +1,59 @@
+"""Changes to a job by a person: fencing, and offsets while it is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from secor.core.errors import ConfigurationError
+from secor.core.model import TopicPartition
+from secor.restore.control import JobControl, Wish
+from secor.restore.model import SourcePartition, transactional_id
+from secor.restore.offsets import StoredOffset, offset_key, offsets_topic, partition_of, record
+from secor.wiring.restore import Job
+from secor.wiring.restore_plan import read_all_offsets
+
+
+def fence_all(job: Job) -> int:
+    """Initialise every transactional id of the job; return how many."""
+    sources = job.sources()
+    for source in sources:
+        job.make_writer(transactional_id(job.name, source)).initialise()
+    return len(sources)
+
+
+def change_offsets(
+    job: Job,
+    control: JobControl,
+    partitions: int,
+    offsets: Mapping[SourcePartition, int | None],
+) -> None:
+    """Write offsets, None to forget one, each under its own transactional id.
+
+    So a daemon that missed the stop is fenced.  Raises ``ConfigurationError`` unless the job
+    is stopped.
+    """
+    known = control.read()
+    if known is not None and known.wish is not Wish.STOPPED:
+        raise ConfigurationError(
+            f"job {job.name} is {known.wish.value}: offsets change only while it is stopped, see"
+            " secor restore stop"
+        )
+    now = int(job.clock.now() * 1000)
+    for source, next_offset in offsets.items():
+        where = TopicPartition(offsets_topic(job.name), partition_of(job.name, source, partitions))
+        value = None
+        if next_offset is not None:
+            value = StoredOffset(next_offset, job.spec.hash).encode()
+        writer = job.make_writer(transactional_id(job.name, source))
+        writer.initialise()
+        writer.begin()
+        writer.write(where, record(offset_key(job.name, source), value, now))
+        writer.commit()
+
+
+def reset_offsets(job: Job, control: JobControl, partitions: int) -> int:
+    """Forget the offsets of all source partitions, and the spec; return how many there were."""
+    known = read_all_offsets(job, partitions).offsets
+    change_offsets(job, control, partitions, dict.fromkeys(known, None))
+    control.adopt(job.spec.hash)
+    return len(known)

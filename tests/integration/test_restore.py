@@ -1,0 +1,268 @@
+"""Restores as real processes on a real broker, killed and stopped at random moments."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from kafka import KafkaConsumer
+from kafka import TopicPartition as ClientPartition
+
+from secor.core.model import SCHEMA, OffsetRange, TopicPartition
+from secor.formats import make_format
+from secor.sandbox import Sandbox
+from tests.fakes.archive import Shelf
+from tests.integration.daemons import PATIENCE, run_secor, secor, wait_until
+
+PARTITIONS = 3
+MESSAGES = 6000
+BATCH = 1000
+
+
+class Fleet:
+    """Daemons of jobs, each with its log in a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, job: Path) -> subprocess.Popen[bytes]:
+        log = self._folder / f"{job.stem}-{len(self.processes)}.log"
+        with log.open("ab") as file:
+            process = subprocess.Popen(
+                secor("restore", "run", str(job)), stdout=file, stderr=subprocess.STDOUT
+            )
+        self.processes.append(process)
+        return process
+
+    def kill(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait(PATIENCE)
+
+    def logs(self) -> str:
+        return "\n".join(path.read_text() for path in sorted(self._folder.glob("*.log")))
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    fleet = Fleet(tmp_path)
+    yield fleet
+    fleet.kill()
+
+
+def odd_messages(start: int, end: int) -> pa.RecordBatch:
+    """Messages with everything that is easily lost."""
+    keys = [None, b"", b"key", b"\xff\x00"]
+    values = [b"", None, b"value", b"\x00" * 50]
+    return pa.RecordBatch.from_pylist(
+        [
+            {
+                "offset": offset,
+                "timestamp": [None, 0, 1_700_000_000_000 + offset][offset % 3],
+                "timestamp_type": 0,
+                "key": keys[offset % 4],
+                "value": values[offset // 4 % 4] or (b"%d" % offset if offset % 7 else None),
+                "headers": [
+                    {"key": "same", "value": b"%d" % offset},
+                    {"key": "same", "value": None},
+                    {"key": "", "value": b""},
+                ][: offset % 4],
+            }
+            for offset in range(start, end)
+        ],
+        schema=SCHEMA,
+    )
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    directory = tmp_path / "bucket"
+    directory.mkdir()
+    fill(directory, range(0, MESSAGES, BATCH))
+    return directory
+
+
+def fill(directory: Path, starts: range) -> None:
+    shelf = Shelf(directory, make_format("sequencefile"), prefix="backup")
+    for partition in range(PARTITIONS):
+        for start in starts:
+            shelf.put(
+                odd_messages(start, start + BATCH),
+                OffsetRange(start, start + BATCH),
+                topic_partition=TopicPartition("flights", partition),
+            )
+
+
+def write_job(folder: Path, sandbox: Sandbox, name: str, archive: Path, **writing: object) -> Path:
+    settings = {"interval": "200ms", "max_messages": 500, "transaction_timeout": "3s", **writing}
+    lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in settings.items())
+    path = folder / f"{name}.toml"
+    path.write_text(
+        f"""
+[group]
+name = "{name}"
+kind = "restore"
+[kafka]
+bootstrap_servers = ["{sandbox.kafka}"]
+[store]
+kind = "local"
+[store.local]
+directory = "{archive}"
+[source]
+prefix = "backup"
+topics = ["flights"]
+[target]
+topic = "{name}-{{topic}}"
+[writing]
+{lines}
+[logs]
+format = "json"
+[metrics]
+port = 0
+"""
+    )
+    return path
+
+
+def read_committed(sandbox: Sandbox, topic: str) -> dict[int, list[tuple[object, ...]]]:
+    """Read the target with the client's own iterator, which knows nothing of ours."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=sandbox.kafka,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+    )
+    places = [ClientPartition(topic, number) for number in range(PARTITIONS)]
+    consumer.assign(places)
+    consumer.seek_to_beginning(*places)
+    ends = consumer.end_offsets(places)
+    found: dict[int, list[tuple[object, ...]]] = {number: [] for number in range(PARTITIONS)}
+    while any(consumer.position(place) < ends[place] for place in places):
+        for place, records in consumer.poll(500).items():
+            found[place.partition] += [
+                (record.timestamp, record.key, record.value, tuple(record.headers))
+                for record in records
+            ]
+    consumer.close()
+    return found
+
+
+def expected() -> list[tuple[object, ...]]:
+    return [
+        (
+            -1 if row["timestamp"] is None else row["timestamp"],
+            row["key"],
+            row["value"],
+            tuple((header["key"], header["value"]) for header in row["headers"]),
+        )
+        for row in odd_messages(0, MESSAGES).to_pylist()
+    ]
+
+
+def check(sandbox: Sandbox, job: Path) -> None:
+    found = read_committed(sandbox, f"{job.stem}-flights")
+    for number in range(PARTITIONS):
+        assert len(found[number]) == MESSAGES
+        assert found[number] == expected()
+    verified = run_secor("restore", "verify", str(job))
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert "all equal" in verified.stdout
+
+
+def left(job: Path) -> int:
+    told = run_secor("restore", "status", str(job), "--json")
+    return int(json.loads(told.stdout)["left"])
+
+
+def test_everything_comes_back_as_it_was(
+    sandbox: Sandbox, archive: Path, tmp_path: Path, fleet: Fleet
+) -> None:
+    job = write_job(tmp_path, sandbox, "whole", archive, codec="zstd")
+    planned = run_secor("restore", "plan", str(job))
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert "whole-flights (new)" in planned.stdout
+    assert fleet.start(job).wait(PATIENCE) == 0, fleet.logs()
+    assert left(job) == 0
+    check(sandbox, job)
+    # Once more finds all of it written.
+    assert fleet.start(job).wait(PATIENCE) == 0
+    check(sandbox, job)
+
+
+def test_killed_again_and_again_each_message_is_there_once(
+    sandbox: Sandbox, archive: Path, tmp_path: Path, fleet: Fleet
+) -> None:
+    job = write_job(tmp_path, sandbox, "killed", archive, messages_per_second=2500)
+    rng = random.Random(7)
+    for _ in range(6):
+        process = fleet.start(job)
+        time.sleep(3 + rng.random() * 2)
+        process.send_signal(signal.SIGKILL)
+        process.wait(PATIENCE)
+    assert fleet.start(job).wait(PATIENCE) == 0, fleet.logs()
+    check(sandbox, job)
+
+
+def test_stopped_beyond_its_transaction_and_woken_beside_its_successor(
+    sandbox: Sandbox, archive: Path, tmp_path: Path, fleet: Fleet
+) -> None:
+    job = write_job(tmp_path, sandbox, "asleep", archive, messages_per_second=400)
+    sleeper = fleet.start(job)
+    wait_until(lambda: 0 < left(job) < PARTITIONS * MESSAGES, "the job begins")
+    sleeper.send_signal(signal.SIGSTOP)
+    successor = fleet.start(job)
+    assert successor.wait(PATIENCE) == 0, fleet.logs()
+    sleeper.send_signal(signal.SIGCONT)
+    assert sleeper.wait(PATIENCE) == 0, fleet.logs()
+    check(sandbox, job)
+
+
+def test_a_job_is_paused_resumed_and_stopped(
+    sandbox: Sandbox, archive: Path, tmp_path: Path, fleet: Fleet
+) -> None:
+    job = write_job(tmp_path, sandbox, "obedient", archive, messages_per_second=400)
+    process = fleet.start(job)
+    wait_until(lambda: left(job) < PARTITIONS * MESSAGES, "the job begins")
+    assert run_secor("restore", "pause", str(job)).returncode == 0
+    time.sleep(5)
+    rest = left(job)
+    time.sleep(3)
+    assert left(job) == rest > 0
+    assert process.poll() is None
+    assert run_secor("restore", "resume", str(job)).returncode == 0
+    wait_until(lambda: left(job) < rest, "the job goes on")
+    refused = run_secor("restore", "offsets", "set", str(job), "flights", "0", "10")
+    assert refused.returncode == 2
+    assert "only while it is stopped" in refused.stderr
+    assert run_secor("restore", "stop", str(job)).returncode == 0
+    assert process.wait(PATIENCE) == 5
+    assert fleet.start(job).wait(PATIENCE) == 5
+    assert run_secor("restore", "resume", str(job)).returncode == 0
+    assert fleet.start(job).wait(PATIENCE) == 0, fleet.logs()
+    check(sandbox, job)
+
+
+def test_another_spec_and_a_target_that_is_not_empty_are_refused(
+    sandbox: Sandbox, archive: Path, tmp_path: Path, fleet: Fleet
+) -> None:
+    job = write_job(tmp_path, sandbox, "first", archive)
+    assert fleet.start(job).wait(PATIENCE) == 0, fleet.logs()
+    text = job.read_text()
+    job.write_text(text.replace("[target]", "[target]\npartitioning = 'key'"))
+    changed = run_secor("restore", "run", str(job))
+    assert changed.returncode == 5
+    assert "was begun under spec" in changed.stderr
+    job.write_text(text)
+    second = tmp_path / "second.toml"
+    second.write_text(text.replace('name = "first"', 'name = "second"'))
+    refused = run_secor("restore", "run", str(second))
+    assert refused.returncode == 2
+    assert "is not empty" in refused.stderr

@@ -1,0 +1,188 @@
+"""Restore's protocol at every crash point, with owners in each other's way."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from secor.core.errors import SecorError, Unavailable
+from secor.restore.boundaries import Kind
+from secor.restore.offsets import record
+from secor.restore.writer.states import State
+from tests.simulation.restore_world import (
+    OFFSETS,
+    Crash,
+    ListSource,
+    Owner,
+    Stepwise,
+    World,
+    act_at,
+    crossings,
+    raising,
+)
+
+VERSIONS = pytest.mark.parametrize("version", [1, 2])
+KINDS = pytest.mark.parametrize("kind", ["poll", "interval", "source"])
+
+
+@VERSIONS
+@KINDS
+def test_a_killed_owner_is_followed_by_one_that_goes_on_exactly(version: int, kind: Kind) -> None:
+    total = crossings(World(version, kind))
+    assert total >= 20
+    for number in range(1, total + 1):
+        world = World(version, kind)
+        world.cluster.hook = act_at(number, raising(Crash()))
+        with pytest.raises(Crash):
+            Owner(world, "killed").run()
+        world.check(complete=False)
+        world.cluster.hook = lambda _name: None
+        Owner(world, "successor").run()
+        world.check()
+
+
+@VERSIONS
+@KINDS
+def test_an_answer_that_is_lost_at_any_point_changes_nothing(version: int, kind: Kind) -> None:
+    for number in range(1, crossings(World(version, kind)) + 1):
+        world = World(version, kind)
+        world.cluster.hook = act_at(number, raising(Unavailable("lost")))
+        Owner(world, "unlucky").run()
+        world.check()
+
+
+@VERSIONS
+def test_an_owner_that_sleeps_at_any_point_wakes_fenced(version: int) -> None:
+    for number in range(1, crossings(World(version, "poll")) + 1):
+        world, errors = World(version, "poll"), list[SecorError]()
+        sleeper = Owner(world, "sleeper")
+        steps = Stepwise(world, [sleeper, Owner(world, "successor")], errors)
+        for _ in range(number):
+            steps.step("sleeper")
+        while steps.step("successor"):
+            pass
+        world.check()
+        sleeper.owned = False
+        while steps.step("sleeper"):
+            pass
+        assert not errors
+        world.check()
+
+
+@VERSIONS
+def test_an_owner_that_sleeps_while_its_successor_is_half_way(version: int) -> None:
+    total = crossings(World(version, "poll"))
+    for number in range(1, total + 1, 3):
+        for other in range(1, total + 1, 5):
+            world, errors = World(version, "poll"), list[SecorError]()
+            sleeper = Owner(world, "sleeper")
+            steps = Stepwise(world, [sleeper, Owner(world, "successor")], errors)
+            for _ in range(number):
+                steps.step("sleeper")
+            for _ in range(other):
+                steps.step("successor")
+            sleeper.owned = False
+            while steps.step("sleeper"):
+                pass
+            while steps.step("successor"):
+                pass
+            assert not errors
+            world.check()
+
+
+@pytest.fixture
+def schedules(request: pytest.FixtureRequest) -> int:
+    return int(request.config.getoption("--schedules"))
+
+
+def test_random_schedules_of_two_owners_with_crashes_and_lost_answers(schedules: int) -> None:
+    for seed in range(schedules // 4):
+        try:
+            one_schedule(random.Random(seed))
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+def one_schedule(rng: random.Random) -> None:
+    kinds: list[Kind] = ["poll", "interval", "source"]
+    aborted = frozenset(rng.sample([0, 2, 4, 6], rng.randrange(3)))
+    kind = rng.choice(kinds)
+    source = ListSource(aborted=aborted if kind == "source" else frozenset())
+    world = World(rng.choice([1, 2]), kind, source)
+    world.cluster.linger = rng.randrange(4)
+    errors: list[SecorError] = []
+    owners = [Owner(world, name) for name in ("a", "b", "c")]
+    steps = Stepwise(world, owners, errors)
+    for _ in range(rng.randrange(200)):
+        fault: BaseException | None = None
+        chance = rng.random()
+        if chance < 0.01:
+            fault = Crash()
+        elif chance < 0.08:
+            fault = Unavailable("lost")
+        elif chance < 0.10:
+            world.cluster.clock.advance(rng.choice([1.0, 30.0, 90.0]))
+        steps.step(rng.choice("abc"), fault)
+    for owner in owners[:2]:
+        owner.owned = False
+    for name in "abc":
+        while steps.step(name):
+            pass
+    world.check(complete=False)
+    assert not errors
+    world.cluster.hook = lambda _name: None
+    Owner(world, "last").run()
+    world.check()
+
+
+@VERSIONS
+def test_what_a_source_wants_aborted_is_skipped_and_never_read_again(version: int) -> None:
+    source = ListSource(aborted=frozenset({2}))
+    total = crossings(World(version, "source", ListSource(aborted=frozenset({2}))))
+    for number in range(1, total + 1):
+        world = World(version, "source", source)
+        world.cluster.hook = act_at(number, raising(Crash()))
+        with pytest.raises(Crash):
+            Owner(world, "killed").run()
+        world.cluster.hook = lambda _name: None
+        Owner(world, "successor").run()
+        world.check()
+
+
+def test_a_job_that_is_stopped_between_assignment_and_initialisation_begins_nothing() -> None:
+    world = World()
+    world.running = False
+    Owner(world, "late").run()
+    assert world.cluster.calls == []
+
+
+def test_a_job_that_is_stopped_while_it_is_initialised_writes_nothing() -> None:
+    world = World()
+
+    def hook(name: str) -> None:
+        if name == "after init_producer_id":
+            world.running = False
+
+    world.cluster.hook = hook
+    Owner(world, "late").run()
+    assert "produce" not in world.cluster.calls
+
+
+def test_the_open_transaction_of_another_source_partition_hides_no_offset() -> None:
+    # Both write to one partition of the offsets topic: a read-committed end stops short of the
+    # other's open transaction, and with it of what was committed behind.
+    world = World()
+    other = world.make_writer("secor:job:other:0")
+    other.initialise()
+
+    def hook(name: str) -> None:
+        if name == "before produce" and other.state is State.READY:
+            other.begin()
+            other.write(OFFSETS, record(b"other", b"", 0))
+
+    world.cluster.hook = hook
+    Owner(world, "first").run()
+    assert world.cluster.log(OFFSETS).stable == 0 < world.cluster.log(OFFSETS).end
+    Owner(world, "second").run()
+    world.check()
