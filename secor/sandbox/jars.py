@@ -1,4 +1,7 @@
-"""Java programs and what they need, fetched once by the Ivy that PySpark ships."""
+"""Java programs and what they need, fetched once by the Ivy that PySpark ships.
+
+Those whose jars are pinned are fetched as they are listed; Ivy finds out what the others need.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.installing import how_to_install
 from secor.sandbox.cache import Progress, cache_folder, exclusive
 from secor.sandbox.java import find_java, trust_options
+from secor.sandbox.pinned import Fetch, pinned_jars
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -47,9 +51,9 @@ def _dependency(organisation: str, name: str, version: str) -> str:
 KAFKA = Bundle(
     "kafka-4.3.1",
     ("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36"),
-    "44 MB, under a minute",
+    "45 MB",
 )
-S3PROXY = Bundle("s3proxy-4.1.0", ("org.gaul:s3proxy:4.1.0",), "57 MB, about three minutes")
+S3PROXY = Bundle("s3proxy-4.1.0", ("org.gaul:s3proxy:4.1.0",), "59 MB")
 
 
 def pyspark_jars() -> Path:
@@ -82,9 +86,13 @@ def _fetch(bundle: Bundle, folder: Path, progress: Progress) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     working = Path(tempfile.mkdtemp(prefix=f".{bundle.name}-", dir=folder.parent))
     try:
-        module = working / "ivy.xml"
-        module.write_text(bundle.ivy_module())
-        _run_ivy(bundle, module, working / "lib", progress)
+        jars = pinned_jars(bundle.name)
+        if jars:
+            Fetch(bundle.name, jars, _ivy_command(), progress).run(working, working / "lib")
+        else:
+            module = working / "ivy.xml"
+            module.write_text(bundle.ivy_module())
+            _run_ivy(bundle, module, working / "lib", progress)
         # Renamed when whole: a folder of that name is always complete.
         (working / "lib").rename(folder)
     finally:
@@ -92,10 +100,14 @@ def _fetch(bundle: Bundle, folder: Path, progress: Progress) -> None:
     progress(f"{bundle.name} is in {folder}")
 
 
-def _run_ivy(bundle: Bundle, module: Path, into: Path, progress: Progress) -> None:
+def _ivy_command() -> list[str]:
     java = find_java()
-    command = [str(java), *trust_options(java), "-cp", f"{pyspark_jars()}/*"]
-    command += ["org.apache.ivy.Main", "-ivy", str(module), "-cache", str(cache_folder() / "ivy")]
+    options = [*trust_options(java), "-Xshare:auto", "-XX:TieredStopAtLevel=1"]
+    return [str(java), *options, "-cp", f"{pyspark_jars()}/*", "org.apache.ivy.Main"]
+
+
+def _run_ivy(bundle: Bundle, module: Path, into: Path, progress: Progress) -> None:
+    command = [*_ivy_command(), "-ivy", str(module), "-cache", str(cache_folder() / "ivy")]
     command += ["-types", "jar", "bundle", "-m2compatible"]
     command += ["-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"]
     last_lines: deque[str] = deque(maxlen=25)

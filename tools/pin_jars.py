@@ -1,0 +1,47 @@
+"""Write ``secor/sandbox/jars.toml`` from the cache: ``python -m tools.pin_jars``.
+
+After a version in ``secor/sandbox/jars.py`` was changed: remove the program's table from the
+file, run ``python -m secor.sandbox.fetch`` (Ivy finds out what it needs), then this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from secor.sandbox.cache import cache_folder
+from secor.sandbox.jars import KAFKA, S3PROXY
+from secor.sandbox.pinned import TABLE, pinned_jars
+
+HEAD = """\
+# The jars of the sandbox's servers: "organisation:name:version" = [bytes, SHA-256].
+# Written by python -m tools.pin_jars, which says how.
+"""
+
+
+def main() -> None:
+    """Keep the tables that are there; add one for each program that has none."""
+    parts = [HEAD]
+    for bundle in (KAFKA, S3PROXY):
+        rows = [
+            f'"{jar.organisation}:{jar.name}:{jar.version}" = [{jar.size}, "{jar.sha256}"]'
+            for jar in pinned_jars(bundle.name)
+        ] or [_row(jar) for jar in (cache_folder() / "jars" / bundle.name).glob("*.jar")]
+        parts.append(f'["{bundle.name}"]\n' + "\n".join(sorted(rows)) + "\n")
+    TABLE.write_text("\n".join(parts))
+
+
+def _row(jar: Path) -> str:
+    """Return the line of a jar; Ivy's cache tells whose it is."""
+    (cached,) = (cache_folder() / "ivy").glob(f"*/*/*s/{jar.name}")
+    name, organisation = cached.parent.parent.name, cached.parent.parent.parent.name
+    version = jar.stem.removeprefix(f"{name}-")
+    content = jar.read_bytes()
+    return (
+        f'"{organisation}:{name}:{version}" = [{len(content)},'
+        f' "{hashlib.sha256(content).hexdigest()}"]'
+    )
+
+
+if __name__ == "__main__":
+    main()
