@@ -52,7 +52,9 @@ def command(
 
     settings = load(config, os.environ)
     if settings.group.kind != "partition":
-        raise ConfigurationError(f'{config}: group.kind is "backup", which knows no times')
+        raise ConfigurationError(
+            f'{config}: group.kind is "{settings.group.kind}"; only "partition" has hours and days'
+        )
     last_run = LastRun(metrics_file, SystemClock())
     if not dry_run:
         last_run.finalizing(settings.group.name)

@@ -107,7 +107,9 @@ def replay(
 
     settings, done = load(config, os.environ), list[Replayed]()
     if settings.group.kind != "partition":
-        raise ConfigurationError(f'{config}: nothing is parsed where group.kind is "backup"')
+        raise ConfigurationError(
+            f'{config}: group.kind is "{settings.group.kind}"; only "partition" parses again'
+        )
     with (
         _store(settings) as store,
         open_ledger_for_operator(settings) as ledger,

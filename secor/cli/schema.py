@@ -182,7 +182,9 @@ class Sample:
 def _loaded(config: Path) -> Config:
     settings = load(config, os.environ)
     if settings.group.kind != "partition":
-        raise ConfigurationError(f'{config}: nothing is decoded where group.kind is "backup"')
+        raise ConfigurationError(
+            f'{config}: group.kind is "{settings.group.kind}"; only "partition" keeps schemas'
+        )
     return settings
 
 

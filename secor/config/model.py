@@ -14,7 +14,14 @@ from secor.config.finalize import Finalize
 from secor.config.output import TYPED_FORMATS, Output, without_settings_of
 from secor.config.parser import OF_DECODERS, Parser, check_together
 from secor.config.servers import S3, Kafka, Ledger, LocalStore, Store, ZooKeeper
-from secor.config.tables import Catalog, Commit, Rows, TableRoute, check_of_tables
+from secor.config.tables import (
+    Catalog,
+    Commit,
+    Rows,
+    TableRoute,
+    check_of_tables,
+    without_control_topic,
+)
 from secor.config.transforms import CHANGES_FIELDS
 from secor.config.values import Duration, Expression, Maybe, Secret, Section, Size, fault
 
@@ -195,6 +202,8 @@ class Config(Section):
         if _kind(data) in ("partition", "table") and isinstance(data.get("output", {}), dict):
             # Not among the backups, whose names would be mixed with these.
             data["output"] = {"prefix": str(_kind(data)), **data.get("output", {})}
+        if _kind(data) == "table":
+            data["kafka"] = without_control_topic(data)
         if isinstance(data.get("topics"), list | tuple):
             data["topics"] = [_complete(rule, data) for rule in data["topics"]]
         return data
@@ -223,6 +232,8 @@ class Config(Section):
         if self.group.kind == "table":
             if not self.tables:
                 raise fault("name at least one: [[tables]] with table = ...", "tables")
+            if self.commit.topic_of(self.group.name) in self.kafka.topics:
+                raise fault("names the control topic, which holds no rows", "kafka.topics")
             return
         for name, default in (("catalog", Catalog()), ("rows", Rows()), ("commit", Commit())):
             if getattr(self, name) != default:

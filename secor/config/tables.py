@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from string import Formatter
 from types import MappingProxyType
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
@@ -80,6 +80,12 @@ class Commit(Section):
     coordinator: Literal["daemon", "alone"] = "daemon"
     threads: int = Field(default=8, ge=1, le=256)
     keep_manifests: Duration = 3600.0
+
+    def topic_of(self, group: str) -> str | None:
+        """Return the control topic of a group, None where there is none."""
+        if self.control == "none":
+            return None
+        return self.control_topic or f"secor-control-{group}"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -192,3 +198,22 @@ def check_of_tables(before: str, output: Output, parser: Parser) -> None:
         raise fault(
             "[[tables]] say where messages go; take routes away", f"{before}parser.transforms"
         )
+
+
+def without_control_topic(data: Mapping[str, Any]) -> object:
+    """Return the ``[kafka]`` table with the group's control topic left out of a pattern's topics.
+
+    Its messages are announcements: as rows they would only fill the quarantine.
+    """
+    kafka, commit, group = (data.get(name, {}) for name in ("kafka", "commit", "group"))
+    if not all(isinstance(table, dict) for table in (kafka, commit, group)):
+        return kafka
+    exclude = kafka.get("topics_exclude", "none")
+    if commit.get("control") == "none" or kafka.get("topics_pattern", "none") == "none":
+        return kafka
+    named = commit.get("control_topic", "none")
+    topic = named if named != "none" else f"secor-control-{group.get('name')}"
+    own = re.escape(str(topic))
+    if exclude == "none":
+        return {**kafka, "topics_exclude": own}
+    return {**kafka, "topics_exclude": f"{exclude}|{own}"} if isinstance(exclude, str) else kafka

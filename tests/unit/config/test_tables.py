@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -117,3 +118,33 @@ def test_secrets_of_catalogs_are_not_shown() -> None:
 def test_the_prefix_is_the_group_s_own() -> None:
     assert loaded().output.prefix == "table"
     assert loaded(output={"prefix": "mine"}).output.prefix == "mine"
+
+
+@pytest.mark.parametrize(
+    ("kafka", "commit", "read", "left_out"),
+    [
+        ({}, {}, "secor-other", "secor-control-g"),
+        ({"topics_exclude": "_.*"}, {"control_topic": "mine.x"}, "mine_x", "mine.x"),
+        ({"topics_exclude": "none"}, {}, "secor-control-h", "secor-control-g"),
+    ],
+)
+def test_a_pattern_does_not_read_the_control_topic(
+    kafka: dict[str, str], commit: dict[str, str], read: str, left_out: str
+) -> None:
+    servers = {"bootstrap_servers": ["localhost:9092"], "topics_pattern": ".*", **kafka}
+    pattern = loaded(kafka=servers, commit=commit).kafka.topics_exclude or ""
+    assert re.fullmatch(pattern, left_out)
+    assert not re.fullmatch(pattern, read)
+    assert bool(re.fullmatch(pattern, "_internal")) == ("_.*" in kafka.values())
+
+
+def test_without_a_control_topic_nothing_is_left_out() -> None:
+    servers = {"bootstrap_servers": ["localhost:9092"], "topics_pattern": ".*"}
+    assert loaded(kafka=servers, commit={"control": "none"}).kafka.topics_exclude is None
+
+
+def test_the_control_topic_is_not_one_of_the_topics() -> None:
+    servers = {"bootstrap_servers": ["localhost:9092"], "topics": ["a", "secor-control-g"]}
+    config, faults = validate(tree(kafka=servers))
+    assert config is None
+    assert "control topic" in faults["kafka.topics"]
