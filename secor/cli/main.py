@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "finalize": ("secor.cli.finalize", "Mark the hours and days that are complete."),
     "backfill": ("secor.cli.backfill", "Parse the archive again and replace what was wrong."),
     "restore": ("secor.cli.restore", "Write the archive back into Kafka, exactly once."),
+    "tables": ("secor.cli.tables", "Look at the tables of a group, commit to them, settle them."),
     "offsets": ("secor.cli.offsets", "Show or move committed offsets."),
     "sandbox": ("secor.cli.sandbox", "Start Kafka, ZooKeeper and an S3 server on this machine."),
     "version": ("secor.cli.version", "Print the versions of Secor and of what it stands on."),

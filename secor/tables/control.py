@@ -6,12 +6,17 @@ something is committed, never what: that is decided by ledger, manifests and tab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from secor.core.model import TopicPartition
+
+WAITING = 10_000
+"""Events that may wait for a reader; older ones give way."""
 
 
 class Kind(StrEnum):
@@ -81,3 +86,40 @@ class NoChannel:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class SharedChannel:
+    """One channel for several readers of a process: each ``end`` receives every event."""
+
+    def __init__(self, channel: ControlChannel) -> None:
+        self._channel = channel
+        self._queues: list[deque[Event]] = []
+        self._lock = threading.Lock()
+
+    def end(self) -> ControlChannel:
+        """Return one more end; closing it closes nothing."""
+        queue: deque[Event] = deque(maxlen=WAITING)
+        self._queues.append(queue)
+        return _End(self._channel.send, lambda: self._receive(queue))
+
+    def close(self) -> None:
+        """End the channel's connection."""
+        self._channel.close()
+
+    def _receive(self, queue: deque[Event]) -> list[Event]:
+        with self._lock:
+            for event in self._channel.receive():
+                for each in self._queues:
+                    each.append(event)
+            arrived = list(queue)
+            queue.clear()
+        return arrived
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    send: Callable[[Event], None]
+    receive: Callable[[], Sequence[Event]]
+
+    def close(self) -> None:
+        """Leave the channel open for the other ends."""

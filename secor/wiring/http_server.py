@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 
@@ -28,6 +30,13 @@ def board_of(config: Config, clock: Clock, instance: str) -> Board:
 
 def server_of(config: Config, health: Health, metrics: Metrics, board: Board) -> HealthServer:
     """Return the server, bound and not started.  Raises ``ConfigurationError``."""
+    pages = {"/": partial(_page, board, health), "/status.json": partial(_json, board, health)}
+    return _server(config, health, metrics, pages)
+
+
+def _server(
+    config: Config, health: Health, metrics: Metrics, pages: Mapping[str, Callable[[], Answer]]
+) -> HealthServer:
     given = config.metrics
     assert given.port is not None
     password = clear(given.password)
@@ -39,10 +48,24 @@ def server_of(config: Config, health: Health, metrics: Metrics, board: Board) ->
         given.port,
         health=health,
         metrics=metrics.text,
-        pages={"/": partial(_page, board, health), "/status.json": partial(_json, board, health)},
+        pages=pages,
         access=access,
         tls=tls_context(given.tls_certfile, given.tls_keyfile) if given.tls_certfile else None,
     )
+
+
+@contextmanager
+def metrics_server(config: Config, health: Health, metrics: Metrics) -> Iterator[None]:
+    """Serve metrics and health of a process without a status page, if a port is configured."""
+    if config.metrics.port is None:
+        yield
+        return
+    server = _server(config, health, metrics, {})
+    try:
+        server.start()
+        yield
+    finally:
+        server.close()
 
 
 def _page(board: Board, health: Health) -> Answer:

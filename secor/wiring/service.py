@@ -24,10 +24,11 @@ from secor.core.model import TopicPartition
 from secor.core.observer import Observer
 from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.parsing.pipeline import FILTERED, QUARANTINED, Count
-from secor.service.daemon import Daemon, Working
+from secor.service.daemon import Daemon, Loop, Working
 from secor.service.metrics import Metrics
 from secor.service.monitoring.health import Health
 from secor.service.monitoring.last_known import LastKnown
+from secor.service.monitoring.table_telemetry import TableTelemetry
 from secor.service.monitoring.telemetry import Telemetry, status_line
 from secor.service.startup import Connecting, Doing
 from secor.service.status.board import Board
@@ -38,6 +39,7 @@ from secor.wiring.http_server import board_of, server_of
 from secor.wiring.membership import Membership, join
 from secor.wiring.plans import growing_plans
 from secor.wiring.startup_reports import Waiting
+from secor.wiring.table_commits import coordinating
 from secor.wiring.tables import TablePlans, open_tables, store_of_tables
 
 STUCK = 120.0
@@ -76,8 +78,19 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
             server.start()
 
         def connect(ask: Doing) -> Working:
-            consumer, ledger, close = _connect(config, instance, workspace, telemetry, clock, ask)
-            return Working(consumer, _report(consumer, ledger, telemetry, board, manager), close)
+            with ExitStack() as connected:
+                consumer, ledger, close = _connect(
+                    config, instance, workspace, telemetry, clock, ask
+                )
+                connected.callback(close)
+                loop: Loop = consumer
+                if config.group.kind == "table":
+                    observer = TableTelemetry(metrics, clock)
+                    loop = connected.enter_context(
+                        coordinating(config, consumer, instance, observer)
+                    )
+                report = _report(consumer, ledger, telemetry, board, manager)
+                return Working(loop, report, connected.pop_all().close)
 
         return Daemon(
             Connecting(connect, clock=clock, rng=random.Random()),

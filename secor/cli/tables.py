@@ -1,0 +1,53 @@
+"""``secor tables``: what the tables of a group have, and how they get it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+import click
+from click.shell_completion import CompletionItem
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "ls": ("secor.cli.tables_show", "List tables with their last commit and what waits."),
+    "show": ("secor.cli.tables_show", "Show which offsets a table has."),
+    "status": ("secor.cli.tables_show", "Show what is staged, behind and stopped."),
+    "run": ("secor.cli.tables_run", "Coordinate the commits, until told to stop."),
+    "commit": ("secor.cli.tables_run", "Commit now what is staged."),
+    "accept": ("secor.cli.tables_settle", "Go on with a table that was stopped."),
+    "replay": ("secor.cli.tables_settle", "Commit again what a rollback has removed."),
+    "expire": ("secor.cli.tables_expire", "Delete what no commit will ever take."),
+}
+"""Where each command is, and its line in the list; imported when it is called."""
+
+
+class _Tables(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which they are meant to be read."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None for a name we do not have."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands without importing any."""
+        return [
+            CompletionItem(name, help=line)
+            for name, (_, line) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=_Tables)
+def command() -> None:
+    """Look at the tables of a group, commit to them, and settle what stopped one."""

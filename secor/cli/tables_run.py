@@ -1,0 +1,124 @@
+"""``secor tables run`` and ``commit``: the coordinator in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+
+import click
+import structlog
+
+from secor.cli.exit_codes import Exit
+from secor.cli.load_tables import load_tables
+from secor.config.model import Config
+from secor.core.errors import Unavailable
+from secor.tables.cycle import State, Timing
+
+READY = 10.0
+"""Seconds that ``commit`` waits for the control topic before it asks nobody."""
+
+
+@click.command(epilog="Example: secor tables run /etc/secor/table.toml")
+@click.argument("config", type=click.Path(path_type=Path))
+def run(config: Path) -> None:
+    """Coordinate the commits of a table group, until told to stop.
+
+    For a group with commit.coordinator = "alone".  Several may run: each takes its turn, and
+    none can do harm.  SIGTERM or Ctrl-C ends it after the commit that is going on.
+    """
+    from secor.service import logs
+    from secor.service.journal import Journal, is_journal
+    from secor.service.metrics import Metrics
+    from secor.service.monitoring.health import Health
+    from secor.service.monitoring.table_telemetry import TableTelemetry
+    from secor.wiring.http_server import metrics_server
+    from secor.wiring.table_commits import clock, open_channel, open_table_group
+
+    settings = load_tables(config)
+    journal = None
+    if settings.logs.format == "auto" and is_journal(sys.stderr, os.environ):
+        journal = Journal()
+    logs.configure(settings.logs.level, settings.logs.format, sys.stderr, journal)
+    log = structlog.get_logger("secor.tables.run")
+    if settings.commit.coordinator != "alone":
+        log.warning("not_alone", what='commit.coordinator = "daemon": a daemon coordinates, too')
+    stopping = _stop_on_signals()
+    metrics = Metrics()
+    observer = TableTelemetry(metrics, clock)
+    health = Health(clock, limit=10 * settings.commit.interval + 600.0)
+    with metrics_server(settings, health, metrics):
+        while not stopping.is_set():
+            try:
+                with open_table_group(settings) as group:
+                    channel = open_channel(settings, observer.event)
+                    try:
+                        coordinator = group.coordinator(channel, observer, lambda: True, _sender())
+                        while not stopping.wait(coordinator.step()):
+                            health.beat()
+                    finally:
+                        channel.close()
+            except Unavailable as error:
+                log.warning("waiting", why=str(error))
+                stopping.wait(5.0)
+    log.info("ended")
+
+
+@click.command(epilog="Example: secor tables commit table.toml --now")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--now", is_flag=True, help="Wait for nobody: commit what is staged already.")
+def commit(config: Path, now: bool) -> int:
+    """Run one cycle, beside whoever coordinates.
+
+    Asks the daemons to upload what they hold and waits for them as a cycle does, or, with
+    --now, does not ask.  Exit code 5 when a table is stopped or could not be committed.
+    """
+    from secor.cli.tables_show import Told
+    from secor.wiring.table_commits import open_channel, open_table_group
+
+    settings = load_tables(config)
+    told = Told()
+    asks = not now and settings.commit.control != "none"
+    with open_table_group(settings) as group:
+        channel = open_channel(settings if asks else _silent(settings), lambda *_: None)
+        try:
+            ready = getattr(channel, "ready", None)
+            if ready is not None and not ready.wait(READY):
+                raise Unavailable("the control topic does not answer: use --now")
+            timing = Timing(0.0, settings.commit.timeout, asks=asks)
+            coordinator = group.coordinator(channel, told, lambda: True, _sender(), timing)
+            while True:
+                time.sleep(coordinator.step())
+                if coordinator.state is State.IDLE:
+                    break
+            time.sleep(0.5 if asks else 0.0)  # what is announced last is on its way
+        finally:
+            channel.close()
+    for line in told.lines():
+        click.echo(line)
+    return Exit.DIFFERENT if told.wrong else Exit.OK
+
+
+def _silent(config: Config) -> Config:
+    commit = config.commit.model_copy(update={"control": "none"})
+    return config.model_copy(update={"commit": commit})
+
+
+def _sender() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+def _stop_on_signals() -> threading.Event:
+    stopping = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    return stopping

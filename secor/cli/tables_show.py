@@ -1,0 +1,248 @@
+"""``secor tables ls``, ``show`` and ``status``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from secor.cli.exit_codes import Exit
+from secor.cli.load_tables import load_tables
+from secor.cli.open_archive import human_size, table
+from secor.config.model import Config
+from secor.core.errors import SecorError
+from secor.core.text import how_many
+from secor.tables.commit_history import CommitObject
+from secor.tables.coordinator import backlog
+from secor.tables.observer import Backlog
+from secor.tables.overview import TableOverview, look_at, tables_of_group
+from secor.tables.staging import Staged
+from secor.tables.table_commit import Result, TableResult
+
+if TYPE_CHECKING:
+    from secor.wiring.table_commits import TableGroup
+
+COMMITS = 10
+"""Commits that ``show`` lists."""
+
+config_argument = click.argument("config", type=click.Path(path_type=Path))
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command(epilog="Example: secor tables ls table.toml")
+@config_argument
+@json_option
+def ls(config: Path, as_json: bool) -> int:
+    """List the tables of a group: state, last commit, and what waits for the next.
+
+    Exit code 5 when one is stopped.
+    """
+    settings = load_tables(config)
+    with _open(settings) as group:
+        seen = _look(group, group.staged())
+    if as_json:
+        click.echo(json.dumps({"tables": [_as_json(one) for one in seen]}, indent=2))
+    else:
+        for line in _lines(seen):
+            click.echo(line)
+    return _exit(seen)
+
+
+@click.command(epilog="Example: secor tables show table.toml logs.clicks")
+@config_argument
+@click.argument("name", metavar="TABLE")
+@json_option
+def show(config: Path, name: str, as_json: bool) -> int:
+    """Show which offsets a table has, its last commits, and what waits for the next."""
+    settings = load_tables(config)
+    with _open(settings) as group:
+        overview = look_at(group.committer, name, group.staged())
+        last = overview.record.commit
+        commits = list(
+            islice(group.history.back_from(overview.uuid or "", last.id if last else None), COMMITS)
+        )
+    if as_json:
+        listed = [{"id": it.id, "at": it.at / 1000, "files": _files(it)} for it in commits]
+        click.echo(json.dumps({**_as_json(overview), "commits": listed}, indent=2))
+        return _exit([overview])
+    for line in _lines([overview]):
+        click.echo(line)
+    rows: list[tuple[str, ...]] = [("cluster", "topic", "partition", "next offset")]
+    for cluster, key, offset in overview.record.vector.offsets():
+        rows.append((cluster, key.topic, str(key.partition), str(offset)))
+    for line in table(rows, left=frozenset({0, 1})):
+        click.echo(line)
+    for commit in commits:
+        click.echo(f"{_time(commit.at)}  commit {commit.id}: {how_many(_files(commit), 'file')}")
+    return _exit([overview])
+
+
+@click.command(epilog="Example: secor tables status table.toml")
+@config_argument
+@json_option
+def status(config: Path, as_json: bool) -> int:
+    """Show what is staged and not committed, how old it is, and which tables are behind.
+
+    Exit code 5 when a table or a topic partition of it is stopped.
+    """
+    settings = load_tables(config)
+    with _open(settings) as group:
+        staged = group.staged()
+        seen = _look(group, staged)
+    waiting = [item for item in staged if any(_waits(item, one) for one in seen)]
+    summary, now = backlog(waiting), time.time()
+    if as_json:
+        data = {"staged": _backlog(summary, now), "tables": [_as_json(one) for one in seen]}
+        click.echo(json.dumps(data, indent=2))
+        return _exit(seen)
+    age = f", the oldest for {now - summary.oldest:.0f} s" if summary.oldest is not None else ""
+    click.echo(
+        f"staged: {summary.manifests:,} batches with"
+        f" {how_many(summary.files, 'file')}, {human_size(summary.size)}{age}"
+    )
+    for one in seen:
+        valid = one.record.valid_through
+        behind = "unknown" if valid is None else f"{max(0.0, now - valid / 1000):.0f} s ago"
+        click.echo(f"{one.table}: {one.state}, valid through {behind}")
+        if one.why:
+            click.echo(f"  {one.why}")
+    return _exit(seen)
+
+
+class Told:
+    """A ``TableObserver`` that keeps what a command prints."""
+
+    def __init__(self) -> None:
+        self._results: list[TableResult] = []
+        self._errors: list[SecorError] = []
+        self._missing = 0
+
+    def leading(self, leads: bool, epoch: int) -> None:
+        """Say nothing."""
+
+    def cycle_ended(self, seconds: float, missing: int) -> None:
+        """Keep how many partitions did not answer."""
+        self._missing = missing
+
+    def cycle_failed(self, error: SecorError) -> None:
+        """Keep it."""
+        self._errors.append(error)
+
+    def table_committed(self, result: TableResult) -> None:
+        """Keep it."""
+        self._results.append(result)
+
+    def staged(self, backlog: Backlog) -> None:
+        """Say nothing."""
+
+    @property
+    def wrong(self) -> bool:
+        """Something was not committed."""
+        return bool(self._errors) or any(it.error or it.stopped for it in self._results)
+
+    def lines(self) -> Iterator[str]:
+        """Give what to print."""
+        for error in self._errors:
+            yield f"failed: {error}"
+        if self._missing:
+            yield f"{how_many(self._missing, 'topic partition')} did not answer in time"
+        for result in self._results:
+            if result.result is Result.COMMITTED:
+                rows = how_many(result.records, "row")
+                yield f"{result.table}: {rows} in {how_many(result.files, 'file')} committed"
+            elif result.error is not None:
+                yield f"{result.table}: {result.result}: {result.error}"
+            else:
+                yield f"{result.table}: nothing new"
+            for key, why in sorted(result.stopped.items()):
+                yield f"{result.table}: {key} is stopped: {why}"
+        if not self._results and not self._errors:
+            yield "nothing is staged"
+
+
+def _open(config: Config) -> AbstractContextManager[TableGroup]:
+    from secor.wiring.table_commits import open_table_group
+
+    return open_table_group(config)
+
+
+def _look(group: TableGroup, staged: list[Staged]) -> list[TableOverview]:
+    names = tables_of_group(group.catalog, group.name, group.named, group.namespaces, staged)
+    return list(group.parallel(lambda name: look_at(group.committer, name, staged), names))
+
+
+def _waits(item: Staged, overview: TableOverview) -> bool:
+    """Tell whether a table still needs a batch."""
+    if item.manifest is None:
+        return True
+    if not any(it.table == overview.table and it.files for it in item.manifest.tables):
+        return False
+    reached = overview.record.vector.next_offset(item.manifest.cluster, item.topic_partition)
+    return reached is None or item.range.end > reached
+
+
+def _exit(seen: Sequence[TableOverview]) -> int:
+    return Exit.DIFFERENT if any(one.state in ("stopped", "failed") for one in seen) else Exit.OK
+
+
+def _lines(seen: Sequence[TableOverview]) -> Iterator[str]:
+    if not seen:
+        yield "the group has no tables yet"
+        return
+    rows: list[tuple[str, ...]] = [
+        ("table", "state", "last commit (UTC)", "valid through (UTC)", "staged rows", "files")
+    ]
+    for one in seen:
+        commit, valid = one.record.commit, one.record.valid_through
+        at = _time(commit.at) if commit is not None else "-"
+        through = _time(valid) if valid is not None else "-"
+        numbers = (str(one.staged_rows), str(one.staged_files))
+        rows.append((one.table, one.state, at, through, *numbers))
+    yield from table(rows, left=frozenset({0, 1, 2, 3}))
+    for one in seen:
+        if one.why:
+            yield f"{one.table}: {one.why}"
+
+
+def _as_json(one: TableOverview) -> dict[str, object]:
+    commit = one.record.commit
+    return {
+        "table": one.table,
+        "uuid": one.uuid,
+        "state": one.state,
+        "why": one.why or None,
+        "commit": None if commit is None else {"id": commit.id, "at": commit.at / 1000},
+        "epoch": None if commit is None else commit.epoch,
+        "valid_through": one.record.valid_through,
+        "staged": {
+            "files": one.staged_files,
+            "rows": one.staged_rows,
+            "bytes": one.staged_bytes,
+        },
+        "vector": json.loads(one.record.vector.dump()),
+        "stopped": {str(key): why for key, why in one.stopped.items()},
+    }
+
+
+def _backlog(summary: Backlog, now: float) -> dict[str, object]:
+    return {
+        "batches": summary.manifests,
+        "files": summary.files,
+        "bytes": summary.size,
+        "oldest_seconds": None if summary.oldest is None else now - summary.oldest,
+    }
+
+
+def _files(commit: CommitObject) -> int:
+    return sum(len(of_table.files) for of_table in commit.files)
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,89 @@
+"""What there is to be told of a table: its vector, its last commit, and what waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from secor.core.errors import NotFound, SecorError, TableStopped
+from secor.core.model import TopicPartition
+from secor.tables.catalog import Catalog
+from secor.tables.group_record import GroupRecord
+from secor.tables.selection import select
+from secor.tables.staging import Staged
+from secor.tables.table_commit import TableCommitter
+
+
+@dataclass(frozen=True, slots=True)
+class TableOverview:
+    """``state`` is ``ok``, ``new`` (no commit yet), ``stopped`` or ``failed``, ``why`` the reason.
+
+    ``staged_…`` is what the next commit takes; ``stopped`` says why topic partitions go no
+    further.
+    """
+
+    table: str
+    uuid: str | None
+    state: str
+    why: str
+    record: GroupRecord
+    staged_files: int = 0
+    staged_rows: int = 0
+    staged_bytes: int = 0
+    stopped: dict[TopicPartition, str] = field(default_factory=dict)
+
+
+def tables_of_group(
+    catalog: Catalog,
+    group: str,
+    named: Iterable[str],
+    namespaces: Iterable[str],
+    staged: Sequence[Staged],
+) -> list[str]:
+    """Return the tables that a group has, or is about to have, rows in.
+
+    ``named`` are those of the configuration; in ``namespaces`` those that know the group are
+    looked for.
+    """
+    tables = {
+        files.table
+        for item in staged
+        if item.manifest is not None
+        for files in item.manifest.tables
+    }
+    tables |= set(named)
+    for namespace in namespaces:
+        for identifier in set(catalog.list_tables(namespace)) - tables:
+            try:
+                known = GroupRecord.of(catalog.load_table(identifier), group).commit is not None
+            except NotFound:
+                continue  # dropped meanwhile
+            if known:
+                tables.add(identifier)
+    return sorted(tables)
+
+
+def look_at(committer: TableCommitter, table: str, staged: Sequence[Staged]) -> TableOverview:
+    """Look at one table; what is wrong with it is in the answer."""
+    record, uuid = GroupRecord(), None
+    try:
+        loaded, record = committer.look(table, settles=True)
+        uuid = loaded.uuid
+        committer.look(table)
+        chosen = select(table, loaded.uuid, record, staged)
+    except TableStopped as error:
+        return TableOverview(table, uuid, "stopped", f"{error.reason}: {error}", record)
+    except SecorError as error:
+        return TableOverview(table, uuid, "failed", str(error), record)
+    files = [file for of_table in chosen.files for file in of_table.files]
+    return TableOverview(
+        table,
+        uuid,
+        "new" if record.commit is None else "stopped" if chosen.stopped else "ok",
+        "; ".join(f"{key}: {why}" for key, why in sorted(chosen.stopped.items())),
+        record,
+        staged_files=len(files),
+        staged_rows=sum(file.records for file in files),
+        staged_bytes=sum(file.size for file in files),
+        stopped=dict(chosen.stopped),
+    )

@@ -1,0 +1,262 @@
+"""The coordinator of a table group, beside the loop or alone, and what it needs."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from secor.adapters.kafka import KafkaReader
+from secor.config.model import Config
+from secor.consume.consumer import Consumer
+from secor.core.clock import SystemClock
+from secor.core.errors import ConfigurationError
+from secor.core.model import TopicPartition
+from secor.core.ports import ObjectStore, OffsetLedger
+from secor.service.monitoring.table_telemetry import TableTelemetry
+from secor.tables.answering import Answering
+from secor.tables.catalog import Catalog
+from secor.tables.commit_history import CommitHistory
+from secor.tables.control import ControlChannel, NoChannel, SharedChannel
+from secor.tables.coordinator import Coordinator, GroupTopics, Identity
+from secor.tables.coordinator_thread import CoordinatorThread
+from secor.tables.cycle import Timing
+from secor.tables.election import Election
+from secor.tables.observer import TableObserver
+from secor.tables.settle import Settling
+from secor.tables.staging import Staged, Staging
+from secor.tables.table_commit import CommitRequest, TableCommitter
+from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader, open_store
+from secor.wiring.tables import open_tables
+
+clock = SystemClock()
+
+Count = Callable[[str, str], None]
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+
+def require_tables(config: Config, where: object) -> None:
+    """Raise ``ConfigurationError`` for a configuration of another kind of group."""
+    if config.group.kind != "table":
+        kind = config.group.kind
+        raise ConfigurationError(f'{where}: has no tables: its group.kind is "{kind}"')
+
+
+def control_topic_of(config: Config) -> str:
+    """Return the name of the control topic."""
+    return config.commit.control_topic or f"secor-control-{config.group.name}"
+
+
+def open_channel(config: Config, count: Count) -> ControlChannel:
+    """Return the channel of a group; it connects by itself."""
+    if config.commit.control == "none":
+        return NoChannel()
+    from secor.adapters.kafka.control_topic import ControlTopic
+
+    topic = control_topic_of(config)
+    return ControlTopic(kafka_options(config), topic, config.group.name, count)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTopics:
+    """A ``GroupTopics`` that asks the brokers."""
+
+    config: Config
+    reader: KafkaReader
+
+    def partitions(self) -> frozenset[TopicPartition]:
+        """Return all partitions of the group's topics; see ``GroupTopics``."""
+        kafka = self.config.kafka
+        return self.reader.group_partitions(
+            kafka.topics, kafka.topics_pattern, kafka.topics_exclude
+        )
+
+    def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return where their logs end; see ``GroupTopics``."""
+        return self.reader.ends(partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class TableGroup:
+    """What coordinates and settles the tables of a group; used by one thread."""
+
+    config: Config
+    store: ObjectStore
+    ledger: OffsetLedger
+    topics: GroupTopics
+    catalog: Catalog
+    staging: Staging
+    history: CommitHistory
+    committer: TableCommitter
+    threads: ThreadPoolExecutor
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self.config.group.name
+
+    @property
+    def named(self) -> list[str]:
+        """The tables that the configuration names as they are."""
+        return [route.table for route in self.config.tables if "{" not in route.table]
+
+    @property
+    def namespaces(self) -> set[str]:
+        """Where tables are whose names are made from messages."""
+        spaces = {
+            route.table.rpartition(".")[0] for route in self.config.tables if "{" in route.table
+        }
+        return {space for space in spaces if space and "{" not in space}
+
+    def staged(self) -> list[Staged]:
+        """Read the ledger, then what is staged below it."""
+        found = {it.topic_partition for it in self.staging.find()}
+        committed = {}
+        for topic_partition in sorted(found):
+            offset = self.ledger.read(topic_partition).committed
+            if offset is not None:
+                committed[topic_partition] = offset
+        return self.staging.read(committed)
+
+    @property
+    def settling(self) -> Settling:
+        """What a person's commands do."""
+        return Settling(self.committer, self.history, self.config.commit.branch)
+
+    def request(self) -> CommitRequest:
+        """Begin a commit of a person's command."""
+        return CommitRequest(new_id(), int(clock.now()))
+
+    def parallel(self, function: Callable[[Item], Value], items: Sequence[Item]) -> Iterable[Value]:
+        """Call ``function`` for items side by side; give the results in order."""
+        return self.threads.map(function, items)
+
+    def coordinator(
+        self,
+        channel: ControlChannel,
+        observer: TableObserver,
+        leads: Callable[[], bool],
+        sender: str,
+        timing: Timing | None = None,
+    ) -> Coordinator:
+        """Return a coordinator of the group."""
+        commit = self.config.commit
+        asks = commit.control != "none"
+        return Coordinator(
+            Identity(self.config.group.name, sender),
+            leads=leads,
+            topics=self.topics,
+            ledger=self.ledger,
+            staging=self.staging,
+            committer=self.committer,
+            channel=channel,
+            clock=clock,
+            observer=observer,
+            timing=timing or Timing(commit.interval, commit.timeout, asks=asks),
+            new_id=new_id,
+            keep=commit.keep_manifests,
+            parallel=self.parallel,
+        )
+
+
+def new_id() -> str:
+    """Return an id that nobody has used."""
+    return uuid.uuid4().hex
+
+
+@contextmanager
+def open_table_group(config: Config) -> Iterator[TableGroup]:
+    """Connect store, ledger, brokers and catalog, outside of the consumer group.
+
+    Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
+    """
+    with ExitStack() as opened:
+        store = opened.enter_context(open_store(config))
+        ledger = opened.enter_context(open_ledger_for_operator(config))
+        reader = opened.enter_context(open_reader(config))
+        catalog, _ = open_tables(config)
+        prefix, group = config.output.prefix, config.group.name
+        threads = opened.enter_context(
+            ThreadPoolExecutor(config.commit.threads, thread_name_prefix="tables")
+        )
+        history = CommitHistory(store, prefix)
+        committer = TableCommitter(
+            catalog,
+            history,
+            clock,
+            random.Random(),
+            group=group,
+            branch=config.commit.branch,
+        )
+        yield TableGroup(
+            config=config,
+            store=store,
+            ledger=ledger,
+            topics=BrokerTopics(config, reader),
+            catalog=catalog,
+            staging=Staging(store, prefix, group, threads.map),
+            history=history,
+            committer=committer,
+            threads=threads,
+        )
+
+
+@contextmanager
+def coordinating(
+    config: Config, consumer: Consumer, instance: str, observer: TableTelemetry
+) -> Iterator[TableLoop]:
+    """Give the loop of a table group: it answers cycles, and coordinates where it is elected.
+
+    Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
+    """
+    with ExitStack() as opened:
+        channel = SharedChannel(open_channel(config, observer.event))
+        opened.callback(channel.close)
+        answering = Answering(
+            consumer,
+            channel.end(),
+            group=config.group.name,
+            sender=instance,
+            prefix=config.output.prefix,
+        )
+        if config.commit.coordinator == "alone":
+            yield TableLoop(answering, None, None)
+            return
+        group = opened.enter_context(open_table_group(config))
+        election = Election(group.topics, clock)
+        coordinator = group.coordinator(channel.end(), observer, election.leads, instance)
+        thread = CoordinatorThread(coordinator)
+        opened.callback(thread.close)
+        thread.start()
+        yield TableLoop(answering, election, thread)
+
+
+@dataclass(frozen=True, slots=True)
+class TableLoop:
+    """The loop as the daemon runs it."""
+
+    answering: Answering
+    election: Election | None
+    thread: CoordinatorThread | None
+
+    def run_once(self, timeout: float) -> None:
+        """Do one round; tell the election what is assigned."""
+        self.answering.run_once(timeout)
+        if self.election is not None:
+            self.election.assign(it.topic_partition for it in self.answering.status())
+        if self.thread is not None:
+            self.thread.check()
+
+    def drain(self) -> None:
+        """Read no more."""
+        self.answering.drain()
+
+    @property
+    def drained(self) -> bool:
+        """Nothing is in work."""
+        return self.answering.drained
