@@ -11,7 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutants.catalogue import MUTANTS, Mutant
+from tests.mutants.catalogue import MUTANTS
+from tests.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("secor", "tools", "tests", "config", "scripts", "pyproject.toml", "setup.py", "DESIGN.md")

@@ -5,19 +5,8 @@ A mutant that the tests do not notice is a missing test.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-CORE = (
-    "tests/unit/commit/test_reconcile.py",
-    "tests/unit/commit/test_uploader.py",
-    "tests/unit/commit/test_recovery.py",
-    "tests/unit/consume/test_positioning.py",
-    "tests/unit/consume/test_consumer.py",
-    "tests/unit/consume/test_consumer_failures.py",
-    "tests/unit/batch/test_batch.py",
-    "tests/simulation",
-)
-
+from tests.mutants.mutant import Mutant
+from tests.mutants.tables import TABLE_MUTANTS
 
 # Real servers; the adapters' own unit tests first, because they are quick.
 ZOOKEEPER_TESTS = ("tests/contracts/test_zookeeper.py", "tests/contracts/test_ledger.py")
@@ -38,17 +27,6 @@ STORE_TESTS = ("tests/unit/adapters/test_local_store.py", "tests/contracts/test_
 
 
 RESTORE_TESTS = ("tests/unit/restore", "tests/simulation/test_restore.py")
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """``before`` occurs once in ``file``; ``tests`` are those that should notice its loss."""
-
-    name: str
-    file: str
-    before: str
-    after: str
-    tests: tuple[str, ...] = CORE
 
 
 UPLOADER = "secor/commit/uploader.py"
@@ -711,4 +689,5 @@ MUTANTS = (
         "if False:",
         RESTORE_TESTS,
     ),
+    *TABLE_MUTANTS,
 )

@@ -1,0 +1,208 @@
+"""A table group on real servers: killed at any moment, each row is in its table once."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+from kafka import KafkaProducer
+
+from secor.config.load import load
+from secor.sandbox import Sandbox
+from secor.wiring.tables import open_tables
+from tests.integration.daemons import (
+    Daemon,
+    create_topic,
+    daemons,
+    run_secor,
+    wait_until,
+    write_config,
+)
+
+PARTITIONS = 3
+TABLES = """
+[[tables]]
+table = "logs.{topic}"
+auto_create = true
+evolve = true
+
+[[tables]]
+table = "logs.late_%s"
+field = "late"
+equals = true
+auto_create = true
+"""
+CHANNELS = [("zookeeper", "kafka"), ("kafka", "none")]
+
+Start = Callable[[Path, Path], Daemon]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    with daemons() as starting:
+        yield starting
+
+
+def config_of(
+    folder: Path, sandbox: Sandbox, topic: str, ledger: str, control: str, **more: object
+) -> Path:
+    catalog = {
+        "type": "sql",
+        "uri": f"sqlite:///{folder / 'catalog.db'}",
+        "warehouse": f"s3://{sandbox.s3.bucket}/{topic}-warehouse",
+    }
+    return write_config(
+        folder,
+        sandbox,
+        group=topic,
+        topic=topic,
+        ledger=ledger,
+        settings={
+            "group": {"name": topic, "kind": "table"},
+            "parser": {"decoder": "json"},
+            "policy": {"max_messages": 200, "max_age": "20s"},
+            "rows": {"metadata_columns": ["_topic", "_partition", "_offset", "_timestamp"]},
+            "commit": {"interval": "2s", "timeout": "4s", "control": control, **more},
+        },
+        more="\n".join(
+            ["[catalog.properties]", *(f"{key} = {json.dumps(it)}" for key, it in catalog.items())]
+        )
+        + TABLES % topic,
+    )
+
+
+def produce_rows(sandbox: Sandbox, topic: str, numbers: range) -> None:
+    producer = KafkaProducer(bootstrap_servers=sandbox.kafka)
+    for number in numbers:
+        value = {"id": number, "late": number % 3 == 0}
+        if number >= 600:
+            value["note"] = f"n{number}"  # a column that appears half way
+        partition = number % PARTITIONS
+        producer.send(topic, json.dumps(value).encode(), partition=partition)
+    producer.flush()
+    producer.close()
+
+
+def read(config: Path, table: str) -> pa.Table | None:
+    """Return a table as the Iceberg library reads it; None before it is made."""
+    catalog, _ = open_tables(load(config, {}))
+    if table not in catalog.list_tables("logs"):
+        return None
+    return catalog.library.load_table(table).scan().to_arrow()
+
+
+def ids(config: Path, table: str) -> list[int]:
+    rows = read(config, table)
+    return [] if rows is None else sorted(rows.column("id").to_pylist())
+
+
+def all_there(config: Path, topic: str, count: int) -> bool:
+    late = len(range(0, count, 3))
+    return (
+        len(ids(config, f"logs.{topic}")) >= count
+        and len(ids(config, f"logs.late_{topic}")) >= late
+    )
+
+
+def assert_once(config: Path, topic: str, count: int) -> None:
+    assert ids(config, f"logs.{topic}") == list(range(count))
+    assert ids(config, f"logs.late_{topic}") == list(range(0, count, 3))
+    rows = read(config, f"logs.{topic}")
+    assert rows is not None
+    with duckdb.connect() as connection:  # an engine that is not ours
+        query = "SELECT count(*), count(DISTINCT (_partition, _offset)), max(_offset) FROM rows"
+        (total, distinct, greatest) = connection.execute(query).fetchall()[0]
+    assert (total, distinct, greatest) == (count, count, (count - 1) // PARTITIONS)
+
+
+@pytest.mark.parametrize(("ledger", "control"), CHANNELS)
+def test_killed_at_any_moment_each_row_is_there_once(
+    sandbox: Sandbox, tmp_path: Path, start: Start, ledger: str, control: str
+) -> None:
+    """Workers and coordinators are killed at random, before the very first commit too."""
+    topic = f"killed-tables-{ledger}"
+    rng = random.Random(7)
+    create_topic(sandbox, topic, PARTITIONS)
+    config = config_of(tmp_path, sandbox, topic, ledger, control)
+    produced = 0
+    running = [start(config, tmp_path / f"log-{number}") for number in range(2)]
+    for round_number in range(6):
+        produce_rows(sandbox, topic, range(produced, produced + 200))
+        produced += 200
+        time.sleep(rng.uniform(2.0, 6.0))
+        victim = running.pop(rng.randrange(2))
+        victim.send(signal.SIGKILL)
+        running.append(start(config, tmp_path / f"log-again-{round_number}"))
+    wait_until(lambda: all_there(config, topic, produced), "all rows in both tables")
+    for daemon in running:
+        daemon.send(signal.SIGTERM)
+    assert [daemon.wait() for daemon in running] == [0, 0]
+    assert_once(config, topic, produced)
+
+
+def test_one_that_sleeps_beyond_its_session_wakes_beside_its_successor(
+    sandbox: Sandbox, tmp_path: Path, start: Start
+) -> None:
+    topic = "sleeping-tables"
+    create_topic(sandbox, topic, PARTITIONS)
+    config = config_of(tmp_path, sandbox, topic, "zookeeper", "kafka")
+    produced = 0
+    first = start(config, tmp_path / "first")
+    produce_rows(sandbox, topic, range(300))
+    wait_until(lambda: '"event": "coordinating"' in first.text(), "the first coordinates")
+    second = start(config, tmp_path / "second")
+    for number in range(3):
+        time.sleep(0.7 * number)
+        first.send(signal.SIGSTOP)
+        produced = 300 + 300 * (number + 1)
+        produce_rows(sandbox, topic, range(produced - 300, produced))
+        time.sleep(9.0)
+        first.send(signal.SIGCONT)
+        first, second = second, first
+    wait_until(lambda: all_there(config, topic, produced), "all rows in both tables")
+    time.sleep(5.0)
+    assert_once(config, topic, produced)
+    assert '"event": "coordinating"' in (tmp_path / "second").read_text()
+
+
+def test_a_coordinator_alone_and_the_commands(
+    sandbox: Sandbox, tmp_path: Path, start: Start
+) -> None:
+    topic = "alone-tables"
+    create_topic(sandbox, topic, PARTITIONS)
+    config = config_of(tmp_path, sandbox, topic, "zookeeper", "kafka", coordinator="alone")
+    produce_rows(sandbox, topic, range(900))
+    worker = start(config, tmp_path / "worker")
+    wait_until(lambda: '"event": "committed"' in worker.text(), "something is staged")
+    asked = run_secor("tables", "commit", str(config))
+    assert asked.returncode == 0, asked.stdout + asked.stderr
+    wait_until(lambda: _commit(config, topic), "all rows by secor tables commit")
+    assert_once(config, topic, 900)
+    status = run_secor("tables", "status", str(config), "--json")
+    assert status.returncode == 0, status.stderr
+    seen = json.loads(status.stdout)
+    assert seen["staged"]["batches"] == 0
+    assert Counter(table["state"] for table in seen["tables"]) == {"ok": 2}
+    shown = run_secor("tables", "show", str(config), f"logs.{topic}")
+    assert shown.returncode == 0
+    assert "next offset" in shown.stdout
+    again = run_secor("tables", "replay", str(config), f"logs.{topic}")
+    assert again.returncode == 2
+    assert "was not rolled back" in again.stderr
+    nothing = run_secor("tables", "accept", str(config), f"logs.{topic}", "--dry-run")
+    assert nothing.returncode == 0
+    assert "nothing is to be settled" in nothing.stdout
+
+
+def _commit(config: Path, topic: str) -> bool:
+    done = run_secor("tables", "commit", str(config))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return all_there(config, topic, 900)

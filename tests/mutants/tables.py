@@ -1,0 +1,240 @@
+"""The safety steps of table commits, and the text that takes each out."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+UNIT = ("tests/unit/tables",)
+TABLES = (*UNIT, "tests/simulation/test_tables.py")
+ICEBERG = ("tests/unit/adapters/test_iceberg_commits.py",)
+
+SELECTION = "secor/tables/selection.py"
+STAGING = "secor/tables/staging.py"
+COMMIT = "secor/tables/table_commit.py"
+COORDINATOR = "secor/tables/coordinator.py"
+RECORD = "secor/tables/group_record.py"
+SETTLE = "secor/tables/settle.py"
+CYCLE = "secor/tables/cycle.py"
+ANSWERING = "secor/tables/answering.py"
+ICEBERG_COMMITS = "secor/adapters/iceberg/commits.py"
+
+TABLE_MUTANTS = (
+    Mutant(
+        "manifests above the ledger's offset are committed",
+        STAGING,
+        "found for found in listed if found.range.end <= committed.get(found.topic_partition, 0)",
+        "found for found in listed if found.topic_partition in committed",
+        TABLES,
+    ),
+    Mutant(
+        "the listing is older than the ledger's offsets",
+        COORDINATOR,
+        "        staged = self._staging.read(committed)\n",
+        "        listed = self._staging.find()\n"
+        "        committed = self._read_ledger(committed)\n"
+        "        self._staging.find = lambda: listed\n"
+        "        staged = self._staging.read(committed)\n"
+        "        del self._staging.find\n",
+        TABLES,
+    ),
+    Mutant(
+        "the vector is not looked at",
+        SELECTION,
+        "        next_offset = record.vector.next_offset("
+        "manifest.cluster, manifest.topic_partition)\n",
+        "        next_offset = None\n",
+        TABLES,
+    ),
+    Mutant(
+        "a manifest that ends at the vector is not in the table",
+        SELECTION,
+        "manifest.end <= next_offset",
+        "manifest.end < next_offset",
+        TABLES,
+    ),
+    Mutant(
+        "a manifest across the vector is committed",
+        SELECTION,
+        "manifest.start < next_offset",
+        "manifest.end < next_offset",
+        TABLES,
+    ),
+    Mutant(
+        "manifests that overlap are committed both",
+        SELECTION,
+        "        if item.range.start < reached:\n",
+        "        if item.range.end < reached:\n",
+        TABLES,
+    ),
+    Mutant(
+        "a damaged manifest is passed over",
+        SELECTION,
+        "            return _Chosen(tuple(take), frozenset(done), item.fault)\n",
+        "            continue\n",
+        TABLES,
+    ),
+    Mutant(
+        "files of a dropped table are committed to its successor",
+        SELECTION,
+        "        if files.uuid != uuid:\n",
+        "        if not files.uuid:\n",
+        TABLES,
+    ),
+    Mutant(
+        "a topic that was made again is not noticed",
+        SELECTION,
+        "    if known is not None and len(ids) > 1:\n",
+        "    if known is not None and len(ids) > 2:\n",
+        TABLES,
+    ),
+    Mutant(
+        "another cluster is not noticed",
+        SELECTION,
+        "    if known is None and others:\n",
+        "    if known is None and len(others) > 1:\n",
+        TABLES,
+    ),
+    Mutant(
+        "a commit does not say which snapshot it is based on",
+        COMMIT,
+        "                base=head.snapshot_id if head is not None else None,\n",
+        "                base=self._catalog.load_table(table.identifier).refs.get(self._branch),\n",
+        TABLES,
+    ),
+    Mutant(
+        "a table that was rolled back is committed to",
+        COMMIT,
+        "        if not settles and lineage(table, self._branch, record) is Lineage.ROLLED_BACK:\n",
+        "        if settles and lineage(table, self._branch, record) is Lineage.NO_COMMIT:\n",
+        TABLES,
+    ),
+    Mutant(
+        "a commit without an answer is not looked for",
+        COMMIT,
+        "            done = _settle(table, attempts)\n",
+        "            done = None\n",
+        TABLES,
+    ),
+    Mutant(
+        "a commit has no object that keeps its vector",
+        COMMIT,
+        "        self._history.put(\n",
+        "        repr(\n",
+        TABLES,
+    ),
+    Mutant(
+        "valid-through passes over a stopped partition",
+        COMMIT,
+        "            if not chosen.stopped:\n",
+        "            if chosen.files:\n",
+        UNIT,
+    ),
+    Mutant(
+        "a commit that was rolled back stays the predecessor",
+        COMMIT,
+        "            previous = newest_commit(table, self._branch, self._group)\n",
+        "            pass\n",
+        TABLES,
+    ),
+    Mutant(
+        "a replay does not see which commits the branch still holds",
+        SETTLE,
+        "            if commit.id in held:\n",
+        "            if commit.id in ():\n",
+        TABLES,
+    ),
+    Mutant(
+        "files that may be deleted are replayed",
+        SETTLE,
+        "            if find_commit(table, commit.id) is None:\n",
+        "            if find_commit(table, commit.id) is ...:\n",
+        UNIT,
+    ),
+    Mutant(
+        "an expired commit is taken for a rollback",
+        RECORD,
+        "    return Lineage.EXPIRED\n",
+        "    return Lineage.ROLLED_BACK\n",
+        TABLES,
+    ),
+    Mutant(
+        "a rollback is taken for expiry",
+        RECORD,
+        "            return Lineage.ROLLED_BACK\n",
+        "            return Lineage.EXPIRED\n",
+        TABLES,
+    ),
+    Mutant(
+        "manifests are deleted at once",
+        COORDINATOR,
+        "now - item.found.modified >= self._keep and _taken(item, results)",
+        "_taken(item, results)",
+        TABLES,
+    ),
+    Mutant(
+        "manifests are deleted when one of their tables has them",
+        COORDINATOR,
+        "    return all(table in results and item.found.key in results[table].done"
+        " for table in tables)\n",
+        "    return any(table in results and item.found.key in results[table].done"
+        " for table in tables)\n",
+        TABLES,
+    ),
+    Mutant(
+        "a partial commit moves valid-through",
+        COORDINATOR,
+        "            if missing:\n",
+        "            if not partitions:\n",
+        UNIT,
+    ),
+    Mutant(
+        "answers are counted",
+        CYCLE,
+        "    missing = partitions - cycle.answered\n",
+        "    missing = frozenset(sorted(partitions)[len(cycle.answered) :])\n",
+        UNIT,
+    ),
+    Mutant(
+        "answers of an older cycle count",
+        CYCLE,
+        "        if self.state is not State.COLLECTING or commit != self.commit:\n",
+        "        if self.state is not State.COLLECTING:\n",
+        UNIT,
+    ),
+    Mutant(
+        "valid-through goes back",
+        CYCLE,
+        "    return reached if previous is None else max(previous, reached)\n",
+        "    return reached\n",
+        UNIT,
+    ),
+    Mutant(
+        "a worker answers before what it held is committed",
+        ANSWERING,
+        "            if status.committed >= target:\n",
+        "            if status.committed >= 0:\n",
+        UNIT,
+    ),
+    Mutant(
+        "the catalog is not asked to check the snapshot",
+        ICEBERG_COMMITS,
+        "            AssertRefSnapshotId(ref=commit.branch, snapshot_id=commit.base),\n",
+        "",
+        ICEBERG,
+    ),
+    Mutant(
+        "the catalog is not asked to check the table",
+        ICEBERG_COMMITS,
+        "            AssertTableUUID(uuid=library_table.metadata.table_uuid),\n",
+        "",
+        ICEBERG,
+    ),
+    Mutant(
+        "a commit without an answer is taken for refused",
+        ICEBERG_COMMITS,
+        "            return CommitResult(Outcome.UNKNOWN, why=str(error))\n",
+        "            self._discard(library_table, snapshot)\n"
+        "            return CommitResult(Outcome.REFUSED, why=str(error))\n",
+        ICEBERG,
+    ),
+)
