@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from secor.adapters.kafka import KafkaReader
 from secor.config.model import Config
@@ -19,7 +19,6 @@ from secor.core.model import TopicPartition
 from secor.core.ports import ObjectStore, OffsetLedger
 from secor.service.monitoring.table_telemetry import TableTelemetry
 from secor.tables.answering import Answering
-from secor.tables.catalog import Catalog
 from secor.tables.commit_history import CommitHistory
 from secor.tables.control import ControlChannel, NoChannel, SharedChannel
 from secor.tables.coordinator import Coordinator, GroupTopics, Identity
@@ -31,7 +30,10 @@ from secor.tables.settle import Settling
 from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import CommitRequest, TableCommitter
 from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader, open_store
-from secor.wiring.tables import open_tables
+from secor.wiring.tables import open_tables, store_of_tables
+
+if TYPE_CHECKING:
+    from secor.adapters.iceberg.commits import IcebergCatalog
 
 clock = SystemClock()
 
@@ -86,10 +88,10 @@ class TableGroup:
     """What coordinates and settles the tables of a group; used by one thread."""
 
     config: Config
-    store: ObjectStore
+    objects: ObjectStore
     ledger: OffsetLedger
     topics: GroupTopics
-    catalog: Catalog
+    catalog: IcebergCatalog
     staging: Staging
     history: CommitHistory
     committer: TableCommitter
@@ -195,7 +197,7 @@ def open_table_group(config: Config) -> Iterator[TableGroup]:
         )
         yield TableGroup(
             config=config,
-            store=store,
+            objects=store_of_tables(config, store),
             ledger=ledger,
             topics=BrokerTopics(config, reader),
             catalog=catalog,

@@ -82,7 +82,7 @@ def config_of(
 def produce_rows(sandbox: Sandbox, topic: str, numbers: range) -> None:
     producer = KafkaProducer(bootstrap_servers=sandbox.kafka)
     for number in numbers:
-        value = {"id": number, "late": number % 3 == 0}
+        value: dict[str, object] = {"id": number, "late": number % 3 == 0}
         if number >= 600:
             value["note"] = f"n{number}"  # a column that appears half way
         partition = number % PARTITIONS
@@ -128,7 +128,7 @@ def test_killed_at_any_moment_each_row_is_there_once(
     sandbox: Sandbox, tmp_path: Path, start: Start, ledger: str, control: str
 ) -> None:
     """Workers and coordinators are killed at random, before the very first commit too."""
-    topic = f"killed-tables-{ledger}"
+    topic = f"killed_tables_{ledger}"
     rng = random.Random(7)
     create_topic(sandbox, topic, PARTITIONS)
     config = config_of(tmp_path, sandbox, topic, ledger, control)
@@ -151,7 +151,7 @@ def test_killed_at_any_moment_each_row_is_there_once(
 def test_one_that_sleeps_beyond_its_session_wakes_beside_its_successor(
     sandbox: Sandbox, tmp_path: Path, start: Start
 ) -> None:
-    topic = "sleeping-tables"
+    topic = "sleeping_tables"
     create_topic(sandbox, topic, PARTITIONS)
     config = config_of(tmp_path, sandbox, topic, "zookeeper", "kafka")
     produced = 0
@@ -176,7 +176,7 @@ def test_one_that_sleeps_beyond_its_session_wakes_beside_its_successor(
 def test_a_coordinator_alone_and_the_commands(
     sandbox: Sandbox, tmp_path: Path, start: Start
 ) -> None:
-    topic = "alone-tables"
+    topic = "alone_tables"
     create_topic(sandbox, topic, PARTITIONS)
     config = config_of(tmp_path, sandbox, topic, "zookeeper", "kafka", coordinator="alone")
     produce_rows(sandbox, topic, range(900))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pyiceberg.table import Table as LibraryTable
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
@@ -73,6 +75,22 @@ class IcebergCatalog(IcebergTables):
             self.library,
         )
         return CommitResult(Outcome.DONE, describe(table.identifier, committed))
+
+    def data_files(self, table: Table) -> Iterator[str]:
+        """Give the paths of the data files in all snapshots that a table still has.
+
+        Reads every manifest.  Raises ``Unavailable``, ``AccessDenied``.
+        """
+        library_table = library_table_of(table)
+        seen: set[str] = set()
+        with translated(f"table {table.identifier}: its manifests cannot be read"):
+            for snapshot in library_table.metadata.snapshots:
+                for manifest in snapshot.manifests(library_table.io):
+                    if manifest.manifest_path in seen:
+                        continue
+                    seen.add(manifest.manifest_path)
+                    for entry in manifest.fetch_manifest_entry(library_table.io):
+                        yield entry.data_file.file_path
 
     def _begin_table(self, table: Table) -> CommitResult:
         """Give a table without snapshots an empty one: it can have no other branch before."""

@@ -31,7 +31,10 @@ def directives(name: str) -> dict[str, list[str]]:
 
 SERVICES = {
     name: directives(name)
-    for name in ("secor@.service", "secor-finalize@.service", "secor-backfill.service")
+    for name in (
+        *("secor@.service", "secor-finalize@.service"),
+        *("secor-backfill.service", "secor-tables@.service"),
+    )
 }
 SERVICE = SERVICES["secor@.service"]
 ONESHOTS = [SERVICES["secor-finalize@.service"], SERVICES["secor-backfill.service"]]
@@ -159,7 +162,12 @@ def test_all_services_are_hardened_alike(name: str) -> None:
     assert hardening(name) == hardening("secor@.service")
 
 
-EXPOSURE = {"secor@.service": 1.1, "secor-finalize@.service": 1.1, "secor-backfill.service": 1.2}
+EXPOSURE = {
+    "secor@.service": 1.1,
+    "secor-finalize@.service": 1.1,
+    "secor-backfill.service": 1.2,
+    "secor-tables@.service": 1.1,
+}
 """At most, from 0 (exposed to nothing) to 10; docs/deploy.md tells them."""
 
 

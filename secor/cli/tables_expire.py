@@ -1,0 +1,87 @@
+"""``secor tables expire``: delete what no commit will ever take."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from secor.cli.load_tables import load_tables
+from secor.cli.open_archive import human_size
+from secor.core.errors import TableStopped
+from secor.core.text import how_many
+from secor.tables.expiry import Expired, Known, expired_commits, expired_manifests, orphans
+from secor.tables.overview import tables_of_group
+
+if TYPE_CHECKING:
+    from secor.wiring.table_commits import TableGroup
+
+DAY = 86400.0
+KINDS = {"commit": "old commit", "manifest": "manifest", "orphan": "orphaned file"}
+
+
+@click.command(epilog="Example: secor tables expire table.toml --dry-run")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@click.option(
+    "--older-than",
+    type=click.FloatRange(0.0),
+    default=7.0,
+    show_default=True,
+    help="Days since it was written; never less than an hour.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def expire(config: Path, dry_run: bool, older_than: float, as_json: bool) -> None:
+    """Delete old commit objects, finished manifests, and data files that nothing names.
+
+    What is staged and not committed stays, and so does what a rollback may need: commits of
+    snapshots that the table still has.  Run it while the group is as it usually is.
+    """
+    from secor.wiring.table_commits import open_table_group
+
+    before = time.time() - max(older_than * DAY, 3600.0)
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    listed = []
+    with open_table_group(load_tables(config)) as group:
+        for expired in list(_expired(group, before)):
+            if not dry_run:
+                group.objects.delete(expired.key)
+            counts[expired.kind] += 1
+            sizes[expired.kind] += expired.size
+            listed.append({"kind": expired.kind, "key": expired.key, "why": expired.why})
+            if not as_json:
+                click.echo(f"{expired.key}: {expired.why}")
+    if as_json:
+        click.echo(json.dumps({"dry_run": dry_run, "expired": listed}, indent=2))
+        return
+    done = "would be deleted" if dry_run else "deleted"
+    for kind, name in KINDS.items():
+        if counts[kind]:
+            click.echo(f"{how_many(counts[kind], name)}, {human_size(sizes[kind])}: {done}")
+    if not counts:
+        click.echo("nothing has expired")
+
+
+def _expired(group: TableGroup, before: float) -> Iterator[Expired]:
+    # What is staged is read first: what comes later is younger than anything that may go.
+    staged = group.staged()
+    tables = []
+    for name in tables_of_group(group.catalog, group.name, group.named, group.namespaces, staged):
+        try:
+            tables.append(Known(*group.committer.look(name, settles=True)))
+        except TableStopped as error:
+            click.echo(f"{error}; what belongs to it stays", err=True)
+    yield from expired_commits(group.history, tables, before)
+    yield from expired_manifests(staged, tables, before)
+    for known in tables:
+
+        def referenced(known: Known = known) -> Iterator[str]:
+            return group.catalog.data_files(known.table)
+
+        yield from orphans(group.objects, known, staged, referenced, before)

@@ -1,0 +1,124 @@
+"""Objects that no commit will ever need again: old commit objects, manifests, orphans.
+
+A staged file is never among them: an orphan is a file of a range that the table has already,
+which nothing that the table or a manifest names refers to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from secor.core.errors import CorruptFile, NotFound, SecorError
+from secor.core.naming import ObjectInfo
+from secor.core.ports import ObjectStore
+from secor.tables.catalog import Table
+from secor.tables.commit_history import CommitHistory
+from secor.tables.group_record import GroupRecord, find_commit
+from secor.tables.selection import select
+from secor.tables.staging import Staged
+from secor.tables.vector import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """An object that may go; ``kind`` is ``commit``, ``manifest`` or ``orphan``."""
+
+    kind: str
+    key: str
+    size: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A table as the catalog shows it, and what it says of the group."""
+
+    table: Table
+    record: GroupRecord
+
+
+def expired_commits(
+    history: CommitHistory, tables: Sequence[Known], before: float
+) -> Iterator[Expired]:
+    """Give commit objects older than ``before`` (seconds) that no rollback can lead to.
+
+    Those of a table's snapshots stay, so do those of tables that the catalog does not show.
+    """
+    by_uuid = {known.table.uuid: known for known in tables}
+    for listed in history.list():
+        known = by_uuid.get(listed.uuid)
+        if known is None or listed.modified >= before:
+            continue
+        last = known.record.commit.id if known.record.commit is not None else None
+        if listed.id != last and find_commit(known.table, listed.id) is None:
+            why = f"{known.table.identifier} has no snapshot of this commit any more"
+            yield Expired("commit", listed.key, listed.size, why)
+
+
+def expired_manifests(
+    staged: Sequence[Staged], tables: Sequence[Known], before: float
+) -> Iterator[Expired]:
+    """Give manifests older than ``before`` that all of their tables have."""
+    done: dict[str, frozenset[str]] = {}
+    for known in tables:
+        identifier = known.table.identifier
+        try:
+            done[identifier] = select(identifier, known.table.uuid, known.record, staged).done
+        except SecorError:
+            done[identifier] = frozenset()  # stopped: it needs all of them still
+    for item in staged:
+        if item.manifest is None or item.found.modified >= before:
+            continue
+        needed = {files.table for files in item.manifest.tables if files.files}
+        if all(item.found.key in done.get(table, frozenset()) for table in needed):
+            yield Expired("manifest", item.found.key, item.found.size, "all of its tables have it")
+
+
+def orphans(
+    store: ObjectStore,
+    known: Known,
+    staged: Sequence[Staged],
+    referenced: Callable[[], Iterable[str]],
+    before: float,
+) -> Iterator[Expired]:
+    """Give data files of the group below a table that neither it nor a manifest names.
+
+    ``referenced`` gives the paths in all of the table's snapshots.  Only files of a range that
+    the table's vector has passed count: nothing that is committed later can name them.
+    """
+    root = f"{known.table.location}/data/"
+    candidates = [it for it in store.list(root) if it.modified < before]
+    if not candidates:
+        return
+    named = {
+        file.path
+        for item in staged
+        if item.manifest is not None
+        for of_table in item.manifest.tables
+        for file in of_table.files
+    }
+    named |= set(referenced())
+    for stored in candidates:
+        if stored.key in named:
+            continue
+        info = _info(store, stored.key)
+        if info is not None and _passed(known.record.vector, info):
+            why = f"another try of {info.topic_partition} {info.batch} was committed"
+            yield Expired("orphan", stored.key, stored.size, why)
+
+
+def _info(store: ObjectStore, key: str) -> ObjectInfo | None:
+    """Return what an object says of itself, None where it is not one of a batch."""
+    try:
+        metadata: Mapping[str, str] = store.head(key).metadata or {}
+        return ObjectInfo.of(metadata, key)
+    except (NotFound, CorruptFile):
+        return None
+
+
+def _passed(vector: Vector, info: ObjectInfo) -> bool:
+    """Tell whether the table has all of the range, of whichever cluster its topic is."""
+    clusters = vector.clusters_of(info.topic_partition.topic)
+    offsets = [vector.next_offset(cluster, info.topic_partition) for cluster in clusters]
+    return bool(offsets) and all(it is not None and info.batch.end <= it for it in offsets)
