@@ -26,6 +26,7 @@ import msgspec
 from secor.core.errors import (
     AccessDenied,
     AlreadyExists,
+    ConfigurationError,
     NotFound,
     OutcomeUnknown,
     RestartPartition,
@@ -57,8 +58,12 @@ class LocalStore:
         """Make the directory if needed, and see that it can be written.
 
         Removes what crashed processes left unfinished over a day ago.
-        Raises ``AccessDenied``, ``Unavailable``.
+        Raises ``AccessDenied``, ``Unavailable``, ``ConfigurationError`` for what is no directory.
         """
+        if self._directory.exists() and not self._directory.is_dir():
+            raise ConfigurationError(
+                f"{self._directory} is no directory: correct store.local.directory"
+            )
         with _translated("use", self._directory), self._locked():
             for file in self._private.glob("*.tmp"):
                 if file.stat().st_mtime < time.time() - _ABANDONED:
