@@ -1,4 +1,4 @@
-"""The topic partitions of this member: the assigned ones, and the retired ones not yet ended."""
+"""The topic partitions of this member: assigned ones, and retired ones that still upload."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Assignment:
         self._revoked: set[TopicPartition] = set()
 
     def __iter__(self) -> Iterator[Partition]:
-        """Give the assigned ones; they may change meanwhile."""
+        """Yield the assigned partitions; they may change meanwhile."""
         return iter(list(self._assigned.values()))
 
     def get(self, topic_partition: TopicPartition) -> Partition | None:
-        """Return an assigned one."""
+        """Return the partition if it is assigned."""
         return self._assigned.get(topic_partition)
 
     @property
     def retired(self) -> tuple[Partition, ...]:
-        """Those that are read no more, and had not ended when that was last looked at."""
+        """Partitions that are no longer read and had not ended at the last ``forget_ended``."""
         return tuple(self._retired)
 
     def must_wait(self, partition: Partition) -> bool:
@@ -54,7 +54,7 @@ class Assignment:
         self._revoked.add(topic_partition)
 
     def forget_ended(self) -> list[TopicPartition]:
-        """Forget retired ones that have ended; return what of the revoked may be released."""
+        """Forget retired partitions that have ended; return revoked ones to release now."""
         self._retired = [partition for partition in self._retired if not partition.states.ended]
         in_work = {partition.topic_partition for partition in self._retired}
         release = sorted(self._revoked - in_work)

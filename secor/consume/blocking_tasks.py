@@ -1,4 +1,4 @@
-"""Blocking work, off the loop: positions are found, sealed batches uploaded, results come back."""
+"""Blocking work off the loop: finds positions and uploads sealed batches in threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Uploaded:
 
 
 class BlockingTasks:
-    """Gives work to an executor; the state tables see to it that a partition has one task."""
+    """Gives tasks to an executor.  By the state tables a partition has at most one."""
 
     def __init__(
         self, executor: Executor, positioning: Positioning, uploader: Uploader, clock: Clock

@@ -1,4 +1,4 @@
-"""The loop: events in, chunks into batches, sealed batches to the uploader, results back."""
+"""The loop: takes fetched messages into batches and gives events to topic partitions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from secor.core.observer import Observer
 from secor.core.ports import Assigned, Clock, Executor, Failed, Fetched, MessageSource, Revoked
 
 ROUND = 0.5
-"""Seconds; then messages that have arrived wait, for what has finished and what is due."""
+"""Seconds of appending in one turn.  Then results and due batches come first again."""
 
 
 class Consumer:
-    """One member of the group.  Everything here runs in one thread: the caller's."""
+    """One member of the consumer group.  All of it runs in the caller's thread."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Consumer:
     # ---------------------------------------------------------------- public
 
     def run_once(self, timeout: float) -> None:
-        """Take what has finished and what has arrived (waiting ``timeout`` seconds), then act."""
+        """Handle results, then messages (waiting up to ``timeout`` seconds), then what is due."""
         for result in self._tasks.finished():
             self._finished(result)
         self._receive(timeout)
@@ -151,9 +151,10 @@ class Consumer:
             self._lifecycle.fail(partition, error, keep=True)
 
     def _append(self, partition: Partition, chunk: Chunk) -> None:
-        """Append; what fails in the middle of an append leaves the batch of no use.
+        """Append to the open batch.  An append that fails half way makes the batch useless.
 
-        A schema that has to grow is noticed before: what comes earlier is stored by it yet.
+        ``SchemaGrew`` is raised before anything is appended: the messages before the one that
+        needs a wider schema are still stored under the present one.
         """
         batch = partition.batch
         assert batch is not None
@@ -187,7 +188,7 @@ class Consumer:
             case Uploaded(partition, batch, outcome):
                 self._uploaded(partition, batch, outcome)
             case _:
-                raise AssertionError(f"not a result of ours: {result!r}")
+                raise AssertionError(f"an unknown result: {result!r}")
 
     def _located(self, partition: Partition, result: Position | SecorError) -> None:
         if partition.states.reading is Reading.LEAVING:
@@ -199,7 +200,7 @@ class Consumer:
         partition.position = result
         partition.committed = result.committed
         partition.committed_at = self._clock.monotonic()
-        # As the source does: nothing of an earlier start comes any more.
+        # Nothing fetched for an earlier start may be appended; the source drops its part.
         self._arrived.pop(partition.topic_partition, None)
         self._lifecycle.on(partition, Event.LOCATED)
 
@@ -237,7 +238,7 @@ class Consumer:
     # ---------------------------------------------------------------- limits
 
     def _seal_if_due(self, partition: Partition) -> None:
-        """Seal the open batch, or hold reading until it may be sealed, or read on."""
+        """Seal the open batch if it is due; pause reading while it may not be sealed."""
         assert partition.batch is not None
         reason = partition.batch.due()
         if reason is not None and partition.states.may_seal:
@@ -248,7 +249,7 @@ class Consumer:
             self._lifecycle.on(partition, Event.HOLD if hold else Event.GO)
 
     def _is_limited(self, partition: Partition) -> bool:
-        """Tell whether the limits hold it: not one that must reach an open intent's end."""
+        """Tell whether a limit pauses it.  One that follows an open intent must reach its end."""
         batch, load = partition.batch, partition.load
         if not self._limited or batch is None or load is None or batch.end is not None:
             return False

@@ -59,7 +59,7 @@ class Event(StrEnum):
     LOCATED = "located"
     """Its position is known."""
     SEARCH_ENDED = "search ended"
-    """The search for the position of one that is leaving came back."""
+    """The search for the position of a leaving partition came back."""
     HOLD = "hold"
     """The open batch is due but cannot be sealed yet, or a limit is reached."""
     GO = "go"
@@ -176,8 +176,8 @@ UPLOADING: Table[Uploading] = {
     (_U.BACKING_OFF, _E.RESTART_DROPPING): (_U.IDLE, (_C.DROP_SEALED,)),
     (_U.BACKING_OFF, _E.LEAVE_DROPPING): (_U.IDLE, (_C.DROP_SEALED,)),
 }
-"""Rows for events that the other table has, too, say when that event may happen at all:
-one wakes, and seals, only while no other batch is on its way."""
+"""Events of both tables happen only where both have a row: a partition wakes, and seals, only
+while no other batch is on its way."""
 
 _READING_EVENTS = frozenset(event for _, event in READING)
 _UPLOADING_EVENTS = frozenset(event for _, event in UPLOADING)
@@ -241,7 +241,7 @@ class PartitionStates:
 
     @property
     def may_seal(self) -> bool:
-        """One sealed batch at a time: the next goes on filling until that one is done."""
+        """Only one batch is sealed at a time; the next one fills until that is uploaded."""
         return self.is_reading and self.uploading is Uploading.IDLE
 
     @property

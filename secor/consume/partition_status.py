@@ -30,7 +30,7 @@ STATES = {
     Reading.LEAVING: State.RETIRED,
     Reading.RETIRED: State.RETIRED,
 }
-"""A paused one is reading; why it is paused is told beside (``Status.pause``)."""
+"""A paused partition is reported as reading; ``Status.pause`` says why it is paused."""
 
 
 class Pause(StrEnum):
@@ -42,12 +42,12 @@ class Pause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is to be told of a topic partition; offsets None where not known yet.
+    """What is reported of a topic partition; offsets are None while they are unknown.
 
     Timestamps of messages in milliseconds; ``oldest_batch``, ``committed_at``,
-    ``batch_opened`` and ``again_at`` (when a stopped or waiting one is looked at again) in
-    monotonic seconds.  ``batch_…`` is the open batch, ``sealed`` the first of
-    ``sealed_batches`` that wait for their upload, ``in_work`` whether a thread is at it.
+    ``batch_opened`` and ``again_at`` (when a stopped or waiting partition is tried again) in
+    monotonic seconds.  ``batch_…`` describe the open batch.  ``sealed`` is the first of
+    ``sealed_batches`` that wait for upload, ``in_work`` whether a thread uploads it.
     ``stopped_at`` is since when it goes no further (monotonic seconds), where that is kept.
     """
 

@@ -31,7 +31,7 @@ from secor.core.retry import delay
 ATTEMPTS = 5
 
 TOPIC_ID_LIFETIME = 1.0
-"""Seconds; a topic may be deleted and made again at any time."""
+"""Seconds; a topic may be deleted and created again at any time."""
 
 
 class Reset(StrEnum):
@@ -53,7 +53,7 @@ class OnDataLoss(StrEnum):
 class Position:
     """The batch begins at ``committed``, reading at ``read_from`` (``[committed, read_from)``
     is no longer in the log); with an open intent the batch seals exactly at ``end``.
-    ``plan`` says how its messages are stored: as the intent was made, if that plan is known.
+    ``plan`` says how its messages are stored: as the open intent says, if that plan is known.
     """
 
     plan: TopicPlan
@@ -188,7 +188,7 @@ def check(
     """Return ``committed``.  Raises the ``StopPartition`` that forbids to go on from it."""
     committed = entry.committed
     if committed is None:
-        raise LedgerLost(f"{topic_partition}: the entry vanished while it was made")
+        raise LedgerLost(f"{topic_partition}: the entry vanished while it was written")
     if entry.intent is not None and entry.intent.start != committed:
         raise LedgerEdited(
             f"{topic_partition}: committed is {committed}, the open intent begins at"
