@@ -10,7 +10,7 @@ from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.ledger import Kind as LedgerKind
 from tests.simulation.chaos import Call, Fault, Kind, ScriptedFaults
 from tests.simulation.process import Setup
-from tests.simulation.world import Scene, World, world
+from tests.simulation.world import Scene, World, new_world
 
 DESIGN = Path(__file__).parents[2] / "DESIGN.md"
 BEGIN, END = "<!-- crash table -->\n", "<!-- end of crash table -->"
@@ -41,15 +41,15 @@ def points(kind: LedgerKind) -> list[tuple[str, Left]]:
 def _run(kind: LedgerKind, crash: int | None) -> tuple[list[Call], Left]:
     scene = Scene(ledger=kind, partitions=1, restart_after=15.0)
     script = {} if crash is None else {crash: Fault(Kind.CRASH)}
-    with world(scene, faults=ScriptedFaults(script)) as made:
+    with new_world(scene, faults=ScriptedFaults(script)) as world:
         left: list[tuple[str, str]] = []
-        made.between = lambda: left.append((_ledger(made), _store(made)))
-        made.log().append(MESSAGES)
-        made.start(SETUP)
-        made.settle()
-        made.run(20.0)
+        world.between = lambda: left.append((_ledger(world), _store(world)))
+        world.log().append(MESSAGES)
+        world.start(SETUP)
+        world.settle()
+        world.run(20.0)
         ledger, store = left[0] if left else ("", "")
-        return made.calls, Left(ledger, store, _successor(made))
+        return world.calls, Left(ledger, store, _successor(world))
 
 
 def _where(call: Call, calls: list[Call]) -> str:
@@ -69,8 +69,8 @@ def _where(call: Call, calls: list[Call]) -> str:
     return f"{call.phase} {what if isinstance(what, str) else what[len(before)]}"
 
 
-def _ledger(made: World) -> str:
-    entry = made.ledger.entry(next(iter(made.broker.logs)))
+def _ledger(world: World) -> str:
+    entry = world.ledger.entry(next(iter(world.broker.logs)))
     if entry.committed is None:
         return "nothing"
     if entry.intent is None:
@@ -78,20 +78,20 @@ def _ledger(made: World) -> str:
     return f"committed {entry.committed}, intent [{entry.intent.start}, {entry.intent.end})"
 
 
-def _store(made: World) -> str:
-    return {0: "nothing", OBJECTS: "both objects"}.get(len(made.store.objects), "one object")
+def _store(world: World) -> str:
+    return {0: "nothing", OBJECTS: "both objects"}.get(len(world.store.objects), "one object")
 
 
-def _successor(made: World) -> str:
-    if len(made.processes) < 2:
+def _successor(world: World) -> str:
+    if len(world.processes) < 2:
         return ""
-    successor = made.processes[1]
-    done = [c.name for c in made.calls if c.process == successor.name and c.phase == "after"]
+    successor = world.processes[1]
+    done = [c.name for c in world.calls if c.process == successor.name and c.phase == "after"]
     steps = []
     if done.count("commit") > done.count("record"):
         steps.append("writes the first entry")
     if "record" in done:
-        if successor.observer.counts.get("adopted") or "head" in done or _followed(made):
+        if successor.observer.counts.get("adopted") or "head" in done or _followed(world):
             steps.append("follows the intent")
         else:
             steps.append("records the intent")
@@ -104,9 +104,9 @@ def _successor(made: World) -> str:
     return ", ".join(steps) or "goes on there"
 
 
-def _followed(made: World) -> bool:
+def _followed(world: World) -> bool:
     """The successor wrote an intent that stood already."""
-    intents = [entry.intent for _, entry in made.ledger.history if entry.intent is not None]
+    intents = [entry.intent for _, entry in world.ledger.history if entry.intent is not None]
     return len(intents) > 1
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from secor.core.errors import SecorError
 from tests.simulation.chaos import Call, Fault, ScriptedFaults
-from tests.simulation.world import Scene, World, world
+from tests.simulation.world import Scene, World, new_world
 
 Prepare = Callable[[World], None]
 """Fills the logs and starts processes."""
@@ -24,15 +24,15 @@ def calls_of(scene: Scene, script: Mapping[int, Fault], prepare: Prepare) -> lis
     The first fault of the script must have taken place: else nothing was tested.
     """
     faults = ScriptedFaults(script)
-    with world(scene, faults=faults) as made:
+    with new_world(scene, faults=faults) as world:
         try:
-            prepare(made)
-            made.settle()
+            prepare(world)
+            world.settle()
             assert not script or min(script) in faults.happened, "the fault did not take place"
         except (AssertionError, SecorError, OSError) as error:
-            trace = "\n".join([f"{scene}", *made.hub.trace, f"{error!r}"])
+            trace = "\n".join([f"{scene}", *world.hub.trace, f"{error!r}"])
             pytest.fail(f"with {dict(script)}:\n{trace}", pytrace=False)
-        return made.calls
+        return world.calls
 
 
 def calls_without_faults(scene: Scene, prepare: Prepare) -> list[Call]:

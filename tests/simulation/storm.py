@@ -17,7 +17,7 @@ from tests.simulation.log import Log
 from tests.simulation.parsed import PARSED, other_extension
 from tests.simulation.process import EvenAndOdd, Process, Setup
 from tests.simulation.scheduler import FOREVER, RandomChoices
-from tests.simulation.world import TOPIC, Scene, World, world
+from tests.simulation.world import TOPIC, Scene, World, new_world
 
 STORM_STEPS = 900
 STORM_SECONDS = 400.0
@@ -73,16 +73,16 @@ def draw_scene(rng: random.Random, *, parsed: bool) -> Scene:
 class Storm:
     """The accidents around the processes, as a task of the world."""
 
-    def __init__(self, made: World, seed: int, muted: frozenset[int]) -> None:
-        self._world = made
+    def __init__(self, world: World, seed: int, muted: frozenset[int]) -> None:
+        self._world = world
         self._rng = random.Random(f"storm {seed}")
         self._muted = muted
         self.happened: list[int] = []
         self._drawn = 0
         self.over = False
-        self._changing = made.scene.reshaping and self._rng.random() < 0.7
+        self._changing = world.scene.reshaping and self._rng.random() < 0.7
         # Few, so that one comes back after another has superseded it.
-        all_of_them = PARSED if made.scene.parsed else CONFIGURATIONS
+        all_of_them = PARSED if world.scene.parsed else CONFIGURATIONS
         self._configurations = self._rng.sample(all_of_them, self._rng.randint(2, 3))
         self._configuration = all_of_them[0 if self._rng.random() < 0.8 else -1]
         accidents: list[Callable[[], None]] = [
@@ -97,7 +97,7 @@ class Storm:
             self._cut,
             self._grow,
         ]
-        if made.scene.reshaping:
+        if world.scene.reshaping:
             accidents += [self._compact, self._retain, self._compact]
         self._accidents = [
             accident for accident in accidents if self._rng.random() < 0.6
@@ -154,12 +154,12 @@ class Storm:
         )
         if self._changing and rng.random() < 0.8:
             self._configuration = rng.choice(self._configurations)
-        made = self._configuration()
+        settings = self._configuration()
         return Setup(
             policy=policy,
             upload_on_shutdown=rng.random() < 0.7,
             upload_on_revoke=rng.random() < 0.3,
-            **made,  # type: ignore[arg-type]
+            **settings,  # type: ignore[arg-type]
         )
 
     def _start(self) -> None:
@@ -253,34 +253,34 @@ def run(seed: int, muted: frozenset[int] = frozenset()) -> Outcome:
     faults = RandomFaults(seed, rates, longest=longest, muted=muted)
     sizes = random.Random(f"sizes {seed}")
     choices = RandomChoices(seed, rng.choice((0.0, 0.02, 0.1)))
-    with world(
+    with new_world(
         scene, choices=choices, faults=faults, fetch_size=lambda: sizes.randint(1, 4)
-    ) as made:
-        storm = Storm(made, seed, muted)
+    ) as world:
+        storm = Storm(world, seed, muted)
         failure = None
         try:
             storm.begin()
-            end = made.hub.now + STORM_SECONDS
-            while made.hub.steps < STORM_STEPS and made.hub.now < end:
-                made.step()
-            made.hub.tell("calm")
+            end = world.hub.now + STORM_SECONDS
+            while world.hub.steps < STORM_STEPS and world.hub.now < end:
+                world.step()
+            world.hub.tell("calm")
             faults.ceased = True
             choices.leaps = 0.0
             storm.calm()
-            made.settle()
+            world.settle()
         except Exception as error:  # noqa: BLE001 - whatever the program raises ends the run
             failure = f"{type(error).__name__}: {error}"
         counts: dict[str, int] = {}
-        for process in made.processes:
+        for process in world.processes:
             for name, many in process.observer.counts.items():
                 counts[name] = counts.get(name, 0) + many
         return Outcome(
             seed,
             failure,
-            [f"{scene}", f"{rates}", *made.hub.trace],
+            [f"{scene}", f"{rates}", *world.hub.trace],
             [*faults.happened, *storm.happened],
-            len(made.calls),
-            sum(log.produced for log in made.broker.logs.values()),
+            len(world.calls),
+            sum(log.produced for log in world.broker.logs.values()),
             counts,
         )
 

@@ -50,18 +50,18 @@ STALL = 30.0
 PAIRS = 150
 
 
-def two_processes(made: World) -> None:
-    made.log(0).append(8)
-    made.log(1).append(6)
-    made.log(1).decide(commit=True)
-    made.log(1).append(1)
-    made.start(SETUP)
-    made.start(SETUP)
+def two_processes(world: World) -> None:
+    world.log(0).append(8)
+    world.log(1).append(6)
+    world.log(1).decide(commit=True)
+    world.log(1).append(1)
+    world.start(SETUP)
+    world.start(SETUP)
 
 
-def one_process(made: World) -> None:
-    made.log(0).append(8)
-    made.start(SETUP)
+def one_process(world: World) -> None:
+    world.log(0).append(8)
+    world.start(SETUP)
 
 
 @pytest.mark.parametrize("scene", WORLDS)
@@ -113,13 +113,13 @@ def test_a_crash_after_a_stall_breaks_no_promise(scene: Scene, pytestconfig: pyt
 def test_a_successor_of_another_configuration_breaks_no_promise(
     scene: Scene, configuration: Callable[[], dict[str, object]]
 ) -> None:
-    def prepare(made: World) -> None:
-        made.successor = lambda setup: replace(
+    def prepare(world: World) -> None:
+        world.successor = lambda setup: replace(
             setup,
             policy=Policy(max_messages=2, max_age=8.0),
             **configuration(),  # type: ignore[arg-type]
         )
-        one_process(made)
+        one_process(world)
 
     for number in range(len(calls_without_faults(scene, one_process))):
         calls_of(scene, {number: Fault(Kind.CRASH)}, prepare)
@@ -131,10 +131,10 @@ def test_a_successor_of_another_configuration_breaks_no_promise(
 def test_a_sleeper_beside_a_successor_of_another_configuration_breaks_no_promise(
     scene: Scene, kind: Kind, configuration: Callable[[], dict[str, object]]
 ) -> None:
-    def prepare(made: World) -> None:
-        made.log(0).append(4)
-        made.start(SETUP)
-        made.start(replace(SETUP, **configuration()))  # type: ignore[arg-type]
+    def prepare(world: World) -> None:
+        world.log(0).append(4)
+        world.start(SETUP)
+        world.start(replace(SETUP, **configuration()))  # type: ignore[arg-type]
 
     for number in range(len(calls_without_faults(scene, prepare))):
         calls_of(scene, {number: Fault(kind, STALL)}, prepare)
@@ -144,14 +144,14 @@ def test_a_sleeper_beside_a_successor_of_another_configuration_breaks_no_promise
 def test_a_sleeper_beside_a_successor_that_reads_a_compacted_log_breaks_no_promise(
     scene: Scene,
 ) -> None:
-    def prepare(made: World) -> None:
-        made.log(0).append(4)
-        made.start(SETUP)
-        made.start(SETUP)
+    def prepare(world: World) -> None:
+        world.log(0).append(4)
+        world.start(SETUP)
+        world.start(SETUP)
 
-    def compacted(made: World) -> None:
-        prepare(made)
-        made.hub.at(made.hub.now + 6.0, lambda: made.log(0).drop(0))
+    def compacted(world: World) -> None:
+        prepare(world)
+        world.hub.at(world.hub.now + 6.0, lambda: world.log(0).drop(0))
 
     for number in range(len(calls_without_faults(scene, prepare))):
         calls_of(scene, {number: Fault(Kind.STALL_PROCESS, STALL)}, compacted)
@@ -162,13 +162,13 @@ def test_a_sleeper_beside_a_successor_that_reads_a_compacted_log_breaks_no_promi
 def test_compaction_between_crash_and_recovery_breaks_no_promise(
     scene: Scene, gone: set[int]
 ) -> None:
-    def prepare(made: World) -> None:
+    def prepare(world: World) -> None:
         def compact() -> None:
             for offset in gone:
-                made.log(0).drop(offset)
+                world.log(0).drop(offset)
 
-        made.between = compact
-        one_process(made)
+        world.between = compact
+        one_process(world)
 
     for number in range(len(calls_without_faults(scene, one_process))):
         calls_of(scene, {number: Fault(Kind.CRASH)}, prepare)
@@ -177,9 +177,9 @@ def test_compaction_between_crash_and_recovery_breaks_no_promise(
 @pytest.mark.parametrize("start", [1, 3, 5, 8])
 @pytest.mark.parametrize("scene", ALONE)
 def test_retention_between_crash_and_recovery_breaks_no_promise(scene: Scene, start: int) -> None:
-    def prepare(made: World) -> None:
-        made.between = lambda: made.log(0).retain(start)
-        one_process(made)
+    def prepare(world: World) -> None:
+        world.between = lambda: world.log(0).retain(start)
+        one_process(world)
 
     for number in range(len(calls_without_faults(scene, one_process))):
         calls_of(scene, {number: Fault(Kind.CRASH)}, prepare)
@@ -192,13 +192,13 @@ def test_two_crashes_with_a_configuration_of_its_own_for_each_break_no_promise(
     """A, then B supersedes and crashes, then C, or A again, settles what both left."""
     scene = Scene(partitions=1, reshaping=True, restart_after=15.0)
 
-    def prepare(made: World) -> None:
+    def prepare(world: World) -> None:
         setups = iter([first(), CONFIGURATIONS[6](), {}])
-        made.successor = lambda setup: replace(
+        world.successor = lambda setup: replace(
             SETUP,
             **next(setups),  # type: ignore[arg-type]
         )
-        one_process(made)
+        one_process(world)
 
     pairs = all_pairs(len(calls_without_faults(scene, one_process)))
     if not pytestconfig.getoption("--exhaustive"):

@@ -18,7 +18,7 @@ from tests.simulation.parsed import CYCLE, GROWING, PARSED, Rules
 from tests.simulation.process import Setup
 from tests.simulation.scheduler import FOREVER
 from tests.simulation.scripted import calls_of, calls_without_faults
-from tests.simulation.world import Scene, World, world
+from tests.simulation.world import Scene, World, new_world
 
 SCENE = Scene(partitions=1, restart_after=15.0, parsed=True)
 KAFKA = replace(SCENE, ledger="kafka")
@@ -49,28 +49,28 @@ GROWING_WORLDS = [
 GROWING_SETUP = replace(SETUP, rules=Rules(growing=True))
 
 
-def one_process(made: World) -> None:
-    made.log().append(len(CYCLE))
-    made.start(SETUP)
+def one_process(world: World) -> None:
+    world.log().append(len(CYCLE))
+    world.start(SETUP)
 
 
-def one_batch(made: World) -> None:
+def one_batch(world: World) -> None:
     """Its files in quarantine, and of one day, have a message that can do without the first."""
-    made.log().append(len(CYCLE))
-    made.start(replace(SETUP, policy=Policy(max_messages=len(CYCLE), max_age=8.0)))
+    world.log().append(len(CYCLE))
+    world.start(replace(SETUP, policy=Policy(max_messages=len(CYCLE), max_age=8.0)))
 
 
-def two_processes(made: World) -> None:
-    one_process(made)
-    made.start(SETUP)
+def two_processes(world: World) -> None:
+    one_process(world)
+    world.start(SETUP)
 
 
 @pytest.mark.parametrize("scene", WORLDS)
 def test_each_message_goes_where_it_belongs_and_nowhere_else(scene: Scene) -> None:
-    with world(scene) as made:
-        one_process(made)
-        made.settle()
-        directories = {key.rpartition("/")[0] for key in made.watch.objects}
+    with new_world(scene) as world:
+        one_process(world)
+        world.settle()
+        directories = {key.rpartition("/")[0] for key in world.watch.objects}
         assert directories == {
             "backup/clicks/dt=2026-11-20",
             "backup/clicks/dt=2026-11-21",
@@ -79,17 +79,17 @@ def test_each_message_goes_where_it_belongs_and_nowhere_else(scene: Scene) -> No
             "backup/views/from=clicks/dt=2026-11-22",
             "backup/alerts/from=clicks/dt=2026-11-21",
         }
-        assert sorted(offset for _, offset in made.watch.holder) == [0, 1, 2, 6, 7, 8, 9, 10]
+        assert sorted(offset for _, offset in world.watch.holder) == [0, 1, 2, 6, 7, 8, 9, 10]
 
 
 @pytest.mark.parametrize("scene", WORLDS)
 def test_batches_of_which_nothing_is_left_move_the_offset(scene: Scene) -> None:
-    with world(scene) as made:
-        made.log().message = lambda _, number: b'{"kind": "debug", "id": %d}' % number
-        one_process(made)
-        made.settle()
-        assert not made.store.audit
-        assert [call.name for call in made.calls if call.phase == "after"].count("commit") > 2
+    with new_world(scene) as world:
+        world.log().message = lambda _, number: b'{"kind": "debug", "id": %d}' % number
+        one_process(world)
+        world.settle()
+        assert not world.store.audit
+        assert [call.name for call in world.calls if call.phase == "after"].count("commit") > 2
 
 
 @pytest.mark.parametrize("scene", WORLDS)
@@ -111,13 +111,13 @@ def test_any_error_of_any_call_breaks_no_promise(scene: Scene) -> None:
 def test_a_successor_with_other_rules_breaks_no_promise(
     scene: Scene, configuration: Callable[[], dict[str, object]]
 ) -> None:
-    def prepare(made: World) -> None:
-        made.successor = lambda setup: replace(
+    def prepare(world: World) -> None:
+        world.successor = lambda setup: replace(
             setup,
             policy=Policy(max_messages=2, max_age=8.0),
             **configuration(),  # type: ignore[arg-type]
         )
-        one_process(made)
+        one_process(world)
 
     for number in range(len(calls_without_faults(scene, one_process))):
         calls_of(scene, {number: Fault(Kind.CRASH)}, prepare)
@@ -128,10 +128,10 @@ def test_a_successor_with_other_rules_breaks_no_promise(
 def test_a_sleeper_beside_a_successor_with_other_rules_breaks_no_promise(
     scene: Scene, configuration: Callable[[], dict[str, object]]
 ) -> None:
-    def prepare(made: World) -> None:
-        made.log().append(4)
-        made.start(SETUP)
-        made.start(replace(SETUP, **configuration()))  # type: ignore[arg-type]
+    def prepare(world: World) -> None:
+        world.log().append(4)
+        world.start(SETUP)
+        world.start(replace(SETUP, **configuration()))  # type: ignore[arg-type]
 
     for number in range(len(calls_without_faults(scene, prepare))):
         calls_of(scene, {number: Fault(Kind.STALL_PROCESS, STALL)}, prepare)
@@ -142,41 +142,41 @@ def test_a_sleeper_beside_a_successor_with_other_rules_breaks_no_promise(
 def test_compaction_between_crash_and_recovery_breaks_no_promise(
     scene: Scene, gone: set[int]
 ) -> None:
-    def prepare(made: World) -> None:
+    def prepare(world: World) -> None:
         def compact() -> None:
             for offset in gone:
-                made.log().drop(offset)
+                world.log().drop(offset)
 
-        made.between = compact
-        one_batch(made)
+        world.between = compact
+        one_batch(world)
 
     for number in range(len(calls_without_faults(scene, one_batch))):
         calls_of(scene, {number: Fault(Kind.CRASH)}, prepare)
 
 
-def one_that_grows(made: World) -> None:
-    made.log().append(len(GROWING))
-    made.start(GROWING_SETUP)
+def one_that_grows(world: World) -> None:
+    world.log().append(len(GROWING))
+    world.start(GROWING_SETUP)
 
 
-def two_that_grow(made: World) -> None:
+def two_that_grow(world: World) -> None:
     """Each has a partition of its own, and the schema is of both."""
-    for log in made.broker.logs.values():
+    for log in world.broker.logs.values():
         log.append(len(GROWING))
-    made.start(GROWING_SETUP)
-    made.start(GROWING_SETUP)
+    world.start(GROWING_SETUP)
+    world.start(GROWING_SETUP)
 
 
-def newest_of(made: World) -> KeptSchema:
-    return KeptSchemas(made.store, "backup/clicks", 1).newest()
+def newest_of(world: World) -> KeptSchema:
+    return KeptSchemas(world.store, "backup/clicks", 1).newest()
 
 
 @pytest.mark.parametrize("scene", GROWING_WORLDS)
 def test_a_schema_grows_by_what_is_stored_and_by_nothing_else(scene: Scene) -> None:
-    with world(scene) as made:
-        one_that_grows(made)
-        made.settle()
-        newest = newest_of(made)
+    with new_world(scene) as world:
+        one_that_grows(world)
+        world.settle()
+        newest = newest_of(world)
         assert {field.name: str(field.type) for field in newest.fields} == {
             "at": "int64",
             "id": "string",
@@ -188,12 +188,12 @@ def test_a_schema_grows_by_what_is_stored_and_by_nothing_else(scene: Scene) -> N
         }
         quarantined = {
             offset
-            for (_, offset), key in made.watch.holder.items()
+            for (_, offset), key in world.watch.holder.items()
             if key.startswith("backup/_quarantine/")
         }
         assert quarantined == {4, 5, 6}
         # A batch ends before each message that needs more.
-        batches = {seen.info.batch.start for seen in made.watch.objects.values()}
+        batches = {seen.info.batch.start for seen in world.watch.objects.values()}
         assert {3, 8, 9} <= batches
 
 
@@ -223,9 +223,9 @@ def test_no_fault_where_schemas_are_kept_breaks_a_promise() -> None:
 def test_a_successor_that_reads_what_grew_otherwise_breaks_no_promise(rules: Rules) -> None:
     scene = replace(GROWS, reshaping=True)
 
-    def prepare(made: World) -> None:
-        made.successor = lambda setup: replace(setup, rules=rules)
-        one_that_grows(made)
+    def prepare(world: World) -> None:
+        world.successor = lambda setup: replace(setup, rules=rules)
+        one_that_grows(world)
 
     for call in calls_without_faults(scene, one_that_grows):
         if call.phase == "after":

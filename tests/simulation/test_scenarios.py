@@ -28,7 +28,7 @@ from tests.simulation.chaos import Call, Fault, Kind
 from tests.simulation.invariants import Seen
 from tests.simulation.parsed import DAY, MIDDAY, Rules
 from tests.simulation.process import EvenAndOdd, Process, Setup
-from tests.simulation.world import TOPIC, Scene, World, world
+from tests.simulation.world import TOPIC, Scene, World, new_world
 
 KEY = TopicPartition(TOPIC, 0)
 SETUP = Setup(parser=EvenAndOdd(), policy=Policy(max_messages=4, max_age=20.0))
@@ -60,12 +60,12 @@ def scene(request: pytest.FixtureRequest) -> Scene:
 
 
 def alone(scene: Scene, fault: AtCall | None = None) -> AbstractContextManager[World]:
-    return world(scene, faults=fault)
+    return new_world(scene, faults=fault)
 
 
-def stored(made: World, partition: int = 0) -> list[int]:
+def stored(world: World, partition: int = 0) -> list[int]:
     key = TopicPartition(TOPIC, partition)
-    return sorted(offset for owner, offset in made.watch.holder if owner == key)
+    return sorted(offset for owner, offset in world.watch.holder if owner == key)
 
 
 def state(process: Process) -> tuple[State, type[Exception] | None]:
@@ -76,14 +76,14 @@ def state(process: Process) -> tuple[State, type[Exception] | None]:
 def test_01_killed_between_two_objects_and_the_successor_would_cut_elsewhere(
     scene: Scene,
 ) -> None:
-    with alone(scene, AtCall("p0", "put", "after", Fault(Kind.CRASH))) as made:
-        made.log().append(10)
-        made.start(SETUP)
-        made.run(until=lambda: not made.living)
-        assert len(made.watch.objects) == 1
-        made.start(replace(SETUP, policy=Policy(max_messages=3, max_age=20.0)))
-        made.settle()
-        assert stored(made) == list(range(10))
+    with alone(scene, AtCall("p0", "put", "after", Fault(Kind.CRASH))) as world:
+        world.log().append(10)
+        world.start(SETUP)
+        world.run(until=lambda: not world.living)
+        assert len(world.watch.objects) == 1
+        world.start(replace(SETUP, policy=Policy(max_messages=3, max_age=20.0)))
+        world.settle()
+        assert stored(world) == list(range(10))
 
 
 @pytest.mark.parametrize(
@@ -94,145 +94,145 @@ def test_02_03_an_owner_that_slept_anywhere_in_its_ritual_wakes_beside_its_succe
     scene: Scene, name: str, phase: str
 ) -> None:
     nth = 2 if name == "commit" else 1  # the first commit makes the entry
-    with alone(scene, AtCall("p0", name, phase, Fault(Kind.STALL_PROCESS, LONG), nth)) as made:
-        made.log().append(10)
-        made.start(SETUP)
-        made.run(5.0)
-        made.start(replace(SETUP, policy=Policy(max_messages=3, max_age=20.0)))
-        made.run(LONG - 10.0)
-        assert (made.ledger.entry(KEY).committed or 0) > 0, "the successor did not take over"
-        made.settle()
-        assert stored(made) == list(range(10))
+    with alone(scene, AtCall("p0", name, phase, Fault(Kind.STALL_PROCESS, LONG), nth)) as world:
+        world.log().append(10)
+        world.start(SETUP)
+        world.run(5.0)
+        world.start(replace(SETUP, policy=Policy(max_messages=3, max_age=20.0)))
+        world.run(LONG - 10.0)
+        assert (world.ledger.entry(KEY).committed or 0) > 0, "the successor did not take over"
+        world.settle()
+        assert stored(world) == list(range(10))
 
 
 def test_03_a_killed_owner_s_put_lands_after_its_successor_s(scene: Scene) -> None:
-    with alone(scene, AtCall("p0", "put", "before", Fault(Kind.LATE, LONG))) as made:
-        made.log().append(10)
-        first = made.start(SETUP)
-        made.run(1.0, until=lambda: any("put" in line for line in made.hub.trace))
-        made.run(until=lambda: first.source.member is not None and made.hub.now % 1 == 0)
+    with alone(scene, AtCall("p0", "put", "before", Fault(Kind.LATE, LONG))) as world:
+        world.log().append(10)
+        first = world.start(SETUP)
+        world.run(1.0, until=lambda: any("put" in line for line in world.hub.trace))
+        world.run(until=lambda: first.source.member is not None and world.hub.now % 1 == 0)
         first.crash()
-        made.start(replace(SETUP, policy=Policy(max_messages=9, max_age=20.0)))
-        made.settle()
-        made.run(LONG)
-        made.watch.check_all()
-        assert stored(made) == list(range(10))
+        world.start(replace(SETUP, policy=Policy(max_messages=9, max_age=20.0)))
+        world.settle()
+        world.run(LONG)
+        world.watch.check_all()
+        assert stored(world) == list(range(10))
 
 
 def test_04_an_operator_moves_the_offset_forwards_while_a_batch_is_open(scene: Scene) -> None:
-    with alone(scene) as made:
-        made.log().append(3)
-        made.start(SETUP)
-        made.run(5.0)
-        made.operator_sets(KEY, 2)
-        made.log().append(5)
-        made.settle()
-        assert stored(made) == list(range(2, 8))
+    with alone(scene) as world:
+        world.log().append(3)
+        world.start(SETUP)
+        world.run(5.0)
+        world.operator_sets(KEY, 2)
+        world.log().append(5)
+        world.settle()
+        assert stored(world) == list(range(2, 8))
 
 
 def test_04_an_offset_moved_under_an_open_intent_stops(scene: Scene) -> None:
-    with alone(scene, AtCall("p0", "record", "after", Fault(Kind.CRASH))) as made:
-        made.log().append(4)
-        made.start(SETUP)
-        made.run(until=lambda: not made.living)
-        made.operator_sets(KEY, 2, made.ledger.entry(KEY).intent)
-        successor = made.start(SETUP)
-        made.run(300.0)
+    with alone(scene, AtCall("p0", "record", "after", Fault(Kind.CRASH))) as world:
+        world.log().append(4)
+        world.start(SETUP)
+        world.run(until=lambda: not world.living)
+        world.operator_sets(KEY, 2, world.ledger.entry(KEY).intent)
+        successor = world.start(SETUP)
+        world.run(300.0)
         assert state(successor)[1] is LedgerEdited
-        assert stored(made) == []
+        assert stored(world) == []
 
 
 @pytest.mark.parametrize(("name", "nth"), [("record", 1), ("put", 1), ("commit", 1), ("commit", 2)])
 @pytest.mark.parametrize("phase", ["before", "after"])
 def test_05_an_answer_is_lost(scene: Scene, name: str, nth: int, phase: str) -> None:
     fault = Fault(Kind.FAIL, error=OutcomeUnknown)
-    with alone(scene, AtCall("p0", name, phase, fault, nth)) as made:
-        made.log().append(10)
-        made.start(SETUP)
-        made.settle()
-        assert stored(made) == list(range(10))
+    with alone(scene, AtCall("p0", name, phase, fault, nth)) as world:
+        world.log().append(10)
+        world.start(SETUP)
+        world.settle()
+        assert stored(world) == list(range(10))
 
 
 @pytest.mark.parametrize("cooperative", [True, False])
 def test_06_processes_start_at_once_and_join_and_leave_in_a_storm(
     scene: Scene, cooperative: bool
 ) -> None:
-    with alone(replace(scene, partitions=3, cooperative=cooperative)) as made:
-        for log in made.broker.logs.values():
+    with alone(replace(scene, partitions=3, cooperative=cooperative)) as world:
+        for log in world.broker.logs.values():
             log.append(7)
         for _ in range(3):
-            made.start(SETUP)
+            world.start(SETUP)
         for turn in range(12):
-            made.run(3.0)
-            made.processes[turn % 3].stop() if turn % 4 == 3 else made.start(SETUP)
-            made.log(turn % 3).append(2)
-        made.settle()
+            world.run(3.0)
+            world.processes[turn % 3].stop() if turn % 4 == 3 else world.start(SETUP)
+            world.log(turn % 3).append(2)
+        world.settle()
 
 
 def test_06_a_member_is_expelled_and_does_not_know(scene: Scene) -> None:
-    with alone(scene) as made:
-        made.log().append(2)
-        first = made.start(SETUP)
-        made.run(5.0)
+    with alone(scene) as world:
+        world.log().append(2)
+        first = world.start(SETUP)
+        world.run(5.0)
         first.stall(LONG)
-        second = made.start(SETUP)
-        made.run(20.0)
+        second = world.start(SETUP)
+        world.run(20.0)
         assert second.source.assigned == {KEY}
         assert first.source.assigned == {KEY}
-        made.log().append(9)
-        made.settle()
+        world.log().append(9)
+        world.settle()
 
 
 @pytest.mark.parametrize("phase", ["before", "after"])
 def test_07_killed_while_the_first_entry_is_made(scene: Scene, phase: str) -> None:
-    with alone(scene, AtCall("p0", "commit", phase, Fault(Kind.CRASH))) as made:
-        made.log().append(10)
-        made.start(SETUP)
-        made.run(until=lambda: not made.living)
-        made.start(SETUP)
-        made.settle()
-        assert stored(made) == list(range(10))
+    with alone(scene, AtCall("p0", "commit", phase, Fault(Kind.CRASH))) as world:
+        world.log().append(10)
+        world.start(SETUP)
+        world.run(until=lambda: not world.living)
+        world.start(SETUP)
+        world.settle()
+        assert stored(world) == list(range(10))
 
 
 def test_08_killed_between_the_last_part_and_the_first_commit(scene: Scene) -> None:
-    with alone(scene, AtCall("p0", "commit", "before", Fault(Kind.CRASH), nth=2)) as made:
-        made.log().append(4)
-        made.start(SETUP)
-        made.run(until=lambda: not made.living)
-        assert made.ledger.entry(KEY).committed == 0
-        before = dict(made.watch.objects)
-        successor = made.start(SETUP)
-        made.settle()
-        assert made.watch.objects == before
+    with alone(scene, AtCall("p0", "commit", "before", Fault(Kind.CRASH), nth=2)) as world:
+        world.log().append(4)
+        world.start(SETUP)
+        world.run(until=lambda: not world.living)
+        assert world.ledger.entry(KEY).committed == 0
+        before = dict(world.watch.objects)
+        successor = world.start(SETUP)
+        world.settle()
+        assert world.watch.objects == before
         assert successor.observer.counts["adopted"] == 1
 
 
 def test_09_a_lock_whose_session_is_gone_gives_no_right() -> None:
     scene = Scene(ledger="zookeeper", partitions=1)
-    with alone(scene, AtCall("p0", "lease", "after", Fault(Kind.STALL_TASK, 5.0), 2)) as made:
-        made.log().append(4)
-        first = made.start(SETUP)
-        made.run(3.0)
-        made.ledger.expire(first.ledger, told=False)
+    with alone(scene, AtCall("p0", "lease", "after", Fault(Kind.STALL_TASK, 5.0), 2)) as world:
+        world.log().append(4)
+        first = world.start(SETUP)
+        world.run(3.0)
+        world.ledger.expire(first.ledger, told=False)
         assert first.ledger.leases[-1].held()
-        made.settle()
-        assert stored(made) == list(range(4))
+        world.settle()
+        assert stored(world) == list(range(4))
 
 
 @pytest.mark.parametrize("seconds", [3.0, 30.0, 300.0])
 def test_10_the_ledger_does_not_answer_for_a_while(scene: Scene, seconds: float) -> None:
-    with alone(scene) as made:
-        made.log().append(3)
-        process = made.start(SETUP)
-        made.run(5.0)
-        made.log().append(20)
+    with alone(scene) as world:
+        world.log().append(3)
+        process = world.start(SETUP)
+        world.run(5.0)
+        world.log().append(20)
         process.cut(seconds)
-        made.settle()
+        world.settle()
 
 
 def test_11_12_gaps_and_aborted_transactions_and_the_lag_reaches_zero(scene: Scene) -> None:
-    with alone(scene) as made:
-        log = made.log()
+    with alone(scene) as world:
+        log = world.log()
         log.append(3)
         log.begin(4)
         log.decide(commit=False)
@@ -243,24 +243,24 @@ def test_11_12_gaps_and_aborted_transactions_and_the_lag_reaches_zero(scene: Sce
         log.decide(commit=True)
         log.begin(2)
         log.decide(commit=False)
-        made.start(SETUP)
-        made.settle()
-        assert stored(made) == sorted(log.records)
-        assert made.ledger.entry(KEY).committed == log.end
+        world.start(SETUP)
+        world.settle()
+        assert stored(world) == sorted(log.records)
+        assert world.ledger.entry(KEY).committed == log.end
 
 
 def test_12_an_open_transaction_holds_the_position_back_and_then_releases_it(
     scene: Scene,
 ) -> None:
-    with alone(scene) as made:
-        made.log().append(4)
-        made.log().begin(3)
-        made.start(SETUP)
-        made.run(100.0)
-        assert made.ledger.entry(KEY).committed == 4
-        made.log().decide(commit=True)
-        made.settle()
-        assert stored(made) == list(range(7))
+    with alone(scene) as world:
+        world.log().append(4)
+        world.log().begin(3)
+        world.start(SETUP)
+        world.run(100.0)
+        assert world.ledger.entry(KEY).committed == 4
+        world.log().decide(commit=True)
+        world.settle()
+        assert stored(world) == list(range(7))
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(5.0, 2), (LONG, 0)])
@@ -268,120 +268,120 @@ def test_13_retention_overtakes_a_reader_that_slept(
     scene: Scene, seconds: float, kept: int
 ) -> None:
     """What it had read is kept, unless it slept past its session."""
-    with alone(scene) as made:
-        made.log().append(2)
-        process = made.start(SETUP)
-        made.run(5.0)
+    with alone(scene) as world:
+        world.log().append(2)
+        process = world.start(SETUP)
+        world.run(5.0)
         process.stall(seconds)
-        made.log().append(20)
-        made.log().retain(15)
-        made.settle()
-        assert stored(made) == [*range(kept), *range(15, 22)]
+        world.log().append(20)
+        world.log().retain(15)
+        world.settle()
+        assert stored(world) == [*range(kept), *range(15, 22)]
         assert [(start, end) for _, start, end in process.observer.lost_ranges] == [(kept, 15)]
 
 
 def test_14_a_topic_made_again_stops_and_nothing_is_overwritten(scene: Scene) -> None:
-    with alone(scene) as made:
-        made.log().append(8)
-        first = made.start(SETUP)
-        made.settle()
-        objects = dict(made.watch.objects)
+    with alone(scene) as world:
+        world.log().append(8)
+        first = world.start(SETUP)
+        world.settle()
+        objects = dict(world.watch.objects)
         first.crash()
-        made.broker.recreate(TOPIC)
-        made.log().append(20)
-        second = made.start(SETUP)
-        made.run(300.0)
+        world.broker.recreate(TOPIC)
+        world.log().append(20)
+        second = world.start(SETUP)
+        world.run(300.0)
         assert state(second) == (State.STOPPED, TopicRecreated)
-        assert made.watch.objects == objects
+        assert world.watch.objects == objects
 
 
 def test_14_a_log_that_lost_its_tail_below_committed_stops(scene: Scene) -> None:
-    with alone(scene) as made:
-        made.log().append(8)
-        first = made.start(SETUP)
-        made.settle()
+    with alone(scene) as world:
+        world.log().append(8)
+        first = world.start(SETUP)
+        world.settle()
         first.crash()
-        made.log().truncate(5)
-        second = made.start(SETUP)
-        made.run(100.0)
+        world.log().truncate(5)
+        second = world.start(SETUP)
+        world.run(100.0)
         assert state(second) == (State.STOPPED, TopicRecreated)
 
 
 def test_14_an_intent_whose_end_the_log_lost_waits_until_it_grows_again(scene: Scene) -> None:
-    with alone(scene, AtCall("p0", "record", "after", Fault(Kind.CRASH))) as made:
-        made.log().append(4)
-        made.start(SETUP)
-        made.run(until=lambda: not made.living)
-        made.log().truncate(2)
-        made.start(SETUP)
-        made.run(300.0)
-        assert made.ledger.entry(KEY).committed == 0
-        made.log().append(6)
-        made.settle()
-        assert stored(made) == list(range(8))
+    with alone(scene, AtCall("p0", "record", "after", Fault(Kind.CRASH))) as world:
+        world.log().append(4)
+        world.start(SETUP)
+        world.run(until=lambda: not world.living)
+        world.log().truncate(2)
+        world.start(SETUP)
+        world.run(300.0)
+        assert world.ledger.entry(KEY).committed == 0
+        world.log().append(6)
+        world.settle()
+        assert stored(world) == list(range(8))
 
 
 def test_16_partitions_are_added(scene: Scene) -> None:
-    with alone(scene) as made:
-        made.log().append(5)
-        made.start(SETUP)
-        made.start(SETUP)
-        made.run(10.0)
-        made.broker.create(TOPIC, 3)
-        made.log(2).append(5)
-        made.group.rebalance()
-        made.settle()
-        assert stored(made, 2) == list(range(5))
+    with alone(scene) as world:
+        world.log().append(5)
+        world.start(SETUP)
+        world.start(SETUP)
+        world.run(10.0)
+        world.broker.create(TOPIC, 3)
+        world.log(2).append(5)
+        world.group.rebalance()
+        world.settle()
+        assert stored(world, 2) == list(range(5))
 
 
 def test_17_a_corrupt_batch_stops_after_what_came_before_until_it_is_mended(
     scene: Scene,
 ) -> None:
-    with alone(scene) as made:
-        made.log().append(9)
-        made.log().poisoned.add(6)
-        process = made.start(SETUP)
-        made.run(100.0)
+    with alone(scene) as world:
+        world.log().append(9)
+        world.log().poisoned.add(6)
+        process = world.start(SETUP)
+        world.run(100.0)
         assert state(process)[0] is State.STOPPED
-        assert stored(made) == list(range(6))
-        made.log().poisoned.clear()
-        made.settle()
-        assert stored(made) == list(range(9))
+        assert stored(world) == list(range(6))
+        world.log().poisoned.clear()
+        world.settle()
+        assert stored(world) == list(range(9))
 
 
 def test_21_another_group_s_object_under_our_name_stops_and_stays(scene: Scene) -> None:
-    with alone(scene) as made:
-        process = made.start(SETUP)
-        made.run(5.0)
-        made.plant("backup/clicks/part=odd/1_0_00000000000000000000.plain")
-        made.log().append(4)
-        made.run(100.0)
+    with alone(scene) as world:
+        process = world.start(SETUP)
+        world.run(5.0)
+        world.plant("backup/clicks/part=odd/1_0_00000000000000000000.plain")
+        world.log().append(4)
+        world.run(100.0)
         assert state(process) == (State.STOPPED, ObjectConflict)
-        assert made.ledger.entry(KEY).committed == 0
+        assert world.ledger.entry(KEY).committed == 0
 
 
 @pytest.mark.parametrize("seconds", [30.0, 600.0])
 def test_24_a_put_takes_minutes_while_the_process_lives(scene: Scene, seconds: float) -> None:
-    with alone(scene, AtCall("p0", "put", "before", Fault(Kind.STALL_TASK, seconds))) as made:
-        made.log().append(10)
-        made.start(SETUP)
-        made.start(SETUP)
-        made.run(10.0)
-        made.group.rebalance()
-        made.settle()
-        assert stored(made) == list(range(10))
+    with alone(scene, AtCall("p0", "put", "before", Fault(Kind.STALL_TASK, seconds))) as world:
+        world.log().append(10)
+        world.start(SETUP)
+        world.start(SETUP)
+        world.run(10.0)
+        world.group.rebalance()
+        world.settle()
+        assert stored(world) == list(range(10))
 
 
 def test_24_the_disk_is_full_for_a_while(scene: Scene) -> None:
-    with alone(scene) as made:
-        process = made.start(SETUP)
+    with alone(scene) as world:
+        process = world.start(SETUP)
         process.workspace.full = True
-        made.log().append(10)
-        made.run(60.0)
-        assert stored(made) == []
+        world.log().append(10)
+        world.run(60.0)
+        assert stored(world) == []
         process.workspace.full = False
-        made.settle()
-        assert stored(made) == list(range(10))
+        world.settle()
+        assert stored(world) == list(range(10))
 
 
 def test_25_many_partitions_with_many_output_partitions_are_sealed_early(scene: Scene) -> None:
@@ -392,90 +392,90 @@ def test_25_many_partitions_with_many_output_partitions_are_sealed_early(scene: 
         return json.dumps({"id": f"{key}#{number}", "kind": "sale", "at": at}).encode()
 
     many = replace(scene, partitions=6, parsed=True, limits=Limits(memory=6000, local=12_000))
-    with alone(many) as made:
+    with alone(many) as world:
         for partition in range(many.partitions):
-            made.log(partition).message = on_its_own_day
-            made.log(partition).append(31)
+            world.log(partition).message = on_its_own_day
+            world.log(partition).append(31)
         setup = Setup(rules=Rules(), policy=Policy(max_messages=31, max_age=200.0))
-        first = made.start(setup)
-        made.run(until=lambda: len(made.watch.objects) > 40)
+        first = world.start(setup)
+        world.run(until=lambda: len(world.watch.objects) > 40)
         first.crash()
-        made.start(setup)
-        made.settle()
-        assert len(made.watch.objects) == 31 * many.partitions
-        assert max(seen.info.batch.end - seen.info.batch.start for seen in _seen(made)) < 31
+        world.start(setup)
+        world.settle()
+        assert len(world.watch.objects) == 31 * many.partitions
+        assert max(seen.info.batch.end - seen.info.batch.start for seen in _seen(world)) < 31
 
 
-def _seen(made: World) -> list[Seen]:
-    return list(made.watch.objects.values())
+def _seen(world: World) -> list[Seen]:
+    return list(world.watch.objects.values())
 
 
 def test_26_a_trickle_beside_a_flood_is_stored_by_its_age(scene: Scene) -> None:
-    with alone(replace(scene, partitions=2)) as made:
-        made.log(1).append(1)
-        made.start(SETUP)
+    with alone(replace(scene, partitions=2)) as world:
+        world.log(1).append(1)
+        world.start(SETUP)
         for _ in range(10):
-            made.log(0).append(9)
-            made.run(3.0)
-        assert stored(made, 1) == [0]
-        made.settle()
+            world.log(0).append(9)
+            world.run(3.0)
+        assert stored(world, 1) == [0]
+        world.settle()
 
 
 @pytest.mark.parametrize("skew", [-1e6, -3600.0, 3600.0, 1e6])
 def test_27_the_wall_clock_jumps(scene: Scene, skew: float) -> None:
-    with alone(scene) as made:
+    with alone(scene) as world:
         setup = replace(SETUP, policy=Policy(max_age=20.0, minute_mark=30))
-        process = made.start(setup)
+        process = world.start(setup)
         for jump in (0.0, skew, 0.0):
             process.clock.skew = jump
-            made.log().append(3)
-            made.run(7.0)
-        made.settle()
+            world.log().append(3)
+            world.run(7.0)
+        world.settle()
 
 
 def test_31_two_configurations_side_by_side_while_batches_are_open() -> None:
     changed = replace(SETUP, log_format=PlainFormat("new"), prefix="elsewhere")
     for kind in ("zookeeper", "kafka"):
         scene = Scene(ledger=kind, partitions=2, reshaping=True, release_wait=60.0)
-        with world(scene) as made:
+        with new_world(scene) as world:
             for turn in range(12):
-                made.log(turn % 2).append(3)
-                process = made.start((SETUP, changed)[turn % 2])
-                made.run(4.0)
+                world.log(turn % 2).append(3)
+                process = world.start((SETUP, changed)[turn % 2])
+                world.run(4.0)
                 if turn % 3 == 0:
                     process.crash()
                 elif turn % 3 == 1:
                     process.stop()
-            made.settle()
+            world.settle()
 
 
 @pytest.mark.parametrize("back", [False, True])
 def test_31_an_upgrade_and_a_downgrade_in_the_middle_of_a_batch(scene: Scene, back: bool) -> None:
     changed = replace(SETUP, log_format=PlainFormat("new"))
     reshaping = replace(scene, reshaping=True)
-    with alone(reshaping, AtCall("p0", "put", "after", Fault(Kind.CRASH))) as made:
-        made.log().append(4)
-        made.start(SETUP)
-        made.run(until=lambda: not made.living)
+    with alone(reshaping, AtCall("p0", "put", "after", Fault(Kind.CRASH))) as world:
+        world.log().append(4)
+        world.start(SETUP)
+        world.run(until=lambda: not world.living)
         if back:
-            upgraded = made.start(changed)
-            made.run(until=lambda: bool(upgraded.observer.counts.get("superseded")))
+            upgraded = world.start(changed)
+            world.run(until=lambda: bool(upgraded.observer.counts.get("superseded")))
             upgraded.crash()
-        successor = made.start(SETUP if back else changed)
-        made.settle()
-        assert {seen.info.fingerprint for seen in made.watch.objects.values()} == {
+        successor = world.start(SETUP if back else changed)
+        world.settle()
+        assert {seen.info.fingerprint for seen in world.watch.objects.values()} == {
             successor.setup.plan(TOPIC).fingerprint
         }
 
 
 def test_a_lost_ledger_stops_and_stores_nothing_again(scene: Scene) -> None:
-    with alone(scene) as made:
-        made.log().append(8)
-        first = made.start(SETUP)
-        made.settle()
+    with alone(scene) as world:
+        world.log().append(8)
+        first = world.start(SETUP)
+        world.settle()
         first.crash()
-        made.ledger.drop(KEY)
-        second = made.start(SETUP)
-        made.run(300.0)
+        world.ledger.drop(KEY)
+        second = world.start(SETUP)
+        world.run(300.0)
         assert state(second) == (State.STOPPED, LedgerLost)
-        assert made.ledger.entry(KEY).committed is None
+        assert world.ledger.entry(KEY).committed is None

@@ -18,7 +18,7 @@ from tests.simulation.parsed import PARSED
 from tests.simulation.process import Process, Setup
 from tests.simulation.scheduler import FOREVER
 from tests.simulation.storm import CONFIGURATIONS
-from tests.simulation.world import TOPIC, Scene, World, world
+from tests.simulation.world import TOPIC, Scene, World, new_world
 
 SECONDS = st.sampled_from([0.5, 3.0, 9.0, 20.0])
 PARTITIONS = st.integers(0, 1)
@@ -67,29 +67,29 @@ class Backup(RuleBasedStateMachine):
             parsed=self.parsed,
             encoding=encoding,
         )
-        self.made: World = self.stack.enter_context(world(scene, faults=self.faults))
+        self.world: World = self.stack.enter_context(new_world(scene, faults=self.faults))
         for _ in range(many + 1):
             self.start(0, 3)
 
     @rule(configuration=st.integers(0, len(CONFIGURATIONS) - 1), messages=st.integers(2, 5))
     def start(self, configuration: int, messages: int) -> None:
-        if len(self.made.living) < 3:
-            self.made.start(self.setup(configuration, messages))
+        if len(self.world.living) < 3:
+            self.world.start(self.setup(configuration, messages))
 
     def setup(self, configuration: int, messages: int) -> Setup:
         configurations = PARSED if self.parsed else CONFIGURATIONS
         setup = Setup(policy=Policy(max_messages=messages, max_age=15.0))
-        chosen = configuration if self.made.scene.reshaping else 0
+        chosen = configuration if self.world.scene.reshaping else 0
         return replace(setup, **configurations[chosen]())  # type: ignore[arg-type]
 
     @rule(partition=PARTITIONS, messages=st.integers(1, 6))
     def produce(self, partition: int, messages: int) -> None:
-        if not self.made.log(partition).open:
-            self.made.log(partition).append(messages)
+        if not self.world.log(partition).open:
+            self.world.log(partition).append(messages)
 
     @rule(partition=PARTITIONS, commit=st.booleans())
     def transact(self, partition: int, commit: bool) -> None:
-        log = self.made.log(partition)
+        log = self.world.log(partition)
         if log.open:
             log.decide(commit=commit)
         else:
@@ -97,12 +97,12 @@ class Backup(RuleBasedStateMachine):
 
     @rule(seconds=SECONDS)
     def go_on(self, seconds: float) -> None:
-        self.made.run(seconds)
+        self.world.run(seconds)
 
     @rule(steps=st.integers(1, 40))
     def go_on_a_little(self, steps: int) -> None:
         for _ in range(steps):
-            self.made.step()
+            self.world.step()
 
     @rule(
         name=st.sampled_from(["lease", "lease.read", "record", "put", "commit", "list", "read"]),
@@ -136,21 +136,21 @@ class Backup(RuleBasedStateMachine):
 
     @rule()
     def rebalance(self) -> None:
-        self.made.group.rebalance()
+        self.world.group.rebalance()
 
     @rule(partition=PARTITIONS, seed=st.integers(0, 9))
     def compact(self, partition: int, seed: int) -> None:
-        if self.made.scene.reshaping:
-            self.made.log(partition).compact(random.Random(seed))
+        if self.world.scene.reshaping:
+            self.world.log(partition).compact(random.Random(seed))
 
     @rule(partition=PARTITIONS, share=st.integers(0, 4))
     def retain(self, partition: int, share: int) -> None:
-        log = self.made.log(partition)
-        if self.made.scene.reshaping:
+        log = self.world.log(partition)
+        if self.world.scene.reshaping:
             log.retain(log.start + (log.end - log.start) * share // 4)
 
     def one(self, number: int) -> Process | None:
-        living = self.made.living
+        living = self.world.living
         return living[number % len(living)] if living else None
 
     def teardown(self) -> None:
@@ -158,14 +158,14 @@ class Backup(RuleBasedStateMachine):
             return
         with self.stack:
             self.faults.waiting = None
-            for log in self.made.broker.logs.values():
+            for log in self.world.broker.logs.values():
                 if log.open:
                     log.decide(commit=True)
-            self.made.start(self.setup(0, 3))
-            self.made.settle()
-            for key, log in self.made.broker.logs.items():
+            self.world.start(self.setup(0, 3))
+            self.world.settle()
+            for key, log in self.world.broker.logs.items():
                 assert key.topic == TOPIC
-                assert self.made.ledger.entry(key).committed == log.end
+                assert self.world.ledger.entry(key).committed == log.end
 
 
 class Partition(Backup):

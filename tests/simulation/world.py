@@ -211,7 +211,7 @@ class World:
 
 
 @contextmanager
-def world(
+def new_world(
     scene: Scene,
     *,
     choices: Choices | None = None,
@@ -221,8 +221,8 @@ def world(
     """Make a world on a directory of its own; a failure carries the trace."""
     place = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(dir=place, prefix="secor-simulation-") as directory:
-        made = World(Path(directory), scene, choices=choices, faults=faults, fetch_size=fetch_size)
+        world = World(Path(directory), scene, choices=choices, faults=faults, fetch_size=fetch_size)
         try:
-            yield made
+            yield world
         finally:
-            made.close()
+            world.close()
