@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from secor.archive.verify.log_port import Log
 from secor.archive.verify.parsed_objects import Parsing
 from secor.archive.verify.report import PartitionReport, Report
 from secor.archive.verify.verifier import Verifier, verify_archive_only
@@ -18,9 +19,14 @@ from secor.cli.open_archive import archive_of, archived_topics, earlier_routes, 
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
+from secor.core.errors import LedgerCorrupt
 from secor.core.model import TopicPartition
+from secor.core.ports import OffsetLedger
 
 Advance = Callable[[TopicPartition, int], None]
+
+Expect = Callable[[int], None]
+"""Told how many offsets there are to pass."""
 
 LINES = 20
 """Findings printed for each topic partition; --json has more."""
@@ -51,11 +57,11 @@ def command(
     """
     settings = load(config, os.environ)
     report = Report(with_topic=not archive_only)
-    with _progress(enabled=not as_json) as advance:
+    with _progress(enabled=not as_json) as (advance, expect):
         if archive_only:
             reports = _alone(settings, topics, generations)
         else:
-            reports = _compared(settings, topics, partitions, start, generations, advance)
+            reports = _compared(settings, topics, partitions, start, generations, advance, expect)
         for found in reports:
             if partitions and found.topic_partition.partition not in partitions:
                 continue
@@ -84,6 +90,7 @@ def _compared(
     start: int | None,
     generations: tuple[int, ...],
     advance: Advance,
+    expect: Expect | None,
 ) -> Iterator[PartitionReport]:
     from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 
@@ -94,9 +101,12 @@ def _compared(
         open_reader(config) as reader,
     ):
         routes = earlier_routes(config, store)
-        for topic in (
-            topics or kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
-        ):
+        names = topics or kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
+        if expect is not None:
+            found = [one for name in names for one in reader.partitions(name)]
+            wanted = [one for one in found if not partitions or one.partition in partitions]
+            expect(sum(offsets_to_compare(ledger, reader, one, start) for one in wanted))
+        for topic in names:
             found = of_topic(reader.partitions(topic), topic)
             numbers = [one.partition for one in found]
             verifier = Verifier(
@@ -109,8 +119,20 @@ def _compared(
                 progress=advance,
                 parsing=_parsing(config, topic),
             )
-            wanted = [one for one in numbers if not partitions or one in partitions]
-            yield from verifier.verify(topic, wanted, reader.topic_id(topic))
+            chosen = [one for one in numbers if not partitions or one in partitions]
+            yield from verifier.verify(topic, chosen, reader.topic_id(topic))
+
+
+def offsets_to_compare(
+    ledger: OffsetLedger, log: Log, topic_partition: TopicPartition, start: int | None
+) -> int:
+    """Return how many offsets will be passed; 0 where the entry tells nothing."""
+    try:
+        committed = ledger.read(topic_partition).committed
+    except LedgerCorrupt:
+        return 0
+    held = log.log_range(topic_partition)
+    return max(0, min(committed or 0, held.end) - max(held.start, start or 0))
 
 
 def _parsing(config: Config, topic: str) -> Parsing | None:
@@ -124,27 +146,37 @@ def _parsing(config: Config, topic: str) -> Parsing | None:
 
 
 @contextmanager
-def _progress(*, enabled: bool) -> Iterator[Advance]:
-    """Show a line for each topic partition on standard error, when a person watches."""
+def _progress(*, enabled: bool) -> Iterator[tuple[Advance, Expect | None]]:
+    """Show total, rate and time left on standard error, when a person watches.
+
+    Gives what takes the offsets passed, and what takes their total, if anybody wants it.
+    """
     if not enabled or not sys.stderr.isatty():
-        yield lambda _topic_partition, _offsets: None
+        yield (lambda _topic_partition, _offsets: None), None
         return
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeRemainingColumn as TimeLeft
 
     columns = (
-        SpinnerColumn(),
         TextColumn("{task.description}"),
-        TextColumn("{task.completed:,.0f} offsets"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} offsets"),
+        TextColumn("{task.fields[rate]:,.0f}/s"),
         TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeLeft(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("verifying")
+        task = bars.add_task("verifying", total=0.0, rate=0.0)
 
         def advance(topic_partition: TopicPartition, offsets: int) -> None:
-            bars.update(task, description=f"verifying {topic_partition}", advance=offsets)
+            shown = bars.tasks[0]
+            rate = shown.speed or 0.0
+            name = f"verifying {topic_partition}"
+            bars.update(task, description=name, advance=offsets, rate=rate)
 
-        yield advance
+        yield advance, lambda total: bars.update(task, total=total)
 
 
 def _print(report: Report, *, as_json: bool) -> None:

@@ -6,6 +6,8 @@ import re
 from urllib.parse import unquote, urlsplit
 
 from secor.config.java_secor.draft import Draft
+from secor.config.java_secor.formats import writer_of
+from secor.config.output import TYPED_FORMATS
 
 _PATTERN = "message.timestamp.input.pattern"
 _REGISTRY = "schema.registry.url"
@@ -88,7 +90,16 @@ def _thrift(draft: Draft) -> None:
     protocol = "compact" if "Compact" in draft.value(name) else "binary"
     draft.set("parser.protocol", protocol, name)
     classes = [name for name, _, _ in draft.family("secor.thrift.message.class")]
-    draft.unneeded("no generated class is needed: fields have their ids, or parser.names", *classes)
+    if writer_of(draft).format in TYPED_FORMATS:
+        draft.todo(
+            "name the fields of Thrift: columns are called 1, 2 otherwise, which tables of Hive do"
+            ' not take; write parser.names = {"1" = "user"} for the ids, or parser.message_class'
+            " for a class that Thrift generated for Python"
+        )
+        why = "it is a class of Java: name the columns by parser.names or parser.message_class"
+        draft.unneeded(why, *classes)
+        return
+    draft.unneeded("no generated class is needed: fields are found by their ids", *classes)
 
 
 def _regex(draft: Draft) -> None:

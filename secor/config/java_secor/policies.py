@@ -11,6 +11,8 @@ _PAYLOAD, _RANGE = "secor.max.input.payload.size.bytes", "secor.max.file.timesta
 _DETERMINISTIC = "secor.upload.deterministic"
 _QUBOLE = "qubole.api.token"
 
+_READ_AGAIN = "Each process that stops leaves its open batch to be read again; true uploads it."
+
 
 def convert(draft: Draft) -> None:
     """Convert the policy, the finalizer, and what is left."""
@@ -21,7 +23,8 @@ def convert(draft: Draft) -> None:
     _minute_mark(draft)
     if draft.value("secor.upload.on.shutdown"):
         wanted = draft.flag("secor.upload.on.shutdown")
-        draft.set("policy.upload_on_shutdown", wanted, "secor.upload.on.shutdown")
+        note = "" if wanted else _READ_AGAIN
+        draft.set("policy.upload_on_shutdown", wanted, "secor.upload.on.shutdown", note=note)
     _finalize(draft)
     _processes(draft)
     _classes(draft)

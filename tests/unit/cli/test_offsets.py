@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -278,3 +279,21 @@ def test_verify_prints_one_line_when_all_is_well_and_findings_when_not(world: Wo
     world.ledger.entries[CLICKS] = Entry(25, topic_id="another")
     result = world.run(verify.command, world.config)
     assert "deleted and created again (id another, now id of clicks)" in result.stdout
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_verify_shows_a_watching_person_total_rate_and_time_left(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("COLUMNS", "160")
+    world.ledger.corrupt = {OTHER}
+    assert verify.command.main([str(world.config)], standalone_mode=False) == 5
+    assert "25 of 25 offsets" in screen.getvalue()
+    assert "/s" in screen.getvalue()
+    assert "left:" in screen.getvalue()

@@ -586,3 +586,29 @@ def test_the_command_ends_with_five_when_a_person_is_needed(path: Path) -> None:
 def test_an_option_without_a_value_is_refused(path: Path) -> None:
     with pytest.raises(ConfigurationError, match="-D name=value"):
         run(str(path), "-D", "secor.s3.bucket")
+
+
+THRIFT = {
+    "secor.file.reader.writer.factory": (
+        "com.pinterest.secor.io.impl.ThriftParquetFileReaderWriterFactory"
+    ),
+    "secor.message.parser.class": "com.pinterest.secor.parser.ThriftMessageParser",
+    "secor.thrift.message.class.*": "com.example.Click",
+}
+
+
+def test_columns_of_thrift_in_parquet_have_to_be_named() -> None:
+    _, draft, _ = imported(THRIFT)
+    assert any("parser.names" in todo and "message_class" in todo for todo in draft.todos)
+    _, told = draft.fates["secor.thrift.message.class.*"]
+    assert "class of Java" in told
+    _, draft, _ = imported({name: THRIFT[name] for name in list(THRIFT)[1:]})
+    assert not any("parser.names" in todo for todo in draft.todos)
+
+
+def test_what_is_not_uploaded_at_the_end_is_read_again_and_that_is_said() -> None:
+    config, _, text = imported({"secor.upload.on.shutdown": "false"})
+    assert config.policy.upload_on_shutdown is False
+    assert "read again" in text
+    _, _, text = imported({"secor.upload.on.shutdown": "true"})
+    assert "read again" not in text
