@@ -14,7 +14,14 @@ from secor.batch.policy import Policy
 from secor.commit.uploader import ATTEMPTS
 from secor.consume.backpressure import Limits
 from secor.consume.partition_status import State, Status
-from secor.core.errors import DescriptorsExhausted, DiskFull, RecordRefused, Unavailable
+from secor.core.errors import (
+    CorruptBatch,
+    DescriptorsExhausted,
+    DiskFull,
+    RecordRefused,
+    RestartPartition,
+    Unavailable,
+)
 from secor.core.model import Intent, TopicPartition
 from secor.core.ports import Fetched, Sink
 from secor.parsing.offset_layout import OffsetBuckets
@@ -74,6 +81,32 @@ def test_what_an_append_left_half_done_is_never_stored(
     process.run(seconds=5.0)
     assert sorted(process.offsets()) == list(range(12))
     assert server.entry(KEY).committed == 12
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        (DiskFull("no room"), 10.0),
+        (DescriptorsExhausted("too many open files"), 10.0),
+        (Unavailable("the schema registry does not answer"), 5.0),
+        (RestartPartition("not as it was"), 1.0),
+        (CorruptBatch("a person has to look"), 60.0),
+    ],
+)
+def test_each_failure_has_its_time_to_wait(
+    process: Process, broker: FakeBroker, error: Exception, seconds: float
+) -> None:
+    process.plan = replace(process.plan, log_format=Refusing(error, 0))
+    broker.logs[KEY].produce(5)
+    process.run()
+    (status,) = process.consumer.status()
+    assert status.again_at == process.clock.monotonic() + seconds
+    process.clock.advance(seconds - 0.1)
+    process.run()
+    assert process.consumer.status() == [status]
+    process.clock.advance(0.1)
+    process.run(2)
+    assert process.consumer.status()[0].again_at != status.again_at
 
 
 def test_a_batch_that_comes_later_is_not_read_again(
