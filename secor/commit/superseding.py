@@ -1,8 +1,8 @@
-"""How long a commit waits for requests that a superseded configuration may have under way.
+"""How long a batch waits for requests that a superseded configuration may have under way.
 
 A put of another configuration may go to another key, where put-if-absent does not meet ours.
 If it was sent before its intent was superseded, it lands while a request can live.  So whoever
-supersedes an intent commits only after that time, and after it has looked for leftovers again.
+supersedes an intent deletes what is there, waits that long, looks again, and only then puts.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from secor.core.errors import RestartPartition
 from secor.core.model import Intent, OffsetRange, Superseded, TopicPartition
 from secor.core.ports import Clock
 
@@ -40,12 +41,21 @@ class SupersededRequests:
     def compare(
         self, topic_partition: TopicPartition, batch: OffsetRange, standing: Intent | None
     ) -> None:
-        """Forget the wait unless the intent that stands is our own: somebody else wrote since."""
+        """See that the intent that stands is the one that we wait with.
+
+        Raises ``RestartPartition`` when somebody else has written since: two processes that go on
+        superseding each other would never commit, so one whose partition was revoked gives up.
+        """
         key = (topic_partition, batch)
         with self._lock:
             wait = self._waits.get(key)
-            if wait is not None and not self._is_ours(wait, standing):
-                del self._waits[key]
+            if wait is None or self._is_ours(wait, standing):
+                return
+            del self._waits[key]
+        if standing is not None:
+            raise RestartPartition(
+                f"{topic_partition}: {standing.owner} has taken over the intent for {batch}"
+            )
 
     def _is_ours(self, wait: _Wait, standing: Intent | None) -> bool:
         return (
@@ -73,7 +83,7 @@ class SupersededRequests:
             )
 
     def remaining(self, topic_partition: TopicPartition, batch: OffsetRange) -> float:
-        """Return how many seconds the commit has to wait; 0 where it need not."""
+        """Return how many seconds the batch has to wait; 0 where it need not."""
         with self._lock:
             wait = self._waits.get((topic_partition, batch))
         if wait is None:

@@ -98,7 +98,7 @@ class Uploader:
         """``owner`` names this process in intents.
 
         ``request_lifetime`` is how many seconds after its sender last proved its lease a put or
-        a deletion may still land: so long a commit waits that supersedes another intent.
+        a deletion may still land: so long a batch waits that supersedes another intent.
         """
         superseded = SupersededRequests(request_lifetime, owner, clock)
         self._ports = _Ports(ledger, store, clock, owner, observer, rng, superseded)
@@ -142,8 +142,8 @@ class Uploader:
 
 def _waits(batch: SealedBatch, seconds: float) -> Unavailable:
     return Unavailable(
-        f"{batch.topic_partition} {batch.range}: committed in {seconds:.0f} s, when no request of"
-        " the superseded configuration can be under way any more"
+        f"{batch.topic_partition} {batch.range}: stored in {seconds:.0f} s, when no request of the"
+        " superseded configuration can be under way any more"
     )
 
 
@@ -156,7 +156,7 @@ class _Ritual:
         self._commit_sent = False
 
     def attempt(self, lease_timeout: float, parallel: Parallel) -> bool:
-        """Return True when it is committed; False when everything is put and the commit waits."""
+        """Return True when it is committed; False when superseded requests are waited for."""
         batch = self._batch
         lease = self._ports.ledger.lease(batch.topic_partition, lease_timeout)
         try:
@@ -169,12 +169,12 @@ class _Ritual:
             if batch.last is not None and not waited:
                 return False  # the other configuration's last file may land yet, and be right
             done = self._recover(proof, entry)
+            if not waited or self._must_wait():
+                return False
             todo = [file for file in batch.files if file.place not in done]
             parallel(lambda file: self._put(file, proof), todo)
             if batch.last is not None and batch.last.place not in done:
                 self._put(batch.last, proof)
-            if not waited or self._must_wait():
-                return False
             self._commit_sent = True
             lease.commit(proof.entry, batch.range.end, batch.topic_id)
             return True

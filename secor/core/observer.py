@@ -54,7 +54,7 @@ class Observer(Protocol):
         """An intent of another configuration was replaced by ours."""
 
     def waits(self, topic_partition: TopicPartition, seconds: float) -> None:
-        """The commit waits, for requests of a superseded configuration to be over."""
+        """A batch waits, for requests of a superseded configuration to be over."""
 
     def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
         """Retention deleted ``[start, end)`` before it was stored."""

@@ -21,7 +21,7 @@ HOLDS: Mapping[str, tuple[str, ...]] = {
     "puts that land at any later time": ("LATE",),
     "a log that is compacted": ("COMPACT",),
     "configurations that change": ("CONFIGS=2",),
-    "late puts in a log that is compacted": ("LATE", "COMPACT"),
+    "late puts in a log that is compacted": ("LATE", "COMPACT", "ONE", "SLOTS=2"),
     "late puts where configurations change": ("LATE", "CONFIGS=2"),
 }
 """What the ritual withstands, by the model's names for it."""
@@ -34,6 +34,8 @@ BREAKS: Mapping[str, tuple[str, ...]] = {
     "late puts in a log that is compacted, named by the first message": (
         "LATE",
         "COMPACT",
+        "ONE",
+        "SLOTS=2",
         "BY_FIRST",
     ),
     "late puts where configurations change, without the wait": ("LATE", "CONFIGS=2", "NO_WAIT"),

@@ -6,8 +6,8 @@
  * under the second configuration (CONFIGS 2) all go to output partition 2.  An object's key
  * is its output partition and where its range begins.  Sets of messages are bits.
  *
- * Who supersedes an intent puts everything, waits until no request of the other configuration
- * is under way, and looks again before it commits.
+ * Who supersedes an intent waits until no request of the other configuration is under way, and
+ * looks what is there before it puts.
  *
  *   LATE       a put may land long after its sender's lease has ended
  *   COMPACT    the log may lose any message at any time
@@ -17,7 +17,9 @@
  *   UNFENCED   the commit does not prove the lease and the entry: must be noticed
  *   BY_FIRST   a key has the first message's offset instead of the range's: must be noticed
  *   NO_WAIT    who supersedes does not wait: must be noticed
- *   NO_LOOK    who supersedes does not look again after it waited: must be noticed
+ *   NO_LOOK    who supersedes looks before it waits, but not after it: must be noticed
+ *   SLOTS=2    no more puts are on their way at a time
+ *   ONE        the first configuration has one output partition, for a smaller world
  */
 #ifndef N
 #define N 3
@@ -26,7 +28,21 @@
 #define CONFIGS 1
 #endif
 #define OUTPUTS 3
+#ifdef ONE
+#define EVEN 255
+#define ODD 0
+#else
+#define EVEN 85
+#define ODD 170
+#endif
+#ifndef SLOTS
 #define SLOTS 3
+#endif
+#if SLOTS == 2
+#define third(condition, without) without
+#else
+#define third(condition, without) (condition)
+#endif
 #define NOBODY 0
 #define bit(i) (1 << (i))
 #define below(i) (bit(i) - 1)
@@ -121,7 +137,7 @@ inline look() {
 
 inline wanted(o, answer) {
     answer = read & (o == 2 -> (config == 1 -> 255 : 0) :
-                    (config == 1 -> 0 : (o == 0 -> 85 : 170)))
+                    (config == 1 -> 0 : (o == 0 -> EVEN : ODD)))
 }
 
 inline send(o) {
@@ -137,9 +153,10 @@ inline send(o) {
     i = 0
 }
 
-#define a_slot_is_free (put[0].owner == NOBODY || put[1].owner == NOBODY || put[2].owner == NOBODY)
+#define a_slot_is_free (put[0].owner == NOBODY || put[1].owner == NOBODY || third(put[2].owner == NOBODY, false))
 #define under_way(o) ((put[0].owner == me && put[0].output == o) || \
-    (put[1].owner == me && put[1].output == o) || (put[2].owner == me && put[2].output == o))
+    (put[1].owner == me && put[1].output == o) || \
+    third(put[2].owner == me && put[2].output == o, false))
 
 /* A crash gives nothing back.  (A process that only stalls is one that Spin lets wait.) */
 /* Unless LATE, who gives a lease back without an answer knows that the request is over. */
@@ -157,13 +174,13 @@ inline send(o) {
 #ifdef NO_WAIT
 #define waited_enough true
 #else
-#define waited_enough (!of_other(0) && !of_other(1) && !of_other(2))
+#define waited_enough (!of_other(0) && !of_other(1) && third(!of_other(2), true))
 #endif
 #define may_die if :: skip :: goto died fi
 
 proctype Process(byte me) {
     byte s, e, read, adopted, mine, first, output, config;
-    bool resumed, took, waited;
+    bool resumed, took;
     do
     :: atomic {  /* position, and read up to wherever the policy or the intent says */
         committed < N || intent ->
@@ -195,13 +212,18 @@ proctype Process(byte me) {
         fi
        }
        may_die;
-look_again:
+#ifndef NO_LOOK
+       if :: !supersedes || waited_enough :: goto over fi;
+#endif
 #ifndef BLIND
        if
        :: !resumed
        :: atomic { resumed && lease == me -> look() }
        :: resumed && lease != me -> goto over
        fi;
+#endif
+#ifdef NO_LOOK
+       if :: !supersedes || waited_enough :: goto over fi;
 #endif
 puts:  do
        :: output == OUTPUTS -> break
@@ -222,17 +244,6 @@ puts:  do
         fi;
         atomic { output++; mine = 0; first = 0 }
        od;
-#ifndef UNAGREED
-       if
-       :: !supersedes || waited
-       :: supersedes && !waited ->
-#ifdef NO_LOOK
-        if :: waited_enough -> skip :: goto over fi
-#else
-        if :: atomic { waited_enough -> waited = true; output = 0; goto look_again } :: goto over fi
-#endif
-       fi;
-#endif
 #ifdef UNAGREED
        if :: atomic { lease == NOBODY -> lease = me; took = true } :: goto over fi;
        atomic { if :: committed == s -> intent = true; intent_end = e :: else -> goto over fi };
@@ -253,7 +264,7 @@ puts:  do
        may_die;
 over:  atomic { if :: took && lease == me -> lease = NOBODY :: else fi };
 died:  atomic { s = 0; e = 0; read = 0; adopted = 0; mine = 0; first = 0; output = 0;
-                config = 0; resumed = false; took = false; waited = false }
+                config = 0; resumed = false; took = false }
     od
 }
 
@@ -262,7 +273,8 @@ died:  atomic { s = 0; e = 0; read = 0; adopted = 0; mine = 0; first = 0; output
 #ifdef LATE
 #define may_end true
 #else
-#define may_end (put[0].owner != lease && put[1].owner != lease && put[2].owner != lease)
+#define may_end (put[0].owner != lease && put[1].owner != lease && \
+    third(put[2].owner != lease, true))
 #endif
 
 active proctype World() {
@@ -273,7 +285,9 @@ active proctype World() {
     :: atomic { lease != NOBODY && may_end -> lease = NOBODY }
     :: atomic { put[0].owner != NOBODY -> land(0) }
     :: atomic { put[1].owner != NOBODY -> land(1) }
+#if SLOTS == 3
     :: atomic { put[2].owner != NOBODY -> land(2) }
+#endif
     :: atomic { put[0].owner != NOBODY -> put[0].owner = NOBODY; put[0].messages = 0;
                 put[0].output = 0; put[0].start = 0; put[0].end = 0 }  /* lost */
 #ifdef COMPACT

@@ -15,6 +15,12 @@ KAFKA_TESTS = (
     "tests/contracts/test_kafka_ledger.py",
     "tests/contracts/test_ledger.py",
 )
+RANGE_TESTS = (
+    "tests/unit/commit",
+    "tests/unit/core/test_naming.py",
+    "tests/unit/batch/test_batch.py",
+    "tests/simulation/test_late_requests.py",
+)
 SCHEMA_TESTS = (
     "tests/unit/consume/test_positioning.py",
     "tests/unit/archive/test_kept_schemas.py",
@@ -40,6 +46,7 @@ ASSIGNMENT = "secor/consume/assignment.py"
 LIFECYCLE = "secor/consume/lifecycle.py"
 STATES = "secor/consume/partition_states.py"
 BATCH = "secor/batch/batch.py"
+NAMING = "secor/core/naming.py"
 PIPELINE = "secor/parsing/pipeline.py"
 SCHEMAS = "secor/archive/kept_schemas.py"
 ZOOKEEPER = "secor/adapters/zookeeper/ledger.py"
@@ -168,6 +175,98 @@ MUTANTS = (
         LEASE_PROOF,
         ", Superseded(intent.fingerprint, intent.root, intent.also))\n",
         ",)\n",
+    ),
+    Mutant(
+        "objects are named by their first message",
+        BATCH,
+        "self._plan.object_name(self.topic_partition, self.start, part)\n",
+        "self._plan.object_name(\n"
+        "                self.topic_partition, part.records.column('offset')[0].as_py(), part\n"
+        "            )\n",
+        RANGE_TESTS,
+    ),
+    Mutant(
+        "what is there is ours only with the same first message",
+        NAMING,
+        "            and self.batch == other.batch\n            and self.fingerprint",
+        "            and self.batch == other.batch\n"
+        "            and self.first_offset == other.first_offset\n"
+        "            and self.fingerprint",
+        RANGE_TESTS,
+    ),
+    Mutant(
+        "how objects are named is not in the fingerprint",
+        "secor/batch/plan.py",
+        "        return _digest((*self._settings, NAMING))\n",
+        "        return _digest(self._settings)\n",
+        ("tests/unit/batch/test_batch.py",),
+    ),
+    Mutant(
+        "the schema of an earlier version's intent is not looked for",
+        SCHEMAS,
+        "                if fingerprint in (plan.fingerprint, plan.earlier_fingerprint):\n",
+        "                if fingerprint == plan.fingerprint:\n",
+        ("tests/unit/archive/test_kept_schemas.py",),
+    ),
+    Mutant(
+        "nobody waits for superseded requests",
+        SUPERSEDING,
+        "        if wait is None:\n            return 0.0\n",
+        "        if True:\n            return 0.0\n",
+        RANGE_TESTS,
+    ),
+    Mutant(
+        "nobody looks again after waiting for superseded requests",
+        UPLOADER,
+        "        if before.intent is None:\n            return frozenset()\n",
+        "        if before.intent is None or (\n"
+        "            before.intent.owner == self._ports.owner and proof.intent.supersedes\n"
+        "        ):\n"
+        "            return frozenset()\n",
+        RANGE_TESTS,
+    ),
+    Mutant(
+        "a look that began before the end of the wait counts",
+        UPLOADER,
+        "            waited = not self._must_wait()\n",
+        "            waited = True\n",
+        ("tests/unit/commit/test_superseding.py",),
+    ),
+    Mutant(
+        "what is superseded is deleted while the other last file may still land",
+        UPLOADER,
+        "            if batch.last is not None and not waited:\n",
+        "            if False:\n",
+        ("tests/unit/commit/test_superseding.py",),
+    ),
+    Mutant(
+        "a deletion does not begin the wait anew",
+        UPLOADER,
+        "            self._ports.superseded.deleted(self._batch.topic_partition, proof.intent)\n",
+        "            pass\n",
+        ("tests/unit/commit/test_superseding.py",),
+    ),
+    Mutant(
+        "a deletion without an answer does not begin the wait anew",
+        RECOVERY,
+        "            try:\n                store.delete(key)\n            finally:\n"
+        "                deleted()\n",
+        "            store.delete(key)\n            deleted()\n",
+        ("tests/unit/commit/test_superseding.py",),
+    ),
+    Mutant(
+        "the wait goes on though somebody else has written",
+        SUPERSEDING,
+        "            if wait is None or self._is_ours(wait, standing):\n",
+        "            if True:\n",
+        ("tests/unit/commit/test_superseding.py",),
+    ),
+    Mutant(
+        "who is taken over while it waits takes over again",
+        SUPERSEDING,
+        "        if standing is not None:\n            raise",
+        "        if False:\n            raise",
+        ("tests/unit/commit/test_superseding.py",),
     ),
     Mutant(
         "recovery does not look before it puts",

@@ -82,6 +82,7 @@ class ScriptedFaults:
 
 
 WRITES = frozenset({"put", "record", "commit"})
+MAY_LAND_LATE = frozenset({("put", "before"), ("delete", "before")})
 NEVER_FAIL = frozenset({"release", "poll"})
 
 
@@ -163,6 +164,6 @@ class RandomFaults:
         if kind is Kind.FAIL:
             errors = failures(call)
             return Fault(kind, error=errors[int(which * len(errors))]) if errors else None
-        if kind is Kind.LATE and (call.name, call.phase) != ("put", "before"):
+        if kind is Kind.LATE and (call.name, call.phase) not in MAY_LAND_LATE:
             return None
         return Fault(kind, 0.0 if kind is Kind.CRASH else seconds)

@@ -176,5 +176,6 @@ PARSED: tuple[Callable[[], dict[str, object]], ...] = (
     lambda: {"rules": BASE, "log_format": other_extension()},
     lambda: {"rules": replace(BASE, growing=True)},
     lambda: {"rules": replace(BASE, growing=True, dropped="trace")},
+    lambda: {"rules": replace(BASE, growing=True), "earlier": True},
 )
 """Configurations that make other objects of the same messages; the first is where one begins."""

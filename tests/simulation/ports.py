@@ -9,7 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from secor.batch.workspace import LocalFile, Workspace
-from secor.core.errors import AlreadyExists, DiskFull, LeaseLost, OutcomeUnknown, SecorError
+from secor.core.errors import (
+    AlreadyExists,
+    DiskFull,
+    LeaseLost,
+    OutcomeUnknown,
+    SecorError,
+    Unavailable,
+)
 from secor.core.model import Entry, TopicPartition
 from secor.core.ports import Lease
 from tests.fakes.ledger import FakeLedger
@@ -19,7 +26,7 @@ from tests.simulation.scheduler import Host, Hub
 
 
 class Late(BaseException):
-    """Raised before a put: the client loses patience, the request lands ``seconds`` later."""
+    """Raised before a put or a deletion: it lands ``seconds`` later, with nobody waiting."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -27,7 +34,7 @@ class Late(BaseException):
 
 
 class SimulatedStore(FakeStore):
-    """A view of the shared store; a put may land after its sender has given up, or died."""
+    """A view of the shared store; a put or a deletion may land after its sender has given up."""
 
     def __init__(self, hub: Hub, shared: FakeStore, wire: Path, before: Hook, after: Hook) -> None:
         """``wire`` is a directory that keeps the bodies of requests in flight."""
@@ -51,6 +58,18 @@ class SimulatedStore(FakeStore):
             what = dict(metadata)
             self._hub.at(self._hub.now + late.seconds, lambda: self._land(key, body, crc32c, what))
             raise OutcomeUnknown(f"{key}: no answer") from late
+
+    def delete(self, key: str) -> None:
+        try:
+            super().delete(key)
+        except Late as late:
+            self._hub.at(self._hub.now + late.seconds, lambda: self._take_away(key))
+            raise Unavailable(f"{key}: no answer") from late
+
+    def _take_away(self, key: str) -> None:
+        """A deletion arrives that nobody waits for any more."""
+        self._hub.tell(f"late deletion of {key}")
+        self._shared.delete(key)
 
     def _land(self, key: str, body: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
         """A put arrives that nobody waits for any more."""

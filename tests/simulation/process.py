@@ -17,7 +17,7 @@ from secor.consume.backpressure import Limits
 from secor.consume.consumer import Consumer
 from secor.consume.positioning import Positioning
 from secor.core.model import Chunk, Part, TopicPartition
-from secor.core.naming import topic_root
+from secor.core.naming import ObjectName, topic_root
 from secor.core.ports import LogFormat, Parser
 from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.format import PlainFormat
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
-REQUEST_LIFETIME = 100.0
-"""Seconds; of the simulated store's requests."""
-
-
 @dataclass(frozen=True, slots=True)
 class EvenAndOdd:
     """Two output partitions that every batch has, as a parser of messages would give."""
@@ -61,8 +57,23 @@ class EvenAndOdd:
 
 
 @dataclass(frozen=True)
+class EarlierPlan(TopicPlan):
+    """As the version before planned: objects are named by their first message."""
+
+    def object_name(self, topic_partition: TopicPartition, start: int, part: Part) -> ObjectName:
+        return super().object_name(topic_partition, part.records.column("offset")[0].as_py(), part)
+
+    @property
+    def fingerprint(self) -> str:
+        return self.earlier_fingerprint
+
+
+@dataclass(frozen=True)
 class Setup:
-    """The configuration of one process; with ``rules`` the partition group's parser."""
+    """The configuration of one process; with ``rules`` the partition group's parser.
+
+    ``earlier`` is the version that named objects by their first message.
+    """
 
     prefix: str = "backup"
     generation: int = 1
@@ -72,13 +83,14 @@ class Setup:
     upload_on_shutdown: bool = True
     upload_on_revoke: bool = False
     rules: Rules | None = None
+    earlier: bool = False
 
     def plan(
         self, topic: str, schema: KeptSchema | None = None, propose: Propose | None = None
     ) -> TopicPlan:
         """Return how ``topic`` is stored; ``schema`` is the version of a kept one."""
         rules = self.rules
-        return TopicPlan(
+        return (EarlierPlan if self.earlier else TopicPlan)(
             group="backup",
             root=topic_root(self.prefix, topic),
             generation=self.generation,
@@ -182,7 +194,7 @@ class Process(Host):
                 owner=self.name,
                 observer=self.observer,
                 rng=rng,
-                request_lifetime=REQUEST_LIFETIME,
+                request_lifetime=self._world.request_lifetime,
                 lease_timeout=20.0,
             ),
             executor=SimulatedExecutor(self._hub, self),
@@ -295,7 +307,7 @@ class Process(Host):
             if fault.kind is Kind.FAIL:
                 raise fault.error(f"simulated at {call}")
             if fault.kind is Kind.LATE:
-                raise Late(fault.seconds)
+                raise Late(self._world.late(fault.seconds))
             task = self._hub.current
             if fault.kind is Kind.STALL_PROCESS:
                 self.stall(fault.seconds)

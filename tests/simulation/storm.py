@@ -16,7 +16,7 @@ from tests.simulation.encodings import ENCODINGS, Encoding
 from tests.simulation.log import Log
 from tests.simulation.parsed import PARSED, other_extension
 from tests.simulation.process import EvenAndOdd, Process, Setup
-from tests.simulation.scheduler import FOREVER, RandomChoices
+from tests.simulation.scheduler import RandomChoices
 from tests.simulation.world import TOPIC, Scene, World, new_world
 
 STORM_STEPS = 900
@@ -36,6 +36,7 @@ CONFIGURATIONS: tuple[Callable[[], dict[str, object]], ...] = (
     lambda: {"prefix": "elsewhere"},
     lambda: {"generation": 2},
     lambda: {"log_format": make_format("sequencefile", keys="messagepack", codec="gzip")},
+    lambda: {"earlier": True},
 )
 
 
@@ -53,18 +54,17 @@ class Outcome:
 
 
 def draw_scene(rng: random.Random, *, parsed: bool) -> Scene:
-    """Kafka's membership gives no lock, so a reshaping world there waits for releases."""
+    """Return a world in which much may happen, or little."""
     ledger = rng.choice(("zookeeper", "kafka"))
-    reshaping = rng.random() < 0.5
+    reshaping, changing = rng.random() < 0.5, rng.random() < 0.4
     waits = rng.choice((0.0, 0.0, 15.0))
-    if reshaping and ledger == "kafka":
-        waits = FOREVER
     return Scene(
         ledger="kafka" if ledger == "kafka" else "zookeeper",
         cooperative=rng.random() < 0.5,
         partitions=rng.randint(1, 3),
         release_wait=waits,
         reshaping=reshaping,
+        changing=changing,
         limits=rng.choice((None, None, Limits(memory=120, local=400))),
         parsed=parsed,
     )
@@ -80,11 +80,12 @@ class Storm:
         self.happened: list[int] = []
         self._drawn = 0
         self.over = False
-        self._changing = world.scene.reshaping and self._rng.random() < 0.7
+        self._changing = world.scene.changing
         # Few, so that one comes back after another has superseded it.
         all_of_them = PARSED if world.scene.parsed else CONFIGURATIONS
         self._configurations = self._rng.sample(all_of_them, self._rng.randint(2, 3))
-        self._configuration = all_of_them[0 if self._rng.random() < 0.8 else -1]
+        self._configuration = all_of_them[0 if self._rng.random() < 0.8 else -2]
+        self._reshaped = False
         accidents: list[Callable[[], None]] = [
             self._produce,
             self._transact,
@@ -155,6 +156,8 @@ class Storm:
         if self._changing and rng.random() < 0.8:
             self._configuration = rng.choice(self._configurations)
         settings = self._configuration()
+        if self._reshaped:
+            settings.pop("earlier", None)  # what it cannot bear is why there is a later version
         return Setup(
             policy=policy,
             upload_on_shutdown=rng.random() < 0.7,
@@ -177,14 +180,23 @@ class Storm:
         else:
             log.begin(self._rng.randint(1, 4))
 
+    def _may_reshape(self) -> bool:
+        """Tell whether the version lives that cannot bear that; from now on it is not started."""
+        if any(process.setup.earlier for process in self._world.living):
+            return False
+        self._reshaped = True
+        return True
+
     def _compact(self) -> None:
         log = self._one_log()
+        if not self._may_reshape():
+            return
         self._world.hub.tell(f"{log.topic_partition} is compacted")
         log.compact(self._rng)
 
     def _retain(self) -> None:
         log = self._one_log()
-        if self._rng.random() < 0.3:
+        if self._rng.random() < 0.3 and self._may_reshape():
             start = self._rng.randint(log.start, log.end)
             self._world.hub.tell(f"{log.topic_partition} begins at {start}")
             log.retain(start)
@@ -246,10 +258,10 @@ def run(seed: int, muted: frozenset[int] = frozenset()) -> Outcome:
     scene = replace(scene, growing=growing, encoding=encoding)
     rates = Rates.draw(rng)
     longest = rng.choice((15.0, 100.0))
-    if scene.reshaping:
+    if scene.reshaping or scene.changing:
         # Crashes between intent and commit are what brings successors into play.
         crash = max(rates.crash, 0.01)
-        rates = Rates(crash, rates.stall_task, rates.stall_process, rates.fail)
+        rates = replace(rates, crash=crash)
     faults = RandomFaults(seed, rates, longest=longest, muted=muted)
     sizes = random.Random(f"sizes {seed}")
     choices = RandomChoices(seed, rng.choice((0.0, 0.02, 0.1)))

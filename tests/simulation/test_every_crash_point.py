@@ -16,7 +16,6 @@ import pytest
 from secor.batch.policy import Policy
 from tests.simulation.chaos import Fault, Kind, failures
 from tests.simulation.process import Setup
-from tests.simulation.scheduler import FOREVER
 from tests.simulation.scripted import all_pairs, calls_of, calls_without_faults
 from tests.simulation.storm import CONFIGURATIONS
 from tests.simulation.world import Scene, World
@@ -31,18 +30,23 @@ WORLDS = [
 ]
 ALONE = [
     pytest.param(
-        Scene(ledger="zookeeper", partitions=1, reshaping=True, restart_after=15.0),
+        Scene(ledger="zookeeper", partitions=1, changing=True, restart_after=15.0),
         id="zookeeper",
     ),
     pytest.param(
-        Scene(ledger="kafka", partitions=1, reshaping=True, restart_after=15.0), id="kafka"
+        Scene(ledger="kafka", partitions=1, changing=True, restart_after=15.0), id="kafka"
     ),
 ]
 # In a Kafka ledger only waiting for releases keeps two configurations apart.
 STALLING = [
-    pytest.param(Scene(ledger="zookeeper", partitions=1, reshaping=True), id="zookeeper"),
+    pytest.param(Scene(ledger="zookeeper", partitions=1, changing=True), id="zookeeper"),
     pytest.param(
-        Scene(ledger="kafka", partitions=1, reshaping=True, release_wait=FOREVER), id="kafka"
+        Scene(
+            ledger="kafka",
+            partitions=1,
+            changing=True,
+        ),
+        id="kafka",
     ),
 ]
 SETUP = Setup(policy=Policy(max_messages=3, max_age=8.0))
@@ -190,7 +194,7 @@ def test_two_crashes_with_a_configuration_of_its_own_for_each_break_no_promise(
     first: Callable[[], dict[str, object]], pytestconfig: pytest.Config
 ) -> None:
     """A, then B supersedes and crashes, then C, or A again, settles what both left."""
-    scene = Scene(partitions=1, reshaping=True, restart_after=15.0)
+    scene = Scene(partitions=1, changing=True, restart_after=15.0)
 
     def prepare(world: World) -> None:
         setups = iter([first(), CONFIGURATIONS[6](), {}])

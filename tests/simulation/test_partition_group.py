@@ -16,7 +16,6 @@ from secor.batch.policy import Policy
 from tests.simulation.chaos import Fault, Kind, failures
 from tests.simulation.parsed import CYCLE, GROWING, PARSED, Rules
 from tests.simulation.process import Setup
-from tests.simulation.scheduler import FOREVER
 from tests.simulation.scripted import calls_of, calls_without_faults
 from tests.simulation.world import Scene, World, new_world
 
@@ -24,13 +23,19 @@ SCENE = Scene(partitions=1, restart_after=15.0, parsed=True)
 KAFKA = replace(SCENE, ledger="kafka")
 WORLDS = [pytest.param(SCENE, id="zookeeper"), pytest.param(KAFKA, id="kafka")]
 RESHAPING = [
-    pytest.param(replace(SCENE, reshaping=True), id="zookeeper"),
-    pytest.param(replace(KAFKA, reshaping=True), id="kafka"),
+    pytest.param(replace(SCENE, changing=True), id="zookeeper"),
+    pytest.param(replace(KAFKA, changing=True), id="kafka"),
 ]
 # In a Kafka ledger only waiting for releases keeps two configurations apart.
 STALLING = [
-    pytest.param(replace(SCENE, reshaping=True), id="zookeeper"),
-    pytest.param(replace(KAFKA, reshaping=True, release_wait=FOREVER), id="kafka"),
+    pytest.param(replace(SCENE, changing=True), id="zookeeper"),
+    pytest.param(
+        replace(
+            KAFKA,
+            changing=True,
+        ),
+        id="kafka",
+    ),
 ]
 # Each configuration once, the ledgers by turns: the ritual does not tell them apart.
 CHANGES = [
@@ -221,7 +226,7 @@ def test_no_fault_where_schemas_are_kept_breaks_a_promise() -> None:
 
 @pytest.mark.parametrize("rules", [Rules(), Rules(day="month=%Y-%m", growing=True)], ids=str)
 def test_a_successor_that_reads_what_grew_otherwise_breaks_no_promise(rules: Rules) -> None:
-    scene = replace(GROWS, reshaping=True)
+    scene = replace(GROWS, changing=True)
 
     def prepare(world: World) -> None:
         world.successor = lambda setup: replace(setup, rules=rules)

@@ -436,7 +436,7 @@ def test_27_the_wall_clock_jumps(scene: Scene, skew: float) -> None:
 def test_31_two_configurations_side_by_side_while_batches_are_open() -> None:
     changed = replace(SETUP, log_format=PlainFormat("new"), prefix="elsewhere")
     for kind in ("zookeeper", "kafka"):
-        scene = Scene(ledger=kind, partitions=2, reshaping=True, release_wait=60.0)
+        scene = Scene(ledger=kind, partitions=2, changing=True, release_wait=60.0)
         with new_world(scene) as world:
             for turn in range(12):
                 world.log(turn % 2).append(3)
@@ -452,7 +452,7 @@ def test_31_two_configurations_side_by_side_while_batches_are_open() -> None:
 @pytest.mark.parametrize("back", [False, True])
 def test_31_an_upgrade_and_a_downgrade_in_the_middle_of_a_batch(scene: Scene, back: bool) -> None:
     changed = replace(SETUP, log_format=PlainFormat("new"))
-    reshaping = replace(scene, reshaping=True)
+    reshaping = replace(scene, changing=True)
     with alone(reshaping, AtCall("p0", "put", "after", Fault(Kind.CRASH))) as world:
         world.log().append(4)
         world.start(SETUP)

@@ -12,11 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from secor.batch.policy import Policy
 from secor.core.errors import OutcomeUnknown, SecorError, Unavailable
-from tests.simulation.chaos import Call, Fault, Kind, failures
+from tests.simulation.chaos import MAY_LAND_LATE, Call, Fault, Kind, failures
 from tests.simulation.encodings import ENCODINGS, Encoding
 from tests.simulation.parsed import PARSED
 from tests.simulation.process import Process, Setup
-from tests.simulation.scheduler import FOREVER
 from tests.simulation.storm import CONFIGURATIONS
 from tests.simulation.world import TOPIC, Scene, World, new_world
 
@@ -37,6 +36,8 @@ class NextCall:
             return None
         if fault.kind is Kind.FAIL and fault.error not in failures(call):
             return None
+        if fault.kind is Kind.LATE and (call.name, call.phase) not in MAY_LAND_LATE:
+            return None
         self.waiting = None
         return fault
 
@@ -50,11 +51,18 @@ class Backup(RuleBasedStateMachine):
         kafka=st.booleans(),
         cooperative=st.booleans(),
         reshaping=st.booleans(),
+        changing=st.booleans(),
         many=PARTITIONS,
         encoding=st.sampled_from(ENCODINGS),
     )
     def begin(
-        self, kafka: bool, cooperative: bool, reshaping: bool, many: int, encoding: Encoding
+        self,
+        kafka: bool,
+        cooperative: bool,
+        reshaping: bool,
+        changing: bool,
+        many: int,
+        encoding: Encoding,
     ) -> None:
         self.stack = ExitStack()
         self.faults = NextCall()
@@ -62,7 +70,7 @@ class Backup(RuleBasedStateMachine):
             ledger="kafka" if kafka else "zookeeper",
             cooperative=cooperative,
             reshaping=reshaping,
-            release_wait=FOREVER if kafka and reshaping else 0.0,
+            changing=changing,
             restart_after=20.0,
             parsed=self.parsed,
             encoding=encoding,
@@ -79,7 +87,7 @@ class Backup(RuleBasedStateMachine):
     def setup(self, configuration: int, messages: int) -> Setup:
         configurations = PARSED if self.parsed else CONFIGURATIONS
         setup = Setup(policy=Policy(max_messages=messages, max_age=15.0))
-        chosen = configuration if self.world.scene.reshaping else 0
+        chosen = configuration if self.world.scene.changing else 0
         return replace(setup, **configurations[chosen]())  # type: ignore[arg-type]
 
     @rule(partition=PARTITIONS, messages=st.integers(1, 6))
@@ -105,8 +113,8 @@ class Backup(RuleBasedStateMachine):
             self.world.step()
 
     @rule(
-        name=st.sampled_from(["lease", "lease.read", "record", "put", "commit", "list", "read"]),
-        kind=st.sampled_from([Kind.CRASH, Kind.STALL_TASK, Kind.STALL_PROCESS, Kind.FAIL]),
+        name=st.sampled_from(["lease", "lease.read", "record", "put", "commit", "delete", "list"]),
+        kind=st.sampled_from(list(Kind)),
         error=st.sampled_from([Unavailable, OutcomeUnknown]),
         seconds=SECONDS,
     )

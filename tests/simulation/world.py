@@ -28,6 +28,9 @@ from tests.simulation.scheduler import FOREVER, Choices, FirstComeChoices, Host,
 
 TOPIC = "clicks"
 SESSION = 10.0
+IN_FLIGHT = 30.0
+"""Seconds; of requests in a world in which configurations change."""
+REQUEST_LIFETIME = SESSION + 2 * IN_FLIGHT
 SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -35,12 +38,14 @@ SHARED_MEMORY = Path("/dev/shm")
 class Scene:
     """What a world is made of.
 
-    ``reshaping`` says that the log or the configuration may come to make other objects of
-    the same range; puts and deletions are then in flight for less than half a session
-    (DESIGN: "What remains").  ``restart_after`` is when a process that crashed is started
-    again, in seconds.  With ``round_seconds`` 0 a process handles one fetch a round, and has the
-    others in hand meanwhile.  With ``parsed`` messages have fields, in an ``encoding``, and
-    setups have rules for them; with ``growing``, too, such as a schema has to grow for.
+    ``reshaping`` says that the log may come to make other objects of the same range: it is
+    compacted, or its beginning deleted.  ``changing`` says that the configuration may; puts and
+    deletions are then under way for ``IN_FLIGHT`` at most, and land ``IN_FLIGHT`` later at most,
+    which is what the processes are told of requests.  ``restart_after`` is when a process that
+    crashed is started again, in seconds.  With ``round_seconds`` 0 a process handles one fetch a
+    round, and has the others in hand meanwhile.  With ``parsed`` messages have fields, in an
+    ``encoding``, and setups have rules for them; with ``growing``, too, such as a schema has to
+    grow for.
     """
 
     ledger: LedgerKind = "zookeeper"
@@ -48,6 +53,7 @@ class Scene:
     partitions: int = 2
     release_wait: float = 0.0
     reshaping: bool = False
+    changing: bool = False
     limits: Limits | None = None
     poll: float = 1.0
     round_seconds: float = ROUND
@@ -78,6 +84,7 @@ class World:
     ) -> None:
         self.scene = scene
         self.session = SESSION
+        self.request_lifetime = REQUEST_LIFETIME
         self.directory = directory
         self.wire = directory / "wire"
         self.wire.mkdir()
@@ -139,9 +146,13 @@ class World:
 
     def in_flight(self, name: str, phase: str) -> float:
         """Return how long a task may be kept at this call."""
-        if self.scene.reshaping and phase == "before" and name in {"put", "delete"}:
-            return 0.9 * self.ledger.trust
+        if self.scene.changing and phase == "before" and name in {"put", "delete"}:
+            return IN_FLIGHT
         return FOREVER
+
+    def late(self, seconds: float) -> float:
+        """Return how long a request may take that nobody waits for any more."""
+        return min(seconds, IN_FLIGHT) if self.scene.changing else seconds
 
     def call(self, process: str, port: str, name: str, phase: str, what: str) -> Call:
         """Number a call; polls have no number, because what they see is numbered elsewhere."""

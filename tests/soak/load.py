@@ -6,12 +6,13 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 PATTERN = "soak-.*"
 LATE = "soak-late"
@@ -59,9 +60,10 @@ def create(kafka: str, topic: Topic) -> None:
     """Create a topic."""
     admin = KafkaAdminClient(bootstrap_servers=kafka)
     configs = COMPACTED if topic.keys else {}
-    admin.create_topics(
-        [NewTopic(topic.name, topic.partitions, replication_factor=1, topic_configs=configs)]
-    )
+    with suppress(TopicAlreadyExistsError):  # by an earlier try, whose answer was lost
+        admin.create_topics(
+            [NewTopic(topic.name, topic.partitions, replication_factor=1, topic_configs=configs)]
+        )
     admin.close()
 
 

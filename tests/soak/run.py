@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from crc32c import crc32c
+from kafka.errors import KafkaError
 
 from secor.config.load import load
 from secor.wiring.clients import open_reader, open_store
@@ -87,7 +88,10 @@ def _topic_appears(world: World) -> bool:
     """Create a topic that matches; False while the broker does not answer."""
     if not world.sandbox.servers["kafka"].running():
         return False
-    world.load.begin(next(topic for topic in TOPICS if topic.name == LATE))
+    try:
+        world.load.begin(next(topic for topic in TOPICS if topic.name == LATE))
+    except KafkaError:
+        return False  # it has just been restarted
     return True
 
 

@@ -129,7 +129,7 @@ class Telemetry:
         self._tell("info", "superseded", topic_partition)
 
     def waits(self, topic_partition: TopicPartition, seconds: float) -> None:
-        """Tell why a batch that is stored is not committed yet."""
+        """Tell why a batch is not stored yet."""
         self._tell("info", "superseded_waits", topic_partition, seconds=round(seconds, 1))
 
     def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:

@@ -138,7 +138,7 @@ class Rituals:
         return self.uploader.upload(batch, wanted)
 
     def settle(self, batch: SealedBatch) -> Outcome:
-        """Upload what supersedes another intent: all but the commit, wait, and the rest."""
+        """Upload what supersedes another intent: after the wait."""
         first = self.upload(batch)
         assert isinstance(first, Later), first
         assert self.entry.intent is not None

@@ -91,7 +91,6 @@ def test_leftovers_of_a_superseded_configuration_are_found_in_all_its_lanes(
         "old/views/from=clicks",
     ]
     # One more comes between, and puts nothing: what is superseded is handed on.
-    rituals.fail("before", "put", *[Unavailable("gone")] * ATTEMPTS)
     middle = laned("middle", DATA)
     assert isinstance(rituals.upload(rituals.batch([0, 1, 2], plan=middle)), Later)
     assert rituals.settle(rituals.batch([0, 1, 2], plan=laned("new", DATA))) == Committed()

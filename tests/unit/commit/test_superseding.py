@@ -10,9 +10,9 @@ import pytest
 from secor.batch.batch import SealedBatch
 from secor.batch.last_file import WrittenBatch
 from secor.commit.uploader import Committed, Dropped, Later
-from secor.core.errors import ObjectConflict, OutcomeUnknown, Unavailable
+from secor.core.errors import ObjectConflict, RestartPartition, Unavailable
 from secor.core.model import OffsetRange, Superseded, TopicPartition
-from tests.unit.commit.commit_world import FIRST, KEY, LIFETIME, Rituals
+from tests.unit.commit.commit_world import KEY, LIFETIME, Rituals
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ def batch(rituals: Rituals, old: SealedBatch) -> SealedBatch:
     return rituals.batch([0, 1])
 
 
-def test_everything_is_put_and_the_commit_waits(rituals: Rituals, batch: SealedBatch) -> None:
+def test_nothing_is_put_before_the_end_of_the_wait(rituals: Rituals, batch: SealedBatch) -> None:
     outcome = rituals.upload(batch)
     assert isinstance(outcome, Later)
     assert "superseded" in str(outcome.error)
-    assert rituals.keys == [FIRST]
+    assert rituals.keys == []
     assert rituals.entry.committed == 0
     assert rituals.server.rights == {}
 
@@ -58,7 +58,7 @@ def test_a_put_that_lands_while_it_waits_is_found_and_deleted(
     rituals.place(old)
     rituals.clock.advance(LIFETIME)
     assert isinstance(rituals.upload(batch), Later)  # its deletion may land later, too
-    assert rituals.keys == [FIRST]
+    assert rituals.keys == []
     rituals.clock.advance(LIFETIME)
     assert rituals.upload(batch) == Committed()
     assert rituals.entry.committed == 2
@@ -67,25 +67,15 @@ def test_a_put_that_lands_while_it_waits_is_found_and_deleted(
 def test_a_look_that_began_before_the_end_of_the_wait_does_not_count(
     rituals: Rituals, old: SealedBatch, batch: SealedBatch
 ) -> None:
-    rituals.on("before", "put", lambda: rituals.clock.advance(LIFETIME))
-    rituals.on("after", "put", lambda: rituals.place(old))
-    assert isinstance(rituals.upload(batch), Later)
-    assert isinstance(rituals.upload(batch), Later)
-    assert rituals.keys == [FIRST]
+    def slow_listing() -> None:
+        rituals.place(old)
+        rituals.clock.advance(LIFETIME)
 
-
-def test_a_deletion_that_lands_late_takes_nothing_that_is_committed(
-    rituals: Rituals, batch: SealedBatch
-) -> None:
-    """It was sent twice; the second one is answered, the first takes our object of that name."""
-    rituals.place(batch, changed={"fingerprint": rituals.plan("old").fingerprint})
-    rituals.intend(batch, fingerprint=rituals.plan("old").fingerprint)
-    rituals.upload(batch)
-    rituals.clock.advance(LIFETIME - 1)
-    rituals.store.objects.clear()
-    rituals.clock.advance(1)
-    assert rituals.upload(batch) == Committed()
-    assert rituals.info(FIRST).fingerprint == batch.fingerprint
+    rituals.on("after", "list", *[lambda: None] * 3, slow_listing)
+    assert isinstance(rituals.upload(batch), Later)
+    assert rituals.calls.count("list") == 4
+    assert isinstance(rituals.upload(batch), Later)
+    assert rituals.keys == []
 
 
 def test_the_wait_counts_from_the_last_deletion(rituals: Rituals, old: SealedBatch) -> None:
@@ -96,7 +86,7 @@ def test_the_wait_counts_from_the_last_deletion(rituals: Rituals, old: SealedBat
     rituals.upload(batch)
     rituals.clock.advance(LIFETIME - 1)
     assert isinstance(rituals.upload(batch), Later)
-    assert "commit" not in rituals.calls
+    assert "put" not in rituals.calls
     rituals.clock.advance(1)
     assert rituals.upload(batch) == Committed()
 
@@ -110,8 +100,8 @@ def test_a_deletion_without_an_answer_counts_too(rituals: Rituals, old: SealedBa
     rituals.clock.advance(LIFETIME)
     rituals.fail("after", "delete", Unavailable("no answer"))
     assert isinstance(rituals.upload(batch), Later)
-    assert rituals.keys == [FIRST]
-    assert "commit" not in rituals.calls
+    assert rituals.keys == []
+    assert "put" not in rituals.calls
 
 
 def test_a_process_that_takes_over_waits_anew(rituals: Rituals, batch: SealedBatch) -> None:
@@ -121,25 +111,35 @@ def test_a_process_that_takes_over_waits_anew(rituals: Rituals, batch: SealedBat
     assert rituals.settle(batch) == Committed()
 
 
-def test_it_waits_anew_when_the_other_configuration_came_back_meanwhile(
+def test_who_is_taken_over_while_it_waits_begins_again(
     rituals: Rituals, old: SealedBatch, batch: SealedBatch
 ) -> None:
+    """Else two processes, one of which has lost its partition, would supersede each other."""
     rituals.upload(batch)
     rituals.intend(old, Superseded(batch.fingerprint, batch.plan.root))
     rituals.clock.advance(LIFETIME)
+    outcome = rituals.upload(batch)
+    assert isinstance(outcome, Dropped)
+    assert type(outcome.error) is RestartPartition
     assert rituals.settle(batch) == Committed()
 
 
-def test_it_waits_anew_even_if_its_own_write_had_no_answer(
-    rituals: Rituals, old: SealedBatch, batch: SealedBatch
+def test_it_is_the_same_when_the_other_process_has_our_configuration(
+    rituals: Rituals, batch: SealedBatch
 ) -> None:
-    """Our earlier write, theirs, and ours again look the same as one write of ours."""
     rituals.upload(batch)
-    rituals.intend(old, Superseded(batch.fingerprint, batch.plan.root))
+    rituals.intend(batch)
     rituals.clock.advance(LIFETIME)
-    rituals.fail("after", "record", OutcomeUnknown("lost"))
-    assert isinstance(rituals.upload(batch), Later)
-    assert rituals.entry.committed == 0
+    assert isinstance(rituals.upload(batch), Dropped)
+
+
+def test_an_intent_that_a_person_has_dropped_is_not_waited_for(
+    rituals: Rituals, batch: SealedBatch
+) -> None:
+    rituals.upload(batch)
+    rituals.server.put(KEY, b"0", topic_id="id")
+    rituals.clock.advance(LIFETIME)
+    assert rituals.upload(batch) == Committed()
 
 
 def test_nothing_waits_where_nothing_was_superseded(rituals: Rituals) -> None:
