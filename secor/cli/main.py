@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "ls": ("secor.cli.ls", "List stored objects and the offsets in them."),
     "cat": ("secor.cli.cat", "Print stored messages."),
     "verify": ("secor.cli.verify", "Prove that every message is stored once."),
+    "parser": ("secor.cli.parser", "Try where messages would go, and with which columns."),
     "quarantine": ("secor.cli.quarantine", "Show messages that could not be parsed; try again."),
     "finalize": ("secor.cli.finalize", "Mark the hours and days that are complete."),
     "backfill": ("secor.cli.backfill", "Parse the archive again and replace what was wrong."),

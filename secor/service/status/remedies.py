@@ -8,6 +8,7 @@ from secor.core.errors import (
     AccessDenied,
     ActionFailed,
     AlreadyExists,
+    ArchiveIncomplete,
     ConfigurationError,
     CorruptBatch,
     CorruptFile,
@@ -28,9 +29,11 @@ from secor.core.errors import (
     RestartPartition,
     SchemaLost,
     SecorError,
+    SpecChanged,
     StopPartition,
     TableStopped,
     TableUnusable,
+    TargetRefused,
     TooManyBad,
     TopicRecreated,
     Unavailable,
@@ -66,7 +69,11 @@ REMEDIES: Mapping[type[SecorError], str] = {
     RecordRefused: "Choose a format or setting that takes the message, and restart.",
     NotDeterministic: "Mend the plug-in, which must give one result for one message, and restart.",
     PluginFailed: "Mend the plug-in and restart.",
-    TooManyBad: "Look at secor quarantine ls, mend [parser] and restart.",
+    TooManyBad: "The message has the last reason; these messages are not in quarantine, for their "
+    "batch is not stored. Mend [parser] (secor parser try), or raise the limit, and restart.",
+    ArchiveIncomplete: "Run secor verify --archive-only: it names what is missing.",
+    SpecChanged: "Restore on under the settings that were used before, or into other topics.",
+    TargetRefused: "Mend the target topic's limits or the rights on it, and restore on.",
     SchemaLost: "Put the object back as it was (the bucket may have its versions), or raise "
     "output.generation.",
     TableUnusable: "Make the table, or mend [[tables]] or its rights; it is tried again each "

@@ -223,7 +223,8 @@ def leaves(kind: type[SecorError]) -> Iterator[type[SecorError]]:
 
 
 def test_every_error_has_a_remedy_of_its_own_or_of_its_kind() -> None:
-    general = {errors.Refused, errors.LeaseLost, errors.SchemaGrew}
+    general = {errors.Refused, errors.LeaseLost, errors.SchemaGrew, errors.WriterFenced}
+    general |= {errors.TransactionBroken, errors.TransactionAborted}
     assert set(leaves(SecorError)) - general == set(REMEDIES)
     for error in (errors.Refused("x"), errors.LeaseLost("x"), errors.SchemaGrew(5)):
         assert remedy(error) == REMEDIES[errors.RestartPartition]
