@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from secor.config.model import Logs, Metrics
+from secor.config.model import Logs
 from secor.config.servers import Brokers, Store
 from secor.config.values import Duration, Expression, Maybe, Names, Section, Size, fault
 
@@ -139,5 +139,4 @@ class RestoreConfig(Section):
     source: Source
     target: Target = Field(default_factory=Target)
     writing: Writing = Field(default_factory=Writing)
-    metrics: Metrics = Field(default_factory=Metrics)
     logs: Logs = Field(default_factory=Logs)

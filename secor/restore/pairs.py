@@ -16,7 +16,7 @@ import pyarrow as pa
 from secor.core.model import TopicPartition
 from secor.restore.model import SourcePartition, canonical
 from secor.restore.offsets import record
-from secor.restore.writer.writer import Placement
+from secor.restore.writer.model import Placement
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,9 @@ from secor.restore.offsets import check_partitions, offsets_topic, partition_of
 from secor.restore.ports import RestoreSource
 from secor.restore.routing import Routing
 from secor.restore.sources.archive import ArchiveSource
-from secor.restore.writer.writer import TransactionalWriter, WriterLimits
+from secor.restore.sources.json_lines import JsonLinesSource
+from secor.restore.writer.model import WriterLimits
+from secor.restore.writer.writer import TransactionalWriter
 from secor.wiring.clients import brokers_options, store_of
 
 OFFSETS_SETTINGS = {"cleanup.policy": "compact"}
@@ -209,11 +211,17 @@ def source_of(config: RestoreConfig, store: ObjectStore) -> RestoreSource:
         formats=partial(format_of_key, delimiter=source.delimiter.encode()),
     )
 
+    pattern = re.compile(topic_pattern(source.topics_pattern or ".*", source.topics_exclude))
+
+    def wanted(topic: str) -> bool:
+        return topic in source.topics if source.topics else bool(pattern.match(topic))
+
+    if source.kind == "json-lines":
+        assert source.directory is not None
+        return JsonLinesSource(source.name, source.directory, wanted)
+
     def topics() -> list[str]:
-        if source.topics:
-            return list(source.topics)
-        wanted = re.compile(topic_pattern(source.topics_pattern or ".*", source.topics_exclude))
-        return [topic for topic in archive.topics() if wanted.match(topic)]
+        return list(source.topics) or [it for it in archive.topics() if wanted(it)]
 
     return ArchiveSource(
         source.name,

@@ -40,6 +40,14 @@ def prepare(job: Job) -> list[PlannedTopic]:
 
     Raises ``ConfigurationError`` with every finding that refuses.
     """
+    if job.source.exactly_once is not True:
+        raise ConfigurationError(
+            f"source.kind {job.config.source.kind!r} does not say that it can be read exactly once"
+        )
+    if job.config.writing.boundary == "source" and not job.source.defines_boundaries:
+        raise ConfigurationError(
+            'writing.boundary = "source" needs a source that defines transactions: use "interval"'
+        )
     planned = plan(job)
     if not planned:
         raise ConfigurationError(

@@ -126,8 +126,6 @@ topic = "{name}-{{topic}}"
 {lines}
 [logs]
 format = "json"
-[metrics]
-port = 0
 """
     )
     return path

@@ -25,7 +25,8 @@ from secor.restore.ports import PieceReader
 from secor.restore.reading import DirectReader
 from secor.restore.routing import Routing
 from secor.restore.task import Task, TaskSettings, Turn
-from secor.restore.writer.writer import TransactionalWriter, WriterLimits
+from secor.restore.writer.model import WriterLimits
+from secor.restore.writer.writer import TransactionalWriter
 from tests.fakes.transactions import FakeCluster
 
 SOURCE = SourcePartition("archive", "clicks", 0)

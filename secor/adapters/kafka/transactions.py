@@ -36,9 +36,8 @@ from secor.core.transactions import (
 
 _FEATURE = "transaction.version"
 _ALL_REPLICAS = -1
-_STEP = 0.01
-_MARGIN = 1.0
-"""Seconds beyond a request's own time that a thread waits for the client's."""
+_STEP, _MARGIN = 0.01, 1.0
+"""Seconds between two looks, and beyond a request's own time that a thread waits for it."""
 _OLDEST = (3, 6)
 
 
@@ -134,8 +133,7 @@ class KafkaTransactions:
         self, transactional_id: str, topic_partition: TopicPartition, batch: bytes, *, wait: float
     ) -> Callable[[], ProduceAnswer]:
         """Send one batch; the function waits for the answer."""
-        what = f"Produce to {topic_partition}"
-        done = threading.Event()
+        what, done = f"Produce to {topic_partition}", threading.Event()
         try:
             future = self._client.net.call_soon_with_future(
                 self._produce, transactional_id, topic_partition, batch, wait
@@ -154,8 +152,7 @@ class KafkaTransactions:
                 raise translated(fault, what) from fault
             if fault is not None:
                 raise fault
-            result: ProduceAnswer = future.value
-            return result
+            return future.value
 
         return answer
 

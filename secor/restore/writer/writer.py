@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -26,7 +25,6 @@ from secor.core.errors import (
 )
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
-from secor.core.retry import delay
 from secor.core.transactions import (
     BrokerCode,
     ProduceAnswer,
@@ -34,53 +32,18 @@ from secor.core.transactions import (
     Request,
     TransactionRequests,
 )
-from secor.restore.writer.decisions import Action, decide
+from secor.restore.writer.decisions import Action
+from secor.restore.writer.model import Placement, WriterLimits
+from secor.restore.writer.requesting import A, Refusal, Requester, RequestRefused
 from secor.restore.writer.states import Event, NotAllowed, State, transition
 from secor.wire.codecs import CODECS
 from secor.wire.encoding import BatchProducer, encode_batch, sequence_after, split_rows
 
-_BASE = 0.02
-_CAP = 1.0
-"""Seconds between two attempts: a transaction that is being completed takes milliseconds."""
 _DENIED = (
     BrokerCode.CLUSTER_AUTHORIZATION_FAILED,
     BrokerCode.TOPIC_AUTHORIZATION_FAILED,
     BrokerCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class WriterLimits:
-    """Times in seconds; ``batch_bytes`` before compression, which is also a request's size."""
-
-    transaction_timeout: float = 60.0
-    request_timeout: float = 10.0
-    initialise_timeout: float = 120.0
-    batch_bytes: int = 1_000_000
-    batch_records: int = 20_000
-    codec: str = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where one batch of a transaction stands on the target, record after record.
-
-    ``first`` and ``last`` are the source offsets of its first and last record.
-    """
-
-    topic_partition: TopicPartition
-    base_offset: int
-    records: int
-    first: int
-    last: int
-
-
-class _Answer(Protocol):
-    @property
-    def code(self) -> BrokerCode: ...
-
-
-A = TypeVar("A", bound=_Answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +61,6 @@ class _Sent:
     first: int
     last: int
     answer: Callable[[], ProduceAnswer] | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """An answer that does not let the request pass, and what is done about it."""
-
-    action: Action
-    code: BrokerCode
-    request: Request
-    where: TopicPartition | None
-    first: int | None
-    reason: str
-
-    def __str__(self) -> str:
-        place = "" if self.where is None else f" to {self.where}"
-        offset = "" if self.first is None else f", from source offset {self.first} on"
-        return f"{self.request.name}{place}{offset}: {self.reason}"
 
 
 class TransactionalWriter:
@@ -137,7 +83,9 @@ class TransactionalWriter:
         self.placements: list[Placement] = []
         self._requests = requests
         self._clock = clock
-        self._rng = rng
+        self._requester = Requester(
+            requests, transactional_id, clock=clock, rng=rng, timeout=limits.request_timeout
+        )
         self._limits = limits
         self._identity = ProducerIdentity(-1, -1)
         self._sequences: dict[TopicPartition, int] = {}
@@ -286,54 +234,16 @@ class TransactionalWriter:
         first: int | None = None,
     ) -> A:
         """Send until there is an answer that ends it, at most until the deadline."""
-        attempt = 0
-        reason = "no time was left"
-        code = BrokerCode.NETWORK_EXCEPTION
-        while (left := self._deadline - self._clock.monotonic()) > 0:
-            try:
-                answer = send(min(left, self._limits.request_timeout))
-            except Unavailable as error:
-                code, reason = BrokerCode.NETWORK_EXCEPTION, str(error)
-                produce = request is Request.PRODUCE
-                action = Action.FIND_LEADER if produce else Action.FIND_COORDINATOR
-            except SecorError:
-                self._move(Event.FAILED)
-                raise
-            else:
-                code, reason = answer.code, _text_of(answer)
-                action = decide(request, code)
-                if action is Action.GO_ON:
-                    return answer
-            self._prepare_retry(_Refusal(action, code, request, where, first, reason))
-            pause = delay(attempt, rng=self._rng, base=_BASE, cap=_CAP)
-            self._clock.sleep(min(pause, max(0.0, self._deadline - self._clock.monotonic())))
-            attempt += 1
-        self._move(Event.FAILED)
-        raise _given_up(request, self.transactional_id, reason)
-
-    def _prepare_retry(self, refusal: _Refusal) -> None:
-        """Look up who to ask, or raise what ends the writer."""
-        if refusal.action is Action.FIND_LEADER and refusal.where is not None:
-            self._requests.refresh(refusal.where.topic)
-        elif refusal.action is Action.FIND_COORDINATOR:
-            self._find_coordinator()
-        elif refusal.action is not Action.RETRY:
-            raise self._ended(refusal)
-
-    def _find_coordinator(self) -> None:
         try:
-            code = self._requests.find_coordinator(
-                self.transactional_id, wait=self._limits.request_timeout
-            )
-        except Unavailable:
-            return  # The next attempt fails likewise, and leads here again.
-        action = decide(Request.FIND_COORDINATOR, code)
-        if action is Action.FAIL:
-            raise self._ended(
-                _Refusal(action, code, Request.FIND_COORDINATOR, None, None, code.name)
-            )
+            return self._requester.perform(request, send, self._deadline, where=where, first=first)
+        except RequestRefused as refused:
+            raise self._ended(refused.refusal) from None
+        except SecorError:
+            self._move(Event.FAILED)
+            raise
 
-    def _ended(self, refusal: _Refusal) -> SecorError:
+    def _ended(self, refusal: Refusal) -> SecorError:
+        """Return what the caller is told of a request that will not pass; change the state."""
         what = f"{self.transactional_id}: {refusal}"
         if refusal.action is Action.FENCED:
             self._move(Event.FENCED)
@@ -341,6 +251,10 @@ class TransactionalWriter:
         if refusal.action is Action.ABORT and self.state is not State.ABORTING:
             return self._abort_for_broker(what)
         self._move(Event.FAILED)
+        if refusal.action is Action.RETRY:
+            if refusal.request is Request.INIT_PRODUCER_ID:
+                return Unavailable(f"{what}; the coordinator gave no identity in time")
+            return TransactionBroken(f"{what}; the transaction's time is over")
         if refusal.action is not Action.FAIL:
             return TransactionBroken(what)
         if refusal.code in _DENIED:
@@ -372,17 +286,5 @@ class TransactionalWriter:
             raise NotAllowed(f"a writer that is {self.state.value} is not {state.value}")
 
 
-def _text_of(answer: _Answer) -> str:
-    message = answer.message if isinstance(answer, ProduceAnswer) else ""
-    return f"{answer.code.name} ({message})" if message else answer.code.name
-
-
 def _raise(error: Unavailable) -> ProduceAnswer:
     raise error
-
-
-def _given_up(request: Request, transactional_id: str, reason: str) -> SecorError:
-    what = f"{transactional_id}: {request.name}: {reason}"
-    if request is Request.INIT_PRODUCER_ID:
-        return Unavailable(f"{what}; the coordinator gave no identity in time")
-    return TransactionBroken(f"{what}; the transaction's time is over")

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from secor.archive.objects import Archive
+from secor.core.errors import ArchiveIncomplete
+from secor.core.model import OffsetRange
+from secor.core.ports import LogFormat
+from secor.formats import make_format
+from secor.restore.model import Boundary, Piece, Silence, SourcePartition
+from secor.restore.reading import DirectReader, ReadAhead
+from secor.restore.sources.archive import ArchiveSource
+from secor.restore.sources.json_lines import JsonLinesSource
+from tests.fakes.archive import Shelf, messages
+
+CLICKS = SourcePartition("archive", "clicks", 0)
+
+
+@pytest.fixture(params=["sequencefile", "parquet"])
+def log_format(request: pytest.FixtureRequest) -> LogFormat:
+    return make_format(request.param)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, log_format: LogFormat) -> Shelf:
+    return Shelf(tmp_path / "bucket", log_format)
+
+
+def source_of(shelf: Shelf, **settings: object) -> ArchiveSource:
+    archive = Archive(shelf.store, shelf.prefix)
+    return ArchiveSource(
+        "archive",
+        lambda _topic: archive,
+        lambda: ["clicks"],
+        reader=DirectReader,
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+def offsets(pieces: Iterator[Piece]) -> list[int]:
+    read = list(pieces)
+    assert all(after.next_offset >= before.next_offset for before, after in pairwise(read))
+    return [offset for piece in read for offset in piece.records.column("offset").to_pylist()]
+
+
+def put(shelf: Shelf, start: int, end: int, **changes: object) -> str:
+    rows, batch = messages(range(start, end)), OffsetRange(start, end)
+    return shelf.put(rows, batch, **changes)  # type: ignore[arg-type]
+
+
+def test_every_message_comes_back_as_it_was(shelf: Shelf) -> None:
+    put(shelf, 0, 10)
+    put(shelf, 10, 20)
+    source = source_of(shelf)
+    assert source.partitions() == [CLICKS]
+    assert source.extent(CLICKS).range == OffsetRange(0, 20)
+    read = pa.Table.from_batches([piece.records for piece in source.pieces(CLICKS, 0)])
+    assert read.to_pylist() == messages(range(20)).to_pylist()
+
+
+@pytest.mark.parametrize("start", [0, 1, 9, 10, 15, 20, 30])
+def test_reading_begins_at_any_offset(shelf: Shelf, start: int) -> None:
+    put(shelf, 0, 10)
+    put(shelf, 10, 20)
+    assert offsets(source_of(shelf).pieces(CLICKS, start)) == list(range(start, 20))
+
+
+def test_objects_that_overlap_give_each_offset_once(shelf: Shelf) -> None:
+    put(shelf, 0, 12)
+    put(shelf, 5, 20, generation=2)
+    put(shelf, 18, 25)
+    assert offsets(source_of(shelf).pieces(CLICKS, 0)) == list(range(25))
+
+
+def test_files_of_one_batch_are_put_in_order(shelf: Shelf) -> None:
+    whole = OffsetRange(0, 10)
+    shelf.put(messages(range(0, 10, 2)), whole, output_partition="dt=1")
+    shelf.put(messages(range(1, 10, 2)), whole, output_partition="dt=2")
+    assert offsets(source_of(shelf).pieces(CLICKS, 3)) == list(range(3, 10))
+
+
+def test_a_gap_in_the_log_is_no_hole(shelf: Shelf) -> None:
+    shelf.put(messages([0, 4, 7]), OffsetRange(0, 10))
+    put(shelf, 10, 12)
+    assert offsets(source_of(shelf).pieces(CLICKS, 0)) == [0, 4, 7, 10, 11]
+    assert source_of(shelf).extent(CLICKS).holes == ()
+
+
+def test_a_missing_object_is_named_and_passed_over_only_when_told_to(shelf: Shelf) -> None:
+    put(shelf, 0, 10)
+    lost = put(shelf, 10, 20)
+    put(shelf, 20, 30)
+    shelf.store.delete(lost)
+    assert source_of(shelf).extent(CLICKS).holes == (OffsetRange(10, 20),)
+    with pytest.raises(ArchiveIncomplete, match=r"no object has the offsets \[10, 20\)"):
+        offsets(source_of(shelf).pieces(CLICKS, 0))
+    assert offsets(source_of(shelf, holes=True).pieces(CLICKS, 0)) == [*range(10), *range(20, 30)]
+
+
+def test_an_object_that_holds_less_than_it_says_is_refused(shelf: Shelf) -> None:
+    put(shelf, 0, 10, records=11)
+    with pytest.raises(ArchiveIncomplete, match="holds 10 records"):
+        offsets(source_of(shelf).pieces(CLICKS, 0))
+
+
+def test_a_damaged_object_is_named(shelf: Shelf) -> None:
+    key = put(shelf, 0, 10)
+    shelf.change(key, lambda data: data[: len(data) // 2])
+    with pytest.raises(ArchiveIncomplete, match=key):
+        offsets(source_of(shelf).pieces(CLICKS, 0))
+
+
+def test_two_logs_under_one_name_are_refused(shelf: Shelf) -> None:
+    put(shelf, 0, 10, topic_id="first")
+    put(shelf, 0, 10, topic_id="second", generation=2)
+    with pytest.raises(ArchiveIncomplete, match="of 2 logs under one topic name"):
+        offsets(source_of(shelf).pieces(CLICKS, 0))
+    assert offsets(source_of(shelf, generations=[2]).pieces(CLICKS, 0)) == list(range(10))
+
+
+def test_each_object_ends_a_transaction_of_its_own(shelf: Shelf) -> None:
+    put(shelf, 0, 10)
+    put(shelf, 10, 20)
+    ends = [it.next_offset for it in source_of(shelf).pieces(CLICKS, 0) if it.boundary]
+    assert ends == [10, 20]
+
+
+def test_what_lost_a_part_of_its_messages_is_restored_only_when_told_to(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "bucket", make_format("text"))
+    put(shelf, 5, 9)
+    with pytest.raises(ArchiveIncomplete, match="set source"):
+        offsets(source_of(shelf).pieces(CLICKS, 0))
+    pieces = list(source_of(shelf, lossy=True).pieces(CLICKS, 0))
+    assert [row["value"] for row in pieces[0].records.to_pylist()] == [
+        b"payload %d" % offset for offset in range(5, 9)
+    ]
+
+
+def test_reading_ahead_gives_the_same_and_then_the_error() -> None:
+    def pieces() -> Iterator[Piece]:
+        yield Piece(messages([1]), 2)
+        raise ArchiveIncomplete("gone")
+
+    reader = ReadAhead(pieces())
+    piece = reader.next(10)
+    assert isinstance(piece, Piece)
+    with pytest.raises(ArchiveIncomplete):
+        reader.next(10)
+
+
+def test_reading_ahead_ends_and_can_be_closed_early() -> None:
+    reader = ReadAhead(iter([Piece(messages([1]), 2)]), most_bytes=1)
+    assert isinstance(reader.next(10), Piece)
+    assert reader.next(10) is Silence.EXHAUSTED
+    endless = ReadAhead(iter(lambda: Piece(messages([1]), 2), None), most_bytes=1)
+    endless.close()
+
+
+def lines(folder: Path, *text: str) -> JsonLinesSource:
+    (folder / "clicks").mkdir()
+    (folder / "clicks" / "0.jsonl").write_text("\n".join(text) + "\n")
+    return JsonLinesSource("archive", folder, lambda topic: topic == "clicks", DirectReader)
+
+
+def test_json_lines_define_their_transactions(tmp_path: Path) -> None:
+    source = lines(
+        tmp_path,
+        '{"offset": 3, "key": "k", "value": "v", "headers": [["h", null]], "timestamp": 5}',
+        '{"offset": 4}',
+        '{"end": "commit"}',
+        '{"offset": 9, "value": "bad"}',
+        '{"end": "abort"}',
+    )
+    assert source.partitions() == [CLICKS]
+    assert source.extent(CLICKS).range == OffsetRange(3, 10)
+    first, second = source.pieces(CLICKS, 0)
+    assert (first.next_offset, first.boundary) == (5, Boundary.COMMIT)
+    assert first.records.to_pylist()[0]["headers"] == [{"key": "h", "value": None}]
+    assert (second.next_offset, second.boundary) == (10, Boundary.ABORT)
+    assert [piece.next_offset for piece in source.pieces(CLICKS, 5)] == [10]
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"value": "v"}', '{"end": "perhaps"}'])
+def test_a_line_that_is_no_message_is_named(line: str, tmp_path: Path) -> None:
+    source = lines(tmp_path, '{"offset": 1}', line)
+    with pytest.raises(ArchiveIncomplete, match="line 2"):
+        list(source.pieces(CLICKS, 0))
+
+
+def test_offsets_of_lines_have_to_rise(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveIncomplete, match="line 2: offset 1 does not rise"):
+        list(lines(tmp_path, '{"offset": 1}', '{"offset": 1}').pieces(CLICKS, 0))
