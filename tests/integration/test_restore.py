@@ -226,7 +226,7 @@ def test_stopped_beyond_its_transaction_and_woken_beside_its_successor(
 def test_a_job_is_paused_resumed_and_stopped(
     sandbox: Sandbox, archive: Path, tmp_path: Path, fleet: Fleet
 ) -> None:
-    job = write_job(tmp_path, sandbox, "obedient", archive, messages_per_second=400)
+    job = write_job(tmp_path, sandbox, "obedient", archive, messages_per_second=80)
     process = fleet.start(job)
     wait_until(lambda: left(job) < PARTITIONS * MESSAGES, "the job begins")
     assert run_secor("restore", "pause", str(job)).returncode == 0
@@ -244,6 +244,8 @@ def test_a_job_is_paused_resumed_and_stopped(
     assert process.wait(PATIENCE) == 5
     assert fleet.start(job).wait(PATIENCE) == 5
     assert run_secor("restore", "resume", str(job)).returncode == 0
+    # How fast it writes is no part of what it writes: a job may go on with another limit.
+    job.write_text(job.read_text().replace("messages_per_second = 80", ""))
     assert fleet.start(job).wait(PATIENCE) == 0, fleet.logs()
     check(sandbox, job)
 
