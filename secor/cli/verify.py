@@ -17,9 +17,10 @@ from secor.archive.verify.report import PartitionReport, Report
 from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.cli.open_archive import archive_of, archived_topics, earlier_routes, of_topic
 from secor.cli.topic_type import TOPIC
+from secor.cli.verify_tables import verify_tables
 from secor.config.load import load
 from secor.config.model import Config
-from secor.core.errors import LedgerCorrupt
+from secor.core.errors import ConfigurationError, LedgerCorrupt
 from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
 
@@ -53,9 +54,17 @@ def command(
 
     Without TOPIC, all that the configuration names.  Exit code 0 when nothing is missing,
     twice, different, extra or corrupt; else 5.  With --archive-only names, metadata and
-    contents of the objects are checked by themselves.
+    contents of the objects are checked by themselves.  Of a group with tables: every offset is
+    in a table, once, or in quarantine.
     """
     settings = load(config, os.environ)
+    if settings.group.kind == "table":
+        if partitions or start is not None or generations or archive_only:
+            raise ConfigurationError(
+                f"{config}: of a group with tables only whole topics are compared: take"
+                " --partition, --from, --generation and --archive-only away"
+            )
+        return verify_tables(settings, topics, as_json=as_json)
     report = Report(with_topic=not archive_only)
     with _progress(enabled=not as_json) as (advance, expect):
         if archive_only:

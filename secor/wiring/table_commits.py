@@ -49,18 +49,13 @@ def require_tables(config: Config, where: object) -> None:
         raise ConfigurationError(f'{where}: has no tables: its group.kind is "{kind}"')
 
 
-def control_topic_of(config: Config) -> str:
-    """Return the name of the control topic."""
-    return config.commit.control_topic or f"secor-control-{config.group.name}"
-
-
 def open_channel(config: Config, count: Count) -> ControlChannel:
     """Return the channel of a group; it connects by itself."""
-    if config.commit.control == "none":
+    topic = config.commit.topic_of(config.group.name)
+    if topic is None:
         return NoChannel()
     from secor.adapters.kafka.control_topic import ControlTopic
 
-    topic = control_topic_of(config)
     return ControlTopic(kafka_options(config), topic, config.group.name, count)
 
 

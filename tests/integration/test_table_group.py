@@ -121,6 +121,9 @@ def assert_once(config: Path, topic: str, count: int) -> None:
         query = "SELECT count(*), count(DISTINCT (_partition, _offset)), max(_offset) FROM rows"
         (total, distinct, greatest) = connection.execute(query).fetchall()[0]
     assert (total, distinct, greatest) == (count, count, (count - 1) // PARTITIONS)
+    verified = run_secor("verify", str(config))
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert "each is there once" in verified.stdout
 
 
 @pytest.mark.parametrize(("ledger", "control"), CHANNELS)
@@ -197,6 +200,9 @@ def test_a_coordinator_alone_and_the_commands(
     again = run_secor("tables", "replay", str(config), f"logs.{topic}")
     assert again.returncode == 2
     assert "was not rolled back" in again.stderr
+    expired = run_secor("tables", "expire", str(config), "--dry-run", "--older-than", "0")
+    assert expired.returncode == 0, expired.stderr
+    assert "nothing has expired" in expired.stdout
     nothing = run_secor("tables", "accept", str(config), f"logs.{topic}", "--dry-run")
     assert nothing.returncode == 0
     assert "nothing is to be settled" in nothing.stdout

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import pyarrow as pa
 from pyiceberg.table import Table as LibraryTable
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
@@ -75,6 +76,19 @@ class IcebergCatalog(IcebergTables):
             self.library,
         )
         return CommitResult(Outcome.DONE, describe(table.identifier, committed))
+
+    def scan(self, table: Table, branch: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Give some columns of all rows that a reader of a branch sees.
+
+        Raises ``Unavailable``, ``AccessDenied``.
+        """
+        library_table = library_table_of(table)
+        head = table.head(branch)
+        if head is None:
+            return
+        with translated(f"table {table.identifier}: it cannot be read"):
+            scan = library_table.scan(snapshot_id=head.snapshot_id, selected_fields=tuple(columns))
+            yield from scan.to_arrow_batch_reader()
 
     def data_files(self, table: Table) -> Iterator[str]:
         """Give the paths of the data files in all snapshots that a table still has.
