@@ -162,6 +162,7 @@ def test_one_that_sleeps_beyond_its_session_wakes_beside_its_successor(
     produce_rows(sandbox, topic, range(300))
     wait_until(lambda: '"event": "coordinating"' in first.text(), "the first coordinates")
     second = start(config, tmp_path / "second")
+    wait_until(lambda: '"event": "running"' in second.text(), "the second has a partition")
     for number in range(3):
         time.sleep(0.7 * number)
         first.send(signal.SIGSTOP)
@@ -171,9 +172,9 @@ def test_one_that_sleeps_beyond_its_session_wakes_beside_its_successor(
         first.send(signal.SIGCONT)
         first, second = second, first
     wait_until(lambda: all_there(config, topic, produced), "all rows in both tables")
-    time.sleep(5.0)
+    coordinated = '"event": "coordinating"'
+    wait_until(lambda: coordinated in (tmp_path / "second").read_text(), "the second coordinates")
     assert_once(config, topic, produced)
-    assert '"event": "coordinating"' in (tmp_path / "second").read_text()
 
 
 def test_a_coordinator_alone_and_the_commands(

@@ -29,12 +29,11 @@ TABLE_MUTANTS = (
     Mutant(
         "the listing is older than the ledger's offsets",
         COORDINATOR,
-        "        staged = self._staging.read(committed)\n",
+        "        committed = self._read_ledger("
+        "{it.topic_partition for it in self._staging.find()})\n",
         "        listed = self._staging.find()\n"
-        "        committed = self._read_ledger(committed)\n"
-        "        self._staging.find = lambda: listed\n"
-        "        staged = self._staging.read(committed)\n"
-        "        del self._staging.find\n",
+        "        self._staging.find = lambda: (self._staging.__dict__.pop('find'), listed)[1]\n"
+        "        committed = self._read_ledger({it.topic_partition for it in listed})\n",
         TABLES,
     ),
     Mutant(
