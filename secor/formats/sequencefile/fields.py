@@ -29,6 +29,9 @@ _BYTES = np.array([8, 4, 2, 1, 0, 1, 2, 4, 8])
 _FIXED = 4
 
 _VINT_LEAST = np.array([128, 1 << 8, 1 << 16, 1 << 24])
+_STRING_LEAST = np.array([32, 1 << 8, 1 << 16])
+_STRING_BYTES = np.array([0, 1, 2, 4])
+_ARRAY_LEAST = np.array([16, 1 << 16])
 _BINARY_LEAST = np.array([1 << 8, 1 << 16])
 
 
@@ -68,6 +71,20 @@ def msgpack_binaries(sizes: Longs, present: Mask = True) -> list[Field]:
         Field(0xC4 + classes, 1, _where(present, 1)),
         Field(sizes, 4, _where(present, 1 << classes)),
     ]
+
+
+def msgpack_strings(sizes: Longs) -> list[Field]:
+    """Return the heads of MessagePack strings of these sizes in bytes."""
+    classes = _classes(_STRING_LEAST, sizes)
+    first = np.where(classes == 0, 0xA0 + sizes, 0xD8 + classes)
+    return [Field(first, 1, 1), Field(sizes, 4, _STRING_BYTES[classes])]
+
+
+def msgpack_arrays(counts: Longs, present: Mask = True) -> list[Field]:
+    """Return the heads of MessagePack arrays of so many items, for the rows that are present."""
+    classes = _classes(_ARRAY_LEAST, counts)
+    first = np.where(classes == 0, 0x90 + counts, 0xDB + classes)
+    return [Field(first, 1, _where(present, 1)), Field(counts, 4, _where(present, 2 * classes))]
 
 
 def vints(values: Longs) -> list[Field]:

@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgpack
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,11 +34,14 @@ from secor.formats.sequencefile.fields import (
     Mask,
     assemble,
     binaries,
+    content,
     fixed,
     flags,
     join,
+    msgpack_arrays,
     msgpack_binaries,
     msgpack_integers,
+    msgpack_strings,
     total,
 )
 from secor.formats.sequencefile.header import BYTES_WRITABLE, LONG_WRITABLE
@@ -166,18 +168,34 @@ def _count(*masks: Mask) -> Ints:
 
 
 def _headers(column: pa.Array) -> tuple[Ints, pa.Array | None]:
-    """Return field 4 of every row (empty: no headers) and its sizes; None where no row has any."""
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
-    rows = np.flatnonzero(lengths)
-    if not len(rows):
+    """Return field 4 of every row (empty: no headers) and its sizes; None where no row has any.
+
+    Each header is a row of fields, the first of a message with the head of its list in front:
+    one after the other, the headers of a message are its field.
+    """
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
+    ends = np.cumsum(lengths)
+    if not len(ends) or not ends[-1]:
         return 0, None
-    pack = msgpack.Packer(use_bin_type=True).pack
-    packed = [
-        b"\x04" + pack([[header["key"], header["value"]] for header in headers])
-        for headers in column.take(pa.array(rows)).to_pylist()
-    ]
-    sizes = np.zeros(len(column), np.int64)
-    sizes[rows] = [len(one) for one in packed]
+    firsts = np.zeros(ends[-1], np.bool_)
+    firsts[(ends - lengths)[lengths > 0]] = True
+    counts = np.zeros(ends[-1], np.int64)
+    counts[firsts] = lengths[lengths > 0]
+    packed = _packed_headers(column.flatten(), firsts, counts)
+    places, data = content(packed)
     offsets = np.zeros(len(column) + 1, np.int32)
-    np.cumsum(sizes, out=offsets[1:])
-    return sizes, binaries(offsets, b"".join(packed))
+    offsets[1:] = places[ends] - places[0]
+    return np.diff(offsets).astype(np.int64), binaries(offsets, data[places[0] :])
+
+
+def _packed_headers(headers: pa.StructArray, firsts: Mask, counts: Longs) -> pa.Array:
+    """Return ``[name, value or nil]`` of each header, behind field and length in ``firsts``."""
+    names, values = headers.field("key").cast(pa.binary()), headers.field("value")
+    before = [flags(0x04, firsts), *msgpack_arrays(counts, firsts), fixed(0x92, 1)]
+    before += msgpack_strings(binary_sizes(names))
+    has_value = _valid(values)
+    between = [flags(0xC0, _not(has_value))] if has_value is not True else []
+    if has_value is not False:
+        between += msgpack_binaries(binary_sizes(values), has_value)
+    rows = len(headers)
+    return join([assemble(before, rows), names, assemble(between, rows), values])
