@@ -1,11 +1,13 @@
 """Kafka's record batches (format v2) into Arrow columns."""
 
 from secor.wire.batch_header import RecordBatchHeader, parse_header
-from secor.wire.chunks import MAX_UNCOMPRESSED, decode_chunks
+from secor.wire.chunks import MAX_UNCOMPRESSED, PARSED_PASS_BYTES, PASS_BYTES, decode_chunks
 from secor.wire.rows import records_to_chunk
 
 __all__ = [
     "MAX_UNCOMPRESSED",
+    "PARSED_PASS_BYTES",
+    "PASS_BYTES",
     "RecordBatchHeader",
     "decode_chunks",
     "parse_header",

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from secor.core.errors import CorruptBatch
 from secor.core.model import SCHEMA, Chunk, TopicPartition
 from secor.wire.batch_header import HEADER, Buffer, RecordBatchHeader, checked_header, corrupt
 from secor.wire.codecs import Undecodable, decompress
@@ -22,12 +23,15 @@ from secor.wire.records import BadRecord, Fields, gather, read_fields, record_en
 from secor.wire.varints import PADDING
 
 MAX_UNCOMPRESSED = 256 << 20
-PASS_BYTES = 1 << 20
+PASS_BYTES = 2 << 20
 """A pass ends with the batch that reaches this: about what a core's cache holds."""
+PARSED_PASS_BYTES = 4 << 20
+"""The same where messages are parsed: they are divided by output partition, and each piece
+costs the same however few rows it has."""
 PIECE_BYTES = 4 << 20
 """A chunk has values of about so many bytes at most, or one message: parsing each takes
 some time, and between them the loop tells that it is alive."""
-_LARGEST_BUFFER = (1 << 31) - 1 - PASS_BYTES - len(PADDING)
+_LARGEST_BUFFER = (1 << 31) - 1 - PARSED_PASS_BYTES - len(PADDING)
 _NO_TIMESTAMP = -1
 
 Int64s = npt.NDArray[np.int64]
@@ -45,6 +49,7 @@ def decode_chunks(
     *,
     next_offset: int | None = None,
     max_uncompressed: int = MAX_UNCOMPRESSED,
+    pass_bytes: int = PASS_BYTES,
     check_crc: bool = True,
 ) -> Iterator[Chunk]:
     """Decode whole batches of format v2, in the order of the log.
@@ -52,8 +57,9 @@ def decode_chunks(
     Rows below ``start`` are dropped: the first batch after a seek may begin below it.
     Control batches are passed over.  ``next_offset``, when beyond the last batch, is that of
     the last chunk; a chunk without rows tells of it where none has rows.
-    ``max_uncompressed`` is in bytes of one batch, below 2 GiB.
-    Raises ``CorruptBatch``: chunks given before it are good.
+    ``max_uncompressed`` is in bytes of one batch, below 2 GiB; small batches are put together
+    until they have ``pass_bytes``.
+    Raises ``CorruptBatch`` after the chunks of what comes before it.
     """
     if not 0 <= max_uncompressed <= _LARGEST_BUFFER:
         raise ValueError(f"max_uncompressed is {max_uncompressed}, not 0 to {_LARGEST_BUFFER}")
@@ -61,18 +67,24 @@ def decode_chunks(
     size, told, reached = 0, start, 0
     for batch in batches:
         view = memoryview(batch)
-        header = checked_header(topic_partition, view, reached, check_crc=check_crc)
-        reached = header.next_offset
-        if header.is_control or reached <= start or not header.count:
-            continue
-        records = _uncompressed(topic_partition, header, view, max_uncompressed)
+        try:
+            header = checked_header(topic_partition, view, reached, check_crc=check_crc)
+            reached = header.next_offset
+            if header.is_control or reached <= start or not header.count:
+                continue
+            records = _uncompressed(topic_partition, header, view, max_uncompressed)
+        except CorruptBatch:
+            if waiting:
+                told = waiting[-1].header.next_offset
+                yield from _pieces(_chunk(topic_partition, waiting, start, told))
+            raise
         if waiting and size + len(records) > _LARGEST_BUFFER:
             told = waiting[-1].header.next_offset
             yield from _pieces(_chunk(topic_partition, waiting, start, told))
             waiting, size = [], 0
         waiting.append(_Payload(header, records))
         size += len(records)
-        if size >= PASS_BYTES:
+        if size >= pass_bytes:
             told = reached
             yield from _pieces(_chunk(topic_partition, waiting, start, told))
             waiting, size = [], 0

@@ -11,6 +11,7 @@ from secor.config.model import Config
 from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.service.startup import Doing
+from secor.wire import PARSED_PASS_BYTES, PASS_BYTES
 from secor.wiring.clients import kafka_options, zookeeper_ledger
 
 BROKERS = "the Kafka brokers"
@@ -75,6 +76,7 @@ def _source(config: Config, stalled: Stalled | None) -> KafkaSource:
         fetch_max_bytes=kafka.fetch_max_bytes,
         queue_bytes=kafka.queue_bytes,
         max_uncompressed=config.limits.largest_record_batch,
+        pass_bytes=PASS_BYTES if config.group.kind == "backup" else PARSED_PASS_BYTES,
         metadata_max_age=kafka.metadata_max_age,
         release_wait=RELEASE_WAIT if _waits_for_release(config) else 0.0,
         stalled=stalled,

@@ -18,7 +18,7 @@ from secor.adapters.kafka.insides import PartitionRecords, batch_bytes
 from secor.core.errors import CorruptBatch, SecorError
 from secor.core.model import Chunk, TopicPartition, next_offset
 from secor.core.text import error_text
-from secor.wire import MAX_UNCOMPRESSED, decode_chunks, records_to_chunk
+from secor.wire import MAX_UNCOMPRESSED, PASS_BYTES, decode_chunks, records_to_chunk
 from secor.wire.rows import Row
 
 Item = bytearray | list[Row]
@@ -125,7 +125,10 @@ class BatchRecords(PartitionRecords):
 
 
 def decode(
-    topic_partition: TopicPartition, fetch: Fetch, max_uncompressed: int = MAX_UNCOMPRESSED
+    topic_partition: TopicPartition,
+    fetch: Fetch,
+    max_uncompressed: int = MAX_UNCOMPRESSED,
+    pass_bytes: int = PASS_BYTES,
 ) -> Iterator[Chunk]:
     """Decode a fetch; a chunk without rows tells of a position that only gaps moved.
 
@@ -137,7 +140,9 @@ def decode(
     reached = fetch.start
     for at, (old, items) in enumerate(runs):
         end = fetch.next_offset if at == len(runs) - 1 else None
-        for chunk in _decode_run(topic_partition, items, old, reached, end, max_uncompressed):
+        for chunk in _decode_run(
+            topic_partition, items, old, reached, end, max_uncompressed, pass_bytes
+        ):
             reached = chunk.next_offset
             yield chunk
     if not runs:
@@ -151,6 +156,7 @@ def _decode_run(
     start: int,
     end: int | None,
     max_uncompressed: int,
+    pass_bytes: int,
 ) -> Iterator[Chunk]:
     if not old:
         # The checksums were looked at when the batches were taken.
@@ -160,6 +166,7 @@ def _decode_run(
             start,
             next_offset=end,
             max_uncompressed=max_uncompressed,
+            pass_bytes=pass_bytes,
             check_crc=False,
         )
         return

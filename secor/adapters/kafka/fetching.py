@@ -23,7 +23,7 @@ from secor.core.errors import CorruptBatch, RestartPartition, SecorError, TopicR
 from secor.core.model import TopicPartition
 from secor.core.ports import Failed, Fetched
 from secor.core.text import error_text
-from secor.wire import MAX_UNCOMPRESSED
+from secor.wire import MAX_UNCOMPRESSED, PASS_BYTES
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +69,7 @@ class Fetching:
         detector: StallDetector,
         stalled: Stalled,
         max_uncompressed: int = MAX_UNCOMPRESSED,
+        pass_bytes: int = PASS_BYTES,
     ) -> None:
         self._client = client
         self._queue = queue
@@ -76,6 +77,7 @@ class Fetching:
         self._detector = detector
         self._stalled = stalled
         self._max_uncompressed = max_uncompressed
+        self._pass_bytes = pass_bytes
         self._readings: dict[TopicPartition, _Reading] = {}
         self._refusals: dict[str, list[TopicPartition]] = defaultdict(list)
         self._sessions_to_reset: set[Any] = set()
@@ -230,12 +232,12 @@ class Fetching:
         if fetch.next_offset > fetch.start:
             state = self._client.subscription.assignment[theirs(topic_partition)]
             state.position = OffsetAndMetadata(fetch.next_offset, "", fetch.leader_epoch)
-            queue, most = self._queue, self._max_uncompressed
+            queue, most, passes = self._queue, self._max_uncompressed, self._pass_bytes
 
             def chunks() -> Any:
                 # The partition may have been started anew since the loop took the event.
                 current = queue.epoch(topic_partition) == epoch
-                return decode(topic_partition, fetch, most) if current else iter(())
+                return decode(topic_partition, fetch, most, passes) if current else iter(())
 
             queue.deliver(Fetched(topic_partition, fetch.size, chunks), epoch)
         if fetch.error is not None:

@@ -25,7 +25,7 @@ from secor.core.errors import SecorError, Unavailable
 from secor.core.model import LogRange, TopicPartition
 from secor.core.ports import Assigned, Event, Revoked
 from secor.core.text import error_text
-from secor.wire import MAX_UNCOMPRESSED
+from secor.wire import MAX_UNCOMPRESSED, PASS_BYTES
 
 _log = logging.getLogger(__name__)
 
@@ -67,6 +67,7 @@ class KafkaSource:
         fetch_max_wait: float = 0.25,
         queue_bytes: int = 16 * MIB,
         max_uncompressed: int = MAX_UNCOMPRESSED,
+        pass_bytes: int = PASS_BYTES,
         metadata_max_age: float = 20.0,
         end_max_age: float = 15.0,
         receive_buffer_bytes: int = MIB,
@@ -111,6 +112,7 @@ class KafkaSource:
             StallDetector(stall_patience),
             _warn_of_stall if stalled is None else stalled,
             max_uncompressed,
+            pass_bytes,
         )
         self._watch = TopicWatch(self.client.cluster, named)
         self._wakeup = WakeupNotifier(self.client.net)

@@ -30,7 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "sandbox": {"core"},
     "wiring": {
         *("core", "formats", "parsing", "batch", "commit", "consume", "service", "adapters"),
-        *("archive", "config", "tables", "restore"),
+        *("archive", "config", "tables", "restore", "wire"),
     },
     "cli": {
         *("core", "formats", "parsing", "batch", "service", "adapters", "archive", "config"),

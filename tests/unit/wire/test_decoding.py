@@ -242,3 +242,21 @@ def test_a_batch_of_large_messages_comes_in_pieces() -> None:
 def test_a_batch_of_small_messages_is_one_piece() -> None:
     given = [Message(at, value=b"x" * 700) for at in range(1500)]
     assert len(list(decode_chunks(CLICKS, [batch_of(given)], 0))) == 1
+
+
+def test_small_batches_are_put_together_up_to_the_bytes_of_a_pass() -> None:
+    batches = [batch_of([Message(0, value=b"x" * 1000)], base=base) for base in range(10)]
+    for pass_bytes, sizes in ((1, [1] * 10), (4000, [4, 4, 2]), (1 << 20, [10])):
+        chunks = decode_chunks(CLICKS, batches, 0, pass_bytes=pass_bytes)
+        assert [chunk.records.num_rows for chunk in chunks] == sizes
+
+
+def test_small_batches_before_a_corrupt_one_are_given_too() -> None:
+    good = [batch_of([Message(0)], base=base) for base in range(3)]
+    bad = bytearray(batch_of([Message(0, value=b"x")], base=3))
+    bad[-1] ^= 1
+    chunks = decode_chunks(CLICKS, [*good, bytes(bad)], 0)
+    chunk = next(chunks)
+    assert (chunk.records.num_rows, chunk.next_offset) == (3, 3)
+    with pytest.raises(CorruptBatch, match="CRC32C"):
+        next(chunks)
