@@ -15,6 +15,7 @@ from secor.tables.files.parquet import ParquetDataFormat
 from secor.tables.library import Partitioning, TableLibrary
 from secor.tables.routing import TableSettings
 from secor.tables.table_rows import TableRows
+from secor.tables.uri_store import SCHEME, SCHEMES
 
 FORMAT_PROPERTY = "write.format.default"
 
@@ -72,6 +73,12 @@ def open_version(
 
     Raises ``ConfigurationError`` for what cannot be written.
     """
+    root = library.data_location(table)
+    if root.partition(SCHEME)[0] not in SCHEMES:
+        raise ConfigurationError(
+            f"table {table.identifier}: its files would be in {root}; they can be in S3"
+            " (s3://bucket/...) and in directories (file:///...)"
+        )
     schema_id = table.schema_id if schema_id is None else schema_id
     spec_id = table.spec_id if spec_id is None else spec_id
     rows = TableRows(
@@ -91,7 +98,7 @@ def open_version(
         rows=rows,
         partitioning=library.partitioning(table, schema_id, spec_id),
         data_format=_data_format(table, schema_id, row_settings, library),
-        root=library.data_location(table),
+        root=root,
         declined=declined,
     )
 

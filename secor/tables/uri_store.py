@@ -12,6 +12,9 @@ from secor.core.ports import ObjectStore
 
 SCHEME = "://"
 
+SCHEMES = ("s3", "s3a", "s3n", "file")
+"""Of places that there are stores for."""
+
 OpenStore = Callable[[str], tuple[str, ObjectStore]]
 """Takes a URI; returns the part of it that is the store's (ends with a slash), and the store.
 

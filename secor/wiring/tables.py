@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from secor.batch.plan import Lane, TopicPlan
-from secor.config.model import S3, Config
+from secor.config.model import Config
 from secor.config.tables import TableRoute, parts_of
 from secor.core.errors import ConfigurationError, SecorError
 from secor.core.model import QUARANTINE
@@ -30,7 +30,7 @@ from secor.tables.new_tables import new_table
 from secor.tables.routing import Route, TableSettings
 from secor.tables.table_version import RowSettings, TableVersion
 from secor.tables.topic_tables import Outdated, TopicTables
-from secor.tables.uri_store import UriStore
+from secor.tables.uri_store import SCHEMES, UriStore
 from secor.wiring.clients import clear, s3_store
 from secor.wiring.parsers import filter_of, pipeline_for
 from secor.wiring.plans import policy_of
@@ -243,11 +243,11 @@ def store_of_tables(config: Config, own: ObjectStore) -> ObjectStore:
 
     def open_store(uri: str) -> tuple[str, ObjectStore]:
         parts = urlsplit(uri)
-        if parts.scheme in ("s3", "s3a", "s3n"):
+        if parts.scheme in SCHEMES and parts.scheme != "file":
             place = f"{parts.scheme}://{parts.netloc}/"
             if config.store.kind == "s3" and parts.netloc == config.store.s3.bucket:
                 return place, own
-            settings = S3(**{**config.store.s3.model_dump(), "bucket": parts.netloc})
+            settings = config.store.s3.model_copy(update={"bucket": parts.netloc})
             store = s3_store(settings, connections=2 * config.limits.upload_threads + 2)
             store.check()
             return place, store

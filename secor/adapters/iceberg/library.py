@@ -77,7 +77,8 @@ class IcebergLibrary:
     def data_location(self, table: Table) -> str:
         """Return where data files go."""
         default = f"{table.location}/data"
-        return table.properties.get(TableProperties.WRITE_DATA_PATH, default).rstrip("/")
+        place = table.properties.get(TableProperties.WRITE_DATA_PATH, default).rstrip("/")
+        return place if "://" in place else f"file://{place}"
 
 
 class _Partitioning:

@@ -216,3 +216,24 @@ def test_files_go_where_the_table_wants_its_data(tmp_path: Path) -> None:
     (manifest,) = world.write({"id": 1})
     assert manifest.tables[0].files[0].path.startswith(f"{elsewhere}/id=1/g-flights-0-")
     assert ids(world, "db.t") == [1]
+
+
+@pytest.mark.parametrize(
+    ("place", "words"), [("hdfs://namenode/t", "can be in S3"), ("gs://bucket/t", "can be in S3")]
+)
+def test_files_in_a_place_that_no_store_is_for_stop_the_topic(
+    tmp_path: Path, place: str, words: str
+) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.t"}])
+    world.catalog.create_table("db.t", NewTable(SCHEMA, (), {"write.data.path": place}))
+    with pytest.raises(TableUnusable, match=words):
+        world.plans("flights", None)
+
+
+def test_a_path_without_a_scheme_is_a_directory(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.t"}])
+    properties = {"write.data.path": f"{tmp_path}/plain"}
+    world.catalog.create_table("db.t", NewTable(SCHEMA, (), properties))
+    (manifest,) = world.write({"id": 1})
+    assert manifest.tables[0].files[0].path.startswith(f"file://{tmp_path}/plain/g-flights-0-")
+    assert ids(world, "db.t") == [1]
