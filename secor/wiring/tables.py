@@ -265,7 +265,7 @@ def _local(config: Config, uri: str) -> tuple[str, ObjectStore]:
     from secor.adapters.local import LocalStore
 
     warehouse = config.catalog.properties.get("warehouse", "").rstrip("/")
-    above = uri.partition("/data/")[0]
+    above = uri.partition("/data/")[0] if "/data/" in uri else uri.rpartition("/")[0]
     place = warehouse if warehouse and uri.startswith(f"{warehouse}/") else above
     store = LocalStore(Path(urlsplit(place).path))
     store.check()
