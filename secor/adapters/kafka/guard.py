@@ -28,6 +28,12 @@ DefaultRecordBatch: _buffer base_offset has_producer_id is_control_batch last_of
 DefaultRecordBatch: leader_epoch magic next_offset producer_id validate_crc
 DefaultRecordBatchBuilder: append build
 ProduceRequest: TopicProduceData
+AddPartitionsToTxnRequest: API_KEY
+ApiVersionsRequest: API_KEY
+CoordinatorType: TRANSACTION
+EndTxnRequest: API_KEY
+FindCoordinatorRequest: API_KEY
+InitProducerIdRequest: API_KEY
 OffsetFetchRequest: OffsetFetchRequestGroup OffsetFetchRequestTopic
 OffsetCommitRequest: OffsetCommitRequestTopic
 ListOffsetsRequest: ListOffsetsTopic

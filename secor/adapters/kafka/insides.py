@@ -50,8 +50,19 @@ try:
         OffsetFetchRequest,
         OffsetSpec,
     )
-    from kafka.protocol.metadata import MetadataRequest, MetadataResponse
-    from kafka.protocol.producer import ProduceRequest
+    from kafka.protocol.metadata import (
+        ApiVersionsRequest,
+        CoordinatorType,
+        FindCoordinatorRequest,
+        MetadataRequest,
+        MetadataResponse,
+    )
+    from kafka.protocol.producer import (
+        AddPartitionsToTxnRequest,
+        EndTxnRequest,
+        InitProducerIdRequest,
+        ProduceRequest,
+    )
     from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
     _ClientRecords: Any = Fetcher.PartitionRecords
@@ -61,35 +72,19 @@ except (ImportError, AttributeError) as error:
         f"kafka-python {_installed} is not built as Secor needs it ({error}); {DO}"
     ) from error
 
+# fmt: off
 __all__ = [
-    "AbstractTokenProvider",
-    "AsyncConsumerRebalanceListener",
-    "CooperativeStickyAssignor",
-    "DefaultRecordBatch",
-    "DescribeGroupsRequest",
-    "DefaultRecordBatchBuilder",
-    "Fetcher",
-    "IsolationLevel",
-    "KafkaConnectionManager",
-    "KafkaSSLTransport",
-    "KafkaTCPTransport",
-    "ListOffsetsRequest",
-    "MetadataRequest",
-    "MetadataResponse",
-    "NetworkSelector",
-    "OffsetCommitRequest",
-    "OffsetFetchRequest",
-    "OffsetSpec",
-    "ProduceRequest",
-    "RangePartitionAssignor",
-    "RoundRobinPartitionAssignor",
-    "StickyPartitionAssignor",
-    "SubscriptionState",
-    "TopicPartitionState",
-    "WakeupNotifier",
-    "create_connection",
-    "murmur2",
+    "AbstractTokenProvider", "AddPartitionsToTxnRequest", "ApiVersionsRequest",
+    "AsyncConsumerRebalanceListener", "CooperativeStickyAssignor", "CoordinatorType",
+    "DefaultRecordBatch", "DefaultRecordBatchBuilder", "DescribeGroupsRequest", "EndTxnRequest",
+    "Fetcher", "FindCoordinatorRequest", "InitProducerIdRequest", "IsolationLevel",
+    "KafkaConnectionManager", "KafkaSSLTransport", "KafkaTCPTransport", "ListOffsetsRequest",
+    "MetadataRequest", "MetadataResponse", "NetworkSelector", "OffsetCommitRequest",
+    "OffsetFetchRequest", "OffsetSpec", "ProduceRequest", "RangePartitionAssignor",
+    "RoundRobinPartitionAssignor", "StickyPartitionAssignor", "SubscriptionState",
+    "TopicPartitionState", "WakeupNotifier", "create_connection", "murmur2",
 ]
+# fmt: on
 
 
 class ConsumerParts:

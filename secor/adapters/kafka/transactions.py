@@ -11,22 +11,21 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.protocol.metadata import (
-    ApiVersionsRequest,
-    CoordinatorType,
-    FindCoordinatorRequest,
-)
-from kafka.protocol.producer import (
-    AddPartitionsToTxnRequest,
-    EndTxnRequest,
-    InitProducerIdRequest,
-    ProduceRequest,
-)
 
 from secor.adapters.kafka.client import Client, theirs
 from secor.adapters.kafka.failures import translated
+from secor.adapters.kafka.insides import (
+    AddPartitionsToTxnRequest,
+    ApiVersionsRequest,
+    CoordinatorType,
+    EndTxnRequest,
+    FindCoordinatorRequest,
+    InitProducerIdRequest,
+    ProduceRequest,
+)
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.model import TopicPartition
+from secor.core.text import error_text
 from secor.core.transactions import (
     BrokerCode,
     IdentityAnswer,
@@ -139,7 +138,9 @@ class KafkaTransactions:
                 self._produce, transactional_id, topic_partition, batch, wait
             )
         except (RuntimeError, kafka_errors.KafkaError) as error:
-            raise Unavailable(f"{what}: the Kafka client is closed ({error})") from error
+            raise Unavailable(
+                f"{what}: the Kafka client is closed ({error_text(error)})"
+            ) from error
         future.add_both(lambda _: done.set())
 
         def answer() -> ProduceAnswer:
