@@ -234,6 +234,18 @@ def _tell(one: Replayed, *, dry_run: bool) -> None:
         click.echo(f"  {number:,} × {reason}")
 
 
+def schema_remedy(reasons: Counter[str]) -> str | None:
+    """Return what to do about messages that are in conflict with the schema, None without any."""
+    conflicts = sum(number for why, number in reasons.items() if why.startswith("schema:"))
+    if not conflicts:
+        return None
+    return (
+        f"{conflicts:,} are in conflict with the schema, and will be at every replay: declare types"
+        " that hold them (secor schema show, output.schema_file), then replay; for what is stored"
+        " already, parse the backup again (secor backfill)"
+    )
+
+
 def _summarize(done: Sequence[Replayed], *, dry_run: bool, as_json: bool) -> None:
     totals = {
         "objects": len(done),
@@ -263,6 +275,10 @@ def _summarize(done: Sequence[Replayed], *, dry_run: bool, as_json: bool) -> Non
             f" {how_many(totals['placed'], 'message')} {would}placed,"
             f" {totals['filtered']:,} {would}filtered, {totals['bad']:,} still bad"
         )
-        _show_reasons(sum((one.reasons for one in done), Counter[str]()))
+        reasons = sum((one.reasons for one in done), Counter[str]())
+        _show_reasons(reasons)
+        remedy = schema_remedy(reasons)
+        if remedy is not None:
+            click.echo(remedy)
     else:
         click.echo("nothing is in quarantine")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -304,3 +305,12 @@ def test_line_21_a_topic_that_is_called_quarantine_does_not_meet_the_quarantine(
         "clicks": 4,
     }
     assert world.run(verify.command, world.config).return_value == 0
+
+
+def test_replay_names_the_remedy_for_conflicts_with_the_schema() -> None:
+    assert quarantine.schema_remedy(Counter({"decode: invalid JSON": 3})) is None
+    told = quarantine.schema_remedy(Counter({"schema: a: 'x' is no int64": 2, "time: missing": 1}))
+    assert told is not None
+    assert told.startswith("2 are in conflict")
+    assert "output.schema_file" in told
+    assert "secor backfill" in told
