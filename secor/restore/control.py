@@ -11,13 +11,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from secor.core.errors import ConfigurationError, LedgerCorrupt, SpecChanged
+from secor.core.errors import (
+    ConfigurationError,
+    LedgerCorrupt,
+    SpecChanged,
+    TransactionBroken,
+    WriterFenced,
+)
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.restore.model import canonical
 from secor.restore.offsets import job_key, record, rows_of
 from secor.restore.ports import TargetLog
 from secor.restore.writer.writer import TransactionalWriter
+
+ATTEMPTS = 5
+"""How often a change is tried before it is given up."""
 
 
 class Wish(Enum):
@@ -131,6 +140,17 @@ class JobControl:
         return self._change(changed)
 
     def _change(self, change: Callable[[JobRecord | None], JobRecord]) -> JobRecord:
+        """Change the record; begins anew when somebody else changes it at the same time."""
+        attempt = 0
+        while True:
+            try:
+                return self._try_change(change)
+            except (TransactionBroken, WriterFenced):
+                attempt += 1
+                if attempt == ATTEMPTS:
+                    raise
+
+    def _try_change(self, change: Callable[[JobRecord | None], JobRecord]) -> JobRecord:
         writer = self._make_writer(f"secor:{self._job}::")
         writer.initialise()
         after = change(self.read())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,8 @@ from secor.restore.schedule import After, Held, Opening, Phase, Schedule
 
 WISH_EVERY = 2.0
 """Seconds between two looks at the job's record."""
+OTHERS_EVERY = 5.0
+"""Seconds between two looks whether the other daemons have written all of theirs."""
 DISCOVER_EVERY = 60.0
 """Seconds between two listings of a growing archive's topics and partitions."""
 _STEP = 0.05
@@ -49,7 +51,8 @@ class Engine:
     """Runs the source partitions that the group assigns to this daemon.
 
     ``run_once`` is for the main thread, ``work_once`` for any number of workers.
-    ``sources`` lists the source partitions by partition of the offsets topic.
+    ``sources`` lists the source partitions by partition of the offsets topic; ``written``
+    tells whether all of some, which are not held here, is written.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Engine:
         opener: Opener,
         read_record: Callable[[], JobRecord | None],
         sources: Callable[[], dict[TopicPartition, list[SourcePartition]]],
+        written: Callable[[Collection[SourcePartition]], bool],
         pace: Pace,
         clock: Clock,
         observer: EngineObserver,
@@ -70,6 +74,8 @@ class Engine:
         self._opener = opener
         self._read_record = read_record
         self._sources = sources
+        self._written = written
+        self._others_at = 0.0
         self._pace = pace
         self._clock = clock
         self._observer = observer
@@ -124,18 +130,37 @@ class Engine:
         self._release()
         self._look_at_wish()
         self._discover()
+        finished = self._finished()
         with self._lock:
             working = [held for held in self._schedule.held if held.phase in _IN_WORK]
-            over = self._stop or self._wish is Wish.STOPPED or self._finished
+            over = self._stop or self._wish is Wish.STOPPED or finished
             if working or not over:
                 return None
             failed = tuple(it for it in self._schedule.held if it.phase is Phase.FAILED)
             done = sum(it.phase is Phase.EXHAUSTED for it in self._schedule.held)
             return Ended(self._wish, failed, done)
 
-    @property
     def _finished(self) -> bool:
-        return not self._follow and self._schedule.settled
+        """Tell whether the whole job is done, or something of ours has failed.
+
+        What other daemons hold counts: one that died leaves its source partitions to us, and
+        its session takes longer to end than our own last transaction.
+        """
+        with self._lock:
+            if self._follow or not self._schedule.settled:
+                return False
+            held = {it.source: it.phase for it in self._schedule.held}
+        if Phase.FAILED in held.values():
+            return True
+        others = {it for listed in self._listed.values() for it in listed} - held.keys()
+        now = self._clock.monotonic()
+        if others and now < self._others_at:
+            return False
+        self._others_at = now + OTHERS_EVERY
+        try:
+            return not others or self._written(others)
+        except Unavailable:
+            return False
 
     def _assign(self, partitions: frozenset[TopicPartition]) -> None:
         with self._lock:

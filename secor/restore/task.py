@@ -93,11 +93,11 @@ class Task:
             self.close()
             return Turn.EXHAUSTED
         try:
-            self._transaction(reader, piece)
+            return self._transaction(reader, piece)
         except TransactionAborted:
             # The same records again, from what is committed.
             self.close()
-        return Turn.WROTE
+            return Turn.WROTE
 
     def close(self) -> None:
         """Stop reading; the next turn begins at ``next_offset``."""
@@ -110,7 +110,7 @@ class Task:
             self._reader = self._settings.source.open(self.source, self.next_offset)
         return self._reader
 
-    def _transaction(self, reader: PieceReader, first: Piece) -> None:
+    def _transaction(self, reader: PieceReader, first: Piece) -> Turn:
         settings, writer = self._settings, self._writer
         began = settings.clock.monotonic()
         settings.observer.began(self.source)
@@ -131,17 +131,18 @@ class Task:
             # The source has not said how this transaction ends: it is not ours to cut.
             writer.abort()
             self.close()
-            return
+            return Turn.IDLE if self._stopping() else Turn.EXHAUSTED
         if piece.boundary is Boundary.ABORT:
             # What follows in the source must not be lost with it: offsets alone.
             writer.abort()
             writer.begin()
             self._commit(piece.next_offset)
             settings.observer.skipped(self.source, piece.next_offset)
-            return
+            return Turn.WROTE
         self._commit(piece.next_offset)
         seconds = settings.clock.monotonic() - began
         settings.observer.committed(self.source, self.next_offset, records, size, seconds)
+        return Turn.WROTE
 
     def _following(self, reader: PieceReader, elapsed: float) -> Piece | Silence:
         """Return the transaction's next piece; none when it must end."""

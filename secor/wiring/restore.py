@@ -35,6 +35,8 @@ from secor.restore.writer.model import WriterLimits
 from secor.restore.writer.writer import TransactionalWriter
 from secor.wiring.clients import brokers_options, store_of
 
+SEEN_WITHIN = 10
+"""Seconds that a new topic may take until every broker knows it."""
 OFFSETS_SETTINGS = {"cleanup.policy": "compact"}
 
 
@@ -109,6 +111,12 @@ class Job:
             settings = TopicSettings(self.config.writing.offsets_partitions, OFFSETS_SETTINGS)
             self.admin.create(topic, settings, self.config.target.replication_factor)
         count = self.offsets_partitions()
+        for _ in range(SEEN_WITHIN):
+            # A topic that was made just now is not known to every broker at once.
+            if count:
+                break
+            self.clock.sleep(1.0)
+            count = self.offsets_partitions()
         check_partitions(topic, count)
         return count
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from secor.adapters.kafka.topic_admin import TopicSettings
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange, TopicPartition
-from secor.restore.model import SourceExtent
+from secor.restore.model import SourceExtent, SourcePartition
 from secor.restore.offsets import OffsetTable, offsets_topic, read_offsets
 from secor.restore.preflight import Finding, JobLimits, Severity, TargetTopic, findings, refused
 from secor.wiring.restore import Job
@@ -73,6 +74,15 @@ def read_all_offsets(job: Job, partitions: int) -> OffsetTable:
         table.offsets |= part.offsets
         table.foreign += part.foreign
     return table
+
+
+def all_written(job: Job, partitions: int, sources: Collection[SourcePartition]) -> bool:
+    """Tell whether the committed offsets of source partitions have reached what is archived."""
+    offsets = read_all_offsets(job, partitions).offsets
+    return all(
+        source in offsets and offsets[source].next_offset >= job.source.extent(source).range.end
+        for source in sources
+    )
 
 
 def _planned(job: Job, topic: str, extents: list[SourceExtent], begun: bool) -> PlannedTopic:

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 import structlog
@@ -22,6 +23,7 @@ from secor.restore.pace import Pace
 from secor.restore.schedule import After, Schedule
 from secor.restore.task import TaskSettings
 from secor.wiring.restore import Job
+from secor.wiring.restore_plan import all_written
 
 POLL = 0.25
 """Seconds that the main thread waits for the group."""
@@ -115,6 +117,7 @@ def engine_of(job: Job, progress: Progress) -> Iterator[Engine]:
             opener=opener,
             read_record=control.read,
             sources=lambda: job.sources_by_partition(partitions),
+            written=partial(all_written, job, partitions),
             pace=pace,
             clock=job.clock,
             observer=progress,

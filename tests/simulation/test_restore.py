@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from secor.core.errors import SecorError, Unavailable
 from secor.restore.boundaries import Kind
+from secor.restore.model import Piece
 from secor.restore.offsets import record
 from secor.restore.writer.states import State
 from tests.simulation.restore_world import (
+    MESSAGES,
     OFFSETS,
+    PER_PIECE,
+    TARGET,
     Crash,
     ListSource,
     Owner,
@@ -186,3 +192,21 @@ def test_the_open_transaction_of_another_source_partition_hides_no_offset() -> N
     assert world.cluster.log(OFFSETS).stable == 0 < world.cluster.log(OFFSETS).end
     Owner(world, "second").run()
     world.check()
+
+
+class OpenEnded(ListSource):
+    """Its last transaction has no end yet."""
+
+    def _pieces(self, start: int) -> Iterator[Piece]:
+        for piece in super()._pieces(start):
+            last = piece.next_offset == self.messages
+            yield replace(piece, boundary=None) if last else piece
+
+
+@VERSIONS
+def test_a_transaction_that_the_source_has_not_ended_is_not_cut(version: int) -> None:
+    world = World(version, "source", OpenEnded())
+    Owner(world, "owner").run()
+    world.check(complete=False)
+    values = [row["offset"] for row in world.cluster.visible(TARGET)]
+    assert len(values) == MESSAGES - PER_PIECE

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from secor.core.errors import ConfigurationError, LedgerCorrupt, SpecChanged
+from secor.core.model import TopicPartition
+from secor.restore.control import JobControl, JobRecord, Wish
+from secor.restore.offsets import job_key, record
+from tests.simulation.restore_world import World
+
+WHERE = TopicPartition("secor-restore-job", 1)
+
+
+def control_of(world: World) -> JobControl:
+    return JobControl("job", WHERE, world.cluster, world.make_writer, world.cluster.clock)
+
+
+def test_the_first_start_writes_the_record_and_later_ones_find_it() -> None:
+    world = World()
+    control = control_of(world)
+    assert control.read() is None
+    first = control.start("spec", 2)
+    assert first == JobRecord(Wish.RUNNING, 1, "spec", 2)
+    assert control_of(world).start("spec", 2) == first
+
+
+def test_another_spec_and_another_number_of_partitions_are_refused() -> None:
+    control = control_of(World())
+    control.start("spec", 2)
+    with pytest.raises(SpecChanged, match="begun under spec spec"):
+        control.start("other", 2)
+    with pytest.raises(ConfigurationError, match="has 3 partitions, and had 2"):
+        control.start("spec", 3)
+
+
+def test_every_change_counts_a_generation() -> None:
+    control = control_of(World())
+    control.start("spec", 2)
+    assert control.wish(Wish.PAUSED) == JobRecord(Wish.PAUSED, 2, "spec", 2)
+    assert control.adopt("new").generation == 3
+    assert control.read() == JobRecord(Wish.PAUSED, 3, "new", 2)
+
+
+def test_a_job_that_never_began_cannot_be_changed() -> None:
+    with pytest.raises(ConfigurationError, match="has not begun"):
+        control_of(World()).wish(Wish.STOPPED)
+
+
+def test_of_two_that_change_at_a_time_the_first_begins_anew() -> None:
+    world = World()
+    control = control_of(world)
+    control.start("spec", 2)
+    done: list[JobRecord] = []
+
+    def hook(name: str) -> None:
+        if name == "before produce" and not done:
+            done.append(JobRecord(Wish.PAUSED, 0, "", 0))
+            done.append(control_of(world).wish(Wish.PAUSED))
+
+    world.cluster.hook = hook
+    assert control.wish(Wish.STOPPED) == JobRecord(Wish.STOPPED, 3, "spec", 2)
+    assert done[1].generation == 2
+
+
+def test_a_record_that_cannot_be_read_is_told() -> None:
+    world = World()
+    writer = world.make_writer("anybody")
+    writer.initialise()
+    writer.begin()
+    writer.write(WHERE, record(job_key("job"), b'{"state": "dancing"}', 0))
+    writer.commit()
+    with pytest.raises(LedgerCorrupt, match="cannot be read"):
+        control_of(world).read()
