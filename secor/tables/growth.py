@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from secor.formats.typed.inference import observed
+from secor.formats.typed.observed_types import groups
 from secor.formats.typed.schema import RowSchema
 from secor.tables.catalog import AddColumn, SchemaChange
 from secor.tables.schema_changes import apply, changes_for
@@ -33,11 +34,9 @@ def first_change(
     found = []
     wrong = np.zeros(len(rows), dtype=bool)
     wrong[list(fitted.bad)] = True
-    for row in np.flatnonzero(wrong & live).tolist():
-        changes = look.changes_for_misfit(rows.slice(row, 1))
-        if changes:
-            found.append((row, changes))
-            break
+    misfit = look.first_misfit_that_grows(rows, np.flatnonzero(wrong & live))
+    if misfit is not None:
+        found.append(misfit)
     if fitted.extra is not None:
         extra = fitted.extra.to_numpy(zero_copy_only=False) & live & ~wrong
         first = look.first_with_new(rows, np.flatnonzero(extra).tolist())
@@ -71,13 +70,24 @@ class _Look:
         changes = self._changes(rows, self._columns if columns is None else columns)
         return [change for change in changes if isinstance(change, AddColumn)]
 
-    def changes_for_misfit(self, row: pa.StructArray) -> list[SchemaChange]:
-        """Return the changes after which a bad row fits."""
-        changes = self._changes(row, self._columns)
-        if not changes:
-            return []
-        _, still_bad = RowSchema(apply(self._columns, changes)).fit(row)
-        return [] if still_bad else changes
+    def first_misfit_that_grows(
+        self, rows: pa.StructArray, wrong: npt.NDArray[np.int64]
+    ) -> tuple[int, list[SchemaChange]] | None:
+        """Return the first bad row that fits after changes, and these.
+
+        Rows that show the same types are looked at together: there may be thousands.
+        """
+        if not len(wrong):
+            return None
+        found = []
+        for alike in groups(rows.take(pa.array(wrong)), self._columns):
+            same = wrong[alike]
+            changes = self._changes(rows.take(pa.array(same[:1])), self._columns)
+            if changes:
+                grown = RowSchema(apply(self._columns, changes))
+                _, still_bad = grown.fit(rows.take(pa.array(same)))
+                found += [(int(row), changes) for at, row in enumerate(same) if at not in still_bad]
+        return min(found, key=lambda change: change[0], default=None)
 
     def _changes(self, rows: pa.StructArray, columns: pa.StructType) -> list[SchemaChange]:
         seen = observed(rows)

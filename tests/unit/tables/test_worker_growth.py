@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -233,3 +234,18 @@ def test_fields_find_their_columns_by_name_mapping_and_any_case(tmp_path: Path) 
         {"id": 5, "inner": None},
         {"id": 7, "inner": None},
     ]
+
+
+def test_thousands_of_misfits_are_looked_at_together(tmp_path: Path) -> None:
+    world = WorkerWorld(
+        tmp_path, [GROWING], {"parser": {"max_bad_ratio": "none", "max_bad_messages": "none"}}
+    )
+    schema = pa.schema([pa.field("id", pa.int32()), pa.field("x", pa.int32())])
+    world.catalog.create_table("db.flights", NewTable(schema))
+    began = time.process_time()
+    bad = [{"id": number, "x": f"text {number}"} for number in range(5000)]
+    first, second = world.write(*bad, {"id": 1 << 40, "x": 1}, {"id": 7, "x": 1 << 40})
+    assert time.process_time() - began < 10  # one by one they take a minute
+    assert (first.end, second.end) == (5000, 5002)
+    assert sorted(row["id"] for row in world.rows()) == [7, 1 << 40]
+    assert len(world.reasons()) == 5000
