@@ -98,6 +98,26 @@ def test_after_a_refusal_what_another_coordinator_took_is_left_out(world: TableW
     assert world.live() == ["0-5@0", "5-9@0"]
 
 
+def test_one_that_is_overtaken_between_its_look_and_its_commit_is_refused(
+    world: TableWorld,
+) -> None:
+    world.stage(world.manifest(0, 5))
+    other = TableWorld(
+        server=world.server, ledger=world.ledger, clock=world.clock, numbers=count(100)
+    )
+    other.store.objects = world.store.objects
+
+    def before(call: str, key: str) -> None:
+        if call == "put" and "_commits" in key:
+            world.store.before = lambda call, key: None
+            assert other.commit().result is Result.COMMITTED
+
+    world.store.before = before
+    result = world.commit()
+    assert (result.result, result.conflicts) == (Result.NOTHING, 1)
+    assert world.live() == ["0-5@0"]
+
+
 def test_attempts_come_to_an_end(world: TableWorld) -> None:
     world.stage(world.manifest(0, 5))
     world.catalog.answers = [(REFUSED, False)] * ATTEMPTS
