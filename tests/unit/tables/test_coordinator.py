@@ -64,9 +64,10 @@ def test_after_the_timeout_it_commits_what_there_is(world: TableWorld) -> None:
     coordinator = world.coordinator(ASKING)
     coordinator.step()
     world.stage(world.manifest(0, 5, timestamp=900))
+    world.stage(world.manifest(0, 5, topic_partition=OTHER, timestamp=900))
     world.clock.advance(4)
     coordinator.step()
-    assert world.live() == ["0-5@0"]
+    assert world.live() == ["0-5@0", "0-5@1"]
     assert world.observer.missing == [2]
     assert world.record().valid_through is None
 

@@ -66,6 +66,7 @@ def test_answers_of_another_cycle_count_for_nothing() -> None:
     assert Cycle().answer("", BOTH) == Cycle()
     strange = frozenset({TopicPartition("forged", 9)})
     assert at(cycle.answer("c1", strange), 101.0) == Wait(104.0)
+    assert at(cycle.answer("c1", strange | {CLICKS}), 101.0) == Wait(104.0)
 
 
 def test_the_next_cycle_begins_an_interval_after_the_last_one_began() -> None:
