@@ -28,7 +28,7 @@ DefaultRecordBatch: _buffer base_offset has_producer_id is_control_batch last_of
 DefaultRecordBatch: leader_epoch magic next_offset producer_id validate_crc
 DefaultRecordBatchBuilder: append build
 ProduceRequest: TopicProduceData
-AddPartitionsToTxnRequest: API_KEY
+AddPartitionsToTxnRequest: AddPartitionsToTxnTopic
 ApiVersionsRequest: API_KEY
 CoordinatorType: TRANSACTION
 EndTxnRequest: API_KEY
