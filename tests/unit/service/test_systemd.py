@@ -33,7 +33,7 @@ SERVICES = {
     name: directives(name)
     for name in (
         *("secor@.service", "secor-finalize@.service"),
-        *("secor-backfill.service", "secor-tables@.service"),
+        *("secor-backfill.service", "secor-tables@.service", "secor-restore@.service"),
     )
 }
 SERVICE = SERVICES["secor@.service"]
@@ -167,6 +167,7 @@ EXPOSURE = {
     "secor-finalize@.service": 1.1,
     "secor-backfill.service": 1.2,
     "secor-tables@.service": 1.1,
+    "secor-restore@.service": 1.1,
 }
 """At most, from 0 (exposed to nothing) to 10; docs/deploy.md tells them."""
 
