@@ -11,18 +11,18 @@ from secor.batch.batch import BatchFile
 
 
 class ThreadPool:
-    """An ``Executor`` of ``threads`` threads for rituals, and as many again for their puts."""
+    """An ``Executor`` of ``threads`` threads for batches to commit, and as many again for puts."""
 
     def __init__(self, threads: int) -> None:
         """Start no thread yet."""
         self._threads = threads
-        self._rituals = ThreadPoolExecutor(threads, thread_name_prefix="ritual")
+        self._commits = ThreadPoolExecutor(threads, thread_name_prefix="commit")
         self._puts = ThreadPoolExecutor(threads, thread_name_prefix="put")
         self._done: queue.SimpleQueue[Future[object]] = queue.SimpleQueue()
 
     def submit(self, task: Callable[[], object]) -> None:
         """Run ``task`` soon."""
-        self._rituals.submit(task).add_done_callback(self._done.put)
+        self._commits.submit(task).add_done_callback(self._done.put)
 
     def finished(self) -> Sequence[object]:
         """Return the results since the last call; re-raise what a task let escape."""
@@ -34,7 +34,7 @@ class ThreadPool:
     def parallel(self, function: Callable[[BatchFile], None], files: Iterable[BatchFile]) -> None:
         """Call ``function`` for each file on the put threads; raise the first error, last of all.
 
-        All calls have ended when it returns, so that no put outlives its ritual's lease.
+        All calls have ended when it returns, so that no put outlives its lease.
         """
         waiting: deque[Future[None]] = deque()
         errors: list[BaseException | None] = []
@@ -49,5 +49,5 @@ class ThreadPool:
 
     def close(self) -> None:
         """Wait for no one: what has not begun is cancelled."""
-        self._rituals.shutdown(wait=False, cancel_futures=True)
+        self._commits.shutdown(wait=False, cancel_futures=True)
         self._puts.shutdown(wait=False, cancel_futures=True)

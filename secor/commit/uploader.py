@@ -1,4 +1,4 @@
-"""The ritual of one sealed batch, and nothing else: lease, reconcile, intent, put, commit."""
+"""The commit protocol for one sealed batch: lease, reconcile, intent, puts, commit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from secor.core.ports import Clock, Lease, ObjectStore, OffsetLedger
 from secor.core.retry import delay
 
 ATTEMPTS = 5
-"""Attempts before a ritual gives its thread back, so that others are not starved."""
+"""Attempts before an upload gives its thread back, so that others are not starved."""
 
 SETTLING = 3
 """Puts of one object in an attempt, while nobody can tell whether the one before was done."""
@@ -43,20 +43,20 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class Retryable:
     """Nothing is lost; try the same batch again later."""
 
     error: SecorError
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class Abandoned:
     """The batch must not be tried again: ``RestartPartition`` or ``StopPartition``."""
 
     error: SecorError
 
 
-Outcome = Committed | Later | Dropped
+Outcome = Committed | Retryable | Abandoned
 
 Parallel = Callable[[Callable[[BatchFile], None], Iterable[BatchFile]], None]
 """Calls the function for each file, perhaps in parallel; raises what a call raised."""
@@ -107,29 +107,29 @@ class Uploader:
         self._parallel = parallel
 
     def upload(self, batch: SealedBatch, wanted: Callable[[], bool]) -> Outcome:
-        """Run the ritual; blocks, called off the loop.
+        """Store and commit the batch; blocks, called off the loop.
 
         ``wanted`` is asked before each further attempt: False gives up (a revoked partition).
         """
         topic_partition = batch.topic_partition
         remaining = self._superseded.remaining(topic_partition, batch.range)
         if remaining:
-            return Later(_waits(batch, remaining))
+            return Retryable(_waits(batch, remaining))
         outcome = self._upload(batch, wanted)
-        if not isinstance(outcome, Later):
+        if not isinstance(outcome, Retryable):
             self._superseded.forget(topic_partition, batch.range)
         return outcome
 
     def _upload(self, batch: SealedBatch, wanted: Callable[[], bool]) -> Outcome:
-        ritual = _Ritual(self._ports, batch)
+        attempts = _CommitAttempts(self._ports, batch)
         for attempt in range(ATTEMPTS):
             try:
-                if ritual.attempt(self._lease_timeout, self._parallel):
+                if attempts.attempt(self._lease_timeout, self._parallel):
                     return Committed()
                 remaining = self._superseded.remaining(batch.topic_partition, batch.range)
-                return Later(_waits(batch, remaining))
+                return Retryable(_waits(batch, remaining))
             except (RestartPartition, StopPartition) as error:
-                return Dropped(error)
+                return Abandoned(error)
             except (Unavailable, OutcomeUnknown, AccessDenied) as error:
                 failure = error
                 self._ports.observer.retried(batch.topic_partition, error)
@@ -137,7 +137,7 @@ class Uploader:
                 self._ports.clock.sleep(delay(attempt, rng=self._ports.rng))
                 if not wanted():
                     break
-        return Later(failure)
+        return Retryable(failure)
 
 
 def _waits(batch: SealedBatch, seconds: float) -> Unavailable:
@@ -147,7 +147,7 @@ def _waits(batch: SealedBatch, seconds: float) -> Unavailable:
     )
 
 
-class _Ritual:
+class _CommitAttempts:
     """One batch on its way; lives through all attempts of one ``upload``."""
 
     def __init__(self, ports: _Ports, batch: SealedBatch) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from secor.batch.batch import SealedBatch
 from secor.batch.policy import Reason
 from secor.batch.workspace import Workspace
-from secor.commit.uploader import Committed, Dropped, Later, Outcome, Uploader
+from secor.commit.uploader import Abandoned, Committed, Outcome, Retryable, Uploader
 from secor.consume.assignment import Assignment
 from secor.consume.backpressure import Limits, apply_limits, is_exempt
 from secor.consume.blocking_tasks import BlockingTasks, Located, Uploaded
@@ -225,10 +225,10 @@ class Consumer:
                 more = len(partition.sealed) > 1
                 event = Event.COMMITTED_FIRST if more else Event.COMMITTED
                 self._lifecycle.on(partition, event)
-            case Later():
+            case Retryable():
                 self._observer.uploaded(batch.topic_partition, "later", seconds)
                 self._lifecycle.on(partition, Event.UPLOAD_RETRYABLE)
-            case Dropped(error):
+            case Abandoned(error):
                 kind = "stop" if isinstance(error, StopPartition) else "restart"
                 self._observer.uploaded(batch.topic_partition, kind, seconds)
                 self._lifecycle.on(partition, Event.UPLOAD_ABANDONED)

@@ -25,7 +25,7 @@ class Observer(Protocol):
         """An object of ``size`` bytes was put."""
 
     def uploaded(self, topic_partition: TopicPartition, outcome: str, seconds: float) -> None:
-        """A ritual ended: ``committed``, ``restart``, ``stop`` or ``later``."""
+        """An upload ended: ``committed``, ``restart``, ``stop`` or ``later``."""
 
     def committed(
         self,
@@ -45,7 +45,7 @@ class Observer(Protocol):
         """A batch was committed ``seconds`` after the timestamp of its first message."""
 
     def retried(self, topic_partition: TopicPartition, error: SecorError) -> None:
-        """A ritual or a positioning is tried again after ``error``."""
+        """An upload or a positioning is tried again after ``error``."""
 
     def adopted(self, topic_partition: TopicPartition, objects: int) -> None:
         """Recovery found ``objects`` of the open intent in place."""

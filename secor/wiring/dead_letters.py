@@ -16,7 +16,7 @@ from secor.core.model import QUARANTINE
 
 
 class LetterWriter(Uploader):
-    """Sends copies after the commit: nothing of the ritual waits for them.
+    """Sends copies after the commit: no commit waits for them.
 
     A process that dies in between leaves copies out, one whose answer was lost may have
     sent them twice.  What counts are the objects.
@@ -32,7 +32,7 @@ class LetterWriter(Uploader):
         self._log = structlog.get_logger("secor.letters")
 
     def upload(self, batch: SealedBatch, wanted: Callable[[], bool]) -> Outcome:
-        """Run the ritual; then send, and only tell if that fails."""
+        """Commit; then send, and only tell if that fails."""
         outcome = super().upload(batch, wanted)
         topic = self._topic_of(batch.topic_partition.topic)
         if topic is not None and isinstance(outcome, Committed):

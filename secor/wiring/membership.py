@@ -84,7 +84,7 @@ def _source(config: Config, stalled: Stalled | None) -> KafkaSource:
 
 
 def _waits_for_release(config: Config) -> bool:
-    """In a Kafka ledger always: a pin is no lock that a ritual in work could keep.
+    """In a Kafka ledger always: a pin is no lock that a commit in work could keep.
 
     A put or a deletion that is in flight when the next owner begins does no harm unless
     that one makes other objects of the range (another configuration, a compacted log).

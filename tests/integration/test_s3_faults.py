@@ -69,7 +69,7 @@ def put(store: S3Store, key: str, data: bytes, folder: Path) -> None:
 
 
 def put_until_there(store: S3Store, key: str, data: bytes, folder: Path) -> list[SecorError]:
-    """Repeat as the ritual does; return what it met on the way."""
+    """Repeat as an upload does; return what it met on the way."""
     met: list[SecorError] = []
     for _ in range(50):
         try:

@@ -15,7 +15,7 @@ from tests.model.checker import BREAKS, HOLDS, check
     "--messages", type=click.IntRange(2, 4), default=3, show_default=True, help="In the log."
 )
 def main(messages: int) -> None:
-    """Search every interleaving of the ritual's model, tests/model/ritual.pml, with Spin.
+    """Search every interleaving of tests/model/commit_protocol.pml with Spin.
 
     Three messages take some minutes and up to 2 GB of memory; with two, some of the steps
     left out cannot be noticed.

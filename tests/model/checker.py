@@ -1,4 +1,4 @@
-"""Spin on ``ritual.pml``: every interleaving of a small world, or the first that breaks it."""
+"""Spin on ``commit_protocol.pml``: every interleaving of a small world, or what breaks it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from secor.core.errors import ConfigurationError
 from tests.programs import program
 
-MODEL = Path(__file__).parent / "ritual.pml"
+MODEL = Path(__file__).parent / "commit_protocol.pml"
 
 HOLDS: Mapping[str, tuple[str, ...]] = {
     "crashes, stalls and lost sessions": (),
@@ -24,7 +24,7 @@ HOLDS: Mapping[str, tuple[str, ...]] = {
     "late puts in a log that is compacted": ("LATE", "COMPACT", "ONE", "SLOTS=2"),
     "late puts where configurations change": ("LATE", "CONFIGS=2"),
 }
-"""What the ritual withstands, by the model's names for it."""
+"""What the protocol withstands, by the model's names for it."""
 
 BREAKS: Mapping[str, tuple[str, ...]] = {
     "puts before the intent": ("UNAGREED",),

@@ -1,4 +1,4 @@
-"""The model of the ritual, in worlds that are searched within seconds; scripts/model for more."""
+"""The model of the commit protocol, in small worlds; scripts/model searches larger ones."""
 
 from __future__ import annotations
 

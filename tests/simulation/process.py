@@ -111,7 +111,7 @@ class Setup:
 
 
 class Process(Host):
-    """Its loop, its client's thread, its rituals; all end with it."""
+    """Its loop, its client's thread, its commits; all end with it."""
 
     def __init__(self, world: World, name: str, setup: Setup, directory: Path) -> None:
         super().__init__(name)

@@ -65,7 +65,7 @@ class RandomChoices:
 
 
 class Task:
-    """One greenlet: a loop, a client's own thread, a ritual."""
+    """One greenlet: a loop, a client's own thread, a commit."""
 
     def __init__(
         self, host: Host, name: str, body: Callable[[], None], parent: greenlet.greenlet

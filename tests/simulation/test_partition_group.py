@@ -37,7 +37,7 @@ STALLING = [
         id="kafka",
     ),
 ]
-# Each configuration once, the ledgers by turns: the ritual does not tell them apart.
+# Each configuration once, the ledgers by turns: the protocol does not tell them apart.
 CHANGES = [
     pytest.param(RESHAPING[number % 2].values[0], configuration, id=f"{number} {ledger}")
     for number, (configuration, ledger) in enumerate(
@@ -202,7 +202,7 @@ def test_a_schema_grows_by_what_is_stored_and_by_nothing_else(scene: Scene) -> N
         assert {3, 8, 9} <= batches
 
 
-# The ritual is that of the worlds above: here it is about the calls that tell of schemas, and
+# The protocol is that of the worlds above: here it is about the calls that tell of schemas, and
 # about crashes that make one process read what the other has made of it.
 def test_a_crash_at_any_call_of_a_world_that_grows_breaks_no_promise() -> None:
     scene = replace(GROWS, partitions=2)

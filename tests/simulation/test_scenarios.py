@@ -90,7 +90,7 @@ def test_01_killed_between_two_objects_and_the_successor_would_cut_elsewhere(
     ("name", "phase"),
     [("record", "after"), ("put", "before"), ("put", "after"), ("commit", "before")],
 )
-def test_02_03_an_owner_that_slept_anywhere_in_its_ritual_wakes_beside_its_successor(
+def test_02_03_an_owner_that_slept_anywhere_in_its_commit_wakes_beside_its_successor(
     scene: Scene, name: str, phase: str
 ) -> None:
     nth = 2 if name == "commit" else 1  # the first commit makes the entry

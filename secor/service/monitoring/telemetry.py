@@ -80,7 +80,7 @@ class Telemetry:
         self._touch(topic_partition)
 
     def uploaded(self, topic_partition: TopicPartition, outcome: str, seconds: float) -> None:
-        """Count a ritual by its outcome."""
+        """Count an upload by its outcome."""
         self._metrics.of(self._metrics.uploads, topic_partition, outcome).inc()
         if outcome == "committed":
             self._metrics.batch_age.observe(seconds)

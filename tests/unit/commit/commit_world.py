@@ -1,4 +1,4 @@
-"""What a ritual needs, over ports in memory: used by the tests of the upload and of recovery."""
+"""What a commit needs, over ports in memory: used by the tests of the upload and of recovery."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from secor.batch.batch import Batch, SealedBatch
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Policy, Reason
 from secor.batch.workspace import Workspace
-from secor.commit.uploader import Later, Outcome, Uploader
+from secor.commit.uploader import Outcome, Retryable, Uploader
 from secor.core.errors import SecorError
 from secor.core.model import Chunk, Entry, Intent, Superseded, TopicPartition, next_offset
 from secor.core.naming import ObjectInfo
@@ -49,7 +49,7 @@ class Observed(SilentObserver):
         self.told.append(f"retried after {type(error).__name__}")
 
 
-class Rituals:
+class CommitWorld:
     """A ledger, a store and an uploader; ``calls`` is what reached both, in order.
 
     ``fail`` makes the next such call raise: ``fail("after", "put", OutcomeUnknown("lost"))``.
@@ -140,7 +140,7 @@ class Rituals:
     def settle(self, batch: SealedBatch) -> Outcome:
         """Upload what supersedes another intent: after the wait."""
         first = self.upload(batch)
-        assert isinstance(first, Later), first
+        assert isinstance(first, Retryable), first
         assert self.entry.intent is not None
         self.clock.advance(LIFETIME)
         return self.upload(batch)

@@ -10,11 +10,11 @@ import pytest
 from secor.batch.batch import SealedBatch
 from secor.batch.last_file import WrittenBatch
 from secor.batch.plan import Lane, TopicPlan
-from secor.commit.uploader import Committed, Dropped
+from secor.commit.uploader import Abandoned, Committed
 from secor.core.errors import ObjectConflict, OutcomeUnknown
 from secor.core.model import DATA, Chunk, OffsetRange, Part, TopicPartition
 from tests.fakes.format import PlainFormat
-from tests.unit.commit.commit_world import Rituals
+from tests.unit.commit.commit_world import CommitWorld
 
 
 class Described:
@@ -42,19 +42,19 @@ class ToTables:
 
 
 @pytest.fixture
-def rituals(tmp_path: Path) -> Rituals:
-    return Rituals(tmp_path)
+def commits(tmp_path: Path) -> CommitWorld:
+    return CommitWorld(tmp_path)
 
 
-def plan(rituals: Rituals, identity: str = "plain") -> TopicPlan:
+def plan(commits: CommitWorld, identity: str = "plain") -> TopicPlan:
     """Return a plan whose files have unique names in another place."""
     lane = Lane("s3://lake/data", PlainFormat(identity), lambda name: f"s3://lake/data/{name}")
-    made = replace(rituals.plan(identity), parser=ToTables(), lanes={"table": lane})
+    made = replace(commits.plan(identity), parser=ToTables(), lanes={"table": lane})
     return replace(made, last_file=Described())
 
 
-def batch_of(rituals: Rituals, offsets: list[int], identity: str = "plain") -> SealedBatch:
-    return rituals.batch(offsets, 4, plan=plan(rituals, identity))
+def batch_of(commits: CommitWorld, offsets: list[int], identity: str = "plain") -> SealedBatch:
+    return commits.batch(offsets, 4, plan=plan(commits, identity))
 
 
 LAST = "root/_staged/clicks/0/0-4"
@@ -65,92 +65,92 @@ def keys(batch: SealedBatch) -> list[str]:
     return [*(file.key for file in batch.files), batch.last.key]
 
 
-def test_it_is_put_after_all_others_and_before_the_commit(rituals: Rituals) -> None:
-    batch = batch_of(rituals, [0, 1, 2])
-    assert isinstance(rituals.upload(batch), Committed)
-    assert [key for key, _ in rituals.store.audit] == keys(batch)
+def test_it_is_put_after_all_others_and_before_the_commit(commits: CommitWorld) -> None:
+    batch = batch_of(commits, [0, 1, 2])
+    assert isinstance(commits.upload(batch), Committed)
+    assert [key for key, _ in commits.store.audit] == keys(batch)
     assert keys(batch)[-1] == LAST
-    assert rituals.calls.index("commit") > rituals.calls.index("put")
-    body = rituals.store.objects[LAST].content.decode().split("\n")
+    assert commits.calls.index("commit") > commits.calls.index("put")
+    body = commits.store.objects[LAST].content.decode().split("\n")
     assert body == [batch.fingerprint, *keys(batch)[:-1]]
 
 
 @pytest.mark.parametrize("identity", ["plain", "another"])
-def test_where_it_stands_nothing_is_put_or_deleted(rituals: Rituals, identity: str) -> None:
+def test_where_it_stands_nothing_is_put_or_deleted(commits: CommitWorld, identity: str) -> None:
     """Whoever put it had put everything else before, under whatever configuration."""
-    first = batch_of(rituals, [0, 1], identity)
-    rituals.intend(first)
+    first = batch_of(commits, [0, 1], identity)
+    commits.intend(first)
     assert first.last is not None
-    rituals.place(replace(first, files=(*first.files, first.last)))
-    before = dict(rituals.store.objects)
-    batch = batch_of(rituals, [0, 1, 2])
-    upload = rituals.upload if identity == "plain" else rituals.settle
+    commits.place(replace(first, files=(*first.files, first.last)))
+    before = dict(commits.store.objects)
+    batch = batch_of(commits, [0, 1, 2])
+    upload = commits.upload if identity == "plain" else commits.settle
     assert isinstance(upload(batch), Committed)
-    assert rituals.store.objects == before
-    assert rituals.entry.committed == 4
+    assert commits.store.objects == before
+    assert commits.entry.committed == 4
 
 
-def test_one_that_lands_while_ours_is_put_is_right(rituals: Rituals) -> None:
+def test_one_that_lands_while_ours_is_put_is_right(commits: CommitWorld) -> None:
     """Ours becomes orphans, which nothing names."""
-    first = batch_of(rituals, [0, 1, 3])
-    rituals.intend(first)
-    batch = batch_of(rituals, [0, 1])
+    first = batch_of(commits, [0, 1, 3])
+    commits.intend(first)
+    batch = batch_of(commits, [0, 1])
     last = first.last
     assert last is not None
-    puts = iter([lambda: None, lambda: None, lambda: rituals.place(replace(first, files=(last,)))])
-    rituals.on("before", "put", *puts)
-    assert isinstance(rituals.upload(batch), Committed)
-    assert rituals.store.objects[LAST].content.decode().split("\n")[1:] == keys(first)[:-1]
+    puts = iter([lambda: None, lambda: None, lambda: commits.place(replace(first, files=(last,)))])
+    commits.on("before", "put", *puts)
+    assert isinstance(commits.upload(batch), Committed)
+    assert commits.store.objects[LAST].content.decode().split("\n")[1:] == keys(first)[:-1]
 
 
-def test_one_of_another_topic_under_that_name_stops_the_partition(rituals: Rituals) -> None:
-    other = rituals.batch([0], 4, plan=plan(rituals), topic_id="made again")
+def test_one_of_another_topic_under_that_name_stops_the_partition(commits: CommitWorld) -> None:
+    other = commits.batch([0], 4, plan=plan(commits), topic_id="made again")
     assert other.last is not None
-    rituals.place(replace(other, files=(other.last,)))
-    outcome = rituals.upload(batch_of(rituals, [0]))
-    assert isinstance(outcome, Dropped)
+    commits.place(replace(other, files=(other.last,)))
+    outcome = commits.upload(batch_of(commits, [0]))
+    assert isinstance(outcome, Abandoned)
     assert isinstance(outcome.error, ObjectConflict)
 
 
-def test_files_of_an_earlier_try_are_found_by_their_names(rituals: Rituals) -> None:
+def test_files_of_an_earlier_try_are_found_by_their_names(commits: CommitWorld) -> None:
     """No listing: they tell range, settings and content, wherever they lie."""
-    first = batch_of(rituals, [0, 1, 2])
-    rituals.intend(first)
-    rituals.place(replace(first, files=first.files[:1]))
-    rituals.calls.clear()
-    batch = batch_of(rituals, [0, 1, 2])
+    first = batch_of(commits, [0, 1, 2])
+    commits.intend(first)
+    commits.place(replace(first, files=first.files[:1]))
+    commits.calls.clear()
+    batch = batch_of(commits, [0, 1, 2])
     assert keys(batch) == keys(first)
-    assert isinstance(rituals.upload(batch), Committed)
-    assert sorted(rituals.keys) == sorted(keys(batch))
+    assert isinstance(commits.upload(batch), Committed)
+    assert sorted(commits.keys) == sorted(keys(batch))
 
 
-def test_what_compaction_has_removed_since_makes_another_file(rituals: Rituals) -> None:
+def test_what_compaction_has_removed_since_makes_another_file(commits: CommitWorld) -> None:
     """The last file must not tell sizes and rows of a file with other content."""
-    first = batch_of(rituals, [0, 1, 2])
-    rituals.intend(first)
-    rituals.place(replace(first, files=first.files[:1]))
-    batch = batch_of(rituals, [0, 1])
-    assert isinstance(rituals.upload(batch), Committed)
-    named = rituals.store.objects[LAST].content.decode().split("\n")[1:]
+    first = batch_of(commits, [0, 1, 2])
+    commits.intend(first)
+    commits.place(replace(first, files=first.files[:1]))
+    batch = batch_of(commits, [0, 1])
+    assert isinstance(commits.upload(batch), Committed)
+    named = commits.store.objects[LAST].content.decode().split("\n")[1:]
     assert first.files[0].key not in named
-    assert set(named) <= set(rituals.keys)
+    assert set(named) <= set(commits.keys)
 
 
-def test_a_lost_answer_of_its_put_is_settled(rituals: Rituals) -> None:
-    batch = batch_of(rituals, [0])
-    rituals.on("after", "put", lambda: None)
-    rituals.fail("after", "put", OutcomeUnknown("lost"))
-    assert isinstance(rituals.upload(batch), Committed)
-    assert rituals.keys == sorted(keys(batch))
+def test_a_lost_answer_of_its_put_is_settled(commits: CommitWorld) -> None:
+    batch = batch_of(commits, [0])
+    commits.on("after", "put", lambda: None)
+    commits.fail("after", "put", OutcomeUnknown("lost"))
+    assert isinstance(commits.upload(batch), Committed)
+    assert commits.keys == sorted(keys(batch))
 
 
-def test_directories_of_unique_names_are_in_no_intent(rituals: Rituals) -> None:
+def test_directories_of_unique_names_are_in_no_intent(commits: CommitWorld) -> None:
     """Recovery lists what an intent names: not a table's data."""
-    assert plan(rituals).roots == ("root/clicks",)
-    assert plan(rituals).lane(DATA).root == "root/clicks"
+    assert plan(commits).roots == ("root/clicks",)
+    assert plan(commits).lane(DATA).root == "root/clicks"
 
 
-def test_a_batch_without_messages_has_one_too(rituals: Rituals) -> None:
-    batch = rituals.batch([], 4, plan=plan(rituals))
-    assert isinstance(rituals.upload(batch), Committed)
-    assert rituals.keys == [LAST]
+def test_a_batch_without_messages_has_one_too(commits: CommitWorld) -> None:
+    batch = commits.batch([], 4, plan=plan(commits))
+    assert isinstance(commits.upload(batch), Committed)
+    assert commits.keys == [LAST]

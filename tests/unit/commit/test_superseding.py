@@ -9,158 +9,160 @@ import pytest
 
 from secor.batch.batch import SealedBatch
 from secor.batch.last_file import WrittenBatch
-from secor.commit.uploader import Committed, Dropped, Later
+from secor.commit.uploader import Abandoned, Committed, Retryable
 from secor.core.errors import ObjectConflict, RestartPartition, Unavailable
 from secor.core.model import OffsetRange, Superseded, TopicPartition
-from tests.unit.commit.commit_world import KEY, LIFETIME, Rituals
+from tests.unit.commit.commit_world import KEY, LIFETIME, CommitWorld
 
 
 @pytest.fixture
-def rituals(tmp_path: Path) -> Rituals:
-    return Rituals(tmp_path)
+def commits(tmp_path: Path) -> CommitWorld:
+    return CommitWorld(tmp_path)
 
 
 @pytest.fixture
-def old(rituals: Rituals) -> SealedBatch:
+def old(commits: CommitWorld) -> SealedBatch:
     """The range under the superseded configuration, which has other names."""
-    return rituals.batch([0, 1], plan=rituals.plan("old", root="elsewhere/clicks"))
+    return commits.batch([0, 1], plan=commits.plan("old", root="elsewhere/clicks"))
 
 
 @pytest.fixture
-def batch(rituals: Rituals, old: SealedBatch) -> SealedBatch:
+def batch(commits: CommitWorld, old: SealedBatch) -> SealedBatch:
     """The range under ours, while the intent of the other one is open."""
-    rituals.intend(old)
-    return rituals.batch([0, 1])
+    commits.intend(old)
+    return commits.batch([0, 1])
 
 
-def test_nothing_is_put_before_the_end_of_the_wait(rituals: Rituals, batch: SealedBatch) -> None:
-    outcome = rituals.upload(batch)
-    assert isinstance(outcome, Later)
+def test_nothing_is_put_before_the_end_of_the_wait(
+    commits: CommitWorld, batch: SealedBatch
+) -> None:
+    outcome = commits.upload(batch)
+    assert isinstance(outcome, Retryable)
     assert "superseded" in str(outcome.error)
-    assert rituals.keys == []
-    assert rituals.entry.committed == 0
-    assert rituals.server.rights == {}
+    assert commits.keys == []
+    assert commits.entry.committed == 0
+    assert commits.server.rights == {}
 
 
-def test_nobody_is_asked_while_it_waits(rituals: Rituals, batch: SealedBatch) -> None:
-    rituals.upload(batch)
-    calls = list(rituals.calls)
-    rituals.clock.advance(LIFETIME - 1)
-    assert isinstance(rituals.upload(batch), Later)
-    assert rituals.calls == calls
-    assert rituals.observer.told == ["superseded", f"waits {LIFETIME:g}"]
+def test_nobody_is_asked_while_it_waits(commits: CommitWorld, batch: SealedBatch) -> None:
+    commits.upload(batch)
+    calls = list(commits.calls)
+    commits.clock.advance(LIFETIME - 1)
+    assert isinstance(commits.upload(batch), Retryable)
+    assert commits.calls == calls
+    assert commits.observer.told == ["superseded", f"waits {LIFETIME:g}"]
 
 
 def test_a_put_that_lands_while_it_waits_is_found_and_deleted(
-    rituals: Rituals, old: SealedBatch, batch: SealedBatch
+    commits: CommitWorld, old: SealedBatch, batch: SealedBatch
 ) -> None:
-    rituals.upload(batch)
-    rituals.place(old)
-    rituals.clock.advance(LIFETIME)
-    assert isinstance(rituals.upload(batch), Later)  # its deletion may land later, too
-    assert rituals.keys == []
-    rituals.clock.advance(LIFETIME)
-    assert rituals.upload(batch) == Committed()
-    assert rituals.entry.committed == 2
+    commits.upload(batch)
+    commits.place(old)
+    commits.clock.advance(LIFETIME)
+    assert isinstance(commits.upload(batch), Retryable)  # its deletion may land later, too
+    assert commits.keys == []
+    commits.clock.advance(LIFETIME)
+    assert commits.upload(batch) == Committed()
+    assert commits.entry.committed == 2
 
 
 def test_a_look_that_began_before_the_end_of_the_wait_does_not_count(
-    rituals: Rituals, old: SealedBatch, batch: SealedBatch
+    commits: CommitWorld, old: SealedBatch, batch: SealedBatch
 ) -> None:
     def slow_listing() -> None:
-        rituals.place(old)
-        rituals.clock.advance(LIFETIME)
+        commits.place(old)
+        commits.clock.advance(LIFETIME)
 
-    rituals.on("after", "list", *[lambda: None] * 3, slow_listing)
-    assert isinstance(rituals.upload(batch), Later)
-    assert rituals.calls.count("list") == 4
-    assert isinstance(rituals.upload(batch), Later)
-    assert rituals.keys == []
-
-
-def test_the_wait_counts_from_the_last_deletion(rituals: Rituals, old: SealedBatch) -> None:
-    rituals.place(old)
-    batch = rituals.batch([0, 1])
-    rituals.intend(old)
-    rituals.on("before", "delete", lambda: rituals.clock.advance(30))
-    rituals.upload(batch)
-    rituals.clock.advance(LIFETIME - 1)
-    assert isinstance(rituals.upload(batch), Later)
-    assert "put" not in rituals.calls
-    rituals.clock.advance(1)
-    assert rituals.upload(batch) == Committed()
+    commits.on("after", "list", *[lambda: None] * 3, slow_listing)
+    assert isinstance(commits.upload(batch), Retryable)
+    assert commits.calls.count("list") == 4
+    assert isinstance(commits.upload(batch), Retryable)
+    assert commits.keys == []
 
 
-def test_a_deletion_without_an_answer_counts_too(rituals: Rituals, old: SealedBatch) -> None:
-    rituals.place(old)
-    batch = rituals.batch([0, 1])
-    rituals.intend(old)
-    rituals.upload(batch)
-    rituals.place(old)
-    rituals.clock.advance(LIFETIME)
-    rituals.fail("after", "delete", Unavailable("no answer"))
-    assert isinstance(rituals.upload(batch), Later)
-    assert rituals.keys == []
-    assert "put" not in rituals.calls
+def test_the_wait_counts_from_the_last_deletion(commits: CommitWorld, old: SealedBatch) -> None:
+    commits.place(old)
+    batch = commits.batch([0, 1])
+    commits.intend(old)
+    commits.on("before", "delete", lambda: commits.clock.advance(30))
+    commits.upload(batch)
+    commits.clock.advance(LIFETIME - 1)
+    assert isinstance(commits.upload(batch), Retryable)
+    assert "put" not in commits.calls
+    commits.clock.advance(1)
+    assert commits.upload(batch) == Committed()
 
 
-def test_a_process_that_takes_over_waits_anew(rituals: Rituals, batch: SealedBatch) -> None:
-    rituals.upload(batch)
-    rituals.clock.advance(LIFETIME)
-    rituals.uploader = rituals.restarted()
-    assert rituals.settle(batch) == Committed()
+def test_a_deletion_without_an_answer_counts_too(commits: CommitWorld, old: SealedBatch) -> None:
+    commits.place(old)
+    batch = commits.batch([0, 1])
+    commits.intend(old)
+    commits.upload(batch)
+    commits.place(old)
+    commits.clock.advance(LIFETIME)
+    commits.fail("after", "delete", Unavailable("no answer"))
+    assert isinstance(commits.upload(batch), Retryable)
+    assert commits.keys == []
+    assert "put" not in commits.calls
+
+
+def test_a_process_that_takes_over_waits_anew(commits: CommitWorld, batch: SealedBatch) -> None:
+    commits.upload(batch)
+    commits.clock.advance(LIFETIME)
+    commits.uploader = commits.restarted()
+    assert commits.settle(batch) == Committed()
 
 
 def test_who_is_taken_over_while_it_waits_begins_again(
-    rituals: Rituals, old: SealedBatch, batch: SealedBatch
+    commits: CommitWorld, old: SealedBatch, batch: SealedBatch
 ) -> None:
     """Else two processes, one of which has lost its partition, would supersede each other."""
-    rituals.upload(batch)
-    rituals.intend(old, Superseded(batch.fingerprint, batch.plan.root))
-    rituals.clock.advance(LIFETIME)
-    outcome = rituals.upload(batch)
-    assert isinstance(outcome, Dropped)
+    commits.upload(batch)
+    commits.intend(old, Superseded(batch.fingerprint, batch.plan.root))
+    commits.clock.advance(LIFETIME)
+    outcome = commits.upload(batch)
+    assert isinstance(outcome, Abandoned)
     assert type(outcome.error) is RestartPartition
-    assert rituals.settle(batch) == Committed()
+    assert commits.settle(batch) == Committed()
 
 
 def test_it_is_the_same_when_the_other_process_has_our_configuration(
-    rituals: Rituals, batch: SealedBatch
+    commits: CommitWorld, batch: SealedBatch
 ) -> None:
-    rituals.upload(batch)
-    rituals.intend(batch)
-    rituals.clock.advance(LIFETIME)
-    assert isinstance(rituals.upload(batch), Dropped)
+    commits.upload(batch)
+    commits.intend(batch)
+    commits.clock.advance(LIFETIME)
+    assert isinstance(commits.upload(batch), Abandoned)
 
 
 def test_an_intent_that_a_person_has_dropped_is_not_waited_for(
-    rituals: Rituals, batch: SealedBatch
+    commits: CommitWorld, batch: SealedBatch
 ) -> None:
-    rituals.upload(batch)
-    rituals.server.put(KEY, b"0", topic_id="id")
-    rituals.clock.advance(LIFETIME)
-    assert rituals.upload(batch) == Committed()
+    commits.upload(batch)
+    commits.server.put(KEY, b"0", topic_id="id")
+    commits.clock.advance(LIFETIME)
+    assert commits.upload(batch) == Committed()
 
 
-def test_nothing_waits_where_nothing_was_superseded(rituals: Rituals) -> None:
-    batch = rituals.batch([0, 1])
-    rituals.intend(batch)
-    assert rituals.upload(batch) == Committed()
+def test_nothing_waits_where_nothing_was_superseded(commits: CommitWorld) -> None:
+    batch = commits.batch([0, 1])
+    commits.intend(batch)
+    assert commits.upload(batch) == Committed()
 
 
 def test_a_range_that_is_no_longer_ours_is_forgotten(
-    rituals: Rituals, old: SealedBatch, batch: SealedBatch
+    commits: CommitWorld, old: SealedBatch, batch: SealedBatch
 ) -> None:
-    rituals.upload(batch)
-    rituals.place(old, changed={"fingerprint": "a stranger"})
-    rituals.clock.advance(LIFETIME)
-    rituals.server.put(KEY, b"2", topic_id="id")
-    outcome = rituals.upload(batch)
-    assert isinstance(outcome, Dropped)
+    commits.upload(batch)
+    commits.place(old, changed={"fingerprint": "a stranger"})
+    commits.clock.advance(LIFETIME)
+    commits.server.put(KEY, b"2", topic_id="id")
+    outcome = commits.upload(batch)
+    assert isinstance(outcome, Abandoned)
     assert not isinstance(outcome.error, ObjectConflict)
-    rituals.intend(old)
-    assert isinstance(rituals.upload(batch), Later)
-    assert rituals.observer.told.count(f"waits {LIFETIME:g}") == 2
+    commits.intend(old)
+    assert isinstance(commits.upload(batch), Retryable)
+    assert commits.observer.told.count(f"waits {LIFETIME:g}") == 2
 
 
 class OneFile:
@@ -174,19 +176,19 @@ class OneFile:
 
 
 def test_where_a_last_file_decides_nothing_is_put_or_deleted_before_the_end_of_the_wait(
-    rituals: Rituals, old: SealedBatch
+    commits: CommitWorld, old: SealedBatch
 ) -> None:
     """The last file of the other configuration lands while we wait: its objects are right."""
     first, second = (
-        rituals.batch([0, 1], plan=replace(plan, last_file=OneFile()))
-        for plan in (old.plan, rituals.plan())
+        commits.batch([0, 1], plan=replace(plan, last_file=OneFile()))
+        for plan in (old.plan, commits.plan())
     )
-    rituals.place(first)
-    rituals.intend(first)
-    assert isinstance(rituals.upload(second), Later)
-    assert not {"put", "delete", "list"} & set(rituals.calls)
+    commits.place(first)
+    commits.intend(first)
+    assert isinstance(commits.upload(second), Retryable)
+    assert not {"put", "delete", "list"} & set(commits.calls)
     assert first.last is not None
-    rituals.place(replace(first, files=(first.last,)))
-    rituals.clock.advance(LIFETIME)
-    assert rituals.upload(second) == Committed()
-    assert rituals.keys == sorted([first.files[0].key, first.last.key])
+    commits.place(replace(first, files=(first.last,)))
+    commits.clock.advance(LIFETIME)
+    assert commits.upload(second) == Committed()
+    assert commits.keys == sorted([first.files[0].key, first.last.key])

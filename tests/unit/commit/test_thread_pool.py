@@ -57,7 +57,7 @@ def test_all_puts_have_ended_when_the_first_error_is_raised(pool: ThreadPool) ->
     assert sorted(ended) == [1, 2]
 
 
-def test_of_two_rituals_none_waits_for_all_files_of_the_other(pool: ThreadPool) -> None:
+def test_of_two_batches_none_waits_for_all_files_of_the_other(pool: ThreadPool) -> None:
     put: list[str] = []
     turns, begun, ended = threading.Semaphore(0), threading.Event(), threading.Event()
 

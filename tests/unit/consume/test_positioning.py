@@ -27,7 +27,7 @@ from secor.core.model import QUARANTINE, Entry, Intent, TopicPartition
 from tests.fakes.format import PlainFormat
 from tests.fakes.ledger import Kind
 from tests.fakes.source import FakeBroker, FakeLog, FakeSource
-from tests.unit.commit.commit_world import FIRST, KEY, Observed, Rituals
+from tests.unit.commit.commit_world import FIRST, KEY, CommitWorld, Observed
 
 ID = "id"
 SINCE = 0.0
@@ -38,21 +38,21 @@ class Seeker:
     """A positioning over a log ``[3, 20)`` and ports in memory."""
 
     def __init__(self, directory: Path, kind: Kind = "zookeeper") -> None:
-        self.rituals = Rituals(directory, kind, committed=5)
+        self.commits = CommitWorld(directory, kind, committed=5)
         self.broker = FakeBroker()
         self.broker.create(KEY.topic)
         self.broker.topic_ids[KEY.topic] = ID
         self.log.produce(20)
         self.log.retain(3)
         self.lost: list[tuple[int, int]] = []
-        self.plan = self.rituals.plan()
+        self.plan = self.commits.plan()
         self.tried: list[str | None] = []
         observer = _Losses(self.lost)
         self.make: Callable[..., Positioning] = lambda **settings: Positioning(
-            ledger=self.rituals.ledger,
-            store=self.rituals.store,
+            ledger=self.commits.ledger,
+            store=self.commits.store,
             plans=self._plans,
-            clock=self.rituals.clock,
+            clock=self.commits.clock,
             observer=observer,
             rng=random.Random(1),
             **{"source": self.broker.source(), **settings},
@@ -102,7 +102,7 @@ def test_an_entry_says_where_to_begin(seeker: Seeker) -> None:
 
 
 def test_an_open_intent_says_where_to_seal(seeker: Seeker) -> None:
-    seeker.rituals.server.put(KEY, b"5", Intent(5, 9, "f", "other", 0.0, "root"), ID)
+    seeker.commits.server.put(KEY, b"5", Intent(5, 9, "f", "other", 0.0, "root"), ID)
     assert seeker.find() == Position(seeker.plan, 5, 5, 9, ID)
     assert seeker.tried == ["f"]
 
@@ -113,21 +113,21 @@ def test_the_first_entry_is_written_before_anything_is_read(
     tmp_path: Path, kind: Kind, reset: Reset, offset: int
 ) -> None:
     seeker = Seeker(tmp_path, kind)
-    seeker.rituals.server.drop(KEY)
+    seeker.commits.server.drop(KEY)
     assert seeker.find(reset=reset) == Position(seeker.plan, offset, offset, None, ID)
-    assert seeker.rituals.entry == Entry(offset, None, ID)
-    assert not any(right.busy for right in seeker.rituals.server.rights.values())
+    assert seeker.commits.entry == Entry(offset, None, ID)
+    assert not any(right.busy for right in seeker.commits.server.rights.values())
 
 
 def test_without_an_entry_and_a_reset_it_stops(seeker: Seeker) -> None:
-    seeker.rituals.server.drop(KEY)
+    seeker.commits.server.drop(KEY)
     assert isinstance(seeker.find(reset=Reset.NONE), NoStartingOffset)
-    assert seeker.rituals.entry.committed is None
+    assert seeker.commits.entry.committed is None
 
 
 def test_objects_without_an_entry_mean_a_lost_ledger(seeker: Seeker) -> None:
-    seeker.rituals.place(seeker.rituals.batch([0, 1]))
-    seeker.rituals.server.drop(KEY)
+    seeker.commits.place(seeker.commits.batch([0, 1]))
+    seeker.commits.server.drop(KEY)
     error = seeker.find()
     assert isinstance(error, LedgerLost)
     assert FIRST in str(error)
@@ -138,10 +138,10 @@ def test_objects_of_a_deleted_topic_without_an_entry_mean_that_it_was_made_again
     seeker: Seeker,
 ) -> None:
     """With a ledger in Kafka a deleted topic takes the group's offsets along."""
-    (file,) = seeker.rituals.batch([0, 1]).files
+    (file,) = seeker.commits.batch([0, 1]).files
     info = replace(file.info, topic_id="another")
-    seeker.rituals.store.put(FIRST, file.local.path, file.local.crc32c, info.metadata())
-    seeker.rituals.server.drop(KEY)
+    seeker.commits.store.put(FIRST, file.local.path, file.local.crc32c, info.metadata())
+    seeker.commits.server.drop(KEY)
     error = seeker.find()
     assert isinstance(error, TopicRecreated)
     assert "raise output.generation" in str(error)
@@ -150,12 +150,12 @@ def test_objects_of_a_deleted_topic_without_an_entry_mean_that_it_was_made_again
 
 
 def test_objects_of_other_partitions_do_not_matter(seeker: Seeker) -> None:
-    (file,) = seeker.rituals.batch([0, 1]).files
+    (file,) = seeker.commits.batch([0, 1]).files
     for name in ("1_1_00000000000000000000.plain", "2_0_00000000000000000000.plain", "x"):
-        seeker.rituals.store.put(
+        seeker.commits.store.put(
             f"root/clicks/offset=0/{name}", file.local.path, file.local.crc32c, {}
         )
-    seeker.rituals.server.drop(KEY)
+    seeker.commits.server.drop(KEY)
     assert isinstance(seeker.find(), Position)
 
 
@@ -170,12 +170,12 @@ JAVA = "root/clicks/offset=0/1_{}_{:020d}"
 
 
 def leave(seeker: Seeker, key: str, metadata: dict[str, str]) -> None:
-    (file,) = seeker.rituals.batch([0, 1]).files
-    seeker.rituals.store.put(key, file.local.path, file.local.crc32c, metadata)
+    (file,) = seeker.commits.batch([0, 1]).files
+    seeker.commits.store.put(key, file.local.path, file.local.crc32c, metadata)
 
 
 def test_what_java_secor_uploaded_and_never_committed_stops_its_successor(seeker: Seeker) -> None:
-    seeker.rituals.server.put(KEY, b"5")
+    seeker.commits.server.put(KEY, b"5")
     leave(seeker, JAVA.format(KEY.partition, 0), {})
     leave(seeker, JAVA.format(KEY.partition + 1, 5), {})
     assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
@@ -183,16 +183,16 @@ def test_what_java_secor_uploaded_and_never_committed_stops_its_successor(seeker
     error = seeker.find()
     assert isinstance(error, ObjectConflict)
     assert "secor verify" in str(error)
-    seeker.rituals.server.put(KEY, b"5", None, ID)
+    seeker.commits.server.put(KEY, b"5", None, ID)
     assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
-    seeker.rituals.server.put(KEY, b"5")
+    seeker.commits.server.put(KEY, b"5")
     seeker.plan = replace(seeker.plan, generation=seeker.plan.generation + 1)
     assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
 
 
 def test_objects_of_our_own_beyond_a_moved_offset_are_no_leftovers(seeker: Seeker) -> None:
-    (file,) = seeker.rituals.batch([5, 6]).files
-    seeker.rituals.server.put(KEY, b"5")
+    (file,) = seeker.commits.batch([5, 6]).files
+    seeker.commits.server.put(KEY, b"5")
     leave(seeker, JAVA.format(KEY.partition, 5), file.info.metadata())
     assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
 
@@ -201,9 +201,9 @@ def test_objects_of_our_own_beyond_a_moved_offset_are_no_leftovers(seeker: Seeke
     "key", [f"root/_quarantine/clicks/{NAME}", f"root/views/from=clicks/dt=2026-11-21/{NAME}"]
 )
 def test_objects_in_any_lane_mean_a_lost_ledger(seeker: Seeker, key: str) -> None:
-    (file,) = seeker.rituals.batch([0, 1]).files
-    seeker.rituals.store.put(key, file.local.path, file.local.crc32c, file.info.metadata())
-    seeker.rituals.server.drop(KEY)
+    (file,) = seeker.commits.batch([0, 1]).files
+    seeker.commits.store.put(key, file.local.path, file.local.crc32c, file.info.metadata())
+    seeker.commits.server.drop(KEY)
     seeker.plan = replace(seeker.plan, lanes=LANES)
     error = seeker.find()
     assert isinstance(error, LedgerLost)
@@ -211,24 +211,24 @@ def test_objects_in_any_lane_mean_a_lost_ledger(seeker: Seeker, key: str) -> Non
 
 
 def test_what_another_topics_route_brought_here_does_not_matter(seeker: Seeker) -> None:
-    (file,) = seeker.rituals.batch([0, 1]).files
+    (file,) = seeker.commits.batch([0, 1]).files
     info = replace(file.info, topic_partition=TopicPartition("views", KEY.partition))
     key = f"root/clicks/from=views/dt=2026-11-21/{NAME}"
-    seeker.rituals.store.put(key, file.local.path, file.local.crc32c, info.metadata())
-    seeker.rituals.server.drop(KEY)
+    seeker.commits.store.put(key, file.local.path, file.local.crc32c, info.metadata())
+    seeker.commits.server.drop(KEY)
     assert isinstance(seeker.find(), Position)
 
 
 def test_partitions_that_came_together_ask_for_their_topic_once(seeker: Seeker) -> None:
-    seeker.rituals.server.drop(KEY)
+    seeker.commits.server.drop(KEY)
     seeker.broker.create(KEY.topic, 50)
     asked: list[str] = []
     positioning = seeker.make(source=CountingSource(seeker.broker, asked))
-    came = seeker.rituals.clock.monotonic()
-    seeker.rituals.clock.advance(0.1)
+    came = seeker.commits.clock.monotonic()
+    seeker.commits.clock.advance(0.1)
     for key in seeker.broker.logs:
         assert isinstance(positioning.find(key, came, lambda: True), Position)
-    assert seeker.rituals.calls.count("list") == 1
+    assert seeker.commits.calls.count("list") == 1
     assert asked == [KEY.topic]
 
 
@@ -236,27 +236,27 @@ def test_a_topic_made_again_while_partitions_of_it_wait_is_noticed(seeker: Seeke
     positioning = seeker.make()
     assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
     seeker.broker.topic_ids[KEY.topic] = "another"
-    seeker.rituals.clock.advance(5)
+    seeker.commits.clock.advance(5)
     assert isinstance(positioning.find(KEY, SINCE, lambda: True), TopicRecreated)
 
 
 def test_a_partition_that_comes_later_asks_again(seeker: Seeker) -> None:
     positioning = seeker.make()
     assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
-    seeker.rituals.server.drop(KEY)
-    seeker.rituals.clock.advance(0.5)
+    seeker.commits.server.drop(KEY)
+    seeker.commits.clock.advance(0.5)
     assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
-    (file,) = seeker.rituals.batch([0, 1]).files
+    (file,) = seeker.commits.batch([0, 1]).files
     leave(seeker, file.key, file.info.metadata())
-    seeker.rituals.server.drop(KEY)
+    seeker.commits.server.drop(KEY)
     seeker.broker.topic_ids[KEY.topic] = "another"
-    came = seeker.rituals.clock.monotonic()
-    seeker.rituals.clock.advance(0.1)
+    came = seeker.commits.clock.monotonic()
+    seeker.commits.clock.advance(0.1)
     # Neither the listing nor the topic's id is as it was remembered.
     error = positioning.find(KEY, came, lambda: True)
     assert isinstance(error, TopicRecreated)
     assert file.key in str(error)
-    seeker.rituals.server.put(KEY, b"5", topic_id=ID)
+    seeker.commits.server.put(KEY, b"5", topic_id=ID)
     assert isinstance(positioning.find(KEY, came, lambda: True), TopicRecreated)
 
 
@@ -290,10 +290,10 @@ def test_a_log_that_ends_below_committed_stops(seeker: Seeker) -> None:
 
 
 def test_an_unknown_topic_id_on_either_side_is_no_other_topic(seeker: Seeker) -> None:
-    seeker.rituals.server.put(KEY, b"5")
+    seeker.commits.server.put(KEY, b"5")
     assert isinstance(seeker.find(), Position)
     del seeker.broker.topic_ids[KEY.topic]
-    seeker.rituals.server.put(KEY, b"5", topic_id=ID)
+    seeker.commits.server.put(KEY, b"5", topic_id=ID)
     assert isinstance(seeker.find(), Position)
 
 
@@ -301,29 +301,29 @@ def test_an_unknown_topic_id_on_either_side_is_no_other_topic(seeker: Seeker) ->
 def test_an_entry_that_was_edited_under_an_open_intent_stops(
     seeker: Seeker, committed: bytes
 ) -> None:
-    seeker.rituals.server.put(KEY, committed, Intent(5, 9, "f", "other", 0.0, "root"), ID)
+    seeker.commits.server.put(KEY, committed, Intent(5, 9, "f", "other", 0.0, "root"), ID)
     assert isinstance(seeker.find(), LedgerEdited)
 
 
 def test_a_first_entry_whose_answer_is_lost_is_read_back(seeker: Seeker) -> None:
-    seeker.rituals.server.drop(KEY)
-    seeker.rituals.fail("after", "commit", OutcomeUnknown("lost"))
+    seeker.commits.server.drop(KEY)
+    seeker.commits.fail("after", "commit", OutcomeUnknown("lost"))
     assert seeker.find() == Position(seeker.plan, 3, 3, None, ID)
-    assert seeker.rituals.calls.count("commit") == 1
+    assert seeker.commits.calls.count("commit") == 1
 
 
 @pytest.mark.parametrize("error", [Unavailable("gone"), AccessDenied("no")])
 def test_what_does_not_answer_is_asked_again_and_then_later(
     seeker: Seeker, error: Exception
 ) -> None:
-    seeker.rituals.fail("before", "read", *[error] * ATTEMPTS)
+    seeker.commits.fail("before", "read", *[error] * ATTEMPTS)
     assert seeker.find() is error
-    assert seeker.rituals.calls.count("read") == ATTEMPTS
+    assert seeker.commits.calls.count("read") == ATTEMPTS
     assert isinstance(seeker.find(), Position)
 
 
 def test_a_partition_that_is_not_wanted_is_not_looked_for_again(seeker: Seeker) -> None:
-    seeker.rituals.fail("before", "read", Unavailable("gone"))
+    seeker.commits.fail("before", "read", Unavailable("gone"))
     result = seeker.make().find(KEY, SINCE, lambda: False)
     assert isinstance(result, Unavailable)
-    assert seeker.rituals.calls.count("read") == 1
+    assert seeker.commits.calls.count("read") == 1

@@ -1,5 +1,5 @@
 /*
- * The ritual of DESIGN.md for one topic partition, as a model for Spin: every interleaving of
+ * The commit protocol of DESIGN.md for one topic partition, as a model for Spin: every interleaving of
  * two processes, crashes, sessions that end under a living owner, and puts that land late.
  *
  * Offsets 0 .. N-1 lie in the log.  Output partition 0 takes the even ones, 1 the odd ones;
