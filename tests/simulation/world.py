@@ -31,6 +31,7 @@ SESSION = 10.0
 IN_FLIGHT = 30.0
 """Seconds; of requests in a world in which configurations change."""
 REQUEST_LIFETIME = SESSION + 2 * IN_FLIGHT
+PLANTED = "planted"
 SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -169,7 +170,7 @@ class World:
 
     def plant(self, key: str) -> None:
         """Put an object that is not the group's."""
-        body = self.wire / "planted"
+        body = self.wire / PLANTED
         body.write_bytes(b"a stranger's")
         self.watch.foreign.add(key)
         self.store.put(key, body, crc32c(b"a stranger's"), {})
@@ -205,6 +206,8 @@ class World:
     def unfinished(self) -> list[str]:
         """Return what keeps the world from rest."""
         faults = self.watch.unfinished()
+        late = (path.name for path in self.wire.iterdir() if path.name != PLANTED)
+        faults += [f"the put {name} is on its way" for name in late]
         for process in self.living:
             faults += [f"{process.name} keeps {path.name}" for path in process.workspace.files]
         stays = {directory.name for directory in (self.directory / "local").iterdir()}
