@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from enum import Enum
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 from secor.batch.last_file import LastFile, WrittenBatch, WrittenFile
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import BatchFacts, Reason, due
+from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import LocalFile, Workspace
 from secor.core.model import Chunk, OffsetRange, Part, TopicPartition
 from secor.core.naming import ObjectInfo, ObjectName, UniqueName
@@ -32,63 +32,6 @@ TRANSITIONS = {
     BatchState.SEALED: frozenset({BatchState.DROPPED}),
     BatchState.DROPPED: frozenset[BatchState](),
 }
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """An output partition below a directory of the store."""
-
-    root: str
-    output_partition: str
-
-
-@dataclass(frozen=True, slots=True)
-class BatchFile:
-    """One sealed local file and the object that it is to become."""
-
-    name: ObjectName | UniqueName
-    info: ObjectInfo
-    local: LocalFile
-
-    @property
-    def key(self) -> str:
-        """The object's key."""
-        return self.name.key
-
-    @property
-    def place(self) -> Place:
-        """Where it goes: of one batch there is one object in each place."""
-        return Place(self.name.root, self.name.output_partition)
-
-
-@dataclass(frozen=True)
-class SealedBatch:
-    """A batch that never changes any more.  No files: everything was filtered.
-
-    ``last`` is put after all of them; where it stands, they do.
-    """
-
-    topic_partition: TopicPartition
-    range: OffsetRange
-    plan: TopicPlan
-    fingerprint: str
-    topic_id: str | None
-    files: tuple[BatchFile, ...]
-    reason: Reason
-    opened: float
-    first_timestamp: int | None = None
-    last: BatchFile | None = None
-    losses: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def size(self) -> int:
-        """Local bytes."""
-        return sum(file.local.size for file in self.files)
-
-    def delete(self) -> None:
-        """Delete the local files: the last step of all."""
-        for file in (*self.files, *([self.last] if self.last is not None else [])):
-            file.local.delete()
 
 
 class _OpenFile:

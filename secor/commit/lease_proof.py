@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from secor.batch.batch import SealedBatch
+from secor.batch.sealed import SealedBatch
 from secor.core.errors import LeaseLost, Unavailable
 from secor.core.model import Entry, Intent, Superseded
 from secor.core.naming import roots_beside

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from secor.batch.batch import BatchFile, Place, SealedBatch
+from secor.batch.sealed import BatchFile, Place, SealedBatch
 from secor.core.errors import CorruptFile, NotFound, ObjectConflict
 from secor.core.model import Intent
 from secor.core.naming import ObjectInfo, ObjectName, parse_key, quarantine_root

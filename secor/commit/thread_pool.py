@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from secor.batch.batch import BatchFile
+from secor.batch.sealed import BatchFile
 
 
 class ThreadPool:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from secor.batch.batch import BatchFile, Place, SealedBatch
+from secor.batch.sealed import BatchFile, Place, SealedBatch
 from secor.commit.lease_proof import LeaseProof, intent_of
 from secor.commit.reconcile import Action, reconcile
 from secor.commit.recovery import conflict, foreign, recover, same_range

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secor.batch.batch import SealedBatch
+from secor.batch.sealed import SealedBatch
 from secor.commit.uploader import Outcome, Uploader
 from secor.consume.partition import Partition
 from secor.consume.partition_states import Reading, Uploading

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from secor.batch.batch import SealedBatch
 from secor.batch.policy import Reason
+from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.commit.uploader import Abandoned, Committed, Outcome, Retryable, Uploader
 from secor.consume.assignment import Assignment

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from secor.batch.batch import Batch, SealedBatch
+from secor.batch.batch import Batch
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
+from secor.batch.sealed import SealedBatch
 from secor.consume.backpressure import Load
 from secor.consume.partition_states import PartitionStates
 from secor.consume.positioning import Position

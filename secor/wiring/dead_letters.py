@@ -9,7 +9,7 @@ import pyarrow as pa
 import structlog
 
 from secor.adapters.kafka.dead_letter_producer import DeadLetters
-from secor.batch.batch import SealedBatch
+from secor.batch.sealed import SealedBatch
 from secor.commit.uploader import Committed, Outcome, Uploader
 from secor.core.errors import SecorError
 from secor.core.model import QUARANTINE

@@ -23,9 +23,10 @@ from secor.archive.backfill.model import (
 )
 from secor.archive.backfill.paths import MARK, Places, put_small, read_small
 from secor.archive.objects import Archive, reading_ahead
-from secor.batch.batch import Batch, BatchFile, SealedBatch
+from secor.batch.batch import Batch
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
+from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import Workspace
 from secor.core.errors import AlreadyExists, ConfigurationError, CorruptFile, ObjectConflict
 from secor.core.model import QUARANTINE, Chunk, TopicPartition, next_offset

@@ -27,9 +27,10 @@ from dataclasses import dataclass, field, replace
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.quarantine.listing import Begun, begun, marker_key, messages, successor
-from secor.batch.batch import Batch, BatchFile, SealedBatch
+from secor.batch.batch import Batch
 from secor.batch.plan import Lane, TopicPlan
 from secor.batch.policy import Reason
+from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import Workspace
 from secor.core.errors import (
     AlreadyExists,

@@ -14,8 +14,9 @@ from secor.archive.backfill.plan_request import Wanted
 from secor.archive.backfill.planning import Planner
 from secor.archive.backfill.running import Job
 from secor.archive.kept_schemas import KeptSchema
-from secor.batch.batch import Batch, SealedBatch
+from secor.batch.batch import Batch
 from secor.batch.policy import Reason
+from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.config.load import validate
 from secor.config.model import Config

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from secor.batch.batch import Batch, BatchState, SealedBatch
+from secor.batch.batch import Batch, BatchState
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Policy, Reason
+from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.config.parser import Parser
 from secor.core.model import Chunk, OffsetRange, TopicPartition

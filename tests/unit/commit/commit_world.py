@@ -6,9 +6,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from secor.batch.batch import Batch, SealedBatch
+from secor.batch.batch import Batch
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Policy, Reason
+from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.commit.uploader import Outcome, Retryable, Uploader
 from secor.core.errors import SecorError

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from secor.batch.batch import SealedBatch
 from secor.batch.last_file import WrittenBatch
 from secor.batch.plan import Lane, TopicPlan
+from secor.batch.sealed import SealedBatch
 from secor.commit.uploader import Abandoned, Committed
 from secor.core.errors import ObjectConflict, OutcomeUnknown
 from secor.core.model import DATA, Chunk, OffsetRange, Part, TopicPartition

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from secor.batch.batch import SealedBatch
 from secor.batch.plan import Lane, TopicPlan
 from secor.batch.policy import Policy
+from secor.batch.sealed import SealedBatch
 from secor.commit.recovery import recover
 from secor.commit.uploader import ATTEMPTS, Abandoned, Committed, Retryable
 from secor.core.errors import LeaseLost, ObjectConflict, Unavailable

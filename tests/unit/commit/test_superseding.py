@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from secor.batch.batch import SealedBatch
 from secor.batch.last_file import WrittenBatch
+from secor.batch.sealed import SealedBatch
 from secor.commit.uploader import Abandoned, Committed, Retryable
 from secor.core.errors import ObjectConflict, RestartPartition, Unavailable
 from secor.core.model import OffsetRange, Superseded, TopicPartition

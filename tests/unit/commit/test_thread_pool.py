@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from secor.batch.batch import BatchFile
+from secor.batch.sealed import BatchFile
 from secor.commit.thread_pool import ThreadPool
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from secor.batch.batch import Batch, SealedBatch
+from secor.batch.batch import Batch
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
+from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.config.load import validate
 from secor.config.output import TYPED_FORMATS

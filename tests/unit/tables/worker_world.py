@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from secor.adapters.iceberg.library import IcebergLibrary
-from secor.batch.batch import Batch, SealedBatch
+from secor.batch.batch import Batch
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
+from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.config.load import validate
 from secor.core.errors import SchemaGrew

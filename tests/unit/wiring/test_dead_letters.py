@@ -16,8 +16,9 @@ from structlog.testing import capture_logs
 
 from secor.adapters.kafka.dead_letter_producer import DeadLetters
 from secor.adapters.kafka.failures import translated
-from secor.batch.batch import Batch, SealedBatch
+from secor.batch.batch import Batch
 from secor.batch.policy import Reason
+from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.commit.uploader import Committed
 from secor.config.load import validate
