@@ -22,14 +22,18 @@ HOLDS: Mapping[str, tuple[str, ...]] = {
     "a log that is compacted": ("COMPACT",),
     "configurations that change": ("CONFIGS=2",),
     "late puts in a log that is compacted": ("LATE", "COMPACT", "ONE", "SLOTS=2"),
-    "late puts where configurations change": ("LATE", "CONFIGS=2"),
+    "late puts where configurations change": ("LATE", "CONFIGS=2", "ONE", "SLOTS=2"),
 }
 """What the protocol withstands, by the model's names for it."""
 
 BREAKS: Mapping[str, tuple[str, ...]] = {
     "puts before the intent": ("UNAGREED",),
     "a commit that proves nothing": ("UNFENCED",),
-    "no recovery, in a log that is compacted": ("BLIND", "COMPACT"),
+    "no recovery, in a log that is compacted, named by the first message": (
+        "BLIND",
+        "COMPACT",
+        "BY_FIRST",
+    ),
     "no recovery, where configurations change": ("BLIND", "CONFIGS=2"),
     "late puts in a log that is compacted, named by the first message": (
         "LATE",
