@@ -10,7 +10,8 @@ import click
 
 from secor.cli.examples import example, init, write
 from secor.cli.exit_codes import Exit
-from secor.config.load import load
+from secor.cli.restore_options import load_job
+from secor.config.load import is_restore, load
 from secor.config.show import Setting, settings, topic_settings
 from secor.core.errors import ConfigurationError
 
@@ -39,6 +40,10 @@ def check(config: Path, without_files: bool) -> None:
     """
     from secor.wiring.check_references import require_materials
 
+    if is_restore(config):
+        load_job(config)
+        click.echo(f"{config}: valid")
+        return
     loaded = load(config, os.environ)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)

@@ -42,8 +42,19 @@ def load(path: Path, environment: Mapping[str, str]) -> Config:
     Raises ``ConfigurationError`` with every fault: its dotted key, what is wrong, and what is
     allowed.
     """
+    if is_restore(path):
+        raise ConfigurationError(
+            f"{path}: is a restore job (group.kind); 'secor config check' and the commands of"
+            " 'secor restore' read it"
+        )
     config, sources = load_as(Config, path, environment)
     return config.with_sources(sources)
+
+
+def is_restore(path: Path) -> bool:
+    """Tell whether the file is the job of a restore.  Raises ``ConfigurationError``."""
+    group = _read(path).get("group")
+    return isinstance(group, dict) and group.get("kind") == "restore"
 
 
 def load_as(

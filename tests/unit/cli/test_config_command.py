@@ -187,3 +187,37 @@ def test_a_plugin_whose_fields_would_not_show_is_a_fault(
     faults = unusable_materials(Config.model_validate(tree))
     assert list(faults) == (["parser.transforms.0.plugin"] if refused else [])
     assert all("for_layout_only = True" in why for why in faults.values())
+
+
+JOB = """
+[group]
+name = "flights"
+kind = "restore"
+[source]
+prefix = "raw_logs/backup"
+topics = ["flights"]
+[target]
+bootstrap_servers = ["k:9092"]
+[store.s3]
+bucket = "b"
+"""
+
+
+def test_check_reads_the_job_of_a_restore(tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text(JOB)
+    assert CliRunner().invoke(command, ["check", str(path)]).stdout == f"{path}: valid\n"
+    path.write_text(JOB.replace("topics =", "topicks ="))
+    checked = CliRunner().invoke(command, ["check", str(path)])
+    assert "topicks: unknown key; did you mean topics?" in str(checked.exception)
+
+
+def test_commands_of_other_groups_say_what_reads_the_job_of_a_restore(tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text(JOB)
+    for result in (
+        CliRunner().invoke(command, ["show", str(path)]),
+        CliRunner().invoke(service, [str(path)]),
+    ):
+        assert isinstance(result.exception, ConfigurationError)
+        assert "'secor restore'" in str(result.exception)
