@@ -196,7 +196,7 @@ kind = "restore"
 [source]
 prefix = "raw_logs/backup"
 topics = ["flights"]
-[target]
+[kafka]
 bootstrap_servers = ["k:9092"]
 [store.s3]
 bucket = "b"
@@ -209,7 +209,7 @@ def test_check_reads_the_job_of_a_restore(tmp_path: Path) -> None:
     assert CliRunner().invoke(command, ["check", str(path)]).stdout == f"{path}: valid\n"
     path.write_text(JOB.replace("topics =", "topicks ="))
     checked = CliRunner().invoke(command, ["check", str(path)])
-    assert "topicks: unknown key; did you mean topics?" in str(checked.exception)
+    assert "source.topicks: unknown key; did you mean source.topics?" in str(checked.exception)
 
 
 def test_commands_of_other_groups_say_what_reads_the_job_of_a_restore(tmp_path: Path) -> None:
