@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tests.integration.daemons import Daemon, create_topic, daemons, wait_until,
 from tests.monitoring.dashboard import Query, queries
 from tests.monitoring.server import Prometheus
 
-BACKUP, PARTITION = "shown-backup", "shown-partition"
+BACKUP, PARTITION, TABLE = GROUPS = ("shown-backup", "shown-partition", "shown-table")
 PARSER = """
 [parser]
 time_field = "time"
@@ -30,6 +31,15 @@ field = "bot"
 exists = true
 negated = true
 """
+TABLES = """
+[catalog.properties]
+type = "sql"
+uri = "sqlite:///{folder}/catalog.db"
+warehouse = "s3://{bucket}/shown-warehouse"
+[[tables]]
+table = "logs.shown"
+auto_create = true
+"""
 VALUES = (b'{"time": 1700000000}', b'{"time": 1700000000, "bot": 1}', b"{")
 ABSENT_WHILE_WELL = {
     "secor_adopted_objects_total",
@@ -37,6 +47,12 @@ ABSENT_WHILE_WELL = {
     "secor_restarts_total",
     "secor_retries_total",
     "secor_partition_stopped",
+    "secor_fetch_restarts_total",
+    "secor_text_losses_total",
+    "secor_table_conflicts_total",
+    "secor_table_unknown_total",
+    "secor_table_stopped",
+    "secor_staged_oldest_timestamp_seconds",
     *(it.name for it in (*FINALIZE, *BACKFILL)),
 }
 QUERIES = queries()
@@ -44,21 +60,14 @@ QUERIES = queries()
 
 @pytest.fixture(scope="module")
 def prometheus(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """One that has scraped a backup group and a partition group at work for a while."""
+    """One that has scraped a group of each kind at work for a while."""
     folder = tmp_path_factory.mktemp("dashboard")
     with ExitStack() as opened:
         start = opened.enter_context(daemons())
         targets = []
-        for group in (BACKUP, PARTITION):
+        for group in GROUPS:
             create_topic(sandbox, group, 2)
-            more = PARSER if group == PARTITION else ""
-            kind: dict[str, dict[str, object]] = {
-                "group": {"name": group, "kind": group.removeprefix("shown-")},
-                "output": {"prefix": group, "format": "jsonlines" if more else "text"},
-            }
-            config = write_config(
-                folder, sandbox, group=group, topic=group, ledger="kafka", settings=kind, more=more
-            )
+            config = written(group, folder, sandbox)
             targets.append((group, start(config, folder / f"{group}.log")))
         for group, daemon in targets:
             wait_until(partial(serves, daemon), f"{group} to serve metrics")
@@ -70,28 +79,50 @@ def prometheus(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> It
         yield running
 
 
+def written(group: str, folder: Path, sandbox: Sandbox) -> Path:
+    """Write the configuration of one of the groups."""
+    settings: dict[str, dict[str, object]] = {
+        "group": {"name": group, "kind": group.removeprefix("shown-")},
+        "output": {"prefix": group, "format": "jsonlines" if group == PARTITION else "text"},
+    }
+    more = PARSER if group == PARTITION else ""
+    if group == TABLE:
+        settings["output"] = {"prefix": group}
+        settings["parser"] = {"max_bad_ratio": "none"}
+        settings["commit"] = {"interval": "1s", "timeout": "2s"}
+        more = TABLES.format(folder=folder, bucket=sandbox.s3.bucket)
+    return write_config(
+        folder, sandbox, group=group, topic=group, ledger="kafka", settings=settings, more=more
+    )
+
+
 def serves(daemon: Daemon) -> bool:
     return daemon.port() is not None
 
 
 def keep_busy(sandbox: Sandbox, running: Prometheus) -> None:
-    """Send messages until Prometheus has seen uploads of both groups, and then some more."""
-    rates = [
-        f"count(sum by (group) (rate({name}[1m])) > 0)"
-        for name in ("secor_batch_age_seconds_count", "secor_uploaded_objects_total")
-    ]
+    """Send messages until Prometheus has seen uploads of all groups, and then some more."""
+    groups_with = {
+        "secor_batch_age_seconds_count": len(GROUPS),
+        "secor_uploaded_objects_total": len(GROUPS),
+        "secor_table_rows_total": 1,
+    }
+    rates = {
+        f"count(sum by (group) (rate({name}[1m])) > 0)": float(count)
+        for name, count in groups_with.items()
+    }
     producer = KafkaProducer(bootstrap_servers=sandbox.kafka)
     numbers = itertools.count()
 
     def busy() -> bool:
-        for group in (BACKUP, PARTITION):
+        for group in GROUPS:
             for number in itertools.islice(numbers, 30):
                 producer.send(group, VALUES[number % len(VALUES)], partition=number % 2)
         producer.flush()
         time.sleep(0.2)
-        return all(values(running.query(rate)) == [2] for rate in rates)
+        return all(values(running.query(rate)) == [count] for rate, count in rates.items())
 
-    wait_until(busy, "rates of uploads of both groups")
+    wait_until(busy, "rates of uploads of all groups")
     producer.close()
 
 
@@ -121,4 +152,4 @@ def test_variables_choose(prometheus: Prometheus, query: Query) -> None:
 def test_groups_and_topics_can_be_chosen_among(prometheus: Prometheus) -> None:
     for label, metric in (("group", "secor_assigned_partitions"), ("topic", "secor_lag_offsets")):
         found = prometheus.query(f"count by ({label}) ({metric})")
-        assert {one["metric"][label] for one in found} == {BACKUP, PARTITION}
+        assert {one["metric"][label] for one in found} == set(GROUPS)
