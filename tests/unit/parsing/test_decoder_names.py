@@ -25,7 +25,7 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
 
 
 def test_an_unknown_setting_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"'json'.*arguments"):
+    with pytest.raises(ConfigurationError, match=r"'json'.*'patern'"):
         make_decoder("json", patern="x")
     with pytest.raises(ConfigurationError, match=r"'regex'.*pattern"):
         make_decoder("regex")
