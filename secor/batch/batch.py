@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 
 import pyarrow as pa
@@ -212,18 +213,27 @@ class Batch:
         return losses
 
     def _sealed(self, file: _OpenFile, lane: str, batch_range: OffsetRange) -> BatchFile:
-        info = ObjectInfo(
-            topic_partition=self.topic_partition,
-            batch=batch_range,
+        info = replace(
+            self._info(batch_range),
             first_offset=file.first_offset,
             records=file.records,
-            generation=self._plan.generation,
-            fingerprint=self._fingerprint,
-            topic_id=self.topic_id,
             least_timestamp=file.least,
             greatest_timestamp=file.greatest,
         )
         return BatchFile(self._name(file, lane), info, file.local)
+
+    def _info(self, batch_range: OffsetRange) -> ObjectInfo:
+        """Return what metadata says of the whole batch."""
+        return ObjectInfo(
+            topic_partition=self.topic_partition,
+            batch=batch_range,
+            first_offset=self.start,
+            records=self.messages,
+            generation=self._plan.generation,
+            fingerprint=self._fingerprint,
+            topic_id=self.topic_id,
+            greatest_timestamp=self._greatest_timestamp,
+        )
 
     def _name(self, file: _OpenFile, lane: str) -> ObjectName | UniqueName:
         """Return the object's name; a unique one tells range, settings and content."""
@@ -256,18 +266,9 @@ class Batch:
         local = self._workspace.create()
         local.write(body)
         local.finish()
-        info = ObjectInfo(
-            topic_partition=self.topic_partition,
-            batch=batch_range,
-            first_offset=self.start,
-            records=self.messages,
-            generation=self._plan.generation,
-            fingerprint=self._fingerprint,
-            topic_id=self.topic_id,
-            greatest_timestamp=self._greatest_timestamp,
-        )
         key = last.key(self.topic_partition, batch_range)
-        return BatchFile(UniqueName(key.rpartition("/")[0], "", key), info, local)
+        name = UniqueName(key.rpartition("/")[0], "", key)
+        return BatchFile(name, self._info(batch_range), local)
 
     def drop(self) -> None:
         """Delete the local files without storing them: they are read again from Kafka."""

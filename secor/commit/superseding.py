@@ -38,7 +38,7 @@ class SupersededRequests:
         self._waits: dict[tuple[TopicPartition, OffsetRange], _Wait] = {}
         self._lock = threading.Lock()
 
-    def compare(
+    def check_intent(
         self, topic_partition: TopicPartition, batch: OffsetRange, standing: Intent | None
     ) -> None:
         """See that the intent that stands is the one that we wait with.
@@ -65,7 +65,7 @@ class SupersededRequests:
             and standing.supersedes == wait.supersedes
         )
 
-    def recorded(self, topic_partition: TopicPartition, intent: Intent) -> bool:
+    def begin_wait(self, topic_partition: TopicPartition, intent: Intent) -> bool:
         """Note that ``intent`` was recorded.  Returns whether a wait begins with it."""
         key = (topic_partition, OffsetRange(intent.start, intent.end))
         with self._lock:
@@ -75,7 +75,7 @@ class SupersededRequests:
             self._waits[key] = _Wait(now, intent.fingerprint, intent.supersedes)
             return True
 
-    def deleted(self, topic_partition: TopicPartition, intent: Intent) -> None:
+    def restart_wait(self, topic_partition: TopicPartition, intent: Intent) -> None:
         """Begin the wait anew: a deletion, too, may have been sent twice and land later."""
         with self._lock:
             self._waits[topic_partition, OffsetRange(intent.start, intent.end)] = _Wait(

@@ -208,10 +208,10 @@ class _CommitAttempts:
                 self._ports.observer.superseded(batch.topic_partition)
             case Action.UPLOAD | Action.RESUME:
                 pass
-        self._ports.superseded.compare(batch.topic_partition, batch.range, entry.intent)
+        self._ports.superseded.check_intent(batch.topic_partition, batch.range, entry.intent)
         intent = intent_of(batch, entry.intent, self._ports.owner, self._ports.clock.now())
         proof = LeaseProof(lease, entry, intent, self._ports.clock)
-        if self._ports.superseded.recorded(batch.topic_partition, proof.intent):
+        if self._ports.superseded.begin_wait(batch.topic_partition, proof.intent):
             seconds = self._ports.superseded.remaining(batch.topic_partition, batch.range)
             self._ports.observer.waits(batch.topic_partition, seconds)
         return proof
@@ -225,7 +225,7 @@ class _CommitAttempts:
             return frozenset()
 
         def deleted() -> None:
-            self._ports.superseded.deleted(self._batch.topic_partition, proof.intent)
+            self._ports.superseded.restart_wait(self._batch.topic_partition, proof.intent)
 
         done = recover(self._ports.store, self._batch, proof.intent, proof.renew, deleted)
         if done:

@@ -242,8 +242,8 @@ MUTANTS = (
     Mutant(
         "a deletion does not begin the wait anew",
         UPLOADER,
-        "            self._ports.superseded.deleted(self._batch.topic_partition, proof.intent)\n",
-        "            pass\n",
+        "self._ports.superseded.restart_wait(self._batch.topic_partition, proof.intent)",
+        "pass",
         ("tests/unit/commit/test_superseding.py",),
     ),
     Mutant(
