@@ -10,11 +10,11 @@ import hashlib
 from pathlib import Path
 
 from secor.sandbox.cache import cache_folder
-from secor.sandbox.jars import KAFKA, S3PROXY
+from secor.sandbox.jars import BUNDLES
 from secor.sandbox.pinned import TABLE, pinned_jars
 
 HEAD = """\
-# The jars of the sandbox's servers: "organisation:name:version" = [bytes, SHA-256].
+# The jars of the sandbox's servers and of Spark: "organisation:name:version" = [bytes, SHA-256].
 # Written by python -m tools.pin_jars, which says how.
 """
 
@@ -22,7 +22,7 @@ HEAD = """\
 def main() -> None:
     """Keep the tables that are there; add one for each program that has none."""
     parts = [HEAD]
-    for bundle in (KAFKA, S3PROXY):
+    for bundle in BUNDLES:
         rows = [
             f'"{jar.organisation}:{jar.name}:{jar.version}" = [{jar.size}, "{jar.sha256}"]'
             for jar in pinned_jars(bundle.name)

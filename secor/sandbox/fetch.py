@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from secor.sandbox.cache import Progress
-from secor.sandbox.jars import KAFKA, S3PROXY, jar_folder
+from secor.sandbox.jars import BUNDLES, jar_folder
 
 
 def fetch(progress: Progress) -> None:
     """Fill the user's cache.  Raises ``Unavailable``, ``ConfigurationError``."""
-    for bundle in (KAFKA, S3PROXY):
+    for bundle in BUNDLES:
         jar_folder(bundle, progress)
 
 

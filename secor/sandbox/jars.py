@@ -54,6 +54,19 @@ KAFKA = Bundle(
     "45 MB",
 )
 S3PROXY = Bundle("s3proxy-4.1.0", ("org.gaul:s3proxy:4.1.0",), "59 MB")
+SPARK_ICEBERG = Bundle(
+    "spark-4.0-iceberg-1.11.0",
+    (
+        "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
+        "org.apache.iceberg:iceberg-aws-bundle:1.11.0",
+        "org.xerial:sqlite-jdbc:3.46.1.3",
+        "org.postgresql:postgresql:42.7.8",
+    ),
+    "127 MB",
+)
+"""What Spark needs for Iceberg tables in S3, with the drivers of SQL catalogs."""
+
+BUNDLES = (KAFKA, S3PROXY, SPARK_ICEBERG)
 
 
 def pyspark_jars() -> Path:

@@ -28,6 +28,7 @@ from secor.tables.library import TableLibrary
 from secor.tables.needs import Needs
 from secor.tables.new_tables import new_table
 from secor.tables.routing import Route, TableSettings
+from secor.tables.spark_catalog import SparkCatalog, spark_catalog
 from secor.tables.table_version import RowSettings, TableVersion
 from secor.tables.topic_tables import Outdated, TopicTables
 from secor.tables.uri_store import SCHEMES, UriStore
@@ -217,6 +218,25 @@ def open_tables(config: Config) -> tuple[IcebergCatalog, IcebergLibrary]:
 
     properties = {**_s3_properties(config), **config.catalog.properties}
     return IcebergCatalog(open_catalog(config.catalog.name, properties)), IcebergLibrary()
+
+
+def spark_catalog_of(config: Config) -> SparkCatalog:
+    """Return how Spark reaches the catalog and the files of its tables.
+
+    Raises ``ConfigurationError`` for a catalog that Spark does not know.
+    """
+    s3 = config.store.s3
+    more = {
+        "client.assume-role.external-id": s3.external_id,
+        "s3.sse.type": {"AES256": "s3", "aws:kms": "kms"}.get(s3.sse or ""),
+        "s3.sse.key": s3.kms_key,
+    }
+    given = {key: value for key, value in more.items() if value is not None}
+    if config.store.kind != "s3":
+        given = {}
+    return spark_catalog(
+        config.catalog.name, {**given, **_s3_properties(config), **config.catalog.properties}
+    )
 
 
 def _s3_properties(config: Config) -> dict[str, str]:

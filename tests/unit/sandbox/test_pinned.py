@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from secor.core.errors import Unavailable
-from secor.sandbox.jars import KAFKA, S3PROXY
+from secor.sandbox.jars import BUNDLES, Bundle
 from secor.sandbox.pinned import Fetch, Jar, check, pinned_jars, shares
 
 IVY = """
@@ -88,9 +88,8 @@ def test_shares_have_all_jars_and_about_the_same_bytes() -> None:
     assert [len(part) for part in shares(jars[:2], 6)] == [1, 1]
 
 
-@pytest.mark.parametrize("bundle", [KAFKA, S3PROXY], ids=lambda bundle: bundle.name)
-def test_the_list_has_the_program_itself_and_one_version_of_each_jar(bundle: object) -> None:
-    assert isinstance(bundle, type(KAFKA))
+@pytest.mark.parametrize("bundle", BUNDLES, ids=lambda bundle: bundle.name)
+def test_the_list_has_the_program_itself_and_one_version_of_each_jar(bundle: Bundle) -> None:
     jars = pinned_jars(bundle.name)
     coordinates = {f"{jar.organisation}:{jar.name}:{jar.version}" for jar in jars}
     assert set(bundle.coordinates) <= coordinates
