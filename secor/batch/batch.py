@@ -126,12 +126,12 @@ class Batch:
         return rest
 
     def _file(self, part: Part) -> _OpenFile:
-        file = self._files.get((part.lane, part.output_partition))
+        file = self._files.get((part.stream, part.output_partition))
         if file is None:
-            lane = self._plan.lane(part.lane)
+            stream = self._plan.stream(part.stream)
             name = self._plan.object_name(self.topic_partition, self.start, part)
-            file = _OpenFile(name, lane.log_format, self._workspace.create())
-            self._files[part.lane, part.output_partition] = file
+            file = _OpenFile(name, stream.log_format, self._workspace.create())
+            self._files[part.stream, part.output_partition] = file
             self._youngest = self._clock.monotonic()
         return file
 
@@ -188,7 +188,9 @@ class Batch:
             file.writer.close()
             file.local.finish()
         batch_range = OffsetRange(self.start, self.next_offset)
-        files = [self._sealed(file, lane, batch_range) for (lane, _), file in self._files.items()]
+        files = [
+            self._sealed(file, stream, batch_range) for (stream, _), file in self._files.items()
+        ]
         last = self._plan.last_file
         described = None if last is None else self._described(last, batch_range, files)
         self._become(BatchState.SEALED)
@@ -212,7 +214,7 @@ class Batch:
             losses.update(file.writer.losses)
         return losses
 
-    def _sealed(self, file: _OpenFile, lane: str, batch_range: OffsetRange) -> BatchFile:
+    def _sealed(self, file: _OpenFile, stream: str, batch_range: OffsetRange) -> BatchFile:
         info = replace(
             self._info(batch_range),
             first_offset=file.first_offset,
@@ -220,7 +222,7 @@ class Batch:
             least_timestamp=file.least,
             greatest_timestamp=file.greatest,
         )
-        return BatchFile(self._name(file, lane), info, file.local)
+        return BatchFile(self._name(file, stream), info, file.local)
 
     def _info(self, batch_range: OffsetRange) -> ObjectInfo:
         """Return what metadata says of the whole batch."""
@@ -235,9 +237,9 @@ class Batch:
             greatest_timestamp=self._greatest_timestamp,
         )
 
-    def _name(self, file: _OpenFile, lane: str) -> ObjectName | UniqueName:
+    def _name(self, file: _OpenFile, stream: str) -> ObjectName | UniqueName:
         """Return the object's name; a unique one tells range, settings and content."""
-        directory = self._plan.lane(lane).directory
+        directory = self._plan.stream(stream).directory
         if directory is None:
             return file.name
         place = file.name.output_partition
@@ -250,8 +252,8 @@ class Batch:
         self, last: LastFile, batch_range: OffsetRange, files: Sequence[BatchFile]
     ) -> BatchFile:
         written = [
-            WrittenFile(lane, place, file.key, file.local.size, opened.writer)
-            for ((lane, place), opened), file in zip(self._files.items(), files, strict=True)
+            WrittenFile(stream, place, file.key, file.local.size, opened.writer)
+            for ((stream, place), opened), file in zip(self._files.items(), files, strict=True)
         ]
         body = last.body(
             WrittenBatch(

@@ -14,7 +14,7 @@ from secor.core.ports import FileWriter
 class WrittenFile:
     """A closed file of a batch: ``size`` in bytes; the writer may tell more of it."""
 
-    lane: str
+    stream: str
     output_partition: str
     key: str
     size: int

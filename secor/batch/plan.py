@@ -17,7 +17,7 @@ NAMING = "names by range"
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class OutputStream:
     """Where parts of one kind go: a directory in the store, and a format.
 
     With ``directory`` its files have unique names, and it gives the directory of an output
@@ -33,7 +33,7 @@ class Lane:
 class TopicPlan:
     """Everything that decides which objects come of a range of offsets, and when.
 
-    ``root`` is the topic's directory in the store.  ``lanes`` are further directories,
+    ``root`` is the topic's directory in the store.  ``streams`` are further directories,
     by the names that the parser gives them: quarantine, other topics, tables.
     ``last_file`` describes what was made, where that is wanted.
     """
@@ -46,29 +46,29 @@ class TopicPlan:
     policy: Policy
     upload_on_shutdown: bool = True
     upload_on_revoke: bool = False
-    lanes: Mapping[str, Lane] = field(default_factory=dict)
+    streams: Mapping[str, OutputStream] = field(default_factory=dict)
     last_file: LastFile | None = None
 
-    def lane(self, name: str) -> Lane:
-        """Return the lane of a part."""
-        return Lane(self.root, self.log_format) if name == DATA else self.lanes[name]
+    def stream(self, name: str) -> OutputStream:
+        """Return the output stream of a part."""
+        return OutputStream(self.root, self.log_format) if name == DATA else self.streams[name]
 
     @property
     def roots(self) -> tuple[str, ...]:
         """All directories of objects that are found by listing, the topic's own first."""
-        listed = (lane.root for lane in self.lanes.values() if lane.directory is None)
+        listed = (stream.root for stream in self.streams.values() if stream.directory is None)
         return (self.root, *listed)
 
     def object_name(self, topic_partition: TopicPartition, start: int, part: Part) -> ObjectName:
         """Return the name of the object for ``part`` of a batch that begins at ``start``."""
-        lane = self.lane(part.lane)
+        stream = self.stream(part.stream)
         return ObjectName(
-            root=lane.root,
+            root=stream.root,
             output_partition=part.output_partition,
             generation=self.generation,
             partition=topic_partition.partition,
             start_offset=start,
-            extension=lane.log_format.extension,
+            extension=stream.log_format.extension,
         )
 
     @property
@@ -94,8 +94,8 @@ class TopicPlan:
             self.log_format.identity,
             self.log_format.extension,
             *(
-                f"{name}={lane.root}={lane.log_format.identity}{lane.log_format.extension}"
-                for name, lane in sorted(self.lanes.items())
+                f"{name}={stream.root}={stream.log_format.identity}{stream.log_format.extension}"
+                for name, stream in sorted(self.streams.items())
             ),
         )
 

@@ -111,13 +111,13 @@ def _finalized(
 ) -> Iterator[Outcome]:
     """Finalize a topic's directory, and those to which a route sends its messages."""
     from secor.wiring.finalize_actions import actions_for, periods_for
-    from secor.wiring.parsers import routed_lanes
+    from secor.wiring.parsers import routed_streams
     from secor.wiring.plans import plan_for
 
     plan, periods = plan_for(config, topic, limited=False), periods_for(config, topic)
     progress = _progress(topic, plan.parser, periods, ledger, reader)
-    routed = routed_lanes(config.for_topic(topic).parser, topic)
-    roots = {topic: plan.root} | {to: plan.lane(lane).root for lane, to in routed.items()}
+    routed = routed_streams(config.for_topic(topic).parser, topic)
+    roots = {topic: plan.root} | {to: plan.stream(stream).root for stream, to in routed.items()}
     for target, root in roots.items():
         finalizer = Finalizer(
             store,

@@ -102,7 +102,7 @@ def _rows(parts: Sequence[Part], count: int) -> Iterator[dict[str, object]]:
     for part in parts:
         offsets = part.records.column("offset").to_pylist()
         placed.update(offsets)
-        if part.lane == QUARANTINE:
+        if part.stream == QUARANTINE:
             _, reasons = released(part.records)
             for offset, reason in zip(offsets, reasons, strict=True):
                 yield {"message": _number(offset), "quarantine": reason}
@@ -110,7 +110,7 @@ def _rows(parts: Sequence[Part], count: int) -> Iterator[dict[str, object]]:
         where = part.output_partition
         for offset in offsets:
             row: dict[str, object] = {"message": _number(offset), "directory": where}
-            yield row if part.lane == DATA else {**row, "route": part.lane}
+            yield row if part.stream == DATA else {**row, "route": part.stream}
     for offset in sorted(set(range(count)) - placed):
         yield {"message": _number(offset), "filtered": True}
 
@@ -133,7 +133,7 @@ def _columns(parts: Sequence[Part]) -> Iterator[str]:
     """Give the columns of what has some, each once with all the types that were seen."""
     seen: dict[str, dict[str, None]] = {}
     for part in parts:
-        if part.lane == QUARANTINE or ROW not in part.records.schema.names:
+        if part.stream == QUARANTINE or ROW not in part.records.schema.names:
             continue
         for field in part.records.schema.field(ROW).type:
             seen.setdefault(field.name, {})[str(field.type)] = None

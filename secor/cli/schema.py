@@ -172,7 +172,7 @@ class Sample:
 
     def _parsed(self, chunk: Chunk) -> Iterator[pa.StructArray]:
         for part in self._parser.split(chunk):
-            if part.lane == QUARANTINE:
+            if part.stream == QUARANTINE:
                 self.bad += part.records.num_rows
             else:
                 self.good += part.records.num_rows

@@ -100,12 +100,12 @@ class Chunk:
 class Part:
     """Rows of a chunk that belong to one output partition (``dt=2026-11-21/hr=04``).
 
-    ``lane`` tells which of the plan's directories and formats they go to.
+    ``stream`` tells which of the plan's directories and formats they go to.
     """
 
     output_partition: str
     records: pa.RecordBatch
-    lane: str = DATA
+    stream: str = DATA
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,13 +84,13 @@ def outcomes(parts: Sequence[Part], offsets: set[int] | None = None) -> dict[int
         rows = [at for at, offset in enumerate(numbers) if offsets is None or offset in offsets]
         extra = _extra(part, rows)
         for at, row in enumerate(rows):
-            found[numbers[row]] = (part.lane, part.output_partition, extra[at])
+            found[numbers[row]] = (part.stream, part.output_partition, extra[at])
     return found
 
 
 def _extra(part: Part, rows: list[int]) -> list[object]:
     chosen = part.records.take(pa.array(rows, pa.int64()))
-    if part.lane == QUARANTINE:
+    if part.stream == QUARANTINE:
         headers = chosen.column("headers").to_pylist()
         return [it[-1]["value"] if it[-1]["key"] == REASON_HEADER else None for it in headers]
     if ROW in chosen.schema.names:
@@ -110,6 +110,6 @@ def _row(columns: Sequence[tuple[str, Texts]], row: int) -> dict[str, str]:
 def _told(outcome: Outcome | None) -> str:
     if outcome is None:
         return "left out"
-    lane, path, extra = outcome
-    where = f"put into {lane} {path!r}" if path else f"put into {lane}"
+    stream, path, extra = outcome
+    where = f"put into {stream} {path!r}" if path else f"put into {stream}"
     return where if extra is None else f"{where} with {shown(extra)}"

@@ -26,7 +26,7 @@ Codes = npt.NDArray[np.int64]
 def parts_of(
     records: pa.RecordBatch, codes: Codes, places: Sequence[tuple[str, str]]
 ) -> Iterator[Part]:
-    """Give a part for each place (lane, output partition) that a row names, by first row.
+    """Give a part for each place (output stream, output partition) that a row names, by first row.
 
     Rows keep their order.  Nothing is copied where the rows of each part stand together.
     """
@@ -34,8 +34,8 @@ def parts_of(
     if not len(used):
         return
     if len(used) == 1 and used[0] != NOWHERE:
-        lane, path = places[used[0]]
-        yield Part(path, records, lane)
+        stream, path = places[used[0]]
+        yield Part(path, records, stream)
         return
     table = np.empty(len(places) + 1, dtype=np.int64)
     table[used] = np.arange(len(used))
@@ -48,8 +48,8 @@ def parts_of(
     for rank, place in enumerate(used.tolist()):
         count = int(counts[rank])
         if place != NOWHERE:
-            lane, path = places[place]
-            yield Part(path, records.slice(at, count), lane)
+            stream, path = places[place]
+            yield Part(path, records.slice(at, count), stream)
         at += count
 
 
@@ -77,10 +77,10 @@ def together(pieces: Sequence[Sequence[Part]]) -> list[Part]:
         return list(pieces[0])
     found: dict[tuple[str, str], list[pa.RecordBatch]] = {}
     for part in chain.from_iterable(pieces):
-        found.setdefault((part.output_partition, part.lane), []).append(part.records)
+        found.setdefault((part.output_partition, part.stream), []).append(part.records)
     parts = [
-        Part(path, records, lane)
-        for (path, lane), batches in found.items()
+        Part(path, records, stream)
+        for (path, stream), batches in found.items()
         for records in _in_order(batches)
     ]
     return sorted(parts, key=lambda part: int(part.records.column("offset")[0].as_py()))

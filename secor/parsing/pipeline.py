@@ -45,8 +45,8 @@ TOPIC, PARTITION = "topic", "partition"
 """Columns that parts for typed formats have when they are asked for."""
 
 
-def lane_of(topic: str) -> str:
-    """Return the lane of messages that a route sends to another topic's directory."""
+def stream_of(topic: str) -> str:
+    """Return the output stream of messages that a route sends to another topic's directory."""
     return f"topic={topic}"
 
 
@@ -200,7 +200,7 @@ class Pipeline:
                 "the plug-in gives other values of messages, and this format stores decoded fields:"
                 " use text or sequencefile, or a plug-in over columns"
             )
-        return _with_lanes(work, codes, paths)
+        return _with_streams(work, codes, paths)
 
     def _with_rows(self, works: Sequence[Work]) -> list[pa.RecordBatch]:
         """Return the messages with their fields; those that do not fit the schema are bad."""
@@ -276,18 +276,18 @@ def _apply_to_alike(step: Step, work: Work) -> None:
         work.topics = found
 
 
-def _with_lanes(
+def _with_streams(
     work: Work, codes: Codes, paths: Sequence[str]
 ) -> tuple[Codes, list[tuple[str, str]]]:
-    """Return codes of pairs of lane and path."""
+    """Return codes of pairs of output stream and path."""
     own = work.chunk.topic_partition.topic
     if work.topics is None:
         return codes, [(DATA, path) for path in paths]
-    names = [DATA if name == own else lane_of(name) for name in work.topics.distinct]
-    lanes = [*names, DATA]
-    lane = np.where(work.topics.codes < 0, len(names), work.topics.codes)
-    places = [(name, path) for name in lanes for path in paths]
-    return np.where(codes < 0, NOWHERE, lane * len(paths) + codes), places
+    names = [DATA if name == own else stream_of(name) for name in work.topics.distinct]
+    streams = [*names, DATA]
+    stream = np.where(work.topics.codes < 0, len(names), work.topics.codes)
+    places = [(name, path) for name in streams for path in paths]
+    return np.where(codes < 0, NOWHERE, stream * len(paths) + codes), places
 
 
 def _by_stage(bad: Mapping[int, str]) -> Iterator[tuple[str, int]]:

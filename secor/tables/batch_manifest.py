@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from secor.batch.last_file import WrittenBatch, WrittenFile
 from secor.core.model import OffsetRange, TopicPartition
-from secor.tables.distribution import partition_of, table_of_lane
+from secor.tables.distribution import partition_of, table_of_stream
 from secor.tables.files.data_file_writer import DataFileWriter
 from secor.tables.manifest import DataFile, Manifest, TableFiles, manifest_key
 from secor.tables.table_version import TableVersion
@@ -30,7 +30,7 @@ class BatchManifest:
         """Return the manifest's bytes."""
         by_table: dict[str, list[WrittenFile]] = {}
         for file in batch.files:
-            table = table_of_lane(file.lane)
+            table = table_of_stream(file.stream)
             if table is not None:
                 by_table.setdefault(table, []).append(file)
         manifest = Manifest(
@@ -63,7 +63,7 @@ class BatchManifest:
 
 def _data_file(file: WrittenFile) -> DataFile:
     writer = file.writer
-    assert isinstance(writer, DataFileWriter), "lanes of tables have formats of data files"
+    assert isinstance(writer, DataFileWriter), "streams of tables have formats of data files"
     report = writer.report()
     return DataFile(
         path=file.key,

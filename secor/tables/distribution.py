@@ -25,8 +25,8 @@ from secor.tables.routing import Route, Rows, route_rows
 from secor.tables.table_rows import Fitted
 from secor.tables.table_version import TableVersion, identity_of
 
-LANE = "table="
-"""Lanes of tables begin with this."""
+STREAM_PREFIX = "table="
+"""Output streams of tables begin with this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +155,8 @@ def _parts(table: _TableWork) -> list[Part]:
         rows = rows.take(pa.array(np.flatnonzero(live)))
     rows = table.version.rows.with_origin(rows, chunk)
     codes, partitions = table.version.partitioning.place(rows)
-    lane = lane_of_table(table.version.table.identifier)
-    places = [(lane, json.dumps([it.path, *it.values])) for it in partitions]
+    stream = stream_of_table(table.version.table.identifier)
+    places = [(stream, json.dumps([it.path, *it.values])) for it in partitions]
     return list(parts_of(_with_rows(chunk, rows), codes, places))
 
 
@@ -166,17 +166,17 @@ def _with_rows(chunk: Chunk, rows: pa.StructArray) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*records.columns, rows], schema=schema)
 
 
-def lane_of_table(name: str) -> str:
-    """Return the lane of a table's rows."""
-    return LANE + name
+def stream_of_table(name: str) -> str:
+    """Return the output stream of a table's rows."""
+    return STREAM_PREFIX + name
 
 
-def table_of_lane(lane: str) -> str | None:
-    """Return the table of a lane, None for other lanes."""
-    return lane.removeprefix(LANE) if lane.startswith(LANE) else None
+def table_of_stream(stream: str) -> str | None:
+    """Return the table of an output stream, None for other streams."""
+    return stream.removeprefix(STREAM_PREFIX) if stream.startswith(STREAM_PREFIX) else None
 
 
 def partition_of(output_partition: str) -> tuple[str, tuple[object, ...]]:
-    """Return path and values of an output partition of a table's lane."""
+    """Return path and values of an output partition of a table's output stream."""
     path, *values = json.loads(output_partition)
     return path, tuple(values)

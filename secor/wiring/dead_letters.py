@@ -51,8 +51,8 @@ class LetterWriter(Uploader):
 
 
 def _bad(batch: SealedBatch) -> Iterator[pa.RecordBatch]:
-    lane = batch.plan.lane(QUARANTINE)
+    stream = batch.plan.stream(QUARANTINE)
     for file in batch.files:
-        if file.name.root == lane.root:
+        if file.name.root == stream.root:
             with file.local.path.open("rb") as opened:
-                yield from lane.log_format.read(opened, file.key)
+                yield from stream.log_format.read(opened, file.key)

@@ -12,7 +12,7 @@ from secor.core.errors import ConfigurationError
 from secor.parsing.decoders import make_decoder
 from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.layout import Layout
-from secor.parsing.pipeline import Count, Distribution, Pipeline, Step, lane_of
+from secor.parsing.pipeline import Count, Distribution, Pipeline, Step, stream_of
 from secor.parsing.placement import ByLayout, ByMessage, Placement
 from secor.parsing.plugins import (
     ColumnPlugin,
@@ -97,10 +97,10 @@ def _checked_step(transform: Transform, *, typed: bool) -> Step:
     return step
 
 
-def routed_lanes(parser: Parser, topic: str) -> Mapping[str, str]:
-    """Return the topics to which messages of ``topic`` may go, by their lanes."""
+def routed_streams(parser: Parser, topic: str) -> Mapping[str, str]:
+    """Return the topics to which messages of ``topic`` may go, by their output streams."""
     targets = [name for step in parser.transforms if step.kind == "route" for name in step.targets]
-    return {lane_of(target): target for target in targets if target != topic}
+    return {stream_of(target): target for target in targets if target != topic}
 
 
 def _decoder(parser: Parser) -> Decoder:

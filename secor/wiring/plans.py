@@ -15,7 +15,7 @@ from secor.archive.kept_schemas import (
     Propose,
 )
 from secor.archive.quarantine.replay import Adapt, PlansFor, always
-from secor.batch.plan import Lane, Plans, TopicPlan
+from secor.batch.plan import OutputStream, Plans, TopicPlan
 from secor.batch.policy import Age
 from secor.batch.policy import Policy as SealingPolicy
 from secor.config.model import Config, Output, Policy, TopicSettings
@@ -30,7 +30,7 @@ from secor.formats.typed.growth import Growth
 from secor.formats.typed.schema import RowSchema
 from secor.parsing.offset_layout import OffsetBuckets
 from secor.parsing.pipeline import Count
-from secor.wiring.parsers import pipeline_for, routed_lanes
+from secor.wiring.parsers import pipeline_for, routed_streams
 
 GROUP_ROWS = {"parquet": "row_group_rows", "orc": "stripe_rows", "avro": "block_rows"}
 """The setting of each format that holds rows back: how many."""
@@ -65,17 +65,17 @@ def plan_for(
         growth = Growth(schema, propose) if propose is not None else None
         parser = _parser(settings, schema, growth, count, limited=limited)
         log_format = _fields_format(output, schema) or _message_format(output)
-        lanes = _lanes(settings, topic, root, log_format)
+        streams = _streams(settings, topic, root, log_format)
     else:
         parser = OffsetBuckets(output.offsets_per_partition)
-        log_format, lanes = _message_format(output), {}
+        log_format, streams = _message_format(output), {}
     return TopicPlan(
         group=config.group.name,
         root=root,
         generation=output.generation,
         parser=parser,
         log_format=log_format,
-        lanes=lanes,
+        streams=streams,
         policy=policy_of(settings.policy),
         upload_on_shutdown=settings.policy.upload_on_shutdown,
         upload_on_revoke=settings.policy.upload_on_revoke,
@@ -208,16 +208,16 @@ def _parser(
     )
 
 
-def _lanes(
+def _streams(
     settings: TopicSettings, topic: str, root: str, log_format: LogFormat
-) -> dict[str, Lane]:
+) -> dict[str, OutputStream]:
     """Return where else the parser sends messages; quarantine is lossless in any format."""
     output = settings.output
-    lanes = {QUARANTINE: Lane(quarantine_root(root), make_format("sequencefile"))}
-    for name, target in routed_lanes(settings.parser, topic).items():
+    streams = {QUARANTINE: OutputStream(quarantine_root(root), make_format("sequencefile"))}
+    for name, target in routed_streams(settings.parser, topic).items():
         directory = topic_root(output.prefix, target, hashed=output.hash_prefix)
-        lanes[name] = Lane(routed_root(directory, topic), log_format)
-    return lanes
+        streams[name] = OutputStream(routed_root(directory, topic), log_format)
+    return streams
 
 
 def policy_of(policy: Policy) -> SealingPolicy:

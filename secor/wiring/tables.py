@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from secor.batch.plan import Lane, TopicPlan
+from secor.batch.plan import OutputStream, TopicPlan
 from secor.config.model import Config
 from secor.config.tables import TableRoute, parts_of
 from secor.core.errors import ConfigurationError, SecorError
@@ -22,7 +22,7 @@ from secor.formats import make_format
 from secor.parsing.pipeline import Count
 from secor.tables.batch_manifest import BatchManifest
 from secor.tables.catalog import Catalog
-from secor.tables.distribution import TableDistribution, lane_of_table, partition_of
+from secor.tables.distribution import TableDistribution, partition_of, stream_of_table
 from secor.tables.freshness import Freshness, RefreshThread
 from secor.tables.library import TableLibrary
 from secor.tables.needs import Needs
@@ -132,10 +132,10 @@ def table_plan(
     skip = config.rows.unrouted == "skip"
     distribution = TableDistribution(routes, versions, needs, skip_unrouted=skip, outdated=outdated)
     quarantine = make_format("sequencefile")
-    lanes = {QUARANTINE: Lane(quarantine_root(root), quarantine)}
+    streams = {QUARANTINE: OutputStream(quarantine_root(root), quarantine)}
     for name, version in versions.items():
         if version is not None:
-            lanes[lane_of_table(name)] = _lane(version)
+            streams[stream_of_table(name)] = _stream(version)
     return TopicPlan(
         group=config.group.name,
         root=root,
@@ -144,7 +144,7 @@ def table_plan(
             settings.parser, typed=True, distribution=distribution, count=count, limited=limited
         ),
         log_format=quarantine,
-        lanes=lanes,
+        streams=streams,
         policy=policy_of(settings.policy),
         upload_on_shutdown=settings.policy.upload_on_shutdown,
         upload_on_revoke=settings.policy.upload_on_revoke,
@@ -152,12 +152,12 @@ def table_plan(
     )
 
 
-def _lane(version: TableVersion) -> Lane:
+def _stream(version: TableVersion) -> OutputStream:
     def directory(output_partition: str) -> str:
         path, _ = partition_of(output_partition)
         return f"{version.root}/{path}" if path else version.root
 
-    return Lane(version.root, version.data_format, directory)
+    return OutputStream(version.root, version.data_format, directory)
 
 
 def routes_of(config: Config, topic: str) -> list[Route]:

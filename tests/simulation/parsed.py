@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from secor.archive.kept_schemas import KeptSchema, Propose
-from secor.batch.plan import Lane
+from secor.batch.plan import OutputStream
 from secor.core.model import QUARANTINE, TopicPartition
 from secor.core.naming import quarantine_root, topic_root
 from secor.core.ports import LogFormat
@@ -20,7 +20,7 @@ from secor.formats import make_format
 from secor.formats.typed.growth import Growth
 from secor.parsing.decoders import make_decoder
 from secor.parsing.layout import Layout
-from secor.parsing.pipeline import Pipeline, Step, lane_of
+from secor.parsing.pipeline import Pipeline, Step, stream_of
 from secor.parsing.placement import ByLayout
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.transforms import Filter, Route
@@ -128,14 +128,14 @@ class Rules:
         growth = Growth(rows, propose) if propose is not None else None
         return Pipeline(decoder, steps, placement, typed=True, schema=rows, growth=growth)
 
-    def lanes(self, prefix: str, topic: str, log_format: LogFormat) -> dict[str, Lane]:
-        """Return the lanes of a plan: quarantine and routes."""
+    def streams(self, prefix: str, topic: str, log_format: LogFormat) -> dict[str, OutputStream]:
+        """Return the streams of a plan: quarantine and routes."""
         quarantine = quarantine_root(topic_root(prefix, topic))
-        lanes = {QUARANTINE: Lane(quarantine, make_format("sequencefile"))}
+        streams = {QUARANTINE: OutputStream(quarantine, make_format("sequencefile"))}
         for target in self.targets:
             root = f"{topic_root(prefix, target)}/from={topic}"
-            lanes[lane_of(target)] = Lane(root, log_format)
-        return lanes
+            streams[stream_of(target)] = OutputStream(root, log_format)
+        return streams
 
     def place(
         self, prefix: str, topic: str, value: bytes, schema: KeptSchema | None = None

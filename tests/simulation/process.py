@@ -95,7 +95,7 @@ class Setup:
             root=topic_root(self.prefix, topic),
             generation=self.generation,
             parser=self.parser if rules is None else rules.parser(schema, propose),
-            lanes={} if rules is None else rules.lanes(self.prefix, topic, self.log_format),
+            streams={} if rules is None else rules.streams(self.prefix, topic, self.log_format),
             log_format=self.log_format,
             policy=self.policy,
             upload_on_shutdown=self.upload_on_shutdown,

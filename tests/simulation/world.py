@@ -120,8 +120,8 @@ class World:
             setup = replace(setup, rules=rules)
         plan = setup.plan(TOPIC)  # of a kept schema the versions come when they are known
         self._formats[plan.log_format.extension] = plan.log_format
-        for lane in plan.lanes.values():
-            self._formats[lane.log_format.extension] = lane.log_format
+        for stream in plan.streams.values():
+            self._formats[stream.log_format.extension] = stream.log_format
         self.watch.places[plan.fingerprint] = setup.place(TOPIC)
         process = Process(self, f"p{len(self.processes)}", setup, self.directory / "local")
         self.processes.append(process)

@@ -147,7 +147,7 @@ def _segment(backup: Archive, topic_partition: TopicPartition, segment: Segment)
 
 def receipt_of(sealed: SealedBatch, read: int) -> Receipt:
     """Return what a sealed batch gives: the same for the same batch and settings."""
-    quarantine = sealed.plan.lanes.get(QUARANTINE)
+    quarantine = sealed.plan.streams.get(QUARANTINE)
     files = tuple(
         NewFile(
             key=file.key,

@@ -97,7 +97,7 @@ def _expected(job: Job, batch: PlannedBatch, report: PartitionReport) -> dict[st
     for chunk in chunks(job.backup, job.plan.topic_partition(batch), batch):
         report.compared += chunk.records.num_rows
         for part in job.topic_plan.parser.split(chunk):
-            root = job.topic_plan.lane(part.lane).root
+            root = job.topic_plan.stream(part.stream).root
             directory = f"{root}/{part.output_partition}" if part.output_partition else root
             found.setdefault(directory, []).append(part.records.column("offset").to_numpy())
     return {directory: np.concatenate(parts) for directory, parts in found.items()}
@@ -134,7 +134,7 @@ def _bytes_of(job: Job, key: str) -> tuple[int, int]:
 
 def _format_of(job: Job, file: NewFile) -> LogFormat:
     return (
-        job.topic_plan.lane(QUARANTINE).log_format
+        job.topic_plan.stream(QUARANTINE).log_format
         if file.quarantine
         else (job.topic_plan.log_format)
     )

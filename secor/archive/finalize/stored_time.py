@@ -73,7 +73,7 @@ def _least(chunk: Chunk, parser: Parser, periods: Periods) -> float | None:
         parts = parser.split(chunk)
     except StopPartition:
         return min(times, default=None)  # it is not stored either, until a person has looked
-    found = [periods.of(part.output_partition) for part in parts if part.lane != QUARANTINE]
+    found = [periods.of(part.output_partition) for part in parts if part.stream != QUARANTINE]
     times += [period.start for period in found if period is not None]
     return min(times, default=None)
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.quarantine.listing import Begun, begun, marker_key, messages, successor
 from secor.batch.batch import Batch
-from secor.batch.plan import Lane, TopicPlan
+from secor.batch.plan import OutputStream, TopicPlan
 from secor.batch.policy import Reason
 from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import Workspace
@@ -243,10 +243,10 @@ class Replay:
 
 def _beside(plan: TopicPlan, found: ArchivedObject) -> TopicPlan:
     """The results stand beside the other objects of the same generation and batch."""
-    lane = plan.lane(QUARANTINE)
-    root = f"{lane.root}/{successor(found.name)}"
-    lanes = {**plan.lanes, QUARANTINE: Lane(root, lane.log_format)}
-    return replace(plan, generation=found.name.generation, lanes=lanes)
+    stream = plan.stream(QUARANTINE)
+    root = f"{stream.root}/{successor(found.name)}"
+    streams = {**plan.streams, QUARANTINE: OutputStream(root, stream.log_format)}
+    return replace(plan, generation=found.name.generation, streams=streams)
 
 
 def _named_apart(sealed: SealedBatch) -> SealedBatch:
@@ -262,7 +262,7 @@ def _named_apart(sealed: SealedBatch) -> SealedBatch:
 
 def _reasons(sealed: SealedBatch) -> Counter[str]:
     reasons: Counter[str] = Counter()
-    log_format = sealed.plan.lane(QUARANTINE).log_format
+    log_format = sealed.plan.stream(QUARANTINE).log_format
     for file in _bad_files(sealed):
         with file.local.path.open("rb") as opened:
             for records in log_format.read(opened, file.key):
@@ -290,7 +290,7 @@ def _name_of(found: ArchivedObject) -> str:
 
 
 def _bad_files(sealed: SealedBatch) -> list[BatchFile]:
-    root = sealed.plan.lane(QUARANTINE).root
+    root = sealed.plan.stream(QUARANTINE).root
     return [file for file in sealed.files if file.name.root == root]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from secor.batch.last_file import WrittenBatch
-from secor.batch.plan import Lane, TopicPlan
+from secor.batch.plan import OutputStream, TopicPlan
 from secor.batch.sealed import SealedBatch
 from secor.commit.uploader import Abandoned, Committed
 from secor.core.errors import ObjectConflict, OutcomeUnknown
@@ -28,15 +28,15 @@ class Described:
 
 
 class ToTables:
-    """All messages to the lane of a table, by odd and even offsets."""
+    """All messages to the stream of a table, by odd and even offsets."""
 
     identity = "to tables"
 
     def split(self, chunk: Chunk) -> list[Part]:
         offsets = chunk.records.column("offset").to_numpy()
         return [
-            Part(name, chunk.records.filter(offsets % 2 == rest), lane)
-            for rest, name, lane in ((0, "even", "table"), (1, "odd", "table"))
+            Part(name, chunk.records.filter(offsets % 2 == rest), stream)
+            for rest, name, stream in ((0, "even", "table"), (1, "odd", "table"))
             if (offsets % 2 == rest).any()
         ]
 
@@ -48,8 +48,10 @@ def commits(tmp_path: Path) -> CommitWorld:
 
 def plan(commits: CommitWorld, identity: str = "plain") -> TopicPlan:
     """Return a plan whose files have unique names in another place."""
-    lane = Lane("s3://lake/data", PlainFormat(identity), lambda name: f"s3://lake/data/{name}")
-    made = replace(commits.plan(identity), parser=ToTables(), lanes={"table": lane})
+    stream = OutputStream(
+        "s3://lake/data", PlainFormat(identity), lambda name: f"s3://lake/data/{name}"
+    )
+    made = replace(commits.plan(identity), parser=ToTables(), streams={"table": stream})
     return replace(made, last_file=Described())
 
 
@@ -147,7 +149,7 @@ def test_a_lost_answer_of_its_put_is_settled(commits: CommitWorld) -> None:
 def test_directories_of_unique_names_are_in_no_intent(commits: CommitWorld) -> None:
     """Recovery lists what an intent names: not a table's data."""
     assert plan(commits).roots == ("root/clicks",)
-    assert plan(commits).lane(DATA).root == "root/clicks"
+    assert plan(commits).stream(DATA).root == "root/clicks"
 
 
 def test_a_batch_without_messages_has_one_too(commits: CommitWorld) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from secor.batch.plan import Lane, TopicPlan
+from secor.batch.plan import OutputStream, TopicPlan
 from secor.batch.policy import Policy
 from secor.batch.sealed import SealedBatch
 from secor.commit.recovery import recover
@@ -22,24 +22,26 @@ ROUTED = "topic=views"
 
 
 class ByTurns:
-    """One message into each of the lanes."""
+    """One message into each of the streams."""
 
-    def __init__(self, *lanes: str) -> None:
-        self.identity = "by turns " + " ".join(lanes)
-        self._lanes = lanes
+    def __init__(self, *streams: str) -> None:
+        self.identity = "by turns " + " ".join(streams)
+        self._streams = streams
 
     def split(self, chunk: Chunk) -> list[Part]:
         rows = range(chunk.records.num_rows)
-        lanes = [self._lanes[row % len(self._lanes)] for row in rows]
-        return [Part("", chunk.records.slice(row, 1), lanes[row]) for row in rows]
+        streams = [self._streams[row % len(self._streams)] for row in rows]
+        return [Part("", chunk.records.slice(row, 1), streams[row]) for row in rows]
 
 
-def laned(prefix: str, *lanes: str) -> TopicPlan:
-    """Return the plan of a partition group whose parser uses these lanes."""
+def plan_with_streams(prefix: str, *streams: str) -> TopicPlan:
+    """Return the plan of a partition group whose parser uses these streams."""
     roots = {QUARANTINE: f"{prefix}/_quarantine/clicks", ROUTED: f"{prefix}/views/from=clicks"}
-    places = {name: Lane(root, PlainFormat()) for name, root in roots.items() if name in lanes}
-    plan = TopicPlan("g", f"{prefix}/clicks", 1, ByTurns(*lanes), PlainFormat(), Policy())
-    return replace(plan, lanes=places)
+    places = {
+        name: OutputStream(root, PlainFormat()) for name, root in roots.items() if name in streams
+    }
+    plan = TopicPlan("g", f"{prefix}/clicks", 1, ByTurns(*streams), PlainFormat(), Policy())
+    return replace(plan, streams=places)
 
 
 @pytest.fixture
@@ -78,11 +80,11 @@ def test_a_superseded_leftover_is_deleted_before_ours_is_put(commits: CommitWorl
     assert commits.keys == [FIRST]
 
 
-def test_leftovers_of_a_superseded_configuration_are_found_in_all_its_lanes(
+def test_leftovers_of_a_superseded_configuration_are_found_in_all_its_output_streams(
     commits: CommitWorld,
 ) -> None:
     """Only the old configuration had the quarantine's prefix and the route."""
-    old, name = laned("old", DATA, QUARANTINE, ROUTED), "1_0_00000000000000000000.plain"
+    old, name = plan_with_streams("old", DATA, QUARANTINE, ROUTED), "1_0_00000000000000000000.plain"
     commits.fail("before", "commit", *[Unavailable("gone")] * ATTEMPTS)
     assert isinstance(commits.upload(commits.batch([0, 1, 2], plan=old)), Retryable)
     assert [key.rpartition("/")[0] for key in commits.keys] == [
@@ -91,15 +93,17 @@ def test_leftovers_of_a_superseded_configuration_are_found_in_all_its_lanes(
         "old/views/from=clicks",
     ]
     # One more comes between, and puts nothing: what is superseded is handed on.
-    middle = laned("middle", DATA)
+    middle = plan_with_streams("middle", DATA)
     assert isinstance(commits.upload(commits.batch([0, 1, 2], plan=middle)), Retryable)
-    assert commits.settle(commits.batch([0, 1, 2], plan=laned("new", DATA))) == Committed()
+    assert (
+        commits.settle(commits.batch([0, 1, 2], plan=plan_with_streams("new", DATA))) == Committed()
+    )
     assert commits.keys == [f"new/clicks/{name}"]
 
 
-@pytest.mark.parametrize("lane", [QUARANTINE, ROUTED])
-def test_what_is_in_a_lane_is_adopted(commits: CommitWorld, lane: str) -> None:
-    plan = laned("root", DATA, lane)
+@pytest.mark.parametrize("stream", [QUARANTINE, ROUTED])
+def test_what_is_in_an_output_stream_is_adopted(commits: CommitWorld, stream: str) -> None:
+    plan = plan_with_streams("root", DATA, stream)
     batch = commits.batch([0, 1], plan=plan)
     commits.intend(batch)
     commits.place(batch, [file.key for file in batch.files if file.place.root != plan.root])

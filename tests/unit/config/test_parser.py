@@ -311,7 +311,7 @@ def test_show_has_the_transforms_without_their_salt(path: Path) -> None:
     assert {"key": "parser.decoder", "value": "json", "source": "default"} in rows
 
 
-def test_a_plan_of_the_partition_group_parses_and_has_lanes(path: Path) -> None:
+def test_a_plan_of_the_partition_group_parses_and_has_output_streams(path: Path) -> None:
     config = loaded(
         path,
         '[parser]\ntime_field = "at"\n'
@@ -326,7 +326,7 @@ def test_a_plan_of_the_partition_group_parses_and_has_lanes(path: Path) -> None:
         "topic=views:dt=2026-03-01": [1],
         "quarantine:": [2],
     }
-    roots = {part.lane: plan.lane(part.lane).root for part in parts}
+    roots = {part.stream: plan.stream(part.stream).root for part in parts}
     assert roots["topic=views"] == topic_root("partition", "views") + "/from=clicks"
     assert roots[QUARANTINE] == "partition/_quarantine/clicks"
     other = loaded(path, '[parser]\ntime_field = "other"\n[output]\nformat = "text"\n')

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from secor.archive.kept_schemas import GrowingPlans, KeptSchema, KeptSchemas, Propose
-from secor.batch.plan import Lane, TopicPlan
+from secor.batch.plan import OutputStream, TopicPlan
 from secor.batch.policy import Policy
 from secor.config.parser import Parser
 from secor.consume.partition_status import State
@@ -40,7 +40,7 @@ def plan_of(schema: KeptSchema, propose: Propose | None) -> TopicPlan:
         pipeline_for(SETTINGS, typed=True, schema=rows, growth=growth),
         PlainFormat(rows.identity),
         Policy(max_messages=10),
-        lanes={QUARANTINE: Lane("root/_quarantine/clicks", PlainFormat())},
+        streams={QUARANTINE: OutputStream("root/_quarantine/clicks", PlainFormat())},
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from secor.batch.plan import Lane, TopicPlan
+from secor.batch.plan import OutputStream, TopicPlan
 from secor.consume.positioning import ATTEMPTS, OnDataLoss, Position, Positioning, Reset
 from secor.core.errors import (
     AccessDenied,
@@ -160,9 +160,9 @@ def test_objects_of_other_partitions_do_not_matter(seeker: Seeker) -> None:
 
 
 NAME = "1_0_00000000000000000000.plain"
-LANES = {
-    QUARANTINE: Lane("root/_quarantine/clicks", PlainFormat()),
-    "topic=views": Lane("root/views/from=clicks", PlainFormat()),
+STREAMS = {
+    QUARANTINE: OutputStream("root/_quarantine/clicks", PlainFormat()),
+    "topic=views": OutputStream("root/views/from=clicks", PlainFormat()),
 }
 
 
@@ -200,11 +200,11 @@ def test_objects_of_our_own_beyond_a_moved_offset_are_no_leftovers(seeker: Seeke
 @pytest.mark.parametrize(
     "key", [f"root/_quarantine/clicks/{NAME}", f"root/views/from=clicks/dt=2026-11-21/{NAME}"]
 )
-def test_objects_in_any_lane_mean_a_lost_ledger(seeker: Seeker, key: str) -> None:
+def test_objects_in_any_output_stream_mean_a_lost_ledger(seeker: Seeker, key: str) -> None:
     (file,) = seeker.commits.batch([0, 1]).files
     seeker.commits.store.put(key, file.local.path, file.local.crc32c, file.info.metadata())
     seeker.commits.server.drop(KEY)
-    seeker.plan = replace(seeker.plan, lanes=LANES)
+    seeker.plan = replace(seeker.plan, streams=STREAMS)
     error = seeker.find()
     assert isinstance(error, LedgerLost)
     assert key in str(error)

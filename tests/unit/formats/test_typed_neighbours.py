@@ -83,7 +83,7 @@ def outcomes(pipeline: Pipeline, values: Sequence[bytes]) -> list[str]:
     parts = pipeline.split(chunk_of(values))
     found = reasons(parts)
     for part in parts:
-        if part.lane == DATA:
+        if part.stream == DATA:
             rows = part.records.column("row")
             rows.validate(full=True)
             found |= dict(zip(part.records.column("offset").to_pylist(), shown(rows), strict=True))
@@ -336,7 +336,7 @@ def test_a_path_into_an_object_is_followed_whatever_others_have_there(
             columns = part.records.to_pydict()
             rows = columns.get("row", columns["headers"])
             for offset, row in zip(columns["offset"], rows, strict=True):
-                found[offset] = (part.lane, part.output_partition, row)
+                found[offset] = (part.stream, part.output_partition, row)
         return found
 
     rename_into_another_type = steps == STEPS[6] and b'"a":5' not in beside

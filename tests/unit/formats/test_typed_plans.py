@@ -76,7 +76,7 @@ def stored(chosen: TopicPlan, parts: list[Part]) -> list[dict[str, Any]]:
     sink = io.BytesIO()
     writer = chosen.log_format.create(sink, b"seed")
     for part in parts:
-        if part.lane != QUARANTINE:
+        if part.stream != QUARANTINE:
             writer.append(part.records)
     writer.close()
     sink.seek(0)

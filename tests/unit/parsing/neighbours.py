@@ -25,7 +25,7 @@ from tests.unit.parsing.test_decoder_protobuf import event
 
 Chance = random.Random
 Outcome = tuple[str, str, str]
-"""Lane, output partition, and the row or the reason."""
+"""OutputStream, output partition, and the row or the reason."""
 
 
 def outcomes(pipeline: Pipeline, chunk: Chunk) -> dict[int, Outcome]:
@@ -34,7 +34,7 @@ def outcomes(pipeline: Pipeline, chunk: Chunk) -> dict[int, Outcome]:
     for part in _split(pipeline, chunk):
         offsets = part.records.column("offset").to_pylist()
         for offset, told in zip(offsets, _told(part), strict=True):
-            found[offset] = (part.lane, part.output_partition, told)
+            found[offset] = (part.stream, part.output_partition, told)
     return found
 
 
@@ -43,7 +43,7 @@ def _split(pipeline: Pipeline, chunk: Chunk) -> Sequence[Part]:
     places: dict[tuple[str, str], list[int]] = {}
     for part in parts:
         offsets = part.records.column("offset").to_pylist()
-        places.setdefault((part.lane, part.output_partition), []).extend(offsets)
+        places.setdefault((part.stream, part.output_partition), []).extend(offsets)
     assert all(offsets == sorted(set(offsets)) for offsets in places.values())
     return parts
 
@@ -73,7 +73,7 @@ def lines(pipeline: Pipeline, chunk: Chunk) -> dict[int, Outcome]:
             told = sink.getvalue().decode().splitlines()
         offsets = part.records.column("offset").to_pylist()
         for offset, line in zip(offsets, told, strict=True):
-            found[offset] = (part.lane, part.output_partition, line)
+            found[offset] = (part.stream, part.output_partition, line)
     return found
 
 

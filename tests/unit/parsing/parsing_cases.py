@@ -41,12 +41,12 @@ def rows_of(items: Sequence[Mapping[str, object] | None]) -> Decoded:
 
 
 def places(parts: Iterable[Part]) -> dict[str, list[int]]:
-    """Offsets by lane and output partition; the lane of data has no name."""
+    """Offsets by stream and output partition; the stream of data has no name."""
     found: dict[str, list[int]] = {}
     for part in parts:
-        lane = "" if part.lane == DATA else f"{part.lane}:"
+        stream = "" if part.stream == DATA else f"{part.stream}:"
         offsets = part.records.column("offset").to_pylist()
-        found.setdefault(lane + part.output_partition, []).extend(offsets)
+        found.setdefault(stream + part.output_partition, []).extend(offsets)
     return found
 
 
@@ -54,7 +54,7 @@ def reasons(parts: Iterable[Part]) -> dict[int, str]:
     """The reason of each offset in quarantine."""
     found: dict[int, str] = {}
     for part in parts:
-        if part.lane == QUARANTINE:
+        if part.stream == QUARANTINE:
             for row in part.records.select(["offset", "headers"]).to_pylist():
                 assert row["headers"][-1]["key"] == "secor-reason"
                 found[row["offset"]] = row["headers"][-1]["value"].decode()

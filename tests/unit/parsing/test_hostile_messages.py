@@ -66,8 +66,8 @@ def test_hostile_messages_are_in_quarantine_or_placed_and_hurt_no_neighbour(
     found: list[tuple[int, str]] = []
     for part in parts:
         part.records.validate(full=True)
-        found += [(offset, part.lane) for offset in part.records.column("offset").to_pylist()]
+        found += [(offset, part.stream) for offset in part.records.column("offset").to_pylist()]
     assert sorted(offset for offset, _ in found) == list(range(len(values)))
-    bad = {offset for offset, lane in found if lane == QUARANTINE}
+    bad = {offset for offset, stream in found if stream == QUARANTINE}
     assert not bad & set(range(3, len(values), 4)), "a good message suffered"
     assert len(bad) > len(HOSTILE)

@@ -20,7 +20,7 @@ from secor.config.parser import Parser
 from secor.core.errors import TooManyBad
 from secor.core.model import QUARANTINE, SCHEMA, Chunk
 from secor.parsing.pipeline import Pipeline
-from secor.wiring.parsers import pipeline_for, routed_lanes
+from secor.wiring.parsers import pipeline_for, routed_streams
 from tests.unit.parsing.parsing_cases import TP, chunk_of, json_chunk, places, reasons
 
 AT = 1_772_366_706
@@ -93,7 +93,7 @@ def test_quarantine_keeps_the_whole_message_and_adds_the_reason_as_the_last_head
     ]
     chunk = chunk_of([b"no", None], headers=before)
     [part] = pipeline(time_field="at").split(chunk)
-    assert (part.lane, part.output_partition) == (QUARANTINE, "")
+    assert (part.stream, part.output_partition) == (QUARANTINE, "")
     assert part.records.schema == SCHEMA
     part.records.validate(full=True)
     headers = part.records.column("headers").to_pylist()
@@ -184,7 +184,7 @@ def test_routes_give_a_lane_for_each_topic_and_the_topic_of_the_layout() -> None
         "clicks/2026": [1, 2],
         "quarantine:": [3],
     }
-    assert routed_lanes(Parser.model_validate(given), "clicks") == {"topic=views": "views"}
+    assert routed_streams(Parser.model_validate(given), "clicks") == {"topic=views": "views"}
 
 
 def test_typed_parts_have_the_decoded_and_changed_fields_beside_the_message() -> None:
@@ -370,7 +370,7 @@ def test_a_message_that_is_too_large_is_quarantined_undecoded() -> None:
             1: f"decode: has {len(large)} bytes, more than 100 (parser.max_message_bytes)",
             2: "decode: null payload",
         }
-        (bad,) = [part for part in parts if part.lane == QUARANTINE]
+        (bad,) = [part for part in parts if part.stream == QUARANTINE]
         assert bad.records.column("value").to_pylist() == [large, None]
 
 

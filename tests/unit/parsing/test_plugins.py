@@ -108,7 +108,7 @@ def test_a_class_over_messages_may_give_the_value_to_store() -> None:
 
 def test_quarantine_keeps_what_kafka_has() -> None:
     (part,) = by_message("GivesText").split(chunk_of([b"secret"]))
-    assert part.lane == QUARANTINE
+    assert part.stream == QUARANTINE
     assert part.records.column("value").to_pylist() == [b"secret"]
 
 
