@@ -11,6 +11,7 @@ import structlog
 
 from secor.cli.exit_codes import Exit
 from secor.cli.restore_control import fence, offsets, pause, resume, stop
+from secor.cli.restore_groups import groups
 from secor.cli.restore_look import plan, status, verify
 from secor.cli.restore_options import configuration, load_job
 from secor.core.text import how_many
@@ -84,5 +85,5 @@ def _progress_line(progress: object, total: int) -> Callable[[], None]:
     return ProgressLine(progress, total).show
 
 
-for subcommand in (plan, status, pause, resume, stop, fence, offsets, verify):
+for subcommand in (plan, status, pause, resume, stop, fence, offsets, verify, groups):
     command.add_command(subcommand)

@@ -133,6 +133,11 @@ def record(key: bytes, value: bytes | None, timestamp: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
 
 
+def tombstones(keys: Iterable[bytes], timestamp: int) -> pa.RecordBatch:
+    """Return records that delete these keys."""
+    return pa.concat_batches([record(key, None, timestamp) for key in keys])
+
+
 def check_partitions(topic: str, partitions: int) -> None:
     """Raise ``ConfigurationError`` for an offsets topic that has too few partitions."""
     if partitions < LEAST_PARTITIONS:

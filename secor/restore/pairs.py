@@ -49,18 +49,26 @@ def pairs_record(
     return record(key.encode(), canonical({"placed": placed}).encode(), timestamp)
 
 
+def source_of_key(job: str, key: bytes | None) -> SourcePartition | None:
+    """Return the source partition of a pair record of the job; None for other records' keys."""
+    try:
+        name, described = json.loads(key or b"")
+        if name != job or "from" not in described:
+            return None
+        return SourcePartition(described["archive"], described["topic"], described["partition"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
 def pairs_of(job: str, rows: Iterable[tuple[bytes | None, bytes | None]]) -> list[Pair]:
     """Return the pairs that records of the offsets topic tell of."""
     pairs: list[Pair] = []
     for key, value in rows:
+        source = source_of_key(job, key)
+        if source is None or value is None:
+            continue
         try:
-            name, described = json.loads(key or b"")
-            if name != job or "from" not in described:
-                continue
-            source = SourcePartition(
-                described["archive"], described["topic"], described["partition"]
-            )
-            placed = json.loads(value or b"")["placed"]
+            placed = json.loads(value)["placed"]
             pairs += [
                 Pair(source, Placement(TopicPartition(topic, partition), base, count, first, last))
                 for first, last, topic, partition, base, count in placed

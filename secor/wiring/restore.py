@@ -52,6 +52,16 @@ class LockedLog:
         with self._lock:
             return self._reader.partitions(topic)
 
+    def cluster_id(self) -> str:
+        """Return the cluster's id."""
+        with self._lock:
+            return self._reader.cluster_id()
+
+    def offset_at(self, topic_partition: TopicPartition, timestamp: int) -> int | None:
+        """Return the first offset of a time in milliseconds or later; None where there is none."""
+        with self._lock:
+            return self._reader.offset_at(topic_partition, timestamp)
+
     def end(self, topic_partition: TopicPartition, *, committed: bool) -> int:
         """Return where the log ends."""
         with self._lock:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
 from secor.restore.control import JobControl, Wish
 from secor.restore.model import SourcePartition, transactional_id
-from secor.restore.offsets import StoredOffset, offset_key, offsets_topic, partition_of, record
+from secor.restore.offsets import (
+    StoredOffset,
+    offset_key,
+    offsets_topic,
+    partition_of,
+    record,
+    tombstones,
+)
 from secor.wiring.restore import Job
+from secor.wiring.restore_pairs import pair_keys
 from secor.wiring.restore_plan import read_all_offsets
 
 
@@ -26,8 +35,11 @@ def change_offsets(
     control: JobControl,
     partitions: int,
     offsets: Mapping[SourcePartition, int | None],
+    forgotten: Mapping[SourcePartition, Sequence[bytes]] = MappingProxyType({}),
 ) -> None:
     """Write offsets, None to forget one, each under its own transactional id.
+
+    ``forgotten`` are keys of other records of these source partitions, which are deleted.
 
     So a daemon that missed the stop is fenced.  Raises ``ConfigurationError`` unless the job
     is stopped.
@@ -48,12 +60,18 @@ def change_offsets(
         writer.initialise()
         writer.begin()
         writer.write(where, record(offset_key(job.name, source), value, now))
+        keys = forgotten.get(source, ())
+        if keys:
+            writer.write(where, tombstones(keys, now))
         writer.commit()
 
 
 def reset_offsets(job: Job, control: JobControl, partitions: int) -> int:
     """Forget the offsets of all source partitions, and the spec; return how many there were."""
     known = read_all_offsets(job, partitions).offsets
-    change_offsets(job, control, partitions, dict.fromkeys(known, None))
+    pairs: dict[SourcePartition, list[bytes]] = {}
+    for source, key in pair_keys(job, partitions):
+        pairs.setdefault(source, []).append(key)
+    change_offsets(job, control, partitions, dict.fromkeys({*known, *pairs}, None), pairs)
     control.adopt(job.spec.hash)
     return len(known)

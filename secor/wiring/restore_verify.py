@@ -54,11 +54,12 @@ def _of_target(
 def _expected(
     job: Job, source: SourcePartition, route: Routing
 ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-    return expected_records(_pieces(job, source), source, route)
+    return expected_records(read_pieces(job, source), source, route)
 
 
-def _pieces(job: Job, source: SourcePartition) -> Iterator[Piece]:
-    reader = job.source.open(source, 0)
+def read_pieces(job: Job, source: SourcePartition, start: int = 0) -> Iterator[Piece]:
+    """Give what the archive has of a source partition from an offset on."""
+    reader = job.source.open(source, start)
     try:
         while True:
             piece = reader.next(_WAIT)

@@ -1,0 +1,109 @@
+"""Consumer groups of a cluster and what they have committed; through the admin client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kafka import errors as kafka_errors
+from kafka.admin import KafkaAdminClient
+from kafka.structs import OffsetAndMetadata
+
+from secor.adapters.kafka.client import ours, theirs
+from secor.adapters.kafka.failures import translated
+from secor.core.errors import AccessDenied, SecorError
+from secor.core.model import TopicPartition
+
+RUNNING_UNLESS = frozenset({"empty", "dead"})
+"""States of a group without members; every other one has some."""
+_NO_EPOCH = -1
+_PAUSE = 0.5
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed offset, and what the group wrote beside it."""
+
+    offset: int
+    metadata: str = ""
+
+
+class GroupAdmin:
+    """Lists groups, reads and writes their offsets.  Raises ``Unavailable``, ``AccessDenied``.
+
+    ``timeout`` in seconds bounds each request; ``cluster`` names the cluster in errors.
+    """
+
+    def __init__(
+        self, options: Mapping[str, Any], *, cluster: str = "the cluster", timeout: float = 30.0
+    ) -> None:
+        self._timeout = timeout
+        try:
+            self._admin = KafkaAdminClient(**options, request_timeout_ms=int(timeout * 1000))
+        except kafka_errors.KafkaError as error:
+            raise translated(error, cluster) from error
+
+    def close(self) -> None:
+        """End the connection."""
+        self._admin.close()
+
+    def states(self) -> dict[str, str]:
+        """Return the state of each consumer group, in small letters, such as ``empty``."""
+        listed = self._ask(self._admin.list_groups, "listing the groups")
+        return {
+            it["group_id"]: str(it.get("group_state") or "").lower()
+            for it in listed
+            if it["protocol_type"] in ("consumer", "")
+        }
+
+    def offsets(self, group: str) -> dict[TopicPartition, Committed]:
+        """Return everything that a group has committed."""
+        found = self._ask(
+            lambda: self._admin.list_group_offsets(group), f"the offsets of group {group}"
+        )
+        return {
+            ours(place): Committed(it.offset, it.metadata or "")
+            for place, it in found.get(group, {}).items()
+            if it.offset >= 0
+        }
+
+    def commit(
+        self, group: str, offsets: Mapping[TopicPartition, Committed]
+    ) -> dict[TopicPartition, SecorError]:
+        """Commit offsets for a group without members; return what was refused, and why."""
+        wanted = {
+            theirs(place): OffsetAndMetadata(it.offset, it.metadata, _NO_EPOCH)
+            for place, it in offsets.items()
+        }
+        answers = self._ask(
+            lambda: self._admin.alter_group_offsets(group, wanted), f"committing for group {group}"
+        )
+        return {
+            ours(place): _refusal(group, place, kind)
+            for place, kind in answers.items()
+            if kind is not kafka_errors.NoError
+        }
+
+    def _ask(self, ask: Callable[[], A], what: str) -> A:
+        """Ask again while a coordinator is being found: a new cluster has none at first."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return ask()
+            except kafka_errors.KafkaError as error:
+                if not error.retriable or time.monotonic() >= deadline:
+                    raise translated(error, what) from error
+            time.sleep(_PAUSE)
+
+
+def _refusal(group: str, place: Any, kind: type[kafka_errors.KafkaError]) -> SecorError:
+    if issubclass(kind, kafka_errors.UnknownMemberIdError | kafka_errors.RebalanceInProgressError):
+        return AccessDenied(
+            f"the brokers take no offset of {place.topic}/{place.partition} for group {group}"
+            " while it has members: stop them first"
+        )
+    return translated(kind(), f"{place.topic}/{place.partition} of group {group}")

@@ -1,0 +1,184 @@
+"""``secor restore groups``: consumer groups go on at the target where they were."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from secor.cli.exit_codes import Exit
+from secor.cli.open_archive import table
+from secor.cli.restore_options import as_json, configuration, load_job
+from secor.core.errors import ConfigurationError
+from secor.core.text import how_many
+
+if TYPE_CHECKING:
+    from secor.restore.groups import Translation
+    from secor.wiring.group_offsets import Origin
+    from secor.wiring.restore import Job
+    from secor.wiring.restore_groups import GroupPlan
+
+
+@click.command(epilog="Example: secor restore groups flights.toml --from groups.csv --apply")
+@configuration
+@click.argument("groups", nargs=-1, metavar="[GROUP]...")
+@click.option(
+    "--from",
+    "origin",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Where the groups have committed: the configuration of a group (.toml), whose [kafka]"
+    " section names the cluster, or a file of saved offsets; without it the target itself.",
+)
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write what the groups have committed to this new file, and nothing else.",
+)
+@click.option(
+    "--as",
+    "name",
+    default="{group}",
+    show_default=True,
+    help='Name of each group at the target, such as "restored-{group}".',
+)
+@click.option("--apply", is_flag=True, help="Commit the offsets; without it they are only shown.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also for groups that are running, or have committed other offsets at the target.",
+)
+@as_json
+def groups(
+    config: Path,
+    groups: tuple[str, ...],
+    origin: Path | None,
+    save: Path | None,
+    name: str,
+    apply: bool,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Translate the offsets of consumer groups to the restored topics.
+
+    Shows where each GROUP goes on, all groups without a name; --apply commits it.  A group
+    never goes on behind a message that it has not consumed.  Exit code 5 when a group is
+    refused or an offset cannot be translated.
+    """
+    from secor.wiring.group_offsets import save_offsets
+    from secor.wiring.restore import open_job
+    from secor.wiring.restore_groups import open_groups, plan_groups
+
+    with open_job(load_job(config)) as job:
+        committed = _committed(job, origin, groups)
+        if save is not None:
+            save_offsets(save, committed)
+            click.echo(f"{how_many(len(committed.offsets), 'offset')} saved in {save}")
+            return Exit.OK
+        with open_groups(job) as admin:
+            plans = plan_groups(job, admin, committed, name, force=force)
+            failed = _apply(admin, plans) if apply else []
+    if as_json:
+        click.echo(json.dumps([_as_json(plan) for plan in plans], indent=2))
+    else:
+        _show(plans)
+    for line in failed:
+        click.echo(line, err=True)
+    refused = any(plan.obstacles or plan.left_out for plan in plans)
+    if not as_json:
+        click.echo(_summary(plans, apply=apply, failed=len(failed)))
+    return Exit.DIFFERENT if refused or failed else Exit.OK
+
+
+def _committed(job: Job, origin: Path | None, groups: tuple[str, ...]) -> Origin:
+    """Raises ``ConfigurationError`` where no group has committed anything."""
+    from secor.wiring.group_offsets import offsets_of_cluster, offsets_of_file
+
+    if origin is None or origin.suffix == ".toml":
+        committed = offsets_of_cluster(job, origin, os.environ, groups)
+    else:
+        committed = offsets_of_file(origin, groups)
+    if not committed.offsets:
+        raise ConfigurationError(
+            f"{origin or 'the target cluster'}: no group has offsets of the job's topics; give"
+            " --from: the configuration of a group of the other cluster, or a file"
+        )
+    return committed
+
+
+def _apply(admin: object, plans: list[GroupPlan]) -> list[str]:
+    from secor.adapters.kafka.group_admin import GroupAdmin
+    from secor.wiring.restore_groups import apply_group
+
+    assert isinstance(admin, GroupAdmin)
+    return [
+        f"{plan.name}: {target}: {error}"
+        for plan in plans
+        if not plan.obstacles and plan.translations
+        for target, error in apply_group(admin, plan).items()
+    ]
+
+
+def _show(plans: list[GroupPlan]) -> None:
+    rows = [("group", "source", "committed", "target", "offset", "")]
+    rows += [_row(plan.name, it) for plan in plans for it in plan.translations]
+    for line in table(rows, left=frozenset({0, 1, 3, 5})):
+        click.echo(line)
+    for plan in plans:
+        for missing in plan.left_out:
+            place = missing.offset.topic_partition
+            click.echo(f"{plan.group}: {place} at {missing.offset.offset}: {missing.why}")
+        for obstacle in plan.obstacles:
+            click.echo(f"refused: {plan.name} {obstacle}")
+
+
+def _row(name: str, it: Translation) -> tuple[str, str, str, str, str, str]:
+    sources = [str(one.topic_partition) for one in it.came_from]
+    offsets = [str(one.offset) for one in it.came_from]
+    single = len(sources) == 1
+    return (
+        name,
+        sources[0] if single else f"{len(sources)} partitions",
+        offsets[0] if single else "",
+        str(it.target),
+        str(it.position.offset),
+        it.position.precision.value,
+    )
+
+
+def _summary(plans: list[GroupPlan], *, apply: bool, failed: int) -> str:
+    ready = [plan for plan in plans if not plan.obstacles and plan.translations]
+    offsets = sum(len(plan.translations) for plan in ready) - failed
+    what = f"{how_many(offsets, 'offset')} of {how_many(len(ready), 'group')}"
+    return f"{what} committed" if apply else f"{what} would be committed by --apply"
+
+
+def _as_json(plan: GroupPlan) -> dict[str, object]:
+    return {
+        "group": plan.group,
+        "target_group": plan.name,
+        "state": plan.state,
+        "refused": list(plan.obstacles),
+        "offsets": [
+            {
+                "target": it.target.topic,
+                "partition": it.target.partition,
+                "offset": it.position.offset,
+                "precision": it.position.precision.value,
+                "present": plan.present.get(it.target),
+                "committed": {str(one.topic_partition): one.offset for one in it.came_from},
+            }
+            for it in plan.translations
+        ],
+        "not_translated": [
+            {
+                "topic": it.offset.topic_partition.topic,
+                "partition": it.offset.topic_partition.partition,
+                "offset": it.offset.offset,
+                "why": it.why,
+            }
+            for it in plan.left_out
+        ],
+    }

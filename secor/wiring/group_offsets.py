@@ -1,0 +1,109 @@
+"""What consumer groups have committed: asked of a cluster, read from a file, saved to one."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from secor.adapters.kafka import KafkaReader
+from secor.adapters.kafka.group_admin import GroupAdmin
+from secor.config.load import load
+from secor.config.servers import Brokers
+from secor.core.errors import ConfigurationError
+from secor.core.model import TopicPartition
+from secor.restore.groups import GroupOffset
+from secor.restore.offsets import offsets_topic
+from secor.wiring.clients import brokers_options
+from secor.wiring.restore import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What groups have committed for the archived topics, and in which cluster.
+
+    ``cluster`` is its id; None for offsets of a file.
+    """
+
+    offsets: tuple[GroupOffset, ...]
+    cluster: str | None
+
+
+def offsets_of_cluster(
+    job: Job, configuration: Path | None, environment: Mapping[str, str], groups: Collection[str]
+) -> Origin:
+    """Ask the brokers of ``configuration`` (those of the job without one) for groups' offsets.
+
+    Its ``SECOR_...`` variables are the job's own: they are not used for the other file.
+    """
+    brokers: Brokers = job.config.kafka
+    if configuration is not None:
+        plain = {key: text for key, text in environment.items() if not key.startswith("SECOR_")}
+        brokers = load(configuration, plain).kafka
+    options = brokers_options(brokers)
+    with closing(KafkaReader(options)) as reader:
+        cluster = reader.cluster_id()
+    topics = {source.topic for source in job.sources()}
+    with closing(GroupAdmin(options, cluster="the cluster of the groups")) as admin:
+        known = admin.states()
+        missing = sorted(set(groups) - known.keys())
+        if missing:
+            raise ConfigurationError(
+                f"no group {', '.join(missing)} has committed there: look at the spelling, and at"
+                " the servers; a group loses its offsets of a topic when the topic is deleted"
+            )
+        offsets = tuple(
+            GroupOffset(group, place, it.offset, it.metadata)
+            for group in sorted(groups or known.keys() - {offsets_topic(job.name)})
+            for place, it in sorted(admin.offsets(group).items())
+            if place.topic in topics
+        )
+    return Origin(offsets, cluster)
+
+
+def offsets_of_file(path: Path, groups: Collection[str]) -> Origin:
+    """Read lines of ``group,topic,partition,offset[,metadata]``; without a group for a single one.
+
+    So writes ``save_offsets``, and the ``--export`` of Kafka's own ``kafka-consumer-groups``.
+    Raises ``ConfigurationError``.
+    """
+    offsets = []
+    try:
+        with path.open(newline="") as file:
+            for number, row in enumerate(csv.reader(file), 1):
+                if row:
+                    offsets.append(_of_row(path, number, row, groups))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    return Origin(tuple(it for it in offsets if not groups or it.group in groups), None)
+
+
+def _of_row(path: Path, number: int, row: list[str], groups: Collection[str]) -> GroupOffset:
+    if len(row) == 3 and len(groups) == 1:
+        row = [*groups, *row]
+    try:
+        group, topic, partition, offset, *metadata = row
+        if int(partition) < 0 or int(offset) < 0 or len(metadata) > 1:
+            raise ValueError
+    except ValueError as error:
+        hint = ": name the one group that it is of" if len(row) == 3 else ""
+        raise ConfigurationError(
+            f"{path}, line {number}: is no group,topic,partition,offset{hint}"
+        ) from error
+    place = TopicPartition(topic, int(partition))
+    return GroupOffset(group, place, int(offset), "".join(metadata))
+
+
+def save_offsets(path: Path, origin: Origin) -> None:
+    """Write a file that ``offsets_of_file`` reads.  Raises ``ConfigurationError`` if it exists."""
+    try:
+        with path.open("x", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            for it in origin.offsets:
+                place = it.topic_partition
+                row = [it.group, place.topic, place.partition, it.offset]
+                writer.writerow([*row, it.metadata] if it.metadata else row)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written ({error.strerror})") from error

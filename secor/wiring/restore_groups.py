@@ -1,0 +1,209 @@
+"""Consumer groups' offsets, translated and committed at a job's target."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+
+from secor.adapters.kafka.group_admin import RUNNING_UNLESS, Committed, GroupAdmin
+from secor.core.errors import ConfigurationError, SecorError
+from secor.core.model import OffsetRange, TopicPartition
+from secor.restore.groups import GroupOffset, Places, Translation, Untranslated, translate
+from secor.restore.model import SourcePartition
+from secor.restore.routing import Routing
+from secor.wiring.clients import brokers_options
+from secor.wiring.group_offsets import Origin
+from secor.wiring.restore import Job
+from secor.wiring.restore_pairs import read_pairs
+from secor.wiring.restore_plan import read_all_offsets
+from secor.wiring.restore_verify import read_pieces
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """What one group gets.
+
+    ``name`` is its name at the target, ``state`` what the target's brokers say of it, None
+    where they do not know it.  ``obstacles`` are sentences about why it is left alone.
+    """
+
+    group: str
+    name: str
+    state: str | None
+    translations: tuple[Translation, ...]
+    left_out: tuple[Untranslated, ...]
+    present: Mapping[TopicPartition, int] = field(default_factory=dict)
+    obstacles: tuple[str, ...] = ()
+
+
+def plan_groups(
+    job: Job, admin: GroupAdmin, origin: Origin, name: str, *, force: bool
+) -> list[GroupPlan]:
+    """Translate everything, and look what stands in the way; writes nothing.
+
+    ``name`` is a template such as ``restored-{group}``.  Raises ``ConfigurationError``.
+    """
+    partitions = job.offsets_partitions()
+    if not partitions:
+        raise ConfigurationError(
+            f"job {job.name} has not begun, so nothing tells where its messages stand: see"
+            " secor restore run"
+        )
+    route = job.routing()
+    _check_origin(job, route, origin)
+    written = {
+        source: stored.next_offset
+        for source, stored in read_all_offsets(job, partitions).offsets.items()
+    }
+    by_time = _ByTime(job, route)
+    sources = job.sources()
+    places = Places(read_pairs(job, partitions), _Counting(job, route))
+    states = admin.states()
+    by_group: dict[str, list[GroupOffset]] = defaultdict(list)
+    for it in origin.offsets:
+        by_group[it.group].append(it)
+    return [
+        _plan_group(
+            admin,
+            group,
+            _formatted(name, group),
+            list(translate(offsets, sources, written, places, by_time)),
+            states,
+            force=force,
+        )
+        for group, offsets in sorted(by_group.items())
+    ]
+
+
+def _formatted(name: str, group: str) -> str:
+    try:
+        return name.format(group=group)
+    except (KeyError, IndexError, ValueError) as error:
+        raise ConfigurationError('--as: use {group}, as in "restored-{group}"') from error
+
+
+def _check_origin(job: Job, route: Routing, origin: Origin) -> None:
+    """Refuse offsets that are the target's own: they would be translated twice."""
+    same = {it.topic_partition.topic for it in origin.offsets}
+    same = {topic for topic in same if route.target(topic) == topic}
+    if origin.cluster is not None and same and origin.cluster == job.log.cluster_id():
+        raise ConfigurationError(
+            f"{', '.join(sorted(same))}: the topic that was restored has the same name in the same"
+            " cluster, so its groups' offsets may be of either one; give --from a file that was"
+            " saved before, or name the cluster of the old topic"
+        )
+
+
+def _plan_group(
+    admin: GroupAdmin,
+    group: str,
+    name: str,
+    results: Sequence[Translation | Untranslated],
+    states: Mapping[str, str],
+    *,
+    force: bool,
+) -> GroupPlan:
+    translations = tuple(it for it in results if isinstance(it, Translation))
+    left_out = tuple(it for it in results if isinstance(it, Untranslated))
+    state = states.get(name)
+    committed = admin.offsets(name) if state is not None else {}
+    present = {
+        it.target: committed[it.target].offset for it in translations if it.target in committed
+    }
+    return GroupPlan(
+        group,
+        name,
+        state,
+        translations,
+        left_out,
+        present,
+        () if force else tuple(_obstacles(state, translations, present)),
+    )
+
+
+def _obstacles(
+    state: str | None,
+    translations: Sequence[Translation],
+    present: Mapping[TopicPartition, int],
+) -> Iterator[str]:
+    if state is not None and state not in RUNNING_UNLESS:
+        yield f"is running ({state}): stop its members, or write under another name with --as"
+    other = [
+        it.target
+        for it in translations
+        if present.get(it.target, it.position.offset) != it.position.offset
+    ]
+    if other:
+        yield (
+            f"has committed other offsets at the target already, as for {other[0]}: --force"
+            " writes over them"
+        )
+
+
+def apply_group(admin: GroupAdmin, plan: GroupPlan) -> dict[TopicPartition, SecorError]:
+    """Commit what a plan says; return what was refused, or is not there afterwards."""
+    wanted = {it.target: Committed(it.position.offset, it.metadata) for it in plan.translations}
+    return admin.commit(plan.name, wanted)
+
+
+@contextmanager
+def open_groups(job: Job) -> Iterator[GroupAdmin]:
+    """Connect to the target's groups."""
+    with closing(GroupAdmin(brokers_options(job.config.kafka), cluster="the target")) as admin:
+        yield admin
+
+
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    """Counts records of the archive; see ``CountRecords``."""
+
+    job: Job
+    route: Routing
+
+    def __call__(
+        self, source: SourcePartition, target: TopicPartition, offsets: OffsetRange
+    ) -> int:
+        count = 0
+        for piece in read_pieces(self.job, source, offsets.start):
+            for placed in self.route(source, piece):
+                if placed.topic_partition == target:
+                    kept = placed.records.column("offset").to_numpy()
+                    count += int(kept.searchsorted(offsets.end))
+            if piece.next_offset >= offsets.end:
+                break
+        return count
+
+
+@dataclass(frozen=True, slots=True)
+class _ByTime:
+    """Finds a place on the target by the time of the group's next message.
+
+    In a target partition that holds one source partition in its order, the first message that
+    is not older than another one is never behind it.
+    """
+
+    job: Job
+    route: Routing
+
+    def __call__(self, source: SourcePartition, offset: int) -> tuple[TopicPartition, int] | None:
+        if self.route.partitioning != "same":
+            return None
+        target = TopicPartition(self.route.target(source.topic), source.partition)
+        time = self._time(source, offset)
+        if time is None:
+            return None
+        place = self.job.log.offset_at(target, time)
+        return None if place is None else (target, place)
+
+    def _time(self, source: SourcePartition, offset: int) -> int | None:
+        """Return the time of the message at ``offset`` or behind it; of the last one at the end."""
+        last = None
+        end = self.job.source.extent(source).range.end
+        for piece in read_pieces(self.job, source, min(offset, max(0, end - 1))):
+            for placed in self.route(source, piece):
+                last = placed.records.column("timestamp")[0].as_py()
+                if piece.next_offset > offset:
+                    return None if last is None else int(last)
+        return None if last is None else int(last)
