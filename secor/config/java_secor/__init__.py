@@ -1,1 +1,1 @@
-"""From Java Secor to this one: its configuration read and translated."""
+"""Import of Java Secor's configuration: read, translated, reported."""

@@ -1,4 +1,4 @@
-"""What decoders need beside their name: schemas, classes, expressions."""
+"""Import of what Java Secor's decoders need beside their name: schemas, classes, expressions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from secor.config.output import TYPED_FORMATS
 
 _PATTERN = "message.timestamp.input.pattern"
 _REGISTRY = "schema.registry.url"
+_NAMED_GROUP = re.compile(r"\(\?P?<([A-Za-z]\w*)>")
 
 
 def decoder_settings(draft: Draft, decoder: str) -> None:
@@ -21,17 +22,13 @@ def decoder_settings(draft: Draft, decoder: str) -> None:
 
 
 def _avro(draft: Draft) -> None:
-    url = draft.value(_REGISTRY)
+    url, key = draft.value(_REGISTRY), "parser.schema_file"
     if url:
         _registry(draft, url)
-    files = list(draft.family("secor.avro.message.schema"))
-    for name, topic, path in files:
-        if topic == "*":
-            draft.set("parser.schema_file", path, name)
-        else:
-            draft.rule(re.escape(topic), "parser.schema_file", path, name)
-    if not url and not draft.has("parser.schema_file"):
-        draft.set("parser.schema_file", "schema.avsc", note="Java Secor found it on its classpath.")
+    for name, topic, path in draft.of_topics("secor.avro.message.schema"):
+        draft.set_for(topic, key, path, name)
+    if not url and all(line.key != key for line in draft.lines):
+        draft.set(key, "schema.avsc", note="Java Secor found it on its classpath.")
         draft.todo("put the Avro schema of the topics where parser.schema_file says")
 
 
@@ -49,47 +46,34 @@ def _registry(draft: Draft, url: str) -> None:
 
 
 def _protobuf(draft: Draft) -> None:
-    classes = list(draft.family("secor.protobuf.message.class"))
-    formats = {
-        topic: (name, text) for name, topic, text in draft.family("secor.topic.message.format")
-    }
-    draft.set(
-        "parser.descriptor_set",
-        "messages.desc",
-        note="From protoc --include_imports -o messages.desc.",
-    )
+    note = "From protoc --include_imports -o messages.desc."
+    draft.set("parser.descriptor_set", "messages.desc", note=note)
     draft.todo("make parser.descriptor_set: protoc --include_imports -o messages.desc FILE.proto")
-    classes.sort(key=lambda one: one[1] != "*")
+    classes = sorted(draft.of_topics("secor.protobuf.message.class"), key=lambda it: it[1] != "*")
     if not classes:
-        draft.set(
-            "parser.message",
-            "package.Message",
-            note="Java Secor took the first field for the time.",
-        )
+        note = "Java Secor took the first field for the time."
+        draft.set("parser.message", "package.Message", note=note)
         draft.todo(
             "set parser.message and parser.time_field: the full name of the message, and its field"
         )
-    for at, (name, topic, java) in enumerate(classes):
+    for index, (name, topic, java) in enumerate(classes):
         # A nested class of Java has its outer one in front, which the message's name has not.
         message = re.sub(r"[^.$]+\$", "", java)
-        note = f"Java's class is {java}: compare with package and message in the .proto file."
-        if at == 0:
+        if index == 0:
+            note = f"Java's class is {java}: compare with package and message in the .proto file."
             draft.set("parser.message", message, name, note=note)
         if topic != "*":
-            draft.rule(re.escape(topic), "parser.message", message, name)
-    for topic, (name, text) in formats.items():
+            draft.set_for(topic, "parser.message", message, name)
+    for name, topic, text in draft.of_topics("secor.topic.message.format"):
         encoding = "json" if text.lower() == "json" else "binary"
-        if topic == "*":
-            draft.set("parser.encoding", encoding, name)
-        else:
-            draft.rule(re.escape(topic), "parser.encoding", encoding, name)
+        draft.set_for(topic, "parser.encoding", encoding, name)
 
 
 def _thrift(draft: Draft) -> None:
     name = "secor.thrift.protocol.class"
     protocol = "compact" if "Compact" in draft.value(name) else "binary"
     draft.set("parser.protocol", protocol, name)
-    classes = [name for name, _, _ in draft.family("secor.thrift.message.class")]
+    why = "no generated class is needed: fields are found by their ids"
     if writer_of(draft).format in TYPED_FORMATS:
         draft.todo(
             "name the fields of Thrift: columns are called 1, 2 otherwise, which tables of Hive do"
@@ -97,9 +81,7 @@ def _thrift(draft: Draft) -> None:
             " for a class that Thrift generated for Python"
         )
         why = "it is a class of Java: name the columns by parser.names or parser.message_class"
-        draft.unneeded(why, *classes)
-        return
-    draft.unneeded("no generated class is needed: fields are found by their ids", *classes)
+    draft.unneeded(why, *(name for name, _, _ in draft.of_topics("secor.thrift.message.class")))
 
 
 def _regex(draft: Draft) -> None:
@@ -121,12 +103,12 @@ def named_group(pattern: str) -> tuple[str, str]:
             at += 2
             continue
         in_class = char == "[" or (in_class and char != "]")
-        own = re.compile(r"\(\?P?<([A-Za-z]\w*)>").match(pattern, at)
-        if char == "(" and not in_class and (own or pattern[at + 1 : at + 2] != "?"):
+        named = _NAMED_GROUP.match(pattern, at)
+        if char == "(" and not in_class and (named or pattern[at + 1 : at + 2] != "?"):
             first = not name
-            name = name or (own[1] if own else "time")
+            name = name or (named[1] if named else "time")
             result += f"(?P<{name}>" if first else "(?:"
-            at += len(own[0]) if own else 1
+            at += len(named[0]) if named else 1
             continue
         result += char
         at += 1

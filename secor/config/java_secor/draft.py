@@ -1,7 +1,8 @@
-"""What becomes of Java Secor's properties: settings of ours, and what is told of each."""
+"""The configuration that an import makes of Java Secor's properties, and what became of each."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,7 +15,7 @@ _TRUE = frozenset({"true", "on", "yes", "t", "y"})
 _FALSE = frozenset({"false", "off", "no", "f", "n"})
 
 
-class Fate(StrEnum):
+class Outcome(StrEnum):
     """What became of a property."""
 
     MAPPED = "mapped"
@@ -36,87 +37,103 @@ class Line:
 
 @dataclass(slots=True)
 class Draft:
-    """The configuration in the making; converters read ``given`` and tell what they did."""
+    """The configuration in the making: converters read properties and record what they did."""
 
-    given: Properties
+    properties: Properties
     lines: list[Line] = field(default_factory=list)
     rules: dict[str, list[Line]] = field(default_factory=dict)
-    """Of ``[[topics]]``, by expression."""
-    fates: dict[str, tuple[Fate, str]] = field(default_factory=dict)
+    """Lines of ``[[topics]]``, by expression."""
+    outcomes: dict[str, tuple[Outcome, str]] = field(default_factory=dict)
     todos: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
     def value(self, name: str) -> str:
-        """Return the value that counts, without blanks around; empty where there is none."""
-        return self.given.text(name).strip()
+        """Return the effective value without surrounding blanks; empty where there is none."""
+        return self.properties.text(name).strip()
 
     def number(self, name: str) -> int | None:
-        """Return a whole number; a fault is noted where it is none."""
+        """Return a whole number, or None.  A value that is no number is a fault."""
         text = self.value(name)
-        if not text:
-            return None
         try:
-            return int(text)
+            return int(text) if text else None
         except ValueError:
             self.fault(name, f"{text!r} is no whole number")
             return None
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Return a truth, as commons-configuration reads it; a fault is noted otherwise."""
+        """Return a truth as commons-configuration reads it.  Other values are faults."""
         text = self.value(name).lower()
         if text and text not in _TRUE | _FALSE:
             self.fault(name, f"{text!r} is neither true nor false")
         return text in _TRUE if text else default
 
-    def family(self, prefix: str) -> Iterator[tuple[str, str, str]]:
-        """Give the properties ``<prefix>.<topic>`` that have a value: name, topic, value."""
-        for name in self.given:
+    def of_topics(self, prefix: str) -> Iterator[tuple[str, str, str]]:
+        """Yield the properties ``<prefix>.<topic>`` that have a value: name, topic, value."""
+        for name in self.properties:
             if name.startswith(f"{prefix}.") and self.value(name):
                 yield name, name.removeprefix(f"{prefix}."), self.value(name)
 
     def set(self, key: str, value: object, *names: str, note: str = "") -> None:
         """Set ``key``; ``names`` are the properties that say so, those not given left out."""
-        self.lines.append(Line(key, value, self._said(names, key, value), note))
+        self.lines.append(Line(key, value, self._mark_mapped(names, key, value), note))
 
-    def rule(self, match: str, key: str, value: object, *names: str, note: str = "") -> None:
+    def copy(self, key: str, name: str, value: str | None = None) -> None:
+        """Set ``key`` to ``value``, else the property's own, if the property has one."""
+        if text := self.value(name):
+            self.set(key, text if value is None else value, name)
+
+    def copy_number(
+        self, key: str, name: str, unit: str = "", *, note: str = "", zero: bool = True
+    ) -> None:
+        """Set ``key`` to a whole number, a duration with a ``unit``; without ``zero`` not to 0."""
+        number = self.number(name)
+        if number or (zero and number is not None):
+            self.set(key, f"{number}{unit}" if unit else number, name, note=note)
+
+    def set_for(self, topic: str, key: str, value: object, name: str) -> None:
+        """Set ``key`` for a topic, or for all of them: ``*``."""
+        if topic == "*":
+            self.set(key, value, name)
+        else:
+            self.rule(re.escape(topic), key, value, name)
+
+    def rule(self, match: str, key: str, value: object, *names: str) -> None:
         """Set ``key`` for the topics whose names ``match``."""
-        said = self._said(names, f"{key} for topics {match}", value)
-        self.rules.setdefault(match, []).append(Line(key, value, said, note))
+        used = self._mark_mapped(names, f"{key} for topics {match}", value)
+        self.rules.setdefault(match, []).append(Line(key, value, used))
 
     def secret(self, key: str, name: str, what: str = "the value of") -> None:
-        """Have the environment give ``key``: secrets are not copied into the file."""
-        variable = variable_name(tuple(key.split(".")))
-        self.fates[name] = (Fate.MAPPED, f"{variable}, in the environment")
-        self.todos.append(f"put {what} {name} into the environment as {variable}")
+        """Leave ``key``, if the property has a value, to the environment: it is a secret."""
+        if self.value(name):
+            variable = variable_name(tuple(key.split(".")))
+            self.outcomes[name] = (Outcome.MAPPED, f"{variable}, in the environment")
+            self.todos.append(f"put {what} {name} into the environment as {variable}")
 
-    def unsupported(self, name: str, why: str) -> None:
-        """Tell that a property has no counterpart, and what to do instead."""
-        if name in self.given and self.value(name):
-            self.fates[name] = (Fate.UNSUPPORTED, why)
+    def unsupported(self, why: str, *names: str) -> None:
+        """Record that properties have no counterpart; ``why`` also says what to do instead."""
+        for name in names:
+            if self.value(name):
+                self.outcomes[name] = (Outcome.UNSUPPORTED, why)
 
     def unneeded(self, why: str, *names: str) -> None:
-        """Tell that properties need no counterpart; what was told before stays."""
+        """Record that properties need no counterpart; an earlier outcome stays."""
         for name in names:
-            if name in self.given and self.value(name):
-                self.fates.setdefault(name, (Fate.UNNEEDED, why))
+            if self.value(name):
+                self.outcomes.setdefault(name, (Outcome.UNNEEDED, why))
 
     def todo(self, sentence: str) -> None:
-        """Tell what a person still has to do."""
+        """Record what a person still has to do."""
         self.todos.append(sentence)
 
     def fault(self, name: str, why: str) -> None:
-        """Tell what makes a configuration impossible."""
-        where = f" ({self.given.place(name)})" if name in self.given else ""
+        """Record what makes a configuration impossible."""
+        where = f" ({self.properties.place(name)})" if name in self.properties else ""
         self.faults.append(f"{name}{where}: {why}")
 
-    def has(self, key: str) -> bool:
-        """Tell whether ``key`` is set already."""
-        return any(line.key == key for line in self.lines)
-
-    def _said(self, names: tuple[str, ...], key: str, value: object) -> tuple[str, ...]:
-        given = tuple(name for name in names if name in self.given)
+    def _mark_mapped(self, names: tuple[str, ...], key: str, value: object) -> tuple[str, ...]:
+        given = tuple(name for name in names if name in self.properties)
         for name in given:
-            before = self.fates.get(name)
-            also = f"{before[1]}; " if before and before[0] is Fate.MAPPED else ""
-            self.fates[name] = (Fate.MAPPED, f"{also}{key} = {toml_value(value)}")
+            before = self.outcomes.get(name)
+            also = f"{before[1]}; " if before and before[0] is Outcome.MAPPED else ""
+            self.outcomes[name] = (Outcome.MAPPED, f"{also}{key} = {toml_value(value)}")
         return given

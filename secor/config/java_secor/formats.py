@@ -1,4 +1,4 @@
-"""Classes that wrote files, and codecs, as ``[output]``."""
+"""Import of Java Secor's writer classes and codecs, as ``[output]``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from secor.config.java_secor.draft import Draft, Fate
+from secor.config.java_secor.draft import Draft, Outcome
 from secor.config.output import CODECS, TYPED_FORMATS
 
 FACTORY = "secor.file.reader.writer.factory"
@@ -49,6 +49,8 @@ _CODECS = {
     "ZStandardCodec": "zstd",
     "UncompressedCodec": "none",
 }
+_RENAMED = {("avro", "gzip"): "deflate", ("avro", "default"): "deflate", ("orc", "default"): "gzip"}
+"""Codecs that a format calls otherwise."""
 
 
 def writer_of(draft: Draft) -> Writer:
@@ -60,77 +62,62 @@ def writer_of(draft: Draft) -> Writer:
 def convert(draft: Draft) -> None:
     """Convert what is about the format of files."""
     writer = writer_of(draft)
-    name = draft.value(FACTORY)
-    if name and name.rpartition(".")[2] not in WRITERS:
-        draft.unsupported(FACTORY, f"it is none of Java Secor's own; {writer.format} instead")
-    note = ""
-    if writer.keys == "legacy":
-        note = 'keys = "messagepack" would lose nothing, for readers that can be changed.'
-    draft.set("output.format", writer.format, *(() if FACTORY in draft.fates else (FACTORY,)))
+    name = draft.value(FACTORY).rpartition(".")[2]
+    unknown = bool(name) and name not in WRITERS
+    draft.set("output.format", writer.format, *(() if unknown else (FACTORY,)))
     if writer.keys:
+        note = 'keys = "messagepack" would lose nothing, for readers that can be changed.'
+        note = note if writer.keys == "legacy" else ""
         draft.set("output.keys", writer.keys, FACTORY, note=note)
     _codec(draft, writer)
     _text(draft, writer, flexible="FlexibleDelimited" in name)
-    _schemas(draft)
-    extension = "names end as the format says (.seq, .txt.gz, .parquet ...)"
-    draft.unsupported("secor.file.extension", extension)
+    _schemas(draft, writer)
 
 
 def _codec(draft: Draft, writer: Writer) -> None:
-    text = draft.value(CODEC).rpartition(".")[2]
-    note = ""
-    if not text:
-        codec = "none"
-        if writer.format == "sequencefile":
-            codec, note = "default", "Without a codec Java Secor's SequenceFiles are zlib's, too."
-    else:
-        codec = _CODECS.get(text, "")
-        if writer.format == "avro" and codec in ("gzip", "default"):
-            codec = "deflate"
-        if writer.format == "orc" and codec == "default":
-            codec = "gzip"
+    name = draft.value(CODEC).rpartition(".")[2]
+    codec, note = _CODECS.get(name, "" if name else "none"), ""
+    if not name and writer.format == "sequencefile":
+        codec, note = "default", "Without a codec Java Secor's SequenceFiles are zlib's, too."
+    codec = _RENAMED.get((writer.format, codec), codec)
     offered = CODECS[writer.format]
-    if codec not in offered:
-        draft.unsupported(
-            CODEC, f"{writer.format} offers {', '.join(offered)}; {offered[0]} is used"
-        )
-        draft.set("output.codec", offered[0], note=f"Java Secor had {text}.")
+    if codec in offered:
+        draft.set("output.codec", codec, CODEC, note=note)
         return
-    draft.set("output.codec", codec, CODEC, note=note)
+    why = f"{writer.format} offers {', '.join(offered)}; {offered[0]} is used"
+    draft.unsupported(why, CODEC)
+    draft.set("output.codec", offered[0], note=f"Java Secor had {name}.")
 
 
 def _text(draft: Draft, writer: Writer, *, flexible: bool) -> None:
     if writer.format == "text":
-        draft.set(
-            "output.null_values", "empty", note="Java Secor writes an empty line for no value."
-        )
-    delimiter = draft.given.text(_WRITES)
-    if flexible and delimiter not in ("", "\\"):
+        note = "Java Secor writes an empty line for no value."
+        draft.set("output.null_values", "empty", note=note)
+    delimiter = draft.properties.text(_WRITES)
+    if not flexible:
+        why = "only FlexibleDelimitedFileReaderWriterFactory looks at it"
+        given = [name for name in (_WRITES, _READS) if name in draft.properties]
+        draft.outcomes.update(dict.fromkeys(given, (Outcome.UNNEEDED, why)))
+    elif delimiter not in ("", "\\"):
         draft.set("output.delimiter", delimiter, _WRITES)
-    elif flexible:
-        draft.unsupported(_WRITES, "messages without anything between them cannot be read back")
+    else:
+        why = "messages without anything between them cannot be read back"
+        draft.unsupported(why, _WRITES)
         draft.todo("choose output.delimiter: Java Secor's text had nothing between messages")
-    why = "only FlexibleDelimitedFileReaderWriterFactory looks at it"
-    draft.fates.update({} if flexible else _blank(draft, why))
-    draft.unneeded("files tell how they are read", _READS)
 
 
-def _blank(draft: Draft, why: str) -> dict[str, tuple[Fate, str]]:
-    return {name: (Fate.UNNEEDED, why) for name in (_WRITES, _READS) if name in draft.given}
-
-
-def _schemas(draft: Draft) -> None:
-    typed = writer_of(draft).format in TYPED_FORMATS
-    for name, topic, _ in list(draft.family("secor.orc.message.schema")):
-        if writer_of(draft).format == "orc":
-            draft.unsupported(name, "write the fields as an Avro schema: output.schema_file")
-            draft.todo(
-                f"declare the fields of {'the topics' if topic == '*' else topic} in a file"
-                " (output.schema_file; secor schema infer writes one), or their types follow"
-                " from the messages"
-            )
-        draft.unneeded("no ORC files are written", name)
+def _schemas(draft: Draft, writer: Writer) -> None:
+    for name, topic, _ in draft.of_topics("secor.orc.message.schema"):
+        if writer.format != "orc":
+            draft.unneeded("no ORC files are written", name)
+            continue
+        draft.unsupported("write the fields as an Avro schema: output.schema_file", name)
+        draft.todo(
+            f"declare the fields of {'the topics' if topic == '*' else topic} in a file"
+            " (output.schema_file; secor schema infer writes one), or their types follow"
+            " from the messages"
+        )
     provider = "secor.orc.schema.provider"
-    if typed and not draft.value(provider).endswith("DefaultORCSchemaProvider"):
-        draft.unsupported(provider, "schemas are files: output.schema_file")
-    draft.unneeded("schemas are files: output.schema_file", provider)
+    default = draft.value(provider).endswith("DefaultORCSchemaProvider")
+    if writer.format in TYPED_FORMATS and not default:
+        draft.unsupported("schemas are files: output.schema_file", provider)

@@ -1,4 +1,4 @@
-"""Brokers, topics, security and offsets."""
+"""Import of what Java Secor's properties say about Kafka, its security, and ZooKeeper."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from secor.config.java_secor.draft import Draft
 
 _NEW = "kafka.new.consumer."
 _ITERATOR = "kafka.message.iterator.className"
+_KERBEROS_SERVICE = f"{_NEW}sasl.kerberos.service.name"
 _RESETS = {"smallest": "earliest", "largest": "latest"}
 _ASSIGNORS = {
     "RangeAssignor": "range",
@@ -17,13 +18,20 @@ _ASSIGNORS = {
 }
 _MECHANISMS = ("PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _JAAS = re.compile(r"""(?P<key>\w+)\s*=\s*(?:"(?P<quoted>[^"]*)"|(?P<plain>[^\s;"]+))""")
-_CONVERSIONS = {
-    "truststore": "convert the authorities (keytool -list -rfc -keystore {path} > ca.pem)",
+_STORES = {
+    "truststore": (
+        ("kafka.ssl_cafile",),
+        "convert the authorities (keytool -list -rfc -keystore {path} > ca.pem)",
+    ),
     "keystore": (
-        "convert the key (keytool -importkeystore -srckeystore {path} -destkeystore secor.p12"
-        " -deststoretype pkcs12; openssl pkcs12 -in secor.p12 -out secor.pem)"
+        ("kafka.ssl_certfile", "kafka.ssl_keyfile"),
+        (
+            "convert the key (keytool -importkeystore -srckeystore {path} -destkeystore secor.p12"
+            " -deststoretype pkcs12; openssl pkcs12 -in secor.p12 -out secor.pem)"
+        ),
     ),
 }
+"""Files of keys: the keys of ours that take the place of each, and how to convert it."""
 
 
 def convert(draft: Draft) -> None:
@@ -31,187 +39,151 @@ def convert(draft: Draft) -> None:
     draft.set("group.name", draft.value("secor.kafka.group"), "secor.kafka.group")
     _brokers(draft)
     _topics(draft)
-    _reset(draft)
     _reading(draft)
-    _security(draft)
-    _tls(draft)
-    _sasl(draft)
+    protocol = draft.value(f"{_NEW}security.protocol").upper()
+    draft.copy("kafka.security_protocol", f"{_NEW}security.protocol", protocol)
+    has_sasl = protocol.startswith("SASL")
+    if has_sasl:
+        _mechanism(draft)
+    _tls(draft, secured=protocol in ("SSL", "SASL_SSL"))
+    if has_sasl:
+        _credentials(draft)
+    else:
+        draft.unneeded("the security protocol has no SASL", _KERBEROS_SERVICE)
     _ledger(draft)
 
 
-def _legacy(draft: Draft) -> bool:
+def _uses_old_consumer(draft: Draft) -> bool:
     """Tell whether Java Secor used the consumer of Kafka 0.8, which keeps to ZooKeeper."""
-    given = draft.value(_ITERATOR)
-    return "Legacy" in given if given else not any(name.startswith(_NEW) for name in draft.given)
+    iterator = draft.value(_ITERATOR)
+    if iterator:
+        return "Legacy" in iterator
+    return not any(name.startswith(_NEW) for name in draft.properties)
 
 
 def _brokers(draft: Draft) -> None:
     host, port = "kafka.seed.broker.host", "kafka.seed.broker.port"
-    named = draft.given.texts(host)
-    if not named:
+    hosts = draft.properties.texts(host)
+    if not hosts:
         draft.fault(host, f"is empty: name a broker, such as -D {host}=kafka-1")
-    servers = [one if ":" in one else f"{one}:{draft.value(port) or 9092}" for one in named]
-    note = "Java Secor asked the first of them only." if len(named) > 1 else ""
+    servers = [it if ":" in it else f"{it}:{draft.value(port) or 9092}" for it in hosts]
+    note = "Java Secor asked the first of them only." if len(hosts) > 1 else ""
     draft.set("kafka.bootstrap_servers", servers, host, port, note=note)
 
 
 def _topics(draft: Draft) -> None:
-    listed, only, without = (
-        f"{_NEW}topic.list",
-        "secor.kafka.topic_filter",
-        "secor.kafka.topic_blacklist",
-    )
-    names = draft.given.texts(listed)
-    if names and not _legacy(draft):
+    listed, only = f"{_NEW}topic.list", "secor.kafka.topic_filter"
+    without = "secor.kafka.topic_blacklist"
+    names, old = draft.properties.texts(listed), _uses_old_consumer(draft)
+    if names and not old:
         draft.set("kafka.topics", list(names), listed)
         draft.unneeded(f"{listed} names the topics", only, without)
         return
-    draft.unneeded("the old consumer does not look at it", listed)
-    wanted, unwanted = draft.value(only), draft.value(without)
-    if not wanted and not unwanted:
+    included, excluded = draft.value(only), draft.value(without)
+    if not included and not excluded:
         draft.fault(only, f"is empty: say which topics, such as -D '{only}=clicks|orders-.*'")
     note = ""
-    if len(draft.given.texts(only)) > 1:
+    if len(draft.properties.texts(only)) > 1:
         note = "Java Secor split the expression at its comma and used the first part, as here."
-    pattern = _expression(wanted, legacy=_legacy(draft)) or ".*"
-    draft.set("kafka.topics_pattern", pattern, only, note=note)
-    if unwanted:
-        pattern = _expression(unwanted, legacy=_legacy(draft))
-        draft.set("kafka.topics_exclude", pattern, without)
-        if wanted:
-            draft.todo(
-                f"look at kafka.topics_exclude: {without} beside {only} is refused by Java"
-                " Secor's old consumer and not looked at by its new one"
-            )
+    draft.set("kafka.topics_pattern", _expression(included, old=old) or ".*", only, note=note)
+    if excluded:
+        draft.set("kafka.topics_exclude", _expression(excluded, old=old), without)
+    if excluded and included:
+        draft.todo(
+            f"look at kafka.topics_exclude: {without} beside {only} is refused by Java"
+            " Secor's old consumer and not looked at by its new one"
+        )
 
 
-def _expression(text: str, *, legacy: bool) -> str:
+def _expression(text: str, *, old: bool) -> str:
     """Take blanks and quotes away, as the old consumer does, for which a comma is an "or"."""
-    return (text.replace(",", "|") if legacy else text).replace(" ", "").strip("\"'")
-
-
-def _reset(draft: Draft) -> None:
-    old, new = "kafka.consumer.auto.offset.reset", f"{_NEW}auto.offset.reset"
-    counts, other = (old, new) if _legacy(draft) else (new, old)
-    text = draft.value(counts).lower()
-    if text:
-        draft.set("kafka.reset", _RESETS.get(text, text), counts)
-    draft.unneeded(f"{counts} counts for the consumer that was used", other)
+    return (text.replace(",", "|") if old else text).replace(" ", "").strip("\"'")
 
 
 def _reading(draft: Draft) -> None:
-    interval = draft.number(f"{_NEW}max.poll.interval.ms")
-    if interval is not None:
-        draft.set("kafka.max_poll_interval", f"{interval}ms", f"{_NEW}max.poll.interval.ms")
+    effective, other = f"{_NEW}auto.offset.reset", "kafka.consumer.auto.offset.reset"
+    if _uses_old_consumer(draft):
+        effective, other = other, effective
+    reset = draft.value(effective).lower()
+    draft.copy("kafka.reset", effective, _RESETS.get(reset, reset))
+    draft.unneeded(f"{effective} counts for the consumer that was used", other)
+    draft.copy_number("kafka.max_poll_interval", f"{_NEW}max.poll.interval.ms", "ms")
     name = f"{_NEW}partition.assignment.strategy.class"
     assignor = draft.value(name).rpartition(".")[2]
     if assignor in _ASSIGNORS:
         draft.set("kafka.assignment", _ASSIGNORS[assignor], name)
     else:
-        draft.unsupported(name, "cooperative-sticky is used instead")
+        draft.unsupported("cooperative-sticky is used instead", name)
     name = f"{_NEW}isolation.level"
-    draft.unneeded("read_committed is always used", name)
     if draft.value(name) == "read_uncommitted":
-        draft.fates.pop(name)
-        draft.unsupported(
-            name, "aborted transactions are never stored: read_committed is always used"
-        )
+        why = "aborted transactions are never stored: read_committed is always used"
+        draft.unsupported(why, name)
 
 
-def _security(draft: Draft) -> None:
-    name = f"{_NEW}security.protocol"
-    protocol = draft.value(name).upper()
-    if protocol:
-        draft.set("kafka.security_protocol", protocol, name)
-    mechanism = draft.value(f"{_NEW}sasl.mechanism") or "GSSAPI"
-    if not protocol.startswith("SASL"):
-        why = "the security protocol has no SASL"
-        draft.unneeded(why, f"{_NEW}sasl.mechanism", f"{_NEW}sasl.jaas.config")
-        draft.unneeded(why, f"{_NEW}sasl.kerberos.service.name")
-    elif mechanism in _MECHANISMS:
-        draft.set("kafka.sasl_mechanism", mechanism, f"{_NEW}sasl.mechanism")
-    else:
-        draft.fault(
-            f"{_NEW}sasl.mechanism",
-            f"{mechanism} is not translated, only {', '.join(_MECHANISMS)}: choose one by -D",
-        )
-
-
-def _tls(draft: Draft) -> None:
-    secured = draft.value(f"{_NEW}security.protocol").upper() in ("SSL", "SASL_SSL")
-    stores = (
-        ("truststore", ("kafka.ssl_cafile",)),
-        ("keystore", ("kafka.ssl_certfile", "kafka.ssl_keyfile")),
-    )
-    for store, keys in stores:
+def _tls(draft: Draft, *, secured: bool) -> None:
+    for store, (keys, conversion) in _STORES.items():
         kind, place = f"{_NEW}ssl.{store}.type", f"{_NEW}ssl.{store}.location"
-        password = f"{_NEW}ssl.{store}.password"
+        password, path = f"{_NEW}ssl.{store}.password", draft.value(place)
         if not secured:
-            draft.unneeded("the security protocol has no TLS", kind, place, password)
-        elif draft.value(kind).upper() == "PEM":
-            for key in keys if draft.value(place) else ():
-                draft.set(key, draft.value(place), place, kind)
-        elif draft.value(place):
-            told = " and ".join(keys)
-            draft.unsupported(place, f"files are in PEM format here: {told}")
-            draft.todo(f"{_CONVERSIONS[store].format(path=draft.value(place))}, and set {told}")
+            draft.unneeded("the security protocol has no TLS", kind, password)
+        elif path and draft.value(kind).upper() == "PEM":
+            for key in keys:
+                draft.set(key, path, place, kind)
+        elif path:
+            ours = " and ".join(keys)
+            draft.unsupported(f"files are in PEM format here: {ours}", place)
+            draft.todo(f"{conversion.format(path=path)}, and set {ours}")
         draft.unneeded("PEM files are read instead", kind)
         draft.unneeded("PEM files need none; that of a key is kafka.ssl_password", password)
-    name = f"{_NEW}ssl.key.password"
-    if secured and draft.value(name):
-        draft.secret("kafka.ssl_password", name)
-    draft.unneeded("the security protocol has no TLS", name)
+    if secured:
+        draft.secret("kafka.ssl_password", f"{_NEW}ssl.key.password")
 
 
-def _sasl(draft: Draft) -> None:
+def _mechanism(draft: Draft) -> None:
+    name = f"{_NEW}sasl.mechanism"
+    mechanism = draft.value(name) or "GSSAPI"
+    if mechanism in _MECHANISMS:
+        draft.set("kafka.sasl_mechanism", mechanism, name)
+    else:
+        known = ", ".join(_MECHANISMS)
+        draft.fault(name, f"{mechanism} is not translated, only {known}: choose one by -D")
+
+
+def _credentials(draft: Draft) -> None:
     name = f"{_NEW}sasl.jaas.config"
     text = draft.value(name)
-    for handler in (
-        "sasl.client.callback.handler.class",
-        "sasl.login.callback.handler.class",
-        "sasl.login.class",
-    ):
-        draft.unsupported(f"{_NEW}{handler}", "Java classes cannot be used: give the credentials")
-    if not text or name in draft.fates:
+    if not text:
         return
-    found = {one["key"]: one["quoted"] or one["plain"] or "" for one in _JAAS.finditer(text)}
-    if "username" in found:
-        draft.set("kafka.sasl_plain_username", found["username"], name)
+    options = {it["key"]: it["quoted"] or it["plain"] or "" for it in _JAAS.finditer(text)}
+    if "username" in options:
+        draft.set("kafka.sasl_plain_username", options["username"], name)
         draft.secret("kafka.sasl_plain_password", name, "the password in")
     elif "Krb5LoginModule" in text:
-        draft.unsupported(name, "the ticket comes from the machine: KRB5_CLIENT_KTNAME, or kinit")
+        draft.unsupported("the ticket comes from the machine: KRB5_CLIENT_KTNAME, or kinit", name)
         draft.todo("give the daemon a Kerberos ticket (KRB5_CLIENT_KTNAME names its keytab)")
     else:
-        draft.unsupported(
-            name, "it names no username: set kafka.sasl_plain_username and its password"
-        )
-    service = f"{_NEW}sasl.kerberos.service.name"
-    if draft.value(service):
-        draft.set("kafka.sasl_kerberos_service_name", draft.value(service), service)
+        why = "it names no username: set kafka.sasl_plain_username and its password"
+        draft.unsupported(why, name)
+    draft.copy("kafka.sasl_kerberos_service_name", _KERBEROS_SERVICE)
 
 
 def _ledger(draft: Draft) -> None:
-    quorum, root = "zookeeper.quorum", "kafka.zookeeper.path"
-    hosts = ",".join(draft.given.texts(quorum))
+    quorum, storage = "zookeeper.quorum", "kafka.offsets.storage"
+    hosts = ",".join(draft.properties.texts(quorum))
     if not hosts:
         draft.fault(quorum, f"is empty: the committed offsets are there; -D {quorum}=zk-1:2181")
     servers, _, chroot = hosts.partition("/")
-    storage, dual = "kafka.offsets.storage", "kafka.dual.commit.enabled"
     note = ""
     if draft.value(storage) == "kafka":
         note = (
             'Java Secor commits there in any case; "kafka" is possible, too, but not the way back.'
         )
     draft.set("ledger.kind", "zookeeper", storage, note=note)
-    draft.unneeded("Java Secor's offsets in ZooKeeper are continued", dual)
-    draft.set("ledger.zookeeper.hosts", [one for one in servers.split(",") if one], quorum)
+    draft.set("ledger.zookeeper.hosts", [host for host in servers.split(",") if host], quorum)
     if chroot:
         draft.set("ledger.zookeeper.chroot", f"/{chroot.strip('/')}", quorum)
-    if path := draft.value(root).strip("/"):
-        draft.set("ledger.zookeeper.root", f"/{path}", root)
-    draft.unneeded("offsets are where they are here by default", root)
+    if path := draft.value("kafka.zookeeper.path").strip("/"):
+        draft.set("ledger.zookeeper.root", f"/{path}", "kafka.zookeeper.path")
     timeout = "zookeeper.session.timeout.ms"
-    milliseconds = draft.number(timeout)
-    if milliseconds is not None and milliseconds > 10_000:
-        draft.set("ledger.zookeeper.session_timeout", f"{milliseconds}ms", timeout)
-    draft.unneeded("10 s is the default here; a shorter session expires in a pause", timeout)
+    if (draft.number(timeout) or 0) > 10_000:
+        draft.copy_number("ledger.zookeeper.session_timeout", timeout, "ms")

@@ -1,233 +1,159 @@
-"""Every property of Java Secor: those that need no counterpart, and the names of all."""
+"""A table of all properties of Java Secor, with what is reported of those that nothing maps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-_NEW = "kafka.new.consumer."
-_COLLECTOR = "secor.monitoring.metrics.collector."
+from secor.config.java_secor.draft import Outcome
 
-NOT_NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+UNSUPPORTED: Mapping[str, str] = MappingProxyType(
     {
-        "the client fetches whole batches, within kafka.queue_bytes and limits.memory": (
-            "kafka.fetch.max.bytes",
-            "kafka.fetch.message.max.bytes",
-            "kafka.fetch.min.bytes",
-            "kafka.fetch.wait.max.ms",
-            "kafka.socket.receive.buffer.bytes",
-            f"{_NEW}max.poll.records",
-            f"{_NEW}poll.timeout.seconds",
-            f"{_NEW}request.timeout.ms",
-            "kafka.consumer.timeout.ms",
-        ),
-        "partitions are shared out by the brokers' group protocol": (
-            "kafka.partition.assignment.strategy",
-            "kafka.rebalance.backoff.ms",
-            "kafka.rebalance.max.retries",
-            "zookeeper.sync.time.ms",
-        ),
-        "there is one client": (
-            "kafka.client.className",
-            "kafka.message.iterator.className",
-            "kafka.message.timestamp.className",
-        ),
-        "OpenSSL chooses what is safe": (
-            f"{_NEW}ssl.enabled.protocols",
-            f"{_NEW}ssl.protocol",
-            f"{_NEW}ssl.provider",
-        ),
-        "nothing is throttled; the brokers' quotas do that, by kafka.client_id": (
-            "secor.messages.per.second",
-        ),
-        "locks have the group in their path, beside the offsets": ("secor.zookeeper.path",),
-        "one protocol agrees on every upload, with an intent in the ledger": (
-            "secor.upload.last.seen.offset",
-            "secor.upload.secor.upload.last.seen.offset",
-        ),
-        "open files are bounded by limits.open_files": ("secor.max.file.count",),
-        "messages have no size that must be known before": ("secor.max.message.size.bytes",),
-        "local files are a cache, emptied at start": ("secor.local.log.delete.age.hours",),
-        "it is the name of a library's way to the bucket": ("secor.s3.filesystem",),
-        "all periods are looked at": ("secor.finalizer.lookback.periods",),
-        "it is for statistics, or for tests": (
-            "secor.topic_partition.forget.seconds",
-            "secor.kafka.perf_topic_prefix",
-        ),
-        "metrics are scraped by Prometheus: config/METRICS.md": (
-            "monitoring.blacklist.topics",
-            "monitoring.interval.seconds",
-            "monitoring.prefix",
-            "statsd.dogstatsd.constant.tags",
-            "statsd.dogstatsd.tags.enabled",
-            "statsd.prefixWithConsumerGroup",
-            f"{_COLLECTOR}class",
-            f"{_COLLECTOR}micrometer.cache.size",
-            f"{_COLLECTOR}micrometer.jmx.enabled",
-            f"{_COLLECTOR}micrometer.prometheus.enabled",
-            f"{_COLLECTOR}micrometer.statsd.enabled",
-        ),
-        "row groups are counted in rows: output.row_group_rows": (
-            "parquet.block.size",
-            "parquet.page.size",
-        ),
-        "the format takes care of it": ("parquet.enable.dictionary", "parquet.validation"),
-        "messages name their schema themselves": (
-            "avro.schema.subject.override.global",
-            "avro.schema.subject.suffix",
-        ),
-        "the store is S3": (
-            "secor.azure.account.key",
-            "secor.azure.account.name",
-            "secor.azure.container.name",
-            "secor.azure.endpoints.protocol",
-            "secor.azure.path",
-            "secor.gs.bucket",
-            "secor.gs.credentials.path",
-            "secor.gs.path",
-            "secor.swift.container",
-            "secor.swift.containers.for.each.topic",
-            "secor.swift.path",
-            "swift.api.key",
-            "swift.auth.url",
-            "swift.password",
-            "swift.port",
-            "swift.public",
-            "swift.region",
-            "swift.tenant",
-            "swift.use.get.auth",
-            "swift.username",
-        ),
-        "boto3 has its own: store.s3.connect_timeout, read_timeout; limits.upload_threads": (
-            "secor.gs.connect.timeout.ms",
-            "secor.gs.read.timeout.ms",
-            "secor.gs.tasks.ratelimit.pr.second",
-            "secor.gs.threadpool.fixed.size",
-            "secor.gs.upload.direct",
-        ),
-        "it is about the Java machine": ("config", "log4j.configuration"),
+        "Java classes cannot be used: give the credentials": """
+            kafka.new.consumer.sasl.client.callback.handler.class
+            kafka.new.consumer.sasl.login.callback.handler.class
+            kafka.new.consumer.sasl.login.class""",
+        "names end as the format says (.seq, .txt.gz, .parquet ...)": "secor.file.extension",
+        "metrics are scraped by Prometheus; secor progress --json for others": """
+            tsdb.hostport statsd.hostport""",
     }
 )
-"""Names by the reason.  A converter may have told something else before."""
+"""Names by the reason."""
 
-CONVERTED = (
-    "avro.schema.subject.override.topic.*",
-    "aws.access.key",
-    "aws.client.pathstyleaccess",
-    "aws.endpoint",
-    "aws.proxy.http.host",
-    "aws.proxy.http.port",
-    "aws.proxy.isEnabled",
-    "aws.region",
-    "aws.role",
-    "aws.secret.key",
-    "aws.session.token",
-    "aws.sse.customer.key",
-    "aws.sse.kms.key",
-    "aws.sse.type",
-    "cloud.service",
-    "hive.table.name.*",
-    "hive.table.prefix",
-    "kafka.consumer.auto.offset.reset",
-    "kafka.dual.commit.enabled",
-    f"{_NEW}auto.offset.reset",
-    f"{_NEW}isolation.level",
-    f"{_NEW}max.poll.interval.ms",
-    f"{_NEW}partition.assignment.strategy.class",
-    f"{_NEW}sasl.client.callback.handler.class",
-    f"{_NEW}sasl.jaas.config",
-    f"{_NEW}sasl.kerberos.service.name",
-    f"{_NEW}sasl.login.callback.handler.class",
-    f"{_NEW}sasl.login.class",
-    f"{_NEW}sasl.mechanism",
-    f"{_NEW}security.protocol",
-    f"{_NEW}ssl.key.password",
-    f"{_NEW}ssl.keystore.location",
-    f"{_NEW}ssl.keystore.password",
-    f"{_NEW}ssl.keystore.type",
-    f"{_NEW}ssl.truststore.location",
-    f"{_NEW}ssl.truststore.password",
-    f"{_NEW}ssl.truststore.type",
-    f"{_NEW}topic.list",
-    "kafka.offsets.storage",
-    "kafka.seed.broker.host",
-    "kafka.seed.broker.port",
-    "kafka.useTimestamp",
-    "kafka.zookeeper.path",
-    "message.split.field.name",
-    "message.timestamp.id",
-    "message.timestamp.input.pattern",
-    "message.timestamp.name",
-    "message.timestamp.name.separator",
-    "message.timestamp.required",
-    "message.timestamp.skew.max.ms",
-    "message.timestamp.type",
-    "ostrich.port",
-    "partitioner.finalizer.delay.seconds",
-    "partitioner.granularity.date.format",
-    "partitioner.granularity.date.prefix",
-    "partitioner.granularity.field.prefix",
-    "partitioner.granularity.hour",
-    "partitioner.granularity.hour.format",
-    "partitioner.granularity.hour.prefix",
-    "partitioner.granularity.min.format",
-    "partitioner.granularity.minute",
-    "partitioner.granularity.minute.format",
-    "partitioner.granularity.minute.prefix",
-    "qubole.api.token",
-    "schema.registry.url",
-    "secor.avro.message.schema.*",
-    "secor.compression.codec",
-    "secor.consumer.max_bad_messages",
-    "secor.consumer.threads",
-    "secor.enable.qubole",
-    "secor.file.age.youngest",
-    "secor.file.extension",
-    "secor.file.reader.Delimiter",
-    "secor.file.reader.writer.factory",
-    "secor.file.writer.Delimiter",
-    "secor.generation",
-    "secor.hive.prefix",
-    "secor.hive.table.name.*",
-    "secor.kafka.group",
-    "secor.kafka.topic_blacklist",
-    "secor.kafka.topic_filter",
-    "secor.kafka.upload_at_minute_mark.topic_filter",
-    "secor.local.path",
-    "secor.max.file.age.policy",
-    "secor.max.file.age.seconds",
-    "secor.max.file.size.bytes",
-    "secor.max.file.timestamp.range.millis",
-    "secor.max.input.payload.size.bytes",
-    "secor.message.parser.class",
-    "secor.message.transformer.class",
-    "secor.offsets.per.partition",
-    "secor.offsets.prefix",
-    "secor.orc.message.schema.*",
-    "secor.orc.schema.provider",
-    "secor.parser.timezone",
-    "secor.partition.output_dt_format",
-    "secor.protobuf.message.class.*",
-    "secor.qubole.timeout.ms",
-    "secor.s3.alter.path.date",
-    "secor.s3.alternative.path",
-    "secor.s3.bucket",
-    "secor.s3.path",
-    "secor.s3.prefix.md5hash",
-    "secor.thrift.message.class.*",
-    "secor.thrift.protocol.class",
-    "secor.topic.message.format.*",
-    "secor.upload.class",
-    "secor.upload.deterministic",
-    "secor.upload.manager.class",
-    "secor.upload.minute_mark",
-    "secor.upload.on.shutdown",
-    "statsd.hostport",
-    "tsdb.hostport",
-    "zookeeper.quorum",
-    "zookeeper.session.timeout.ms",
+UNNEEDED: Mapping[str, str] = MappingProxyType(
+    {
+        "the client fetches whole batches, within kafka.queue_bytes and limits.memory": """
+            kafka.fetch.max.bytes kafka.fetch.message.max.bytes kafka.fetch.min.bytes
+            kafka.fetch.wait.max.ms kafka.socket.receive.buffer.bytes kafka.consumer.timeout.ms
+            kafka.new.consumer.max.poll.records kafka.new.consumer.poll.timeout.seconds
+            kafka.new.consumer.request.timeout.ms""",
+        "partitions are shared out by the brokers' group protocol": """
+            kafka.partition.assignment.strategy kafka.rebalance.backoff.ms
+            kafka.rebalance.max.retries zookeeper.sync.time.ms""",
+        "there is one client": """
+            kafka.client.className kafka.message.iterator.className
+            kafka.message.timestamp.className""",
+        "OpenSSL chooses what is safe": """
+            kafka.new.consumer.ssl.enabled.protocols kafka.new.consumer.ssl.protocol
+            kafka.new.consumer.ssl.provider""",
+        "the security protocol has no TLS": """
+            kafka.new.consumer.ssl.key.password kafka.new.consumer.ssl.keystore.location
+            kafka.new.consumer.ssl.truststore.location""",
+        "the security protocol has no SASL": """
+            kafka.new.consumer.sasl.jaas.config kafka.new.consumer.sasl.mechanism""",
+        "read_committed is always used": "kafka.new.consumer.isolation.level",
+        "the old consumer does not look at it": "kafka.new.consumer.topic.list",
+        "nothing is throttled; the brokers' quotas do that, by kafka.client_id": """
+            secor.messages.per.second""",
+        "Java Secor's offsets in ZooKeeper are continued": "kafka.dual.commit.enabled",
+        "offsets are where they are here by default": "kafka.zookeeper.path",
+        "10 s is the default here; a shorter session expires in a pause": """
+            zookeeper.session.timeout.ms""",
+        "locks have the group in their path, beside the offsets": "secor.zookeeper.path",
+        "one protocol agrees on every upload, with an intent in the ledger": """
+            secor.upload.last.seen.offset secor.upload.secor.upload.last.seen.offset""",
+        "there is one uploader": "secor.upload.class",
+        "secor.kafka.upload_at_minute_mark.topic_filter is empty, so no topic has a mark": """
+            secor.upload.minute_mark""",
+        "more throughput is one more process": "secor.consumer.threads",
+        "open files are bounded by limits.open_files": "secor.max.file.count",
+        "messages have no size that must be known before": "secor.max.message.size.bytes",
+        "nothing is transformed unless parser.transforms says so": """
+            secor.message.transformer.class""",
+        "local files are a cache, emptied at start": "secor.local.log.delete.age.hours",
+        "files tell how they are read": "secor.file.reader.Delimiter",
+        "schemas are files: output.schema_file": "secor.orc.schema.provider",
+        "row groups are counted in rows: output.row_group_rows": """
+            parquet.block.size parquet.page.size""",
+        "the format takes care of it": "parquet.enable.dictionary parquet.validation",
+        "messages name their schema themselves": """
+            avro.schema.subject.override.global avro.schema.subject.suffix""",
+        "s3 is the only store": "cloud.service",
+        "boto3 uploads": "secor.upload.manager.class",
+        "it is the name of a library's way to the bucket": "secor.s3.filesystem",
+        "no hash is the default": "secor.s3.prefix.md5hash",
+        "secor.s3.alter.path.date is empty": "secor.s3.alternative.path",
+        "the store is Google's": "secor.s3.bucket secor.s3.path",
+        "the store is S3": """
+            secor.azure.account.key secor.azure.account.name secor.azure.container.name
+            secor.azure.endpoints.protocol secor.azure.path
+            secor.gs.bucket secor.gs.credentials.path secor.gs.path
+            secor.swift.container secor.swift.containers.for.each.topic secor.swift.path
+            swift.api.key swift.auth.url swift.password swift.port swift.public swift.region
+            swift.tenant swift.use.get.auth swift.username""",
+        "boto3 has its own: store.s3.connect_timeout, read_timeout; limits.upload_threads": """
+            secor.gs.connect.timeout.ms secor.gs.read.timeout.ms secor.gs.tasks.ratelimit.pr.second
+            secor.gs.threadpool.fixed.size secor.gs.upload.direct""",
+        "all periods are looked at": "secor.finalizer.lookback.periods",
+        "nothing is finalized in the backup group": "partitioner.finalizer.delay.seconds",
+        "Qubole is not asked; tables get partitions by finalize.command or finalize.glue": """
+            qubole.api.token secor.enable.qubole secor.qubole.timeout.ms
+            hive.table.prefix hive.table.name.* secor.hive.prefix secor.hive.table.name.*""",
+        "it is for statistics, or for tests": """
+            secor.topic_partition.forget.seconds secor.kafka.perf_topic_prefix""",
+        "metrics are scraped by Prometheus: config/METRICS.md": """
+            monitoring.blacklist.topics monitoring.interval.seconds monitoring.prefix
+            statsd.dogstatsd.constant.tags statsd.dogstatsd.tags.enabled
+            statsd.prefixWithConsumerGroup secor.monitoring.metrics.collector.class
+            secor.monitoring.metrics.collector.micrometer.cache.size
+            secor.monitoring.metrics.collector.micrometer.jmx.enabled
+            secor.monitoring.metrics.collector.micrometer.prometheus.enabled
+            secor.monitoring.metrics.collector.micrometer.statsd.enabled""",
+        "it is about the Java machine": "config log4j.configuration",
+        "nothing looks at it with these settings": """
+            avro.schema.subject.override.topic.*
+            aws.access.key aws.client.pathstyleaccess aws.endpoint aws.region aws.role
+            aws.secret.key aws.session.token aws.sse.customer.key aws.sse.kms.key aws.sse.type
+            aws.proxy.http.host aws.proxy.http.port aws.proxy.isEnabled
+            kafka.consumer.auto.offset.reset kafka.new.consumer.auto.offset.reset
+            kafka.new.consumer.max.poll.interval.ms
+            kafka.new.consumer.partition.assignment.strategy.class
+            kafka.new.consumer.sasl.kerberos.service.name kafka.new.consumer.security.protocol
+            kafka.new.consumer.ssl.keystore.password kafka.new.consumer.ssl.keystore.type
+            kafka.new.consumer.ssl.truststore.password kafka.new.consumer.ssl.truststore.type
+            kafka.offsets.storage kafka.seed.broker.host kafka.seed.broker.port kafka.useTimestamp
+            message.split.field.name message.timestamp.id message.timestamp.input.pattern
+            message.timestamp.name message.timestamp.name.separator message.timestamp.required
+            message.timestamp.skew.max.ms message.timestamp.type ostrich.port
+            partitioner.granularity.date.format partitioner.granularity.date.prefix
+            partitioner.granularity.field.prefix partitioner.granularity.hour
+            partitioner.granularity.hour.format partitioner.granularity.hour.prefix
+            partitioner.granularity.min.format partitioner.granularity.minute
+            partitioner.granularity.minute.format partitioner.granularity.minute.prefix
+            schema.registry.url secor.avro.message.schema.* secor.compression.codec
+            secor.consumer.max_bad_messages secor.file.age.youngest
+            secor.file.reader.writer.factory secor.file.writer.Delimiter secor.generation
+            secor.kafka.group secor.kafka.topic_blacklist secor.kafka.topic_filter
+            secor.kafka.upload_at_minute_mark.topic_filter secor.local.path
+            secor.max.file.age.policy secor.max.file.age.seconds secor.max.file.size.bytes
+            secor.max.file.timestamp.range.millis secor.max.input.payload.size.bytes
+            secor.message.parser.class secor.offsets.per.partition secor.offsets.prefix
+            secor.orc.message.schema.* secor.parser.timezone secor.partition.output_dt_format
+            secor.protobuf.message.class.* secor.s3.alter.path.date secor.thrift.message.class.*
+            secor.thrift.protocol.class secor.topic.message.format.* secor.upload.deterministic
+            secor.upload.on.shutdown zookeeper.quorum""",
+    }
 )
-"""What the converters look at; ``.*`` stands for a topic."""
+"""Names by the reason; ``.*`` stands for a topic."""
 
-EVERY = tuple(sorted({*CONVERTED, *(name for names in NOT_NEEDED.values() for name in names)}))
-"""The names of all properties."""
+
+def _table() -> Iterator[tuple[str, tuple[Outcome, str]]]:
+    tables = ((Outcome.UNSUPPORTED, UNSUPPORTED), (Outcome.UNNEEDED, UNNEEDED))
+    for outcome, reasons in tables:
+        for why, names in reasons.items():
+            yield from ((name, (outcome, why)) for name in names.split())
+
+
+DEFAULTS: Mapping[str, tuple[Outcome, str]] = MappingProxyType(dict(_table()))
+"""What is reported of each property that no converter has mapped or explained."""
+
+
+def default_outcome(name: str) -> tuple[Outcome, str]:
+    """Return what to report of a property that no converter has mapped or explained."""
+    for pattern, outcome in DEFAULTS.items():
+        if fnmatchcase(name, pattern):
+            return outcome
+    near = get_close_matches(name, sorted(DEFAULTS), n=1, cutoff=0.7)
+    return Outcome.UNKNOWN, f"did you mean {near[0]}?" if near else ""

@@ -1,4 +1,4 @@
-"""Java Secor's directories as templates of ours."""
+"""Import of Java Secor's directories as templates of a layout."""
 
 from __future__ import annotations
 
@@ -21,84 +21,77 @@ _DIRECTIVES = {
 }
 _BETWEEN = re.compile(r"[-_.]*")
 
-Named = tuple[str, tuple[str, ...]]
+Template = tuple[str, tuple[str, ...]]
 """A template, and the properties that it came from."""
 
 
-def dated(draft: Draft, kind: str) -> Named:
+def time_layout(draft: Draft, kind: str) -> Template:
     """Return the directories of a time: day, and hour and minute where they are asked for."""
     if kind == "pattern":
         name = "secor.partition.output_dt_format"
         return _template(draft, name, "yyyy-MM-dd"), (name,)
-    parts = [_part(draft, "date", "dt=", "yyyy-MM-dd")]
-    hours, minutes = (_GRANULARITY + name for name in ("hour", "minute"))
+    parts = [_part(draft, "date.prefix", "dt=", "date.format", "yyyy-MM-dd")]
+    switches: tuple[str, ...] = (f"{_GRANULARITY}hour", f"{_GRANULARITY}minute")
     if kind == "day":
-        draft.unneeded("DateMessageParser knows days only", hours, minutes)
-        return _joined(draft, parts)
-    if draft.flag(hours) or draft.flag(minutes):
-        parts.append(_part(draft, "hour", "hr=", "HH"))
-    if draft.flag(minutes):
+        draft.unneeded("DateMessageParser knows days only", *switches)
+        switches = ()
+    hours, minutes = map(draft.flag, switches) if switches else (False, False)
+    if hours or minutes:
+        parts.append(_part(draft, "hour.prefix", "hr=", "hour.format", "HH"))
+    if minutes:
         # Java Secor asks for min.format, though its own file has minute.format.
-        parts.append(_part(draft, "minute", "min=", "mm", asked="min.format"))
-    return _joined(draft, parts, hours, minutes)
-
-
-def offset_layout(draft: Draft, prefix: str = "") -> Named:
-    """Return the directories of ranges of offsets."""
-    size, named = "secor.offsets.per.partition", "secor.offsets.prefix"
-    wanted = prefix or draft.value(named) or "offset="
-    names = (size,) if prefix else (size, named)
-    if prefix:
-        draft.unneeded("DailyOffsetMessageParser does not look at it", named)
-    return f"{wanted}{{offset:{draft.number(size) or 10_000_000}}}", names
-
-
-def _joined(draft: Draft, parts: list[Named], *names: str) -> Named:
-    used = {name for _, said in parts for name in said} | set(names)
-    others = [name for name in draft.given if name.startswith(_GRANULARITY) and name not in used]
-    field = f"{_GRANULARITY}field.prefix"
+        parts.append(_part(draft, "minute.prefix", "min=", "min.format", "mm"))
+    names = (*switches, *(name for _, used in parts for name in used))
+    others = {*draft.properties} - {*names, f"{_GRANULARITY}field.prefix"}
     draft.unneeded(
         "its directory is not made, or Java Secor does not look at it",
-        *(n for n in others if n != field),
+        *(name for name in others if name.startswith(_GRANULARITY)),
     )
-    return "/".join(template for template, _ in parts), (
-        *names,
-        *(n for _, said in parts for n in said),
-    )
+    return "/".join(template for template, _ in parts), names
 
 
-def _part(draft: Draft, what: str, prefix: str, pattern: str, asked: str = "") -> Named:
-    named = f"{_GRANULARITY}{what}.prefix"
-    formatted = _GRANULARITY + (asked or f"{what}.format")
-    wanted = draft.value(named) if named in draft.given else prefix
-    return f"{wanted}{_template(draft, formatted, pattern)}", (named, formatted)
+def offset_layout(draft: Draft, prefix: str = "") -> Template:
+    """Return the directories of ranges of offsets; ``prefix`` takes the property's place."""
+    size, given = "secor.offsets.per.partition", "secor.offsets.prefix"
+    names: tuple[str, ...] = (size, given)
+    if prefix:
+        draft.unneeded("DailyOffsetMessageParser does not look at it", given)
+        names = (size,)
+    prefix = prefix or draft.value(given) or "offset="
+    return f"{prefix}{{offset:{draft.number(size) or 10_000_000}}}", names
+
+
+def _part(draft: Draft, prefix: str, default: str, pattern: str, default_pattern: str) -> Template:
+    prefix, pattern = _GRANULARITY + prefix, _GRANULARITY + pattern
+    begin = draft.value(prefix) if prefix in draft.properties else default
+    return begin + _template(draft, pattern, default_pattern), (prefix, pattern)
 
 
 def _template(draft: Draft, name: str, default: str) -> str:
     pattern = draft.value(name) or default
-    found = template_of(pattern)
-    if found is None:
+    template = template_of(pattern)
+    if template is None:
         draft.fault(name, f"{pattern!r} cannot be written as a layout: use {default}, by -D")
-    return found or ""
+    return template or ""
 
 
 def template_of(pattern: str) -> str | None:
     """Return a pattern of Java's ``SimpleDateFormat`` as a template; None if it has no like."""
-    result, held = "", ""
+    result, directives = "", ""
     for token in _TOKEN.finditer(pattern):
         if token["letters"]:
             directive = _DIRECTIVES.get(token["letters"])
             if directive is None:
                 return None
-            held += directive
+            directives += directive
             continue
         quoted = token["quoted"]
         text = token["other"] if quoted is None else quoted.replace("''", "'") or "'"
-        if held and _BETWEEN.fullmatch(text):
-            held += text
+        if directives and _BETWEEN.fullmatch(text):
+            directives += text
         else:
-            result, held = result + _time(held) + text, ""
-    return result + _time(held)
+            result, directives = result + _time(directives) + text, ""
+    return result + _time(directives)
 
 
 def _time(directives: str) -> str:

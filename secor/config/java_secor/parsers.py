@@ -1,4 +1,4 @@
-"""Parser classes and the settings of timestamps, as ``[group]`` kind and ``[parser]``."""
+"""Import of Java Secor's parser classes and timestamp settings: the group's kind, ``[parser]``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from types import MappingProxyType
 from secor.config.java_secor.decoders import decoder_settings, named_group
 from secor.config.java_secor.draft import Draft
 from secor.config.java_secor.formats import writer_of
-from secor.config.java_secor.layouts import dated, offset_layout
+from secor.config.java_secor.layouts import offset_layout, time_layout
 
 CLASS = "secor.message.parser.class"
 USE_KAFKA = "kafka.useTimestamp"
 FIELD, SEPARATOR = "message.timestamp.name", "message.timestamp.name.separator"
 PATTERN = "message.timestamp.input.pattern"
+_ID, _TYPE = "message.timestamp.id", "message.timestamp.type"
+_SPLIT, _SKEW = "message.split.field.name", "message.timestamp.skew.max.ms"
+_ZONE, _BAD = "secor.parser.timezone", "secor.consumer.max_bad_messages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +58,19 @@ PARSERS: Mapping[str, Parser] = MappingProxyType(
 )
 """By the name of Java Secor's class."""
 
-_OF_TIMES = (
-    FIELD,
-    SEPARATOR,
-    PATTERN,
-    "message.timestamp.id",
-    "message.timestamp.type",
+_OF_PARSERS = (
+    *(FIELD, SEPARATOR, PATTERN, _ID, _TYPE, _SPLIT, _SKEW, _ZONE, _BAD, USE_KAFKA),
     "message.timestamp.required",
-    "message.timestamp.skew.max.ms",
-    "message.split.field.name",
-    USE_KAFKA,
-    "secor.parser.timezone",
+    "schema.registry.url",
+    "secor.thrift.protocol.class",
+    "secor.partition.output_dt_format",
+)
+_FAMILIES = (
+    "partitioner.granularity.",
+    "secor.protobuf.message.class.",
+    "secor.topic.message.format.",
+    "secor.thrift.message.class.",
+    "secor.avro.message.schema.",
 )
 
 
@@ -79,20 +84,23 @@ def convert(draft: Draft) -> None:
     """Convert what is about parsing and directories."""
     if is_backup(draft):
         draft.set("group.kind", "backup", CLASS)
-        if size := draft.number("secor.offsets.per.partition"):
-            draft.set("output.offsets_per_partition", size, "secor.offsets.per.partition")
+        size = "secor.offsets.per.partition"
+        draft.copy_number("output.offsets_per_partition", size, zero=False)
         draft.unneeded("offset= is what it is here, too", "secor.offsets.prefix")
         _not_parsed(draft, "nothing is parsed in the backup group")
         return
     draft.set("group.kind", "partition", CLASS)
     parser = PARSERS.get(_class(draft))
-    if parser is None:
+    if parser is not None:
+        _parser(draft, parser)
+    elif draft.value(CLASS):
         _own_class(draft)
     else:
-        _parser(draft, parser)
-    if bad := draft.number("secor.consumer.max_bad_messages"):
-        note = "Java Secor's count decays with each good message; here it is of bad_window."
-        draft.set("parser.max_bad_messages", bad, "secor.consumer.max_bad_messages", note=note)
+        draft.fault(
+            CLASS, "is empty: say which, com.pinterest.secor.parser.OffsetMessageParser is a backup"
+        )
+    note = "Java Secor's count decays with each good message; here it is of bad_window."
+    draft.copy_number("parser.max_bad_messages", _BAD, note=note, zero=False)
 
 
 def _class(draft: Draft) -> str:
@@ -100,17 +108,10 @@ def _class(draft: Draft) -> str:
 
 
 def _own_class(draft: Draft) -> None:
-    if not draft.value(CLASS):
-        draft.fault(
-            CLASS, "is empty: say which, com.pinterest.secor.parser.OffsetMessageParser is a backup"
-        )
-        return
     name = re.sub(r"\W", "", _class(draft))
     draft.set("parser.plugin", f"ours.parsers:{name}", note="To be written: docs/parsing.md.")
-    draft.fates.pop(CLASS, None)
-    draft.unsupported(
-        CLASS, "it is none of Java Secor's own: write it as parser.plugin (docs/parsing.md)"
-    )
+    why = "it is none of Java Secor's own: write it as parser.plugin (docs/parsing.md)"
+    draft.unsupported(why, CLASS)
     draft.todo(
         f"write parser.plugin in the place of {draft.value(CLASS)}, or use a decoder and a layout"
     )
@@ -118,19 +119,8 @@ def _own_class(draft: Draft) -> None:
 
 
 def _not_parsed(draft: Draft, why: str) -> None:
-    names = [name for name in draft.given if name.startswith("partitioner.granularity.")]
-    draft.unneeded(
-        why, *_OF_TIMES, *names, "secor.consumer.max_bad_messages", "schema.registry.url"
-    )
-    families = (
-        "protobuf.message.class",
-        "topic.message.format",
-        "thrift.message.class",
-        "avro.message.schema",
-    )
-    for family in families:
-        draft.unneeded(why, *(name for name, _, _ in draft.family(f"secor.{family}")))
-    draft.unneeded(why, "secor.thrift.protocol.class", "secor.partition.output_dt_format")
+    families = (name for name in draft.properties if name.startswith(_FAMILIES))
+    draft.unneeded(why, *_OF_PARSERS, *families)
 
 
 def _parser(draft: Draft, parser: Parser) -> None:
@@ -141,29 +131,22 @@ def _parser(draft: Draft, parser: Parser) -> None:
     if parser.time and not uses_kafka:
         _time(draft, parser, decoder)
     else:
-        names = (FIELD, SEPARATOR, PATTERN, "message.timestamp.id", "message.timestamp.type")
+        names = (FIELD, SEPARATOR, PATTERN, _ID, _TYPE)
         draft.unneeded("the time is that of Kafka's record", *names)
     draft.unneeded("leaving parser.time_field out says the same", USE_KAFKA)
     _layout(draft, parser)
-    zone = draft.value("secor.parser.timezone")
-    if zone:
-        draft.set("parser.time_zone", zone, "secor.parser.timezone")
+    draft.copy("parser.time_zone", _ZONE)
     draft.unneeded("a message without a time goes into quarantine", "message.timestamp.required")
-    draft.unsupported(
-        "message.timestamp.skew.max.ms", "nothing is compared with the clock: see docs/parsing.md"
-    )
+    draft.unsupported("nothing is compared with the clock: see docs/parsing.md", _SKEW)
     _not_parsed(draft, "the parser that is used does not look at it")
 
 
 def _time(draft: Draft, parser: Parser, decoder: str) -> None:
     if decoder == "thrift":
-        draft.set(
-            "parser.time_field", draft.value("message.timestamp.id") or "1", "message.timestamp.id"
-        )
-        draft.unneeded("the type is read from the data", "message.timestamp.type")
+        draft.set("parser.time_field", draft.value(_ID) or "1", _ID)
+        draft.unneeded("the type is read from the data", _TYPE)
     elif decoder == "regex":
-        _, group = named_group(draft.value(PATTERN))
-        draft.set("parser.time_field", group, PATTERN)
+        draft.set("parser.time_field", named_group(draft.value(PATTERN))[1], PATTERN)
     else:
         _time_field(draft)
     if parser.time == "pattern":
@@ -186,21 +169,20 @@ def _time_field(draft: Draft) -> None:
 
 
 def _layout(draft: Draft, parser: Parser) -> None:
-    split = draft.value("message.split.field.name").removeprefix("$.")
-    if parser.layout in ("split", "named split") and not split:
-        draft.fault("message.split.field.name", "is empty, and the parser splits by that field")
-    shown = f"{{.{split}}}" if split in ("time", "offset", "topic") else f"{{{split}}}"
-    times, names = dated(draft, parser.layout)
+    field = draft.value(_SPLIT).removeprefix("$.")
+    if parser.layout in ("split", "named split") and not field:
+        draft.fault(_SPLIT, "is empty, and the parser splits by that field")
+    placeholder = f"{{.{field}}}" if field in ("time", "offset", "topic") else f"{{{field}}}"
+    layout, names = time_layout(draft, parser.layout)
     if parser.layout == "offset":
-        times, names = offset_layout(draft)
+        layout, names = offset_layout(draft)
     elif parser.layout == "dated offset":
         offsets, more = offset_layout(draft, prefix="offset=")
-        times, names = f"{times}/{offsets}", (*names, *more)
+        layout, names = f"{layout}/{offsets}", (*names, *more)
     elif parser.layout == "split":
-        times, names = f"{shown}/{times}", ("message.split.field.name", *names)
+        layout, names = f"{placeholder}/{layout}", (_SPLIT, *names)
     elif parser.layout == "named split":
         own = "partitioner.granularity.field.prefix"
-        prefix = draft.value(own) if own in draft.given else f"{split}="
-        times = f"{prefix}{shown}/{times}"
-        names = ("message.split.field.name", own, *names)
-    draft.set("parser.layout", times, *names)
+        prefix = draft.value(own) if own in draft.properties else f"{field}="
+        layout, names = f"{prefix}{placeholder}/{layout}", (_SPLIT, own, *names)
+    draft.set("parser.layout", layout, *names)

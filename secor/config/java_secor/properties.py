@@ -1,4 +1,4 @@
-"""Java Secor's ``.properties`` files, read as it reads them: by commons-configuration 1.x.
+"""Reading of Java Secor's ``.properties`` files, as commons-configuration 1.x reads them.
 
 That is not quite ``java.util.Properties``.  Values are split at commas; ``include`` reads
 another file in place; and a name that is given again *adds* to the first value instead of
@@ -18,7 +18,7 @@ _INCLUDE = "include"
 _LINE = re.compile(r"((?:[^\s\\=:]|\\.)*)(?:\s*(?:\s+|[=:])\s*)(.*)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "b": "\b"}
 _VARIABLE = re.compile(r"(?P<escaped>\$)?\$\{(?P<name>[^${}]*)\}")
-_UNICODE = re.compile(r"[0-9A-Fa-f]{4}")
+_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<char>.))", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class Properties:
     def text(self, name: str) -> str:
         """Return the value that counts, variables filled in; empty where there is none."""
         raw = self._first(name)
-        return "" if raw is None else self._filled(raw, (name,))
+        return "" if raw is None else self.expand(raw, (name,))
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return all values that are not empty, variables filled in."""
-        raw = [value for one in self.occurrences.get(name, ()) for value in one.values]
-        filled = (self._filled(value, (name,)).strip() for value in raw)
+        raw = [value for it in self.occurrences.get(name, ()) for value in it.values]
+        filled = (self.expand(value, (name,)).strip() for value in raw)
         return tuple(value for value in filled if value)
 
     def place(self, name: str) -> str:
@@ -60,11 +60,9 @@ class Properties:
         return self.occurrences[name][0].place
 
     def without_effect(self) -> Iterator[tuple[str, Occurrence]]:
-        """Give what was written again with another value, and so never counted."""
-        for name, found in self.occurrences.items():
-            for again in found[1:]:
-                if again.values != found[0].values:
-                    yield name, again
+        """Yield later occurrences with another value, which never counted."""
+        for name, (first, *others) in self.occurrences.items():
+            yield from ((name, it) for it in others if it.values != first.values)
 
     def add(self, name: str, place: str, value: str) -> None:
         """Add what one line gives."""
@@ -75,10 +73,12 @@ class Properties:
         self.occurrences[name] = [Occurrence("-D", split(value))]
 
     def _first(self, name: str) -> str | None:
-        found = self.occurrences.get(name)
-        return found[0].values[0] if found else None
+        occurrences = self.occurrences.get(name)
+        return occurrences[0].values[0] if occurrences else None
 
-    def _filled(self, text: str, through: tuple[str, ...]) -> str:
+    def expand(self, text: str, through: tuple[str, ...]) -> str:
+        """Fill variables in; ``through`` are the properties on the way here."""
+
         def value_of(match: re.Match[str]) -> str:
             if match["escaped"]:
                 return match[0][1:]
@@ -98,7 +98,7 @@ class Properties:
         if own in through:
             chain = " -> ".join((*through, own))
             raise ConfigurationError(f"{self.place(own)}: ${{...}} goes round in circles: {chain}")
-        return self._filled(raw, (*through, own))
+        return self.expand(raw, (*through, own))
 
 
 def read(
@@ -108,14 +108,14 @@ def read(
 
     ``environment`` is for ``${env:NAME}``.  Raises ``ConfigurationError``.
     """
-    found = Properties(environment or {})
-    _load(path, found, ())
+    properties = Properties(environment or {})
+    _load(path, properties, ())
     for name, value in overrides.items():
-        found.replace(name, value)
-    return found
+        properties.replace(name, value)
+    return properties
 
 
-def _load(path: Path, found: Properties, within: tuple[Path, ...]) -> None:
+def _load(path: Path, properties: Properties, within: tuple[Path, ...]) -> None:
     if path.resolve() in within:
         raise ConfigurationError(f"{path} includes itself, by way of {within[-1]}")
     for number, line in _lines(path, _read(path, within)):
@@ -123,14 +123,14 @@ def _load(path: Path, found: Properties, within: tuple[Path, ...]) -> None:
         match = _LINE.fullmatch(line)
         name = unescape(match[1]) if match else ""
         if match is None or not name:
-            found.ignored.append(f"{place}: {line}")
+            properties.ignored.append(f"{place}: {line}")
         elif name.lower() == _INCLUDE:
             for included in unescape(match[2].strip()).split(","):
-                target = found._filled(included.strip(), (_INCLUDE,))
+                target = properties.expand(included.strip(), (_INCLUDE,))
                 if target:
-                    _load(path.parent / target, found, (*within, path.resolve()))
+                    _load(path.parent / target, properties, (*within, path.resolve()))
         else:
-            found.add(name, place, unescape(match[2].strip()))
+            properties.add(name, place, unescape(match[2].strip()))
 
 
 def _read(path: Path, within: tuple[Path, ...]) -> str:
@@ -147,47 +147,40 @@ def _read(path: Path, within: tuple[Path, ...]) -> str:
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[int, str]]:
-    """Give the logical lines with their numbers: comments and empty ones left out, those
-    that end with a backslash joined with the next one.
+    """Yield the logical lines with their numbers: without comments and empty ones, and with
+    those that end with a backslash joined with the next one.
     """
-    held, begun = "", 0
+    joined, first_number = "", 0
     physical_lines = re.split(r"\r\n|\r|\n", text)
     if not physical_lines[-1]:
         del physical_lines[-1]
     for number, physical in enumerate(physical_lines, start=1):
         line = physical.strip()
-        if line[:1] in ("#", "!") or (not line and not held):
+        if line[:1] in ("#", "!") or (not line and not joined):
             continue
-        begun = begun or number
+        first_number = first_number or number
         if (len(line) - len(line.rstrip("\\"))) % 2:
-            held += line[:-1]
+            joined += line[:-1]
             continue
-        yield begun, held + line
-        held, begun = "", 0
-    if held:
+        yield first_number, joined + line
+        joined, first_number = "", 0
+    if joined:
         raise ConfigurationError(
-            f"{path}:{begun}: the file ends in the middle of this line, and Java Secor drops"
+            f"{path}:{first_number}: the file ends in the middle of this line, and Java Secor drops"
             " it: take the backslash at its end away"
         )
 
 
 def unescape(text: str) -> str:
     """Return text without Java's escapes; that of a comma stays, ``split`` takes it."""
-    result, at = [], 0
-    while at < len(text):
-        char = text[at]
-        at += 1
-        if char != "\\" or at == len(text):
-            result.append(char)
-            continue
-        char = text[at]
-        at += 1
-        if char == "u" and _UNICODE.fullmatch(text[at : at + 4]):
-            result.append(chr(int(text[at : at + 4], 16)))
-            at += 4
-        else:
-            result.append("\\," if char == "," else _ESCAPES.get(char, char))
-    return "".join(result)
+
+    def character(match: re.Match[str]) -> str:
+        if match["code"]:
+            return chr(int(match["code"], 16))
+        char = match["char"]
+        return "\\," if char == "," else _ESCAPES.get(char, char)
+
+    return _ESCAPE.sub(character, text)
 
 
 def split(text: str) -> tuple[str, ...]:

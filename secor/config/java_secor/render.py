@@ -1,4 +1,4 @@
-"""A draft as a TOML file that says where each value came from."""
+"""Printing of an imported configuration as TOML that says where each value came from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ _SECTIONS = (
     "local",
     "metrics",
 )
-
 
 _WIDTH = 100
 

@@ -1,27 +1,27 @@
-"""What a person is told of an import."""
+"""Report of an import: what became of each property, and what is left to do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from secor.config.java_secor.draft import Draft, Fate
+from secor.config.java_secor.draft import Draft, Outcome
 
 
 def needs_a_person(draft: Draft) -> bool:
     """Tell whether something was left that only a person can settle."""
-    left = (Fate.UNSUPPORTED, Fate.UNKNOWN)
-    return any(fate in left for fate, _ in draft.fates.values())
+    left = (Outcome.UNSUPPORTED, Outcome.UNKNOWN)
+    return any(outcome in left for outcome, _ in draft.outcomes.values())
 
 
 def report(draft: Draft) -> Iterator[str]:
     """Give the lines: the most pressing ones last, where a terminal shows them."""
-    for fate in (Fate.MAPPED, Fate.UNNEEDED, Fate.UNKNOWN, Fate.UNSUPPORTED):
-        names = [name for name in draft.given if draft.fates[name][0] is fate]
+    for outcome in (Outcome.MAPPED, Outcome.UNNEEDED, Outcome.UNKNOWN, Outcome.UNSUPPORTED):
+        names = [name for name in draft.properties if draft.outcomes[name][0] is outcome]
         if not names:
             continue
-        yield f"{fate.value} ({len(names)})"
-        yield from _grouped(draft, names) if fate is Fate.UNNEEDED else _each(draft, names)
-    empty = sum(fate is Fate.EMPTY for fate, _ in draft.fates.values())
+        yield f"{outcome.value} ({len(names)})"
+        yield from _grouped(draft, names) if outcome is Outcome.UNNEEDED else _each(draft, names)
+    empty = sum(outcome is Outcome.EMPTY for outcome, _ in draft.outcomes.values())
     if empty:
         yield f"empty, so as good as not there ({empty})"
     yield from _oddities(draft)
@@ -32,33 +32,33 @@ def report(draft: Draft) -> Iterator[str]:
 
 def _each(draft: Draft, names: list[str]) -> Iterator[str]:
     for name in names:
-        why = draft.fates[name][1]
-        yield f"  {name} ({draft.given.place(name)})" + (f": {why}" if why else "")
+        why = draft.outcomes[name][1]
+        yield f"  {name} ({draft.properties.place(name)})" + (f": {why}" if why else "")
 
 
 def _grouped(draft: Draft, names: list[str]) -> Iterator[str]:
-    reasons = dict.fromkeys(draft.fates[name][1] for name in names)
+    reasons = dict.fromkeys(draft.outcomes[name][1] for name in names)
     for why in reasons:
-        those = ", ".join(name for name in names if draft.fates[name][1] == why)
-        yield f"  {why}: {those}"
+        listed = ", ".join(name for name in names if draft.outcomes[name][1] == why)
+        yield f"  {why}: {listed}"
 
 
 def _oddities(draft: Draft) -> Iterator[str]:
-    again = list(draft.given.without_effect())
+    again = list(draft.properties.without_effect())
     if again:
         yield (
             "written more than once: Java Secor takes the first, also where an included file has"
             " it, and so does this"
         )
-        for name, one in again:
-            first = draft.given.place(name)
-            yield f"  {name}: {one.place} never counted, {first} does ({_shown(draft, name)})"
-    if draft.given.ignored:
+        for name, ignored in again:
+            first = draft.properties.place(name)
+            yield f"  {name}: {ignored.place} never counted, {first} does ({_shown(draft, name)})"
+    if draft.properties.ignored:
         yield "lines that Java Secor passes over"
-        yield from (f"  {line}" for line in draft.given.ignored)
+        yield from (f"  {line}" for line in draft.properties.ignored)
 
 
 def _shown(draft: Draft, name: str) -> str:
     if any(word in name for word in ("secret", "password", "token", "jaas", ".key")):
         return "not shown"
-    return draft.given.text(name) or "empty"
+    return draft.properties.text(name) or "empty"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from secor.cli.config import command
 from secor.config.java_secor.convert import convert
 from secor.config.java_secor.decoders import named_group
-from secor.config.java_secor.draft import Draft, Fate
+from secor.config.java_secor.draft import Draft, Outcome
 from secor.config.java_secor.formats import WRITERS
-from secor.config.java_secor.known_properties import CONVERTED, EVERY, NOT_NEEDED
+from secor.config.java_secor.known_properties import DEFAULTS, UNNEEDED, UNSUPPORTED
 from secor.config.java_secor.layouts import template_of
 from secor.config.java_secor.parsers import PARSERS
 from secor.config.java_secor.properties import Properties
@@ -41,10 +41,10 @@ JSON = {"secor.message.parser.class": PARSER + "JsonMessageParser"}
 
 def converted(more: dict[str, str]) -> tuple[str, Draft]:
     """Import the backup's properties with ``more`` over them."""
-    given = Properties()
+    properties = Properties()
     for name, value in {**BACKUP, **more}.items():
-        given.replace(name, value)
-    return convert(given, "x.properties")
+        properties.replace(name, value)
+    return convert(properties, "x.properties")
 
 
 def imported(more: dict[str, str] | None = None) -> tuple[Config, Draft, str]:
@@ -268,7 +268,7 @@ def test_a_codec_that_the_format_lacks_is_told_and_replaced() -> None:
     }
     config, draft, _ = imported(more)
     assert config.output.codec == "gzip"
-    assert draft.fates["secor.compression.codec"][0] is Fate.UNSUPPORTED
+    assert draft.outcomes["secor.compression.codec"][0] is Outcome.UNSUPPORTED
 
 
 def test_a_delimiter_is_that_of_the_flexible_writer_only() -> None:
@@ -348,7 +348,7 @@ def test_pem_files_are_taken_and_others_have_to_be_converted() -> None:
     assert config.kafka.ssl_cafile == "/etc/trust"
     config, draft, _ = imported(tls)
     assert config.kafka.ssl_cafile is None
-    assert draft.fates[f"{NEW}ssl.truststore.location"][0] is Fate.UNSUPPORTED
+    assert draft.outcomes[f"{NEW}ssl.truststore.location"][0] is Outcome.UNSUPPORTED
     assert any("keytool" in todo for todo in draft.todos)
 
 
@@ -436,7 +436,7 @@ def test_google_is_reached_by_its_s3_interface_and_azure_is_not_offered() -> Non
     azure = {"cloud.service": "Azure", "secor.azure.container.name": "c"}
     _, draft, _ = imported(azure)
     for name in azure:
-        assert draft.fates[name][0] is Fate.UNSUPPORTED
+        assert draft.outcomes[name][0] is Outcome.UNSUPPORTED
 
 
 def test_topics_with_classes_of_their_own_have_rules() -> None:
@@ -457,7 +457,7 @@ def test_topics_with_classes_of_their_own_have_rules() -> None:
 
 
 @pytest.mark.parametrize("base", [{}, JSON], ids=["backup", "partition"])
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", sorted(DEFAULTS))
 def test_every_property_is_mapped_or_its_absence_explained(name: str, base: dict[str, str]) -> None:
     values = {
         "aws.sse.type": "S3",
@@ -480,24 +480,24 @@ def test_every_property_is_mapped_or_its_absence_explained(name: str, base: dict
         else "7"
     )
     _, draft = converted({**base, name: values.get(name, fallback)})
-    fate, why = draft.fates[name]
-    assert fate in (Fate.MAPPED, Fate.UNNEEDED, Fate.UNSUPPORTED)
+    outcome, why = draft.outcomes[name]
+    assert outcome in (Outcome.MAPPED, Outcome.UNNEEDED, Outcome.UNSUPPORTED)
     assert why
     assert any(name in line for line in report(draft))
 
 
 def test_no_property_is_in_two_places() -> None:
-    unneeded = [name for names in NOT_NEEDED.values() for name in names]
-    assert len({*unneeded, *CONVERTED}) == len(unneeded) + len(CONVERTED)
+    listed = [*UNNEEDED.values(), *UNSUPPORTED.values()]
+    assert sum(len(names.split()) for names in listed) == len(DEFAULTS)
 
 
 def test_an_unknown_property_is_told_with_the_nearest_name() -> None:
     _, draft, _ = imported({"secor.max.file.age.secs": "5", "something": "else"})
-    assert draft.fates["secor.max.file.age.secs"] == (
-        Fate.UNKNOWN,
+    assert draft.outcomes["secor.max.file.age.secs"] == (
+        Outcome.UNKNOWN,
         "did you mean secor.max.file.age.seconds?",
     )
-    assert draft.fates["something"] == (Fate.UNKNOWN, "")
+    assert draft.outcomes["something"] == (Outcome.UNKNOWN, "")
     assert needs_a_person(draft)
 
 
@@ -534,7 +534,8 @@ hostile = st.one_of(
 
 
 @given(
-    st.dictionaries(st.sampled_from(EVERY), hostile, max_size=4), st.sampled_from(sorted(PARSERS))
+    st.dictionaries(st.sampled_from(sorted(DEFAULTS)), hostile, max_size=4),
+    st.sampled_from(sorted(PARSERS)),
 )
 @settings(derandomize=True, deadline=None, max_examples=100)
 def test_whatever_properties_hold_is_imported_or_refused(more: dict[str, str], parser: str) -> None:
@@ -600,7 +601,7 @@ THRIFT = {
 def test_columns_of_thrift_in_parquet_have_to_be_named() -> None:
     _, draft, _ = imported(THRIFT)
     assert any("parser.names" in todo and "message_class" in todo for todo in draft.todos)
-    _, told = draft.fates["secor.thrift.message.class.*"]
+    _, told = draft.outcomes["secor.thrift.message.class.*"]
     assert "class of Java" in told
     _, draft, _ = imported({name: THRIFT[name] for name in list(THRIFT)[1:]})
     assert not any("parser.names" in todo for todo in draft.todos)
