@@ -63,12 +63,16 @@ def convert(draft: Draft) -> None:
     """Convert what is about the format of files."""
     writer = writer_of(draft)
     name = draft.value(FACTORY).rpartition(".")[2]
-    unknown = bool(name) and name not in WRITERS
-    draft.set("output.format", writer.format, *(() if unknown else (FACTORY,)))
+    names: tuple[str, ...] = (FACTORY,)
+    if name and name not in WRITERS:
+        why = f"it is none of Java Secor's own; {writer.format} instead"
+        draft.unsupported(why, FACTORY)
+        names = ()
+    draft.set("output.format", writer.format, *names)
     if writer.keys:
         note = 'keys = "messagepack" would lose nothing, for readers that can be changed.'
         note = note if writer.keys == "legacy" else ""
-        draft.set("output.keys", writer.keys, FACTORY, note=note)
+        draft.set("output.keys", writer.keys, *names, note=note)
     _codec(draft, writer)
     _text(draft, writer, flexible="FlexibleDelimited" in name)
     _schemas(draft, writer)

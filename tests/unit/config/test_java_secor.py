@@ -271,6 +271,14 @@ def test_a_codec_that_the_format_lacks_is_told_and_replaced() -> None:
     assert draft.outcomes["secor.compression.codec"][0] is Outcome.UNSUPPORTED
 
 
+def test_a_writer_class_of_ones_own_is_not_supported() -> None:
+    config, draft, _ = imported({"secor.file.reader.writer.factory": "com.example.OwnFactory"})
+    assert (config.output.format, config.output.keys) == ("sequencefile", "messagepack")
+    outcome, why = draft.outcomes["secor.file.reader.writer.factory"]
+    assert outcome is Outcome.UNSUPPORTED
+    assert "sequencefile instead" in why
+
+
 def test_a_delimiter_is_that_of_the_flexible_writer_only() -> None:
     more = {"secor.file.writer.Delimiter": "|", "secor.file.reader.Delimiter": "|"}
     flexible = IMPL + "FlexibleDelimitedFileReaderWriterFactory"
