@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from secor.core.errors import SecorError, Unavailable
+from secor.core.errors import RestartPartition, SecorError, StopPartition, Unavailable
 from secor.core.model import TopicPartition
 from secor.core.ports import Assigned, Clock, MessageSource, Revoked
 from secor.restore.control import JobRecord, Wish
@@ -159,7 +159,7 @@ class Engine:
         self._others_at = now + OTHERS_EVERY
         try:
             return not others or self._written(others)
-        except Unavailable:
+        except _UNKNOWN_FOR_NOW:
             return False
 
     def _assign(self, partitions: frozenset[TopicPartition]) -> None:
@@ -195,7 +195,7 @@ class Engine:
         self._wish_at = now + WISH_EVERY
         try:
             known = self._read_record()
-        except Unavailable:
+        except (Unavailable, RestartPartition):
             return  # Looked at again; before anything is opened it is read anyway.
         wish = Wish.STOPPED if known is None else known.wish
         if wish is not self._wish:
@@ -206,7 +206,10 @@ class Engine:
         if not self._follow or self._clock.monotonic() < self._discover_at:
             return
         self._discover_at = self._clock.monotonic() + DISCOVER_EVERY
-        listed = self._sources()
+        try:
+            listed = self._sources()
+        except Unavailable:
+            return  # Listed again; what is known already is written meanwhile.
         with self._lock:
             self._listed = listed
             for offsets, sources in listed.items():
@@ -261,4 +264,6 @@ class Engine:
                 self._observer.failed(held.source, error, meaning)
 
 
+_UNKNOWN_FOR_NOW = (Unavailable, RestartPartition, StopPartition)
+"""What keeps a daemon from knowing how far the others are: whoever holds the partition tells."""
 _IN_WORK = (Phase.OPENING, Phase.WORKING)

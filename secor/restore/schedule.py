@@ -6,18 +6,20 @@ No thread here: the engine's workers take work and bring back how it ended, one 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
 from secor.core.errors import (
     AccessDenied,
+    ArchiveIncomplete,
     ConfigurationError,
     OutcomeUnknown,
     RestartPartition,
     SecorError,
     StopPartition,
+    TargetRefused,
     Unavailable,
 )
 from secor.core.model import TopicPartition
@@ -42,12 +44,20 @@ class After(Enum):
     """What an error means for a source partition."""
 
     OPEN_AGAIN = "open again"
+    TRY_LATER = "try later"
+    """A person has to mend it, and nothing tells when: it is tried again now and then."""
     FAIL = "fail"
+    """Only another configuration can help."""
 
+
+LATER_BASE, LATER_CAP = 15.0, 300.0
+"""Seconds between two attempts of what a person has to mend."""
 
 _AFTER: Sequence[tuple[type[SecorError], After]] = (
+    (ArchiveIncomplete, After.TRY_LATER),
+    (TargetRefused, After.TRY_LATER),
+    (AccessDenied, After.TRY_LATER),
     (StopPartition, After.FAIL),
-    (AccessDenied, After.FAIL),
     (ConfigurationError, After.FAIL),
     (RestartPartition, After.OPEN_AGAIN),
     (Unavailable, After.OPEN_AGAIN),
@@ -65,6 +75,7 @@ TRANSITIONS = MappingProxyType(
         (Phase.WORKING, Phase.EXHAUSTED): "all is written",
         (Phase.WORKING, Phase.CLOSED): "the writer is of no use any more",
         (Phase.WORKING, Phase.FAILED): "an error that a person must mend",
+        (Phase.FAILED, Phase.OPENING): "it is looked whether somebody has mended it",
         (Phase.EXHAUSTED, Phase.WORKING): "it is looked whether the source has grown",
     }
 )
@@ -160,11 +171,11 @@ class Schedule:
         now = self._clock.monotonic()
         due = [held for held in self._held.values() if self._due(held, now)]
         for held in due:
-            if held.phase is Phase.CLOSED:
+            if held.phase in _UNOPENED:
                 together = tuple(
                     other
                     for other in due
-                    if other.offsets == held.offsets and other.phase is Phase.CLOSED
+                    if other.offsets == held.offsets and other.phase in _UNOPENED
                 )
                 for other in together:
                     other.move(Phase.OPENING)
@@ -175,7 +186,7 @@ class Schedule:
         return None
 
     def _due(self, held: Held, now: float) -> bool:
-        waits = held.phase in (Phase.CLOSED, Phase.READY, Phase.EXHAUSTED)
+        waits = held.phase in (*_UNOPENED, Phase.READY, Phase.EXHAUSTED)
         return waits and held.again_at <= now and self.owns(held.offsets)
 
     def opened(self, opening: Opening, tasks: Sequence[Task]) -> None:
@@ -188,6 +199,11 @@ class Schedule:
 
     def turned(self, held: Held, turn: Turn) -> None:
         """Bring how a turn ended: only work that was done ends a row of failures."""
+        if turn is Turn.ABORTED:
+            held.again_at = self._clock.monotonic() + delay(held.attempts, rng=self._rng)
+            held.attempts += 1
+            held.move(Phase.READY)
+            return
         held.error, held.attempts = None, 0
         if turn is not Turn.EXHAUSTED:
             held.move(Phase.READY)
@@ -203,10 +219,18 @@ class Schedule:
             held.task.close()
             held.task = None
         held.error = error
-        held.again_at = self._clock.monotonic() + delay(held.attempts, rng=self._rng)
+        held.again_at = self._clock.monotonic() + self._pause(meaning, held.attempts)
         held.attempts += 1
-        held.move(Phase.FAILED if meaning is After.FAIL else Phase.CLOSED)
+        held.move(Phase.CLOSED if meaning is After.OPEN_AGAIN else Phase.FAILED)
         return meaning
+
+    def _pause(self, meaning: After, attempts: int) -> float:
+        """Return seconds until a source partition is opened again."""
+        if meaning is After.FAIL:
+            return float("inf")
+        if meaning is After.TRY_LATER:
+            return delay(attempts, rng=self._rng, base=LATER_BASE, cap=LATER_CAP)
+        return delay(attempts, rng=self._rng)
 
     @property
     def settled(self) -> bool:
@@ -215,4 +239,4 @@ class Schedule:
         return bool(self._assigned) and phases <= {Phase.EXHAUSTED, Phase.FAILED}
 
 
-Owned = Callable[[TopicPartition], bool]
+_UNOPENED = (Phase.CLOSED, Phase.FAILED)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from secor.core.errors import TransactionAborted
+from secor.core.errors import SecorError, TransactionAborted
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.restore.boundaries import Boundaries
@@ -15,6 +16,7 @@ from secor.restore.model import Boundary, JobSpec, Piece, Silence, SourcePartiti
 from secor.restore.offsets import StoredOffset, offset_key, record
 from secor.restore.pairs import pairs_record
 from secor.restore.ports import PieceReader, RestoreSource, Router
+from secor.restore.writer.states import State
 from secor.restore.writer.writer import TransactionalWriter
 
 IDLE_WAIT = 1.0
@@ -26,6 +28,8 @@ class Turn(Enum):
 
     WROTE = "wrote"
     IDLE = "idle"
+    ABORTED = "aborted"
+    """The broker wanted it; the next turn writes the same records again."""
     EXHAUSTED = "exhausted"
 
 
@@ -56,6 +60,15 @@ class TaskSettings:
     observer: TaskObserver
 
 
+@dataclass(slots=True)
+class _Written:
+    """What a transaction has so far; ``size`` in bytes."""
+
+    last: Piece
+    records: int = 0
+    size: int = 0
+
+
 class Task:
     """Writes one source partition, a transaction a turn; for one thread at a time.
 
@@ -78,6 +91,8 @@ class Task:
         self._offsets = offsets
         self._stopping = stopping
         self._reader: PieceReader | None = None
+        self._rest: Piece | None = None
+        """What the transaction before had no room for."""
 
     def turn(self) -> Turn:
         """Write one transaction, if there is anything to write.
@@ -86,7 +101,7 @@ class Task:
         whoever owns the source partition opens it anew.
         """
         reader = self._open_reader()
-        piece = reader.next(IDLE_WAIT)
+        piece = self._next(reader, IDLE_WAIT)
         if isinstance(piece, Silence):
             if piece is Silence.NOTHING_YET:
                 return Turn.IDLE
@@ -97,10 +112,20 @@ class Task:
         except TransactionAborted:
             # The same records again, from what is committed.
             self.close()
-            return Turn.WROTE
+            return Turn.ABORTED
+        except SecorError:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        """Abort what is open: consumers of the target would wait for the end of its time."""
+        if self._writer.state is State.IN_TRANSACTION:
+            with suppress(SecorError):
+                self._writer.abort()
 
     def close(self) -> None:
         """Stop reading; the next turn begins at ``next_offset``."""
+        self._rest = None
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -111,44 +136,64 @@ class Task:
         return self._reader
 
     def _transaction(self, reader: PieceReader, first: Piece) -> Turn:
-        settings, writer = self._settings, self._writer
-        began = settings.clock.monotonic()
-        settings.observer.began(self.source)
-        writer.begin()
-        piece, records, size = first, 0, 0
-        while True:
-            for target in settings.route(self.source, piece):
-                writer.write(target.topic_partition, target.records)
-                records += target.records.num_rows
-                size += target.records.nbytes
-            elapsed = settings.clock.monotonic() - began
-            due = settings.boundaries.due(piece, elapsed=elapsed, size=size, records=records)
-            following = Silence.EXHAUSTED if due else self._following(reader, elapsed)
-            if isinstance(following, Silence):
-                break
-            piece = following
-        if settings.boundaries.kind == "source" and piece.boundary is None:
-            # The source has not said how this transaction ends: it is not ours to cut.
-            writer.abort()
-            self.close()
-            return Turn.IDLE if self._stopping() else Turn.EXHAUSTED
-        if piece.boundary is Boundary.ABORT:
-            # What follows in the source must not be lost with it: offsets alone.
-            writer.abort()
-            writer.begin()
-            self._commit(piece.next_offset)
-            settings.observer.skipped(self.source, piece.next_offset)
-            return Turn.WROTE
-        self._commit(piece.next_offset)
-        seconds = settings.clock.monotonic() - began
-        settings.observer.committed(self.source, self.next_offset, records, size, seconds)
+        began = self._settings.clock.monotonic()
+        self._settings.observer.began(self.source)
+        self._writer.begin()
+        written = self._write(reader, first, began)
+        if self._settings.boundaries.kind == "source":
+            if written.last.boundary is None:
+                # The source has not said how this transaction ends: it is not ours to cut.
+                self._writer.abort()
+                self.close()
+                return Turn.IDLE if self._stopping() else Turn.EXHAUSTED
+            if written.last.boundary is Boundary.ABORT:
+                self._skip(written.last.next_offset)
+                return Turn.WROTE
+        self._commit(written.last.next_offset)
+        seconds = self._settings.clock.monotonic() - began
+        self._settings.observer.committed(
+            self.source, self.next_offset, written.records, written.size, seconds
+        )
         return Turn.WROTE
+
+    def _write(self, reader: PieceReader, first: Piece, began: float) -> _Written:
+        """Write pieces into the open transaction until it has to end."""
+        boundaries, clock = self._settings.boundaries, self._settings.clock
+        written = _Written(first)
+        following: Piece | Silence | None = first
+        while isinstance(following, Piece):
+            piece, self._rest = boundaries.cut(
+                following, size=written.size, records=written.records
+            )
+            if piece is None:
+                break
+            for target in self._settings.route(self.source, piece):
+                self._writer.write(target.topic_partition, target.records)
+                written.records += target.records.num_rows
+                written.size += target.records.nbytes
+            written.last = piece
+            elapsed = clock.monotonic() - began
+            due = boundaries.due(piece, elapsed=elapsed, size=written.size, records=written.records)
+            ends = due or self._rest is not None
+            following = None if ends else self._following(reader, elapsed)
+        return written
+
+    def _skip(self, next_offset: int) -> None:
+        """Drop the open transaction; commit its offset alone, so that it is not read again."""
+        self._writer.abort()
+        self._writer.begin()
+        self._commit(next_offset)
+        self._settings.observer.skipped(self.source, next_offset)
+
+    def _next(self, reader: PieceReader, wait: float) -> Piece | Silence:
+        rest, self._rest = self._rest, None
+        return reader.next(wait) if rest is None else rest
 
     def _following(self, reader: PieceReader, elapsed: float) -> Piece | Silence:
         """Return the transaction's next piece; none when it must end."""
         boundaries = self._settings.boundaries
         while not self._stopping():
-            following = reader.next(boundaries.patience(elapsed))
+            following = self._next(reader, boundaries.patience(elapsed))
             if following is not Silence.NOTHING_YET or boundaries.kind != "source":
                 return following
         return Silence.EXHAUSTED

@@ -23,7 +23,8 @@ from secor.core.errors import ConfigurationError
 from secor.core.model import Chunk, OffsetRange, TopicPartition
 from secor.core.ports import ObjectStore
 from secor.formats import format_of_key
-from secor.parsing.plugins import load_plugin
+from secor.parsing.plugins import identity_of, load_plugin
+from secor.parsing.user_classes import imported
 from secor.restore.control import JobControl
 from secor.restore.model import JobSpec, SourcePartition
 from secor.restore.offsets import check_partitions, offsets_topic, partition_of
@@ -188,11 +189,21 @@ class Job:
 
 
 def spec_of(config: RestoreConfig) -> JobSpec:
-    """Return what decides which records are written where."""
+    """Return what decides which records are written where.
+
+    Of plug-ins the bytes of their modules count, as under another name they may be others.
+    Raises ``ConfigurationError`` where one cannot be imported.
+    """
     target = config.target
+    plugins = {
+        name: _identity(path)
+        for name, path in (("filter", config.source.filter), ("transform", config.source.transform))
+        if path is not None
+    }
     return JobSpec(
         config.group.name,
         {
+            **({"plugins": plugins} if plugins else {}),
             "source": config.source.model_dump(
                 mode="json", exclude={"lossy", "holes", "delimiter"}
             ),
@@ -249,6 +260,11 @@ def source_of(config: RestoreConfig, store: ObjectStore) -> RestoreSource:
         holes=source.holes,
         generations=source.generations or None,
     )
+
+
+def _identity(path: str) -> str:
+    imported("plug-in", path)
+    return identity_of(path, {})
 
 
 def _plugin(name: str | None, method: str) -> Callable[..., Any] | None:

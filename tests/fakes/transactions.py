@@ -194,6 +194,15 @@ class FakeCluster:
             for row in batch.records.to_pylist()
         ]
 
+    def transactions_of(self, topic_partition: TopicPartition) -> list[list[dict[str, object]]]:
+        """The rows of each transaction that was committed, in order."""
+        of_each: dict[tuple[int, int], list[dict[str, object]]] = {}
+        for batch in self.log(topic_partition).batches:
+            if batch.committed:
+                rows = of_each.setdefault((batch.producer_id, batch.epoch), [])
+                rows += batch.records.to_pylist()
+        return list(of_each.values())
+
     def settle(self) -> None:
         """Let everything that is under way come to its end."""
         for transaction in self._transactions.values():

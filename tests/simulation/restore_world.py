@@ -23,7 +23,7 @@ from secor.restore.offsets import OffsetTable, offsets_topic, rows_of
 from secor.restore.opening import Opener
 from secor.restore.ports import PieceReader
 from secor.restore.reading import DirectReader
-from secor.restore.routing import Routing
+from secor.restore.routing import Routing, RowFilter
 from secor.restore.task import Task, TaskSettings, Turn
 from secor.restore.writer.model import WriterLimits
 from secor.restore.writer.writer import TransactionalWriter
@@ -63,6 +63,7 @@ class ListSource:
     """Messages 0 to ``messages``, in pieces of two; ``aborted`` pieces are to be skipped."""
 
     messages: int = MESSAGES
+    per_piece: int = PER_PIECE
     aborted: frozenset[int] = frozenset()
     exactly_once: bool | None = True
     defines_boundaries: bool = True
@@ -77,8 +78,8 @@ class ListSource:
         return DirectReader(self._pieces(next_offset))
 
     def _pieces(self, start: int) -> Iterator[Piece]:
-        for at in range(0, self.messages, PER_PIECE):
-            end = at + PER_PIECE
+        for at in range(0, self.messages, self.per_piece):
+            end = min(at + self.per_piece, self.messages)
             if end > start:
                 skipped = at in self.aborted
                 boundary = Boundary.ABORT if skipped else Boundary.COMMIT
@@ -129,7 +130,7 @@ class Owner:
         settings = TaskSettings(
             SPEC,
             world.source,
-            Routing("{topic}", {"clicks": 1}),
+            Routing("{topic}", {"clicks": 1}, row_filter=world.row_filter),
             world.boundaries,
             world.cluster.clock,
             Silent(),
@@ -150,6 +151,7 @@ class World:
     kind: Kind = "poll"
     source: ListSource = field(default_factory=ListSource)
     running: bool = True
+    row_filter: RowFilter | None = None
     cluster: FakeCluster = field(init=False)
     boundaries: Boundaries = field(init=False)
     rng: random.Random = field(default_factory=lambda: random.Random(1))

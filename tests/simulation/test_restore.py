@@ -6,9 +6,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
-from secor.core.errors import SecorError, Unavailable
+from secor.core.errors import PluginFailed, SecorError, Unavailable
 from secor.restore.boundaries import Kind
 from secor.restore.model import Piece
 from secor.restore.offsets import record
@@ -154,6 +155,41 @@ def test_what_a_source_wants_aborted_is_skipped_and_never_read_again(version: in
         world.cluster.hook = lambda _name: None
         Owner(world, "successor").run()
         world.check()
+
+
+@pytest.mark.parametrize("kind", ["poll", "interval"])
+def test_a_source_cannot_abort_transactions_that_it_does_not_define(kind: Kind) -> None:
+    # What else is in the transaction would be dropped with it, and its offsets committed.
+    world = World(2, kind, ListSource(aborted=frozenset({2, 6})))
+    Owner(world, "owner").run()
+    world.source = ListSource()
+    world.check()
+
+
+def test_no_transaction_is_larger_than_its_cap() -> None:
+    world = World(2, "interval", ListSource(messages=200, per_piece=7))
+    Owner(world, "owner").run()
+    world.check()
+    sizes = [len(rows) for rows in world.cluster.transactions_of(TARGET)]
+    assert sizes == [5] * 40
+
+
+def test_a_plug_in_that_fails_leaves_no_transaction_open() -> None:
+    world = World(2, "interval")
+    world.cluster.linger = 0
+
+    def fails_late(_topic: str, records: pa.RecordBatch) -> pa.Array:
+        if records.column("offset")[0].as_py() >= 2 * PER_PIECE:
+            raise PluginFailed("x")
+        return pa.array([True] * records.num_rows)
+
+    world.row_filter = fails_late
+    with pytest.raises(PluginFailed):
+        Owner(world, "owner").run()
+    assert "commit" not in world.cluster.calls
+    world.cluster.settle()
+    assert world.cluster.log(TARGET).stable == world.cluster.log(TARGET).end > 0
+    world.check(complete=False)
 
 
 def test_a_job_that_is_stopped_between_assignment_and_initialisation_begins_nothing() -> None:

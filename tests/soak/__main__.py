@@ -14,6 +14,7 @@ import click
 
 from secor.core.errors import SecorError
 from secor.sandbox.state import S3_SERVERS
+from tests.soak.restore import soak_restore
 from tests.soak.run import soak
 from tests.soak.story import Story
 from tests.soak.summary import lines, plot
@@ -23,7 +24,7 @@ _FAILED = 5
 
 @click.command(epilog="Example: scripts/soak --minutes 10 --ledger kafka --plot soak.png")
 @click.option("--minutes", type=float, default=3.0, show_default=True, help="Time of trouble.")
-@click.option("--group", type=click.Choice(["backup", "partition"]), default="backup")
+@click.option("--group", type=click.Choice(["backup", "partition", "restore"]), default="backup")
 @click.option("--ledger", type=click.Choice(["zookeeper", "kafka"]), default="zookeeper")
 @click.option(
     "--store", type=click.Choice(S3_SERVERS), default="s3proxy", help="versitygw is built with Go."
@@ -44,6 +45,8 @@ def main(
 ) -> None:
     """Write to topics, give servers and daemons no peace, then compare every offset.
 
+    Of a restore, the daemons that write an archive back have no peace; then every message is
+    compared, by verify and by a client that is not ours.
     Exit code 0 when nothing is lost, twice or changed; else 5, and the logs are kept.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_FAILED))  # and clean up
@@ -57,16 +60,21 @@ def main(
         f" --seed {seed}, in {folder}"
     )
     try:
-        figures = soak(
-            folder,
-            story,
-            minutes=minutes,
-            group=group,
-            ledger=ledger,
-            store=store,
-            daemons=daemons,
-            seed=seed,
-        )
+        if group == "restore":
+            figures = soak_restore(
+                folder, story, minutes=minutes, store=store, daemons=daemons, seed=seed
+            )
+        else:
+            figures = soak(
+                folder,
+                story,
+                minutes=minutes,
+                group=group,
+                ledger=ledger,
+                store=store,
+                daemons=daemons,
+                seed=seed,
+            )
     except SecorError as error:
         click.echo(f"the servers: {error}", err=True)
         sys.exit(_FAILED)

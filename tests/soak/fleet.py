@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.integration.daemons import secor
@@ -19,20 +20,33 @@ _LEAVES_WITHIN = 300.0
 _AGAIN_AFTER = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What runs: a command of ``secor``, and the event of its log once it has joined its group."""
+
+    command: tuple[str, ...]
+    joins_with: str
+
+
+DAEMON = Kind(("run",), "running")
+RESTORE = Kind(("restore", "run"), "assigned")
+
+
 class Member:
     """One process.  ``expected`` are the exit codes that it may end with; none: it lives on."""
 
-    def __init__(self, name: str, config: Path, log: Path, now: float) -> None:
+    def __init__(self, name: str, kind: Kind, config: Path, log: Path, now: float) -> None:
         self.name = name
         self.log = log
         self.began = now
         self.leaving_since: float | None = None
         self.expected: frozenset[int] = frozenset()
         self.settled = False
+        self._joins_with = f'"event": "{kind.joins_with}"'
         environment = {k: v for k, v in os.environ.items() if not k.startswith("SECOR_")}
         with log.open("ab") as file:
             self.process = subprocess.Popen(
-                secor("run", str(config)),
+                secor(*kind.command, str(config)),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
@@ -47,7 +61,7 @@ class Member:
     @property
     def joined(self) -> bool:
         """It has been given partitions at some time."""
-        return '"event": "running"' in self.log.read_text(errors="replace")
+        return self._joins_with in self.log.read_text(errors="replace")
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -75,11 +89,14 @@ class Member:
 class Fleet:
     """``size`` slots with a member each, and guests beside them.  Threads may share it."""
 
-    def __init__(self, config: Path, logs: Path, size: int, story: Story) -> None:
+    def __init__(
+        self, config: Path, logs: Path, size: int, story: Story, kind: Kind = DAEMON
+    ) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         self.size = size
         self.members: list[Member] = []
         self.restarted: Counter[str] = Counter()
+        self._kind = kind
         self._config = config
         self._logs = logs
         self._story = story
@@ -148,7 +165,7 @@ class Fleet:
 
     def _start(self, name: str) -> Member:
         log = self._logs / f"{len(self.members):03d}-{name.replace(' ', '-')}.log"
-        member = Member(name, self._config, log, self._story.now())
+        member = Member(name, self._kind, self._config, log, self._story.now())
         self.members.append(member)
         return member
 

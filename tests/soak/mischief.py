@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from secor.sandbox.process import Server
 from tests.faults.proxy import Fault, Rule
+from tests.integration.daemons import run_secor
 from tests.soak.audit import AuditingProxy
 from tests.soak.fleet import Fleet
 from tests.soak.load import COMPACTED_TOPIC
@@ -24,7 +26,8 @@ SESSION = 6.0
 _PUTS_HELD = 5.0
 """Seconds in which the daemons have begun puts that are held up."""
 
-_PAUSE = 4.0
+PAUSE = 4.0
+"""Seconds between the beginnings of two acts, on average."""
 _WEATHER_LASTS = 20.0
 
 
@@ -41,12 +44,19 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where it happens; ``disk`` is the small file system of the daemons, None for none."""
+    """Where it happens; ``disk`` is the small file system of the daemons, None for none.
+
+    ``session`` is theirs with the broker, in seconds; ``job`` the file of a restore, whose
+    daemons read the store and take a person's commands.
+    """
 
     servers: Mapping[str, Server]
     proxy: AuditingProxy
     fleet: Fleet
     disk: Path | None
+    session: float = SESSION
+    pause: float = PAUSE
+    job: Path | None = None
 
 
 class Mischief:
@@ -62,7 +72,7 @@ class Mischief:
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="mischief")
         self._busy: dict[str, Future[None]] = {}
         self._kinds = self._table()
-        self._next = self._story.now() + _PAUSE
+        self._next = self._story.now() + stage.pause
         self._weather_until = 0.0
         self._weather: list[Rule] = []
         self._rules: dict[str, list[Rule]] = {}
@@ -78,7 +88,7 @@ class Mischief:
             self._change_weather()
         if now < self._next:
             return
-        self._next = now + self._rng.expovariate(1 / _PAUSE)
+        self._next = now + self._rng.expovariate(1 / self._stage.pause)
         kinds = list(self._kinds)
         kind = self._rng.choices(kinds, [self._kinds[k][0] for k in kinds])[0]
         act = self._kinds[kind][1]()
@@ -131,6 +141,11 @@ class Mischief:
             kinds["ZooKeeper stalled"] = (2, lambda: self._freeze("zookeeper"))
         if self._stage.disk is not None:
             kinds["disk full"] = (2, self._full_disk)
+        if self._stage.job is not None:
+            for puts in ("late puts", "late and taken over", "lost answers"):
+                del kinds[puts]
+            kinds["fenced by a person"] = (2, self._fence)
+            kinds["paused by a person"] = (1, self._pause)
         return kinds
 
     def _slot(self) -> int:
@@ -150,7 +165,9 @@ class Mischief:
     def _stall(self) -> Act:
         slot, fleet = self._rng.randrange(self._stage.fleet.size), self._stage.fleet
         long = self._rng.random() < 0.7
-        seconds = self._rng.uniform(1.2, 3) * SESSION if long else self._rng.uniform(1, 4)
+        seconds = (
+            self._rng.uniform(1.2, 3) * self._stage.session if long else self._rng.uniform(1, 4)
+        )
         member = fleet.of(slot)
         detail = f"daemon {slot} for {seconds:.1f} s"
         return Act(f"daemon {slot}", detail, seconds, member.stall, member.wake)
@@ -250,6 +267,24 @@ class Mischief:
             lambda: self._apply(name, [rule]),
             lambda: self._apply(name, []),
         )
+
+    def _fence(self) -> Act:
+        return Act("job", "every id of the job", 0.0, lambda: self._tell("fence"), lambda: None)
+
+    def _pause(self) -> Act:
+        seconds = self._rng.uniform(1, 10)
+        return Act(
+            "job",
+            f"for {seconds:.0f} s",
+            seconds,
+            lambda: self._tell("pause"),
+            lambda: self._tell("resume"),
+        )
+
+    def _tell(self, command: str) -> None:
+        """Give a command of ``secor restore``, again while the broker is down."""
+        while run_secor("restore", command, str(self._stage.job)).returncode:
+            time.sleep(1)
 
     def _full_disk(self) -> Act:
         disk = self._stage.disk

@@ -132,12 +132,26 @@ def built(
 def _configuration(
     sandbox: Sandbox, folder: Path, group: str, ledger: str, url: str, local: Path
 ) -> str:
+    if group == "backup":
+        return configuration_of(sandbox, group, ledger, url, local, topics=_BACKUP_TOPICS)
+    schema = folder / "event.avsc"
+    schema.write_text(json.dumps(parsed.SCHEMA))
+    output = parsed.OUTPUT.format(schema=schema)
+    return configuration_of(sandbox, group, ledger, url, local, output=output, topics=parsed.TOPICS)
+
+
+def configuration_of(
+    sandbox: Sandbox,
+    group: str,
+    ledger: str,
+    url: str,
+    local: Path,
+    *,
+    output: str = "",
+    topics: str = "",
+) -> str:
+    """Return a configuration of daemons; ``url`` is the store's, behind its proxy."""
     zookeeper = _ZOOKEEPER.format(hosts=sandbox.zookeeper) if ledger == "zookeeper" else ""
-    output, topics = "", _BACKUP_TOPICS
-    if group == "partition":
-        schema = folder / "event.avsc"
-        schema.write_text(json.dumps(parsed.SCHEMA))
-        output, topics = parsed.OUTPUT.format(schema=schema), parsed.TOPICS
     return _CONFIG.format(
         group=group,
         prefix=PREFIX,

@@ -6,17 +6,18 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from secor.core.errors import SecorError, Unavailable
+from secor.core.errors import ArchiveIncomplete, RestartPartition, SecorError, Unavailable
 from secor.core.model import TopicPartition
 from secor.core.ports import Assigned, Event, Revoked
+from secor.core.transactions import BrokerCode
 from secor.restore.boundaries import Boundaries
 from secor.restore.control import JobRecord, Wish
-from secor.restore.engine import OTHERS_EVERY, WISH_EVERY, Ended, Engine
+from secor.restore.engine import DISCOVER_EVERY, OTHERS_EVERY, WISH_EVERY, Ended, Engine
 from secor.restore.model import SourcePartition
 from secor.restore.opening import Opener
 from secor.restore.pace import Pace
 from secor.restore.routing import Routing
-from secor.restore.schedule import After, Schedule
+from secor.restore.schedule import LATER_CAP, After, Phase, Schedule
 from secor.restore.task import TaskSettings
 from tests.simulation.restore_world import OFFSETS, SOURCE, SPEC, ListSource, Silent, World
 
@@ -52,11 +53,14 @@ class Told(Silent):
 class Daemon:
     """An engine over the fake cluster, its one worker called by the test."""
 
-    def __init__(self, source: ListSource | None = None, *, others: bool = False) -> None:
+    def __init__(
+        self, source: ListSource | None = None, *, others: bool = False, follow: bool = False
+    ) -> None:
         self.world = World(source=source or ListSource())
         self.group, self.told = Group(), Told()
         self.record = JobRecord(Wish.RUNNING, 1, SPEC.hash, 2)
         self.others_written = False
+        self.looking_fails: list[SecorError] = []
         clock = self.world.cluster.clock
         settings = TaskSettings(
             SPEC,
@@ -66,25 +70,35 @@ class Daemon:
             clock,
             self.told,
         )
-        listed = {OFFSETS: [SOURCE], **({ELSEWHERE: [OTHER]} if others else {})}
+        self.listed = {OFFSETS: [SOURCE], **({ELSEWHERE: [OTHER]} if others else {})}
+        self.listing_fails: SecorError | None = None
         self.engine = Engine(
             membership=self.group,  # type: ignore[arg-type]
-            schedule=Schedule(clock=clock, rng=random.Random(1), look_again=None),
+            schedule=Schedule(
+                clock=clock, rng=random.Random(1), look_again=1.0 if follow else None
+            ),
             opener=Opener(settings, self.world.cluster, self.world.make_writer, self._running),
             read_record=lambda: self.record,
-            sources=lambda: listed,
+            sources=self._sources,
             written=self._written,
             pace=Pace(clock),
             clock=clock,
             observer=self.told,
-            follow=False,
+            follow=follow,
         )
 
     def _running(self) -> bool:
         return self.record.wish is Wish.RUNNING
 
+    def _sources(self) -> dict[TopicPartition, list[SourcePartition]]:
+        if self.listing_fails is not None:
+            raise self.listing_fails
+        return self.listed
+
     def _written(self, sources: Collection[SourcePartition]) -> bool:
         assert set(sources) == {OTHER}
+        if self.looking_fails:
+            raise self.looking_fails.pop()
         return self.others_written
 
     def run(self, turns: int = 60) -> Ended | None:
@@ -170,3 +184,56 @@ def test_an_error_that_passes_opens_the_source_partition_anew(daemon: Daemon) ->
     daemon.world.cluster.clock.advance(60)
     assert daemon.run() is not None
     daemon.world.check()
+
+
+def test_a_store_that_is_away_while_a_growing_archive_is_listed_ends_nothing() -> None:
+    daemon = Daemon(follow=True)
+    daemon.group.events.append(Assigned(frozenset({OFFSETS})))
+    daemon.run()
+    daemon.listing_fails = Unavailable("cannot list")
+    daemon.world.cluster.clock.advance(DISCOVER_EVERY)
+    daemon.run(2)
+    daemon.listing_fails = None
+    daemon.listed = {OFFSETS: [SOURCE, OTHER]}
+    daemon.world.cluster.clock.advance(DISCOVER_EVERY)
+    daemon.run(2)
+    assert [held.source for held in daemon.engine.held] == [SOURCE, OTHER]
+
+
+def test_what_is_not_known_of_other_daemons_is_asked_again() -> None:
+    daemon = Daemon(others=True)
+    daemon.looking_fails = [
+        Unavailable("store"),
+        RestartPartition("topic"),
+        ArchiveIncomplete("object"),
+    ]
+    daemon.group.events.append(Assigned(frozenset({OFFSETS})))
+    while daemon.looking_fails:
+        assert daemon.run() is None
+        daemon.world.cluster.clock.advance(OTHERS_EVERY)
+    daemon.others_written = True
+    assert daemon.run() is not None
+
+
+def test_what_a_person_mended_comes_back_by_itself() -> None:
+    daemon = Daemon(follow=True)
+    daemon.group.events.append(Assigned(frozenset({OFFSETS})))
+    # The target takes no more: a quota of its disk, say.
+    daemon.world.cluster.refuse["produce"] = [BrokerCode.POLICY_VIOLATION]
+    daemon.run(5)
+    ((error, meaning),) = daemon.told.errors
+    assert meaning is After.TRY_LATER
+    assert "POLICY_VIOLATION" in str(error)
+    (held,) = daemon.engine.held
+    assert (held.phase, held.error) == (Phase.FAILED, error)
+    daemon.world.cluster.clock.advance(LATER_CAP)
+    daemon.run()
+    assert (held.phase, held.error) == (Phase.EXHAUSTED, None)
+    daemon.world.check()
+
+
+def test_a_job_that_ends_does_not_wait_for_a_person(daemon: Daemon) -> None:
+    daemon.world.cluster.refuse["produce"] = [BrokerCode.POLICY_VIOLATION]
+    ended = daemon.run()
+    assert ended is not None
+    assert [held.source for held in ended.failed] == [SOURCE]

@@ -21,7 +21,7 @@ from secor.core.errors import (
 )
 from secor.core.model import OffsetRange, TopicPartition
 from secor.restore.boundaries import Boundaries
-from secor.restore.model import JobSpec, Piece, SourceExtent, SourcePartition
+from secor.restore.model import Boundary, JobSpec, Piece, SourceExtent, SourcePartition
 from secor.restore.offsets import (
     OffsetTable,
     StoredOffset,
@@ -35,7 +35,16 @@ from secor.restore.pace import Pace
 from secor.restore.pairs import pairs_of, pairs_record
 from secor.restore.preflight import JobLimits, Severity, TargetTopic, findings
 from secor.restore.routing import PROVENANCE, Routing
-from secor.restore.schedule import After, Held, Opening, Phase, Schedule, after
+from secor.restore.schedule import (
+    LATER_BASE,
+    LATER_CAP,
+    After,
+    Held,
+    Opening,
+    Phase,
+    Schedule,
+    after,
+)
 from secor.restore.task import Turn
 from secor.restore.verify import compare_as_sets, compare_in_order
 from secor.restore.writer.model import Placement
@@ -272,6 +281,36 @@ def test_each_kind_of_boundary() -> None:
     assert not Boundaries("source").due(piece, elapsed=99, size=2**40, records=2**40)
 
 
+def cut_offsets(piece: Piece, limits: Boundaries, size: int, records: int) -> list[list[int]]:
+    parts = limits.cut(piece, size=size, records=records)
+    return [[] if part is None else part.records.column("offset").to_pylist() for part in parts]
+
+
+def test_a_piece_is_cut_where_the_transaction_is_full() -> None:
+    piece = Piece(messages([1, 4, 5, 9]), 12, Boundary.COMMIT)
+    limits = Boundaries("interval", 5, 10**6, 10)
+    assert cut_offsets(piece, limits, 0, 6) == [[1, 4, 5, 9], []]
+    assert cut_offsets(piece, limits, 0, 8) == [[1, 4], [5, 9]]
+    assert cut_offsets(piece, limits, 0, 10) == [[], [1, 4, 5, 9]]
+    assert cut_offsets(piece, Boundaries("poll", 5, 10**6, 3), 0, 0) == [[1, 4, 5], [9]]
+    assert cut_offsets(piece, Boundaries("source", 5, 1, 1), 0, 9) == [[1, 4, 5, 9], []]
+    first, rest = limits.cut(piece, size=0, records=8)
+    assert first is not None
+    assert rest is not None
+    assert (first.next_offset, first.boundary) == (5, None)
+    assert (rest.next_offset, rest.boundary) == (12, Boundary.COMMIT)
+
+
+def test_a_piece_is_cut_by_its_bytes_and_a_large_record_goes_alone() -> None:
+    piece = Piece(messages(range(4), lambda offset: b"x" * (10_000 if offset == 2 else 100)), 4)
+    limits = Boundaries("interval", 5, 1000, 10**6)
+    assert cut_offsets(piece, limits, 0, 0) == [[0, 1], [2, 3]]
+    assert cut_offsets(Piece(piece.records.slice(2), 4), limits, 0, 0) == [[2], [3]]
+    assert cut_offsets(Piece(piece.records.slice(2), 4), limits, 300, 2) == [[], [2, 3]]
+    # Rows that reading goes past take no room.
+    assert cut_offsets(Piece(messages([]), 9), limits, 1000, 5) == [[], []]
+
+
 def test_what_a_transaction_took_is_owed_afterwards() -> None:
     clock = FakeClock()
     pace = Pace(clock, bytes_per_second=100, messages_per_second=1000)
@@ -357,6 +396,54 @@ def test_failures_in_a_row_wait_longer_and_work_ends_the_row() -> None:
     assert (held.attempts, held.error) == (0, None)
 
 
+def test_what_a_person_has_to_mend_is_tried_again_now_and_then() -> None:
+    clock = FakeClock()
+    schedule = schedule_of(clock)
+    waits = []
+    for _ in range(6):
+        held = opened(schedule)
+        schedule.failed(held, TargetRefused("x"))
+        assert str(held.error) == "x"
+        waits.append(held.again_at - clock.monotonic())
+        clock.advance(LATER_CAP)
+        for rest in schedule.held:
+            if rest.phase is Phase.READY:
+                rest.phase = Phase.CLOSED
+    assert LATER_BASE / 2 <= waits[0] <= LATER_BASE
+    assert LATER_CAP / 2 <= waits[-1] <= LATER_CAP
+    held = opened(schedule)
+    assert held.error is not None  # it is named until something of it is written
+    schedule.turned(held, Turn.WROTE)
+    assert [it.attempts for it in schedule.held if it.error is None] == [0, 0]
+
+
+def test_what_another_configuration_alone_can_mend_is_left_alone() -> None:
+    clock = FakeClock()
+    schedule = schedule_of(clock)
+    held = opened(schedule)
+    schedule.failed(held, SpecChanged("x"))
+    other = schedule.take()
+    assert isinstance(other, Held)
+    schedule.turned(other, Turn.EXHAUSTED)
+    clock.advance(10 * LATER_CAP)
+    assert schedule.take() is None
+    assert schedule.settled
+
+
+def test_a_transaction_that_the_broker_wants_aborted_is_written_again_after_a_while() -> None:
+    clock = FakeClock()
+    schedule = schedule_of(clock)
+    held = opened(schedule)
+    schedule.turned(held, Turn.ABORTED)
+    other = schedule.take()
+    assert isinstance(other, Held)
+    assert other is not held
+    schedule.turned(other, Turn.EXHAUSTED)
+    assert schedule.take() is None
+    clock.advance(1)
+    assert schedule.take() is held
+
+
 def test_what_was_given_up_is_busy_until_its_work_ended() -> None:
     schedule = schedule_of(FakeClock())
     offsets = TopicPartition("offsets", 0)
@@ -376,10 +463,11 @@ def test_what_was_given_up_is_busy_until_its_work_ended() -> None:
         (WriterFenced("x"), After.OPEN_AGAIN),
         (TransactionBroken("x"), After.OPEN_AGAIN),
         (Unavailable("x"), After.OPEN_AGAIN),
-        (TargetRefused("x"), After.FAIL),
-        (ArchiveIncomplete("x"), After.FAIL),
+        (TargetRefused("x"), After.TRY_LATER),
+        (ArchiveIncomplete("x"), After.TRY_LATER),
+        (AccessDenied("x"), After.TRY_LATER),
         (SpecChanged("x"), After.FAIL),
-        (AccessDenied("x"), After.FAIL),
+        (PluginFailed("x"), After.FAIL),
         (SecorError("x"), After.FAIL),
     ],
 )
