@@ -197,6 +197,7 @@ def test_no_file_names_a_place_of_one_machine() -> None:
 DISTRIBUTIONS = {
     "google": "protobuf",
     "kafka": "kafka-python",
+    "confluent_kafka": "confluent-kafka",
     "prometheus_client": "prometheus-client",
     "yaml": "pyyaml",
     "kubernetes_validate": "kubernetes-validate",
