@@ -6,6 +6,7 @@ A mutant that the tests do not notice is a missing test.
 from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.restore import RESTORE_MUTANTS
 from tests.mutants.tables import TABLE_MUTANTS
 
 # Real servers; the adapters' own unit tests first, because they are quick.
@@ -32,9 +33,6 @@ STATE_TESTS = ("tests/simulation/test_partition_states.py", "tests/unit/consume/
 STORE_TESTS = ("tests/unit/adapters/test_local_store.py", "tests/contracts/test_store.py")
 
 
-RESTORE_TESTS = ("tests/unit/restore", "tests/simulation/test_restore.py")
-
-
 UPLOADER = "secor/commit/uploader.py"
 LEASE_PROOF = "secor/commit/lease_proof.py"
 SUPERSEDING = "secor/commit/superseding.py"
@@ -50,10 +48,6 @@ NAMING = "secor/core/naming.py"
 PIPELINE = "secor/parsing/pipeline.py"
 SCHEMAS = "secor/archive/kept_schemas.py"
 ZOOKEEPER = "secor/adapters/zookeeper/ledger.py"
-OPENING = "secor/restore/opening.py"
-TASK = "secor/restore/task.py"
-WRITER = "secor/restore/writer/writer.py"
-RESTORE_OFFSETS = "secor/restore/offsets.py"
 
 MUTANTS = (
     Mutant(
@@ -687,106 +681,6 @@ MUTANTS = (
         "",
         ("tests/simulation/test_every_crash_point.py",),
     ),
-    Mutant(
-        "restore: offsets are read before the ids are initialised",
-        OPENING,
-        """        writers = {}
-        for source in sources:
-            writer = self.make_writer(transactional_id(job, source))
-            writer.initialise()
-            writers[source] = writer
-        table = read_offsets(self.log, offsets, job)
-""",
-        """        writers = {}
-        table = read_offsets(self.log, offsets, job)
-        for source in sources:
-            writer = self.make_writer(transactional_id(job, source))
-            writer.initialise()
-            writers[source] = writer
-""",
-        RESTORE_TESTS,
-    ),
-    Mutant(
-        "restore: the end of the offsets is asked read-committed",
-        RESTORE_OFFSETS,
-        "end = log.end(topic_partition, committed=committed)",
-        "end = log.end(topic_partition, committed=True)",
-        RESTORE_TESTS,
-    ),
-    Mutant(
-        "restore: each owner has a transactional id of its own",
-        OPENING,
-        "self.make_writer(transactional_id(job, source))",
-        'self.make_writer(f"{transactional_id(job, source)}:{id(writers)}")',
-        RESTORE_TESTS,
-    ),
-    Mutant(
-        "restore: nothing is looked at after initialising",
-        OPENING,
-        """        # daemons would fence each other in turns.
-        if not self._mine(offsets, assignment):
-            return []
-""",
-        "",
-        RESTORE_TESTS,
-    ),
-    Mutant(
-        "restore: the offset is committed behind the records",
-        TASK,
-        "        stored = StoredOffset(next_offset, settings.spec.hash).encode()\n",
-        """        stored = StoredOffset(next_offset, settings.spec.hash).encode()
-        self._writer.commit()
-        self._writer.begin()
-""",
-        RESTORE_TESTS,
-    ),
-    Mutant(
-        "restore: a commit is taken for done",
-        WRITER,
-        "        self._end(Event.COMMIT_SENT, commit=True)\n",
-        """        with suppress(SecorError):
-            self._end(Event.COMMIT_SENT, commit=True)
-        self.state = State.READY
-""",
-        RESTORE_TESTS,
-    ),
-    Mutant(
-        "restore: a commit does not wait for the batches",
-        WRITER,
-        "        self.flush()\n        self._end(Event.COMMIT_SENT",
-        "        self._sent = None\n        self._end(Event.COMMIT_SENT",
-        RESTORE_TESTS,
-    ),
-    Mutant(
-        "restore: sequences go on under a new identity",
-        WRITER,
-        "            self._sequences.clear()\n",
-        "",
-        RESTORE_TESTS,
-    ),
-    Mutant(
-        "restore: a fenced writer is fenced no more",
-        "secor/restore/writer/decisions.py",
-        "    _C.PRODUCER_FENCED: Action.FENCED,\n",
-        "    _C.PRODUCER_FENCED: Action.GO_ON,\n",
-        RESTORE_TESTS,
-    ),
-    Mutant(
-        "restore: an abort forgets the offsets of what is skipped",
-        TASK,
-        """            writer.begin()
-            self._commit(piece.next_offset)
-            settings.observer.skipped""",
-        """            self.next_offset = piece.next_offset
-            settings.observer.skipped""",
-        RESTORE_TESTS,
-    ),
-    Mutant(
-        "restore: a transaction of the source is cut where the source is silent",
-        TASK,
-        'if settings.boundaries.kind == "source" and piece.boundary is None:',
-        "if False:",
-        RESTORE_TESTS,
-    ),
+    *RESTORE_MUTANTS,
     *TABLE_MUTANTS,
 )

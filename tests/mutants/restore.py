@@ -1,0 +1,281 @@
+"""Each safety step of a restore's writer and engine, and the text that takes it out."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+RESTORE_TESTS = ("tests/unit/restore", "tests/simulation/test_restore.py")
+
+OPENING = "secor/restore/opening.py"
+TASK = "secor/restore/task.py"
+WRITER = "secor/restore/writer/writer.py"
+RESTORE_OFFSETS = "secor/restore/offsets.py"
+
+RESTORE_MUTANTS = (
+    Mutant(
+        "restore: offsets are read before the ids are initialised",
+        OPENING,
+        """        writers = {}
+        for source in sources:
+            writer = self.make_writer(transactional_id(job, source))
+            writer.initialise()
+            writers[source] = writer
+        table = read_offsets(self.log, offsets, job)
+""",
+        """        writers = {}
+        table = read_offsets(self.log, offsets, job)
+        for source in sources:
+            writer = self.make_writer(transactional_id(job, source))
+            writer.initialise()
+            writers[source] = writer
+""",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: the end of the offsets is asked read-committed",
+        RESTORE_OFFSETS,
+        "end = log.end(topic_partition, committed=committed)",
+        "end = log.end(topic_partition, committed=True)",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: each owner has a transactional id of its own",
+        OPENING,
+        "self.make_writer(transactional_id(job, source))",
+        'self.make_writer(f"{transactional_id(job, source)}:{id(writers)}")',
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: nothing is looked at after initialising",
+        OPENING,
+        """        # daemons would fence each other in turns.
+        if not self._mine(offsets, assignment):
+            return []
+""",
+        "",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: the offset is committed behind the records",
+        TASK,
+        "        stored = StoredOffset(next_offset, settings.spec.hash).encode()\n",
+        """        stored = StoredOffset(next_offset, settings.spec.hash).encode()
+        self._writer.commit()
+        self._writer.begin()
+""",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a commit is taken for done",
+        WRITER,
+        "        self._end(Event.COMMIT_SENT, commit=True)\n",
+        """        with suppress(SecorError):
+            self._end(Event.COMMIT_SENT, commit=True)
+        self.state = State.READY
+""",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a commit does not wait for the batches",
+        WRITER,
+        "        self.flush()\n        self._end(Event.COMMIT_SENT",
+        "        self._sent = None\n        self._end(Event.COMMIT_SENT",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: sequences go on under a new identity",
+        WRITER,
+        "            self._sequences.clear()\n",
+        "",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a fenced writer is fenced no more",
+        "secor/restore/writer/decisions.py",
+        "    _C.PRODUCER_FENCED: Action.FENCED,\n",
+        "    _C.PRODUCER_FENCED: Action.GO_ON,\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: an abort forgets the offsets of what is skipped",
+        TASK,
+        """        self._writer.begin()
+        self._commit(next_offset)
+""",
+        "        self.next_offset = next_offset\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a transaction of the source is cut where the source is silent",
+        TASK,
+        "if written.last.boundary is None:",
+        "if False:",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: any boundary lets a source abort what else is in the transaction",
+        TASK,
+        """            if written.last.boundary is Boundary.ABORT:
+                self._skip(written.last.next_offset)
+                return Turn.WROTE
+""",
+        """        if written.last.boundary is Boundary.ABORT:
+            self._skip(written.last.next_offset)
+            return Turn.WROTE
+""",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: what did not fit into a transaction is forgotten",
+        TASK,
+        "        return reader.next(wait) if rest is None else rest\n",
+        "        return reader.next(wait)\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a cut piece claims the offset behind all of it",
+        "secor/restore/boundaries.py",
+        "    return Piece(piece.records.slice(0, row), following)\n",
+        "    return Piece(piece.records.slice(0, row), piece.next_offset)\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a transaction takes a whole piece beyond its cap",
+        "secor/restore/boundaries.py",
+        '        if self.kind == "source":\n            return piece, None\n',
+        "        return piece, None\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a transaction stays open behind a plug-in that failed",
+        TASK,
+        """        except SecorError:
+            self._abandon()
+            raise
+""",
+        """        except SecorError:
+            raise
+""",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: an aborted transaction goes on behind its records",
+        TASK,
+        """            # The same records again, from what is committed.
+            self.close()
+""",
+        "            # The same records again, from what is committed.\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: what a person mended stays failed",
+        "secor/restore/schedule.py",
+        "    (TargetRefused, After.TRY_LATER),\n",
+        "    (TargetRefused, After.FAIL),\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a store that is away ends a daemon that follows an archive",
+        "secor/restore/engine.py",
+        """        except Unavailable:
+            return  # Listed""",
+        """        except LookupError:
+            return  # Listed""",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a batch is sent again under other sequences",
+        WRITER,
+        "            self._sequences[topic_partition] = sequence_after(sequence, part.num_rows)\n",
+        "            self._sequences[topic_partition] = sequence\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: an abort does not wait for the batch on its way",
+        WRITER,
+        """            with suppress(SecorError):
+                sent.answer()
+""",
+        "            pass\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: partitions are added once in a writer's life",
+        WRITER,
+        "        self._added.clear()\n",
+        "",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a commit without an answer is asked about no more",
+        "secor/restore/writer/requesting.py",
+        "                action = Action.FIND_LEADER if produce else Action.FIND_COORDINATOR\n",
+        "                return ProduceAnswer(BrokerCode.NONE)  # type: ignore[return-value]\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: an error that nobody knows is taken for an answer",
+        "secor/restore/writer/decisions.py",
+        "    return _BY_REQUEST[request].get(code, Action.REBUILD)\n",
+        "    return _BY_REQUEST[request].get(code, Action.GO_ON)\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a dead writer may begin again",
+        "secor/restore/writer/states.py",
+        "        (State.READY, Event.BEGUN): State.IN_TRANSACTION,\n",
+        """        (State.READY, Event.BEGUN): State.IN_TRANSACTION,
+        (State.DEAD, Event.BEGUN): State.IN_TRANSACTION,
+""",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: another spec goes on with the offsets",
+        RESTORE_OFFSETS,
+        "        if stored.spec != spec:\n",
+        "        if False:\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a partition is given up while something of it is in work",
+        "secor/restore/engine.py",
+        "free = {offsets for offsets in self._leaving if not self._schedule.busy(offsets)}",
+        "free = set(self._leaving)",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: two who change a job at a time both win",
+        "secor/restore/control.py",
+        'writer = self._make_writer(f"secor:{self._job}::")',
+        'writer = self._make_writer(f"secor:{self._job}::{id(change)}")',
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a daemon ends while others have something left",
+        "secor/restore/engine.py",
+        "            return not others or self._written(others)\n",
+        "            return True\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: holes of the archive are read over",
+        "secor/restore/sources/archive.py",
+        "        if not self.holes:\n",
+        "        if False:\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: an object that lost its end is taken for whole",
+        "secor/restore/sources/archive.py",
+        "        if archived.info and count != archived.info.records:\n",
+        "        if False:\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: objects that overlap are all read",
+        "secor/restore/sources/archive.py",
+        "            last = int(offsets.searchsorted(part.end))\n",
+        "            last = len(offsets)\n",
+        RESTORE_TESTS,
+    ),
+)
