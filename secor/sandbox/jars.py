@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,14 +19,18 @@ from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.installing import how_to_install
 from secor.sandbox.cache import Progress, cache_folder, exclusive
 from secor.sandbox.java import find_java, trust_options
-from secor.sandbox.pinned import Fetch, pinned_jars
+from secor.sandbox.pinned import Fetch, artifact, ivy_module, pinned_jars
 
 _SECONDS_BETWEEN_LINES = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A program by its Maven coordinates ``organisation:name:version`` and those beside it."""
+    """A program by its Maven coordinates and those of what it needs beside it.
+
+    That is ``organisation:name:version``, or ``organisation:name:version:classifier`` for
+    another jar of that module, which comes without what it needs.
+    """
 
     name: str
     coordinates: tuple[str, ...]
@@ -33,19 +38,23 @@ class Bundle:
 
     def ivy_module(self) -> str:
         """Return the ``ivy.xml`` that asks for it with all it needs at run time."""
-        dependencies = "\n".join(_dependency(*each.split(":")) for each in self.coordinates)
-        return (
-            '<ivy-module version="2.0">\n'
-            f'  <info organisation="secor" module="{self.name}"/>\n'
-            '  <configurations><conf name="default"/></configurations>\n'
-            f"  <dependencies>\n{dependencies}\n  </dependencies>\n"
-            "</ivy-module>\n"
+        classifiers: dict[tuple[str, ...], list[str]] = {}
+        for coordinates in self.coordinates:
+            parts = coordinates.split(":")
+            classifiers.setdefault(tuple(parts[:3]), []).append("".join(parts[3:]))
+        return ivy_module(
+            self.name, "\n".join(_dependency(*key, of) for key, of in classifiers.items())
         )
 
 
-def _dependency(organisation: str, name: str, version: str) -> str:
-    coordinate = f'org="{organisation}" name="{name}" rev="{version}"'
-    return f'    <dependency {coordinate} conf="default->default,runtime,master"/>'
+def _dependency(organisation: str, name: str, version: str, classifiers: Sequence[str]) -> str:
+    whole = "" in classifiers
+    return (
+        f'    <dependency org="{organisation}" name="{name}" rev="{version}"'
+        f' conf="default->default,runtime,master" transitive="{str(whole).lower()}">'
+        + "".join(artifact(name, classifier) for classifier in classifiers if classifiers != [""])
+        + "</dependency>"
+    )
 
 
 KAFKA = Bundle(
@@ -66,7 +75,26 @@ SPARK_ICEBERG = Bundle(
 )
 """What Spark needs for Iceberg tables in S3, with the drivers of SQL catalogs."""
 
-BUNDLES = (KAFKA, S3PROXY, SPARK_ICEBERG)
+ICEBERG_REST = Bundle(
+    "iceberg-rest-1.11.0",
+    (
+        "org.apache.iceberg:iceberg-open-api:1.11.0:test-fixtures",
+        "org.apache.iceberg:iceberg-core:1.11.0",
+        "org.apache.iceberg:iceberg-core:1.11.0:tests",
+        "org.apache.iceberg:iceberg-aws:1.11.0",
+        "org.apache.iceberg:iceberg-aws-bundle:1.11.0",
+        "org.xerial:sqlite-jdbc:3.46.1.3",
+        "org.slf4j:slf4j-simple:2.0.17",
+        "org.eclipse.jetty:jetty-server:12.1.5",
+        "org.eclipse.jetty.ee10:jetty-ee10-servlet:12.1.5",
+        "org.eclipse.jetty.compression:jetty-compression-server:12.1.5",
+        "org.eclipse.jetty.compression:jetty-compression-gzip:12.1.5",
+    ),
+    "100 MB",
+)
+"""Iceberg's own REST catalog server; it takes Hadoop's classes from PySpark."""
+
+BUNDLES = (KAFKA, S3PROXY, SPARK_ICEBERG, ICEBERG_REST)
 
 
 def pyspark_jars() -> Path:

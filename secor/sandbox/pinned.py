@@ -41,11 +41,13 @@ class Jar:
     version: str
     size: int
     sha256: str
+    classifier: str = ""
 
     @property
     def file(self) -> str:
         """The name of its file."""
-        return f"{self.name}-{self.version}.jar"
+        classifier = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.name}-{self.version}{classifier}.jar"
 
     @property
     def ivy_name(self) -> str:
@@ -58,8 +60,8 @@ def pinned_jars(bundle: str, table: Path = TABLE) -> list[Jar]:
     rows: Mapping[str, tuple[int, str]] = tomllib.loads(table.read_text()).get(bundle, {})
     jars = []
     for coordinates, (size, sha256) in rows.items():
-        organisation, name, version = coordinates.split(":")
-        jars.append(Jar(organisation, name, version, size, sha256))
+        organisation, name, version, *classifier = coordinates.split(":")
+        jars.append(Jar(organisation, name, version, size, sha256, *classifier))
     return jars
 
 
@@ -101,7 +103,7 @@ class Fetch:
         self, bundle: str, jars: Sequence[Jar], ivy: Sequence[str], progress: Progress
     ) -> None:
         self._bundle = bundle
-        self._jars = {jar.ivy_name: jar for jar in jars}
+        self._jars = list(jars)
         self._ivy = list(ivy)
         self._progress = progress
         self._lock = threading.Lock()
@@ -110,7 +112,7 @@ class Fetch:
 
     def run(self, working: Path, into: Path) -> None:
         """Fetch and check.  Raises ``Unavailable`` with the end of an Ivy's output."""
-        parts = shares(list(self._jars.values()), AT_ONCE)
+        parts = shares(self._jars, AT_ONCE)
         with ThreadPoolExecutor(len(parts)) as pool:
             running = [
                 pool.submit(self._fetch, part, working / f"ivy-{number}", into)
@@ -118,7 +120,7 @@ class Fetch:
             ]
             for each in running:
                 each.result()
-        check(list(self._jars.values()), into)
+        check(self._jars, into)
 
     def _fetch(self, jars: Sequence[Jar], working: Path, into: Path) -> None:
         working.mkdir()
@@ -126,7 +128,7 @@ class Fetch:
         (working / "ivy.xml").write_text(_module(jars))
         command = [*self._ivy, "-settings", str(working / "settings.xml")]
         command += ["-ivy", str(working / "ivy.xml"), "-cache", str(working / "cache")]
-        command += ["-retrieve", f"{into}/[artifact]-[revision].[ext]"]
+        command += ["-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"]
         last_lines: deque[str] = deque(maxlen=25)
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -153,26 +155,44 @@ class Fetch:
             self._progress(self._line(now - self._begun))
 
     def _line(self, seconds: float) -> str:
-        have = sum(jar.size for name, jar in self._jars.items() if name in self._fetched)
-        whole = sum(jar.size for jar in self._jars.values())
+        fetched = [jar for jar in self._jars if jar.ivy_name in self._fetched]
+        have = sum(jar.size for jar in fetched)
+        whole = sum(jar.size for jar in self._jars)
         line = (
-            f"{self._bundle}: {len(self._fetched)} of {len(self._jars)} jars,"
+            f"{self._bundle}: {len(fetched)} of {len(self._jars)} jars,"
             f" {have / 1e6:.0f} of {whole / 1e6:.0f} MB"
         )
         # Jars and bytes count alike; before a quarter is there, the start of Java hides all.
-        share = (len(self._fetched) / len(self._jars) + have / whole) / 2
+        share = (len(fetched) / len(self._jars) + have / whole) / 2
         return line if share < 0.25 else f"{line}, about {seconds * (1 / share - 1):.0f} s left"
 
 
 def _module(jars: Sequence[Jar]) -> str:
+    """Return the ``ivy.xml`` of exactly these jars."""
+    by_module: dict[tuple[str, str, str], list[Jar]] = {}
+    for jar in jars:
+        by_module.setdefault((jar.organisation, jar.name, jar.version), []).append(jar)
     dependencies = "\n".join(
-        f'    <dependency org="{jar.organisation}" name="{jar.name}" rev="{jar.version}"'
-        ' transitive="false" conf="default->default"/>'
-        for jar in jars
+        f'    <dependency org="{organisation}" name="{name}" rev="{version}"'
+        ' transitive="false" conf="default->default">'
+        + "".join(artifact(jar.name, jar.classifier) for jar in of_module)
+        + "</dependency>"
+        for (organisation, name, version), of_module in by_module.items()
     )
+    return ivy_module("sandbox", dependencies)
+
+
+def artifact(name: str, classifier: str) -> str:
+    """Return the element of ``ivy.xml`` for one jar of a module."""
+    which = f' m:classifier="{classifier}"' if classifier else ""
+    return f'<artifact name="{name}" type="jar" ext="jar"{which}/>'
+
+
+def ivy_module(name: str, dependencies: str) -> str:
+    """Return an ``ivy.xml`` with these elements."""
     return (
-        '<ivy-module version="2.0">\n'
-        '  <info organisation="secor" module="sandbox"/>\n'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">\n'
+        f'  <info organisation="secor" module="{name}"/>\n'
         '  <configurations><conf name="default"/></configurations>\n'
         f"  <dependencies>\n{dependencies}\n  </dependencies>\n"
         "</ivy-module>\n"

@@ -30,6 +30,9 @@ class Server(ABC):
     by another process than the one that started it: ``process.json`` names it.
     """
 
+    stop_signal = signal.SIGTERM
+    """What asks it to end."""
+
     def __init__(self, *, name: str, folder: Path, log: Path, port: int) -> None:
         self.name = name
         self.folder = folder
@@ -101,12 +104,12 @@ class Server(ABC):
             time.sleep(0.05)
 
     def stop(self, timeout: float = STOP_WITHIN) -> bool:
-        """Ask it to end (SIGTERM); kill it after ``timeout`` seconds and return False then."""
+        """Ask it to end; kill it after ``timeout`` seconds and return False then."""
         process = self._process()
         if process is None:
             return True
         with suppress(psutil.NoSuchProcess):
-            process.terminate()
+            process.send_signal(self.stop_signal)
             process.resume()  # a paused one cannot hear
         if self._gone(process, timeout):
             return True

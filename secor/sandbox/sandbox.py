@@ -1,4 +1,4 @@
-"""Three servers in one folder: started together, found again, stopped together."""
+"""Servers in one folder: started together, found again, stopped together."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from typing import Self
 
 from secor.core.errors import ConfigurationError, SecorError
 from secor.sandbox.cache import Progress, exclusive
+from secor.sandbox.catalogs import IcebergRestServer, PostgreSqlServer
 from secor.sandbox.kafka import KafkaServer
 from secor.sandbox.process import Server
 from secor.sandbox.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, S3ProxyServer, VersityServer
-from secor.sandbox.state import SERVICES, TICK, Plan, load_plan, new_plan, save_plan
+from secor.sandbox.state import SERVICES, TICK, Plan, load_plan, new_plan, save_plan, with_catalog
 from secor.sandbox.zookeeper import ZooKeeperServer
 
 
@@ -38,8 +39,9 @@ def quiet(line: str) -> None:
 class Sandbox:
     """The servers of one folder.
 
-    ``servers`` has each by its name (``kafka``, ``zookeeper``, ``s3``) with ``stop``,
-    ``kill``, ``start``, ``pause`` and ``resume``, which keep port and data.
+    ``servers`` has each by its name (``kafka``, ``zookeeper``, ``s3``, and ``rest`` or
+    ``postgresql`` for a catalog) with ``stop``, ``kill``, ``start``, ``pause`` and ``resume``,
+    which keep port and data.
     """
 
     def __init__(self, directory: Path, plan: Plan, progress: Progress = quiet) -> None:
@@ -55,13 +57,15 @@ class Sandbox:
         *,
         services: Sequence[str] = SERVICES,
         s3_server: str = "s3proxy",
+        catalog: str | None = None,
         zookeeper_tick: int = TICK,
         kafka_settings: Mapping[str, object] | None = None,
         progress: Progress = quiet,
     ) -> Self:
         """Start a sandbox in ``directory``, or what does not run of the one that is there.
 
-        One that is there keeps its servers, ports and settings, whatever the arguments say.
+        One that is there keeps its servers, ports and settings, whatever the arguments say;
+        only a ``catalog`` that is named is added and used from then on.
         Returns when all serve.  Raises ``Unavailable`` with the end of the log of the one
         that does not; then none is left running that was not before.
         """
@@ -75,7 +79,9 @@ class Sandbox:
                     zookeeper_tick=zookeeper_tick,
                     kafka_settings=kafka_settings or {},
                 )
-                save_plan(plan, directory)
+            if catalog is not None:
+                plan = with_catalog(plan, catalog)
+            save_plan(plan, directory)
             sandbox = cls(directory, plan, progress)
             sandbox._start()
         return sandbox
@@ -117,6 +123,23 @@ class Sandbox:
     def s3(self) -> S3Access:
         """How to reach the S3 server."""
         return S3Access(f"http://{self.servers['s3'].address}")
+
+    @property
+    def catalog(self) -> dict[str, str]:
+        """The catalog of tables, in the words of the Iceberg library for Python."""
+        rest, postgresql = self.servers.get("rest"), self.servers.get("postgresql")
+        if self.plan.catalog == "rest" and isinstance(rest, IcebergRestServer):
+            return {"type": "rest", "uri": rest.uri}
+        uri = f"sqlite:///{self.directory / 'catalog.db'}"
+        if self.plan.catalog == "postgresql" and isinstance(postgresql, PostgreSqlServer):
+            uri = postgresql.uri
+        return {"type": "sql", "uri": uri, "warehouse": self._warehouse}
+
+    @property
+    def _warehouse(self) -> str:
+        if "s3" not in self.servers:
+            return (self.directory / "warehouse").as_uri()
+        return f"s3://{self.s3.bucket}/warehouse"
 
     def __enter__(self) -> Self:
         return self
@@ -163,6 +186,16 @@ class Sandbox:
             return ZooKeeperServer(
                 folder=folder, log=log, port=ports[name], tick=tick, settings=settings
             )
+        if name == "rest":
+            return IcebergRestServer(
+                folder=folder,
+                log=log,
+                port=ports[name],
+                progress=self._progress,
+                properties=self._rest_properties(),
+            )
+        if name == "postgresql":
+            return PostgreSqlServer(folder=folder, log=log, port=ports[name])
         if name == "s3" and self.plan.s3_server == "versitygw":
             return VersityServer(folder=folder, log=log, port=ports[name], progress=self._progress)
         return S3ProxyServer(
@@ -172,3 +205,18 @@ class Sandbox:
             progress=self._progress,
             settings=self.plan.s3_settings,
         )
+
+    def _rest_properties(self) -> dict[str, str]:
+        """Return how the REST server reaches the files of tables."""
+        if "s3" not in self.plan.services:
+            return {"warehouse": (self.directory / "warehouse").as_uri()}
+        access = S3Access(f"http://127.0.0.1:{self.plan.ports['s3']}")
+        return {
+            "warehouse": f"s3://{access.bucket}/warehouse",
+            "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            "s3.endpoint": access.endpoint_url,
+            "s3.access-key-id": access.access_key,
+            "s3.secret-access-key": access.secret_key,
+            "s3.path-style-access": "true",
+            "client.region": access.region,
+        }

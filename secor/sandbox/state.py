@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from secor.core.errors import ConfigurationError
@@ -13,6 +13,9 @@ from secor.sandbox.ports import free_port
 STATE_FILE = "sandbox.json"
 SERVICES = ("kafka", "zookeeper", "s3")
 S3_SERVERS = ("s3proxy", "versitygw")
+CATALOGS = ("sqlite", "rest", "postgresql")
+"""Catalogs of tables: a file, or a server that is called like this."""
+
 TICK = 500
 """Milliseconds of a ZooKeeper tick: sessions from one second on."""
 
@@ -21,7 +24,7 @@ TICK = 500
 class Plan:
     """The servers of a sandbox.  ``zookeeper_tick`` is in milliseconds.
 
-    The settings are lines of each server's configuration, over ours.
+    ``catalog`` is what new configurations use; ``services`` has its server.  The settings are lines of each server's configuration, over ours.
     """
 
     services: tuple[str, ...]
@@ -31,6 +34,7 @@ class Plan:
     kafka_settings: Mapping[str, object] = field(default_factory=dict)
     zookeeper_settings: Mapping[str, object] = field(default_factory=dict)
     s3_settings: Mapping[str, object] = field(default_factory=dict)
+    catalog: str = "sqlite"
 
 
 def new_plan(
@@ -50,6 +54,23 @@ def new_plan(
     for name in (*SERVICES, "kafka_controller"):
         ports[name] = free_port(ports.values())
     return Plan(tuple(services), ports, s3_server, zookeeper_tick, dict(kafka_settings))
+
+
+def with_catalog(plan: Plan, catalog: str) -> Plan:
+    """Return the plan with a catalog, and its server beside those that are there.
+
+    Raises ``ConfigurationError`` for a catalog we do not know.
+    """
+    if catalog not in CATALOGS:
+        raise ConfigurationError(f"no catalog is called {catalog}: {', '.join(CATALOGS)}")
+    if catalog == "sqlite" or catalog in plan.services:
+        return replace(plan, catalog=catalog)
+    return replace(
+        plan,
+        catalog=catalog,
+        services=(*plan.services, catalog),
+        ports={**plan.ports, catalog: free_port(plan.ports.values())},
+    )
 
 
 def save_plan(plan: Plan, directory: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 
 from pyiceberg import exceptions
 
@@ -92,13 +93,19 @@ def failure(error: Exception, action: str, *, writes: bool) -> SecorError:
         return Refused(text)
     if isinstance(error, exceptions.TableAlreadyExistsError):
         return AlreadyExists(text)
-    if isinstance(error, _MISSING):
+    if isinstance(error, _MISSING) or _status(error) == HTTPStatus.NOT_FOUND:
         return NotFound(text)
     if isinstance(error, _DENIED) or _denied(error):
         return AccessDenied(f"{text}; let this user use the catalog and its storage")
     if isinstance(error, (*_OTHERS, *_clients())) and not isinstance(error, _WRONG):
         return OutcomeUnknown(text) if writes else Unavailable(text)
     return ConfigurationError(text)
+
+
+def _status(error: Exception) -> int | None:
+    """Return the status that a REST server answered, where the library has no error for it."""
+    answer = getattr(error.__cause__, "response", None)
+    return getattr(answer, "status_code", None)
 
 
 def _denied(error: Exception) -> bool:

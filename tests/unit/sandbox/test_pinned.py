@@ -20,10 +20,12 @@ module = pathlib.Path(arguments["-ivy"]).read_text()
 assert 'usepoms="false"' in pathlib.Path(arguments["-settings"]).read_text()
 assert pathlib.Path(arguments["-cache"]).parent.is_dir()
 for org, name, rev in re.findall('org="(.*?)" name="(.*?)" rev="(.*?)" transitive="false"', module):
+    classifiers = re.findall(f'name="{name}" type="jar" ext="jar" m:classifier="(.*?)"', module)
     if name == "absent":
         print("server access error: no such jar")
         sys.exit(1)
     file = arguments["-retrieve"].replace("[artifact]", name).replace("[revision]", rev)
+    file = file.replace("(-[classifier])", f"-{classifiers[0]}" if classifiers else "")
     file = pathlib.Path(file.replace("[ext]", "jar"))
     file.parent.mkdir(exist_ok=True, parents=True)
     file.write_bytes(b"bad" if name == "forged" else name.encode())
@@ -48,6 +50,15 @@ def test_all_jars_of_the_list_are_fetched_and_checked(tmp_path: Path) -> None:
     names = [f"jar{number}" for number in range(20)]
     fetch(names, tmp_path)
     assert {path.name for path in (tmp_path / "lib").iterdir()} == {f"{n}-1.0.jar" for n in names}
+
+
+def test_a_jar_with_a_classifier_is_fetched_by_it(tmp_path: Path) -> None:
+    tests = Jar("org", "core", "1.0", 4, hashlib.sha256(b"core").hexdigest(), "tests")
+    script = tmp_path / "ivy.py"
+    script.write_text(IVY)
+    fetching = Fetch("some", [tests], [sys.executable, str(script)], lambda _: None)
+    fetching.run(tmp_path, tmp_path / "lib")
+    assert [path.name for path in (tmp_path / "lib").iterdir()] == ["core-1.0-tests.jar"]
 
 
 def test_a_jar_with_another_content_is_refused(tmp_path: Path) -> None:
@@ -91,9 +102,12 @@ def test_shares_have_all_jars_and_about_the_same_bytes() -> None:
 @pytest.mark.parametrize("bundle", BUNDLES, ids=lambda bundle: bundle.name)
 def test_the_list_has_the_program_itself_and_one_version_of_each_jar(bundle: Bundle) -> None:
     jars = pinned_jars(bundle.name)
-    coordinates = {f"{jar.organisation}:{jar.name}:{jar.version}" for jar in jars}
+    coordinates = {
+        ":".join(filter(None, (jar.organisation, jar.name, jar.version, jar.classifier)))
+        for jar in jars
+    }
     assert set(bundle.coordinates) <= coordinates
-    assert len({(jar.organisation, jar.name) for jar in jars}) == len(jars)
+    assert len({(jar.organisation, jar.name, jar.classifier) for jar in jars}) == len(jars)
     assert len({jar.file for jar in jars}) == len(jars)
     assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) and jar.size > 0 for jar in jars)
 

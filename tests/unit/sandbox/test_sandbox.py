@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,21 @@ import pytest
 
 from secor.core.errors import ConfigurationError
 from secor.sandbox.cache import cache_folder
+from secor.sandbox.catalogs import IcebergRestServer, PostgreSqlServer, environment_name
+from secor.sandbox.first_steps import try_out
 from secor.sandbox.jars import Bundle
 from secor.sandbox.java import java_version, trust_options
 from secor.sandbox.kafka import broker_settings, new_id, with_cluster_id
 from secor.sandbox.s3 import S3ProxyServer
 from secor.sandbox.sandbox import Sandbox, quiet
-from secor.sandbox.state import STATE_FILE, Plan, load_plan, new_plan, save_plan
+from secor.sandbox.state import (
+    STATE_FILE,
+    Plan,
+    load_plan,
+    new_plan,
+    save_plan,
+    with_catalog,
+)
 from secor.sandbox.zookeeper import ZooKeeperServer
 
 
@@ -91,6 +102,18 @@ def test_a_bundle_asks_ivy_for_each_of_its_coordinates() -> None:
     assert 'org="two.org" name="two" rev="2"' in module
 
 
+def test_jars_with_a_classifier_come_alone_or_beside_the_module_s_own() -> None:
+    bundle = Bundle("b", ("o:alone:1:extra", "o:both:1", "o:both:1:tests"), "")
+    alone, both = [line for line in bundle.ivy_module().splitlines() if "<dependency " in line]
+    assert 'name="alone"' in alone
+    assert 'transitive="false"' in alone
+    assert 'm:classifier="extra"' in alone
+    assert alone.count("<artifact") == 1
+    assert 'transitive="true"' in both
+    assert both.count("<artifact") == 2
+    assert both.count("m:classifier") == 1
+
+
 def test_a_cluster_gets_ids_of_its_own() -> None:
     meta = "#\n#Sat Nov 21\ncluster.id=old\ndirectory.id=old\nnode.id=1\nversion=1\n"
     ours = dict(line.split("=") for line in with_cluster_id(meta, "new").splitlines())
@@ -130,3 +153,73 @@ def test_the_s3_server_checks_credentials() -> None:
     assert {"s3proxy.authorization=aws-v2-or-v4", "s3proxy.endpoint=http://127.0.0.1:5"} <= set(
         lines
     )
+
+
+def test_a_catalog_is_added_to_a_plan_with_a_port_and_stays() -> None:
+    before = plan()
+    assert with_catalog(before, "sqlite") == before
+    rest = with_catalog(before, "rest")
+    assert rest.services == (*before.services, "rest")
+    assert rest.ports["rest"] not in before.ports.values()
+    assert with_catalog(rest, "rest") == rest
+    back = with_catalog(rest, "sqlite")
+    assert (back.catalog, back.services) == ("sqlite", rest.services)
+    with pytest.raises(ConfigurationError, match="no catalog is called oracle"):
+        with_catalog(before, "oracle")
+
+
+@pytest.mark.parametrize("catalog", ["sqlite", "rest", "postgresql"])
+def test_the_configuration_of_a_table_group_names_the_sandbox_s_catalog(
+    tmp_path: Path, catalog: str
+) -> None:
+    sandbox = Sandbox(tmp_path, with_catalog(plan(), catalog))
+    given = tomllib.loads(try_out(sandbox, "table"))
+    properties = given["catalog"]["properties"]
+    assert properties == sandbox.catalog
+    port = sandbox.plan.ports.get(catalog)
+    expected = {
+        "sqlite": f"sqlite:///{tmp_path / 'catalog.db'}",
+        "rest": f"http://127.0.0.1:{port}",
+        "postgresql": f"postgresql+psycopg2://secor@127.0.0.1:{port}/postgres",
+    }
+    assert properties["uri"] == expected[catalog]
+    assert re.fullmatch(given["kafka"]["topics_exclude"], "secor-control-try-table")
+
+
+def test_the_rest_server_takes_properties_by_its_environment() -> None:
+    assert environment_name("s3.access-key-id") == "CATALOG_S3_ACCESS__KEY__ID"
+    sandbox = Sandbox(Path("somewhere"), with_catalog(plan(), "rest"))
+    server = sandbox.servers["rest"]
+    assert isinstance(server, IcebergRestServer)
+    given = server.environment()
+    assert given["CATALOG_WAREHOUSE"] == "s3://secor/warehouse"
+    assert given["CATALOG_S3_ENDPOINT"] == f"http://{sandbox.servers['s3'].address}"
+    assert given["CATALOG_REST_PORT"] == str(server.port)
+
+
+def test_postgresql_is_somebody_else_where_we_are_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = PostgreSqlServer(folder=tmp_path, log=tmp_path / "log", port=5)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/PG_VERSION").touch()  # made already
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    plain = server.command()
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    assert server.command() == [
+        *("/usr/bin/unshare", "--user", "--map-user=1000", "--map-group=1000"),
+        *plain,
+    ]
+    assert "--listen_addresses=127.0.0.1" in plain
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(ConfigurationError, match="refuses to run as root"):
+        server.command()
+
+
+def test_a_missing_package_of_postgresql_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secor.sandbox.catalogs.find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match="sandbox-postgresql"):
+        PostgreSqlServer(folder=tmp_path, log=tmp_path / "log", port=5).command()
