@@ -38,10 +38,10 @@ class Bundle:
 
     def ivy_module(self) -> str:
         """Return the ``ivy.xml`` that asks for it with all it needs at run time."""
-        classifiers: dict[tuple[str, ...], list[str]] = {}
+        classifiers: dict[tuple[str, str, str], list[str]] = {}
         for coordinates in self.coordinates:
-            parts = coordinates.split(":")
-            classifiers.setdefault(tuple(parts[:3]), []).append("".join(parts[3:]))
+            organisation, name, version, *rest = coordinates.split(":")
+            classifiers.setdefault((organisation, name, version), []).append("".join(rest))
         return ivy_module(
             self.name, "\n".join(_dependency(*key, of) for key, of in classifiers.items())
         )

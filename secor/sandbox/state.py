@@ -24,7 +24,8 @@ TICK = 500
 class Plan:
     """The servers of a sandbox.  ``zookeeper_tick`` is in milliseconds.
 
-    ``catalog`` is what new configurations use; ``services`` has its server.  The settings are lines of each server's configuration, over ours.
+    ``catalog`` is what new configurations use; ``services`` has its server.  The settings are
+    lines of each server's configuration, over ours.
     """
 
     services: tuple[str, ...]

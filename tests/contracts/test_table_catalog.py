@@ -20,7 +20,14 @@ from secor.core.errors import (
     Unavailable,
 )
 from secor.sandbox.process import Server
-from secor.tables.catalog import AddColumn, NewTable, Outcome, TableCommit, WidenColumn
+from secor.tables.catalog import (
+    AddColumn,
+    NewTable,
+    Outcome,
+    SchemaChange,
+    TableCommit,
+    WidenColumn,
+)
 from tests.contracts.table_catalogs import KINDS, CatalogWorld, catalog_server, properties_of
 from tests.unit.adapters.iceberg_tables import SCHEMA, stage
 from tests.unit.adapters.test_iceberg_catalog import EVERY_TYPE
@@ -208,7 +215,10 @@ def test_a_renamed_table_is_the_same_under_its_new_name(world: CatalogWorld) -> 
 
 def test_of_two_changes_of_one_schema_the_second_is_refused(world: CatalogWorld) -> None:
     table = world.open().create_table(world.events, NewTable(EVERY_TYPE))
-    changes = [AddColumn(("inner", "c"), pa.float64()), WidenColumn(("id",), pa.int64())]
+    changes: list[SchemaChange] = [
+        AddColumn(("inner", "c"), pa.float64()),
+        WidenColumn(("id",), pa.int64()),
+    ]
     grown = world.open().update_schema(table, changes)
     assert grown.schema.field("id").type == pa.int64()
     assert grown == world.open().load_table(world.events)
