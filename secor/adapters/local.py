@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import json
 import os
 import time
@@ -32,6 +33,7 @@ from secor.core.errors import (
     RestartPartition,
     StopPartition,
     Unavailable,
+    damaged_content,
 )
 from secor.core.model import StoredObject
 
@@ -69,10 +71,12 @@ class LocalStore:
                 if file.stat().st_mtime < time.time() - _ABANDONED:
                     file.unlink(missing_ok=True)
 
-    def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
-        """Store the file's bytes; see ``ObjectStore``.
+    def put(
+        self, key: str, content: Path | bytes, crc32c: int, metadata: Mapping[str, str]
+    ) -> None:
+        """Store a file's bytes, or these; see ``ObjectStore``.
 
-        Raises ``RestartPartition`` when the file does not have this CRC32C.
+        Raises ``RestartPartition`` when the content does not have this CRC32C.
         """
         target = self._file(key)
         temporary = self._private / f"{uuid.uuid4().hex}.tmp"
@@ -80,7 +84,7 @@ class LocalStore:
             _refuse_existing(target)
             self._private.mkdir(parents=True, exist_ok=True)
             try:
-                _copy(path, temporary, crc32c)
+                _write(content, temporary, crc32c)
                 with self._locked():
                     _refuse_existing(target)
                     _make_directory(target.parent)
@@ -212,22 +216,26 @@ def _not_found(target: Path) -> NotFound:
     return NotFound(f"{target} does not exist")
 
 
-def _copy(path: Path, temporary: Path, crc32c: int) -> None:
-    """Copy and sync, checking the bytes on their way."""
+def _write(content: Path | bytes, temporary: Path, crc32c: int) -> None:
+    """Write and sync, checking the bytes on their way."""
     seen = 0
-    if not path.is_file():
-        raise RestartPartition(f"{path} is gone: its messages are read again")
-    with path.open("rb") as source, temporary.open("xb") as sink:
+    with _opened(content) as source, temporary.open("xb") as sink:
         while block := source.read(_BLOCK):
             seen = checksum.crc32c(block, seen)
             sink.write(block)
         sink.flush()
         os.fsync(sink.fileno())
     if seen != crc32c:
-        raise RestartPartition(
-            f"{path} has CRC32C {seen:08x} instead of {crc32c:08x}: it was damaged after it was"
-            " written; its messages are read again, but look at the disk"
-        )
+        name = content if isinstance(content, Path) else "the content"
+        raise damaged_content(name, seen, crc32c)
+
+
+def _opened(content: Path | bytes) -> BinaryIO:
+    if isinstance(content, bytes):
+        return io.BytesIO(content)
+    if not content.is_file():
+        raise RestartPartition(f"{content} is gone: its messages are read again")
+    return content.open("rb")
 
 
 def _make_directory(directory: Path) -> None:

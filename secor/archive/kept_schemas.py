@@ -9,11 +9,9 @@ more, the batch ends before it, and positioning finds, or adds, the next version
 from __future__ import annotations
 
 import re
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
@@ -76,11 +74,8 @@ class KeptSchema:
 class KeptSchemas:
     """The versions of one topic and generation in the store."""
 
-    def __init__(
-        self, store: ObjectStore, root: str, generation: int, directory: Path | None = None
-    ) -> None:
-        """``root`` is the topic's directory; ``directory`` is for files on their way there."""
-        self._directory = directory
+    def __init__(self, store: ObjectStore, root: str, generation: int) -> None:
+        """``root`` is the topic's directory."""
         self._store = store
         self._root = root
         self._generation = generation
@@ -123,24 +118,15 @@ class KeptSchemas:
         """Put a version.  Raises ``AlreadyExists``, ``OutcomeUnknown``, ``Unavailable``."""
         body = schema.rows.describe().encode() + b"\n"
         metadata = {"generation": str(self._generation), "schema-version": str(schema.version)}
-        try:
-            with tempfile.TemporaryDirectory(prefix="schema-", dir=self._directory) as folder:
-                path = Path(folder) / "schema.json"
-                path.write_bytes(body)
-                self._store.put(self.key(schema.version), path, crc32c(body), metadata)
-        except OSError as error:
-            where = self._directory or tempfile.gettempdir()
-            raise Unavailable(f"{where}: no schema can be written there: {error}") from error
+        self._store.put(self.key(schema.version), body, crc32c(body), metadata)
 
 
 class ImaginedSchemas(KeptSchemas):
     """The versions of one topic, and further ones that only this process knows."""
 
-    def __init__(
-        self, store: ObjectStore, root: str, generation: int, directory: Path | None = None
-    ) -> None:
+    def __init__(self, store: ObjectStore, root: str, generation: int) -> None:
         """Begin with what is in the store."""
-        super().__init__(store, root, generation, directory)
+        super().__init__(store, root, generation)
         self._imagined: dict[int, KeptSchema] = {}
 
     def _listed(self) -> Iterator[int]:

@@ -277,8 +277,10 @@ class _ReadAhead:
     def list(self, prefix: str) -> Iterator[StoredObject]:
         return self._store.list(prefix)
 
-    def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
-        self._store.put(key, path, crc32c, metadata)
+    def put(
+        self, key: str, content: Path | bytes, crc32c: int, metadata: Mapping[str, str]
+    ) -> None:
+        self._store.put(key, content, crc32c, metadata)
 
     def delete(self, key: str) -> None:
         self._store.delete(key)

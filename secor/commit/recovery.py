@@ -54,16 +54,9 @@ def _is_there(store: ObjectStore, last: BatchFile, batch: SealedBatch) -> bool:
     info = _info(store, last.key)
     if info is None:
         return False
-    if not same_range(info, last.info):
+    if not info.same_range(last.info):
         raise conflict(last.key, batch, info)
     return True
-
-
-def same_range(info: ObjectInfo, other: ObjectInfo) -> bool:
-    """Tell whether both are of one range of one topic."""
-    ids = {info.topic_id, other.topic_id} - {None}
-    same = info.topic_partition == other.topic_partition and info.batch == other.batch
-    return same and len(ids) <= 1
 
 
 def _same_topic(batch: SealedBatch, info: ObjectInfo) -> bool:

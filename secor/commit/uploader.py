@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from secor.batch.sealed import BatchFile, Place, SealedBatch
 from secor.commit.lease_proof import LeaseProof, intent_of
 from secor.commit.reconcile import Action, reconcile
-from secor.commit.recovery import conflict, foreign, recover, same_range
+from secor.commit.recovery import conflict, foreign, recover
 from secor.commit.superseding import SupersededRequests
 from secor.core.errors import (
     AccessDenied,
@@ -271,7 +271,7 @@ class _CommitAttempts:
             raise foreign(error) from error
         if info.same_content(file.info):
             return
-        if file is self._batch.last and same_range(info, file.info):
+        if file is self._batch.last and info.same_range(file.info):
             return  # whichever came first is right
         replaced = {old.fingerprint for old in proof.intent.supersedes}
         if info.batch == file.info.batch and info.fingerprint in replaced:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class SecorError(Exception):
     """Base of all; the message says what, where and what to do."""
@@ -203,3 +205,11 @@ class NotFound(SecorError):
 
 class AlreadyExists(SecorError):
     """A put-if-absent met an object of that key: perhaps our own; look at it."""
+
+
+def damaged_content(name: Path | str, seen: int, expected: int) -> RestartPartition:
+    """Return the error for content whose CRC32C is not what it was when it was written."""
+    return RestartPartition(
+        f"{name} has CRC32C {seen:08x} instead of {expected:08x}: it was damaged after it was"
+        " written; its messages are read again, but look at the disk"
+    )

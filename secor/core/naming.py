@@ -233,17 +233,19 @@ class ObjectInfo:
                 f"{key}: its metadata is not Secor's ({type(error).__name__}: {error})"
             ) from error
 
+    def same_range(self, other: ObjectInfo) -> bool:
+        """Tell whether both are of one range of one topic.
+
+        A topic that was deleted and made again has the same offsets but another id.
+        """
+        ids = {self.topic_id, other.topic_id} - {None}
+        same = self.topic_partition == other.topic_partition and self.batch == other.batch
+        return same and len(ids) <= 1
+
     def same_content(self, other: ObjectInfo) -> bool:
         """Tell whether both stand for the same range of the same topic under one configuration.
 
         Not their records: of two that read the range, the later one may have found fewer
-        messages in a log that was compacted meanwhile.  A topic that was deleted and made
-        again has the same offsets but another id.
+        messages in a log that was compacted meanwhile.
         """
-        ids = {self.topic_id, other.topic_id} - {None}
-        return (
-            len(ids) <= 1
-            and self.topic_partition == other.topic_partition
-            and self.batch == other.batch
-            and self.fingerprint == other.fingerprint
-        )
+        return self.fingerprint == other.fingerprint and self.same_range(other)

@@ -163,8 +163,10 @@ class ObjectStore(Protocol):
     All raise ``Unavailable`` (try again) and ``AccessDenied``.
     """
 
-    def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
-        """Store the file's bytes, whole or not at all, verified by their CRC32C.
+    def put(
+        self, key: str, content: Path | bytes, crc32c: int, metadata: Mapping[str, str]
+    ) -> None:
+        """Store a file's bytes, or these, whole or not at all, verified by their CRC32C.
 
         Raises ``AlreadyExists`` (perhaps our own, after a lost answer),
         ``OutcomeUnknown`` when the answer was lost.

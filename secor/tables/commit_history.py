@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from secor.core.errors import CorruptFile, NotFound, Unavailable
 from secor.core.ports import ObjectStore
+from secor.core.small_objects import put_bytes
 from secor.tables.manifest import TableFiles, parse_table_files
-from secor.tables.staging import put_bytes
 from secor.tables.vector import Vector
 
 DIRECTORY = "_commits"

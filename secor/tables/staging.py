@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from crc32c import crc32c
-
-from secor.core.errors import AlreadyExists, CorruptFile, NotFound
+from secor.core.errors import CorruptFile, NotFound
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.naming import topic_of
 from secor.core.ports import ObjectStore
@@ -119,15 +115,3 @@ class Staging:
         """Remove a manifest that no table needs any more."""
         self._store.delete(found.key)
         self._read.pop(found.key, None)
-
-
-def put_bytes(store: ObjectStore, key: str, body: bytes) -> bool:
-    """Put a small object if it is absent; tell whether it was."""
-    with tempfile.NamedTemporaryFile(prefix="secor-tables-") as file:
-        file.write(body)
-        file.flush()
-        try:
-            store.put(key, Path(file.name), crc32c(body), {})
-        except AlreadyExists:
-            return False
-    return True

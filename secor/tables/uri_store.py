@@ -34,10 +34,12 @@ class UriStore:
         self._stores: dict[str, ObjectStore] = {}
         self._lock = threading.Lock()
 
-    def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
-        """Store a file; see ``ObjectStore``."""
+    def put(
+        self, key: str, content: Path | bytes, crc32c: int, metadata: Mapping[str, str]
+    ) -> None:
+        """Store a file or bytes; see ``ObjectStore``."""
         store, inner, _ = self._of(key)
-        store.put(inner, path, crc32c, metadata)
+        store.put(inner, content, crc32c, metadata)
 
     def head(self, key: str) -> StoredObject:
         """Return an object with its metadata; see ``ObjectStore``."""

@@ -86,21 +86,19 @@ def schemas_of(
     config: Config,
     topic: str,
     store: ObjectStore,
-    directory: Path | None = None,
     generation: int | None = None,
     *,
     imagined: bool = False,
 ) -> KeptSchemas:
     """Return the schemas kept with a topic's objects; without ``generation``, the present one's.
 
-    ``directory`` is for files on their way to the store; without one, it is the system's.
     Further ones that are ``imagined`` are put nowhere.
     """
     output = config.for_topic(topic).output
     root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
     kept = output.generation if generation is None else generation
     made = ImaginedSchemas if imagined else KeptSchemas
-    return made(store, root, kept, directory)
+    return made(store, root, kept)
 
 
 def kept_schema(config: Config, topic: str, store: ObjectStore) -> KeptSchema | None:
@@ -110,15 +108,13 @@ def kept_schema(config: Config, topic: str, store: ObjectStore) -> KeptSchema | 
     return schemas_of(config, topic, store).newest()
 
 
-def growing_plans(
-    config: Config, store: ObjectStore, observer: Observer, count: Count, directory: Path
-) -> Plans:
+def growing_plans(config: Config, store: ObjectStore, observer: Observer, count: Count) -> Plans:
     """Return the plans of a process that consumes: kept schemas grow with the messages."""
 
     @cache
     def growing(topic: str) -> GrowingPlans:
         return GrowingPlans(
-            schemas_of(config, topic, store, directory),
+            schemas_of(config, topic, store),
             lambda kept, propose: plan_for(config, topic, count, kept=kept, propose=propose),
             lambda version, fields: observer.schema_grew(topic, version, fields),
         )

@@ -128,7 +128,7 @@ def _connect(
             plans = TablePlans(config, *tables, membership.source.cluster_id, counting, clock)
             opened.callback(plans.refreshing().close)
         else:
-            plans = growing_plans(config, store, telemetry, counting, workspace.directory)
+            plans = growing_plans(config, store, telemetry, counting)
         consumer = _consumer(
             config, instance, membership, store, plans, workspace, pool, telemetry, clock
         )

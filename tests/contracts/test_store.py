@@ -16,6 +16,7 @@ from secor.adapters.local import LocalStore
 from secor.adapters.s3 import S3Store
 from secor.core.errors import AlreadyExists, NotFound, RestartPartition
 from secor.core.ports import ObjectStore
+from secor.core.small_objects import put_bytes, read_bytes
 from tests.fakes.store import FakeStore
 
 if TYPE_CHECKING:
@@ -101,6 +102,25 @@ def test_an_object_comes_back_as_it_was_put(
     put(store, f"{root}/a", write(data[:size]))
     assert content(store, f"{root}/a") == data[:size]
     assert store.head(f"{root}/a").size == size
+
+
+def test_bytes_come_back_as_they_were_put(store: ObjectStore, root: str) -> None:
+    store.put(f"{root}/a", b"marker", crc32c.crc32c(b"marker"), METADATA)
+    assert content(store, f"{root}/a") == b"marker"
+    assert store.head(f"{root}/a").metadata == METADATA
+
+
+def test_bytes_do_not_replace_an_object(store: ObjectStore, root: str) -> None:
+    assert put_bytes(store, f"{root}/a", b"first")
+    assert not put_bytes(store, f"{root}/a", b"second")
+    assert read_bytes(store, f"{root}/a") == b"first"
+    assert read_bytes(store, f"{root}/b") is None
+
+
+def test_bytes_with_another_checksum_are_refused(store: ObjectStore, root: str) -> None:
+    with pytest.raises(RestartPartition, match="CRC32C"):
+        store.put(f"{root}/a", b"marker", crc32c.crc32c(b"another"), METADATA)
+    assert read_bytes(store, f"{root}/a") is None
 
 
 def test_metadata_comes_back_with_the_head(store: ObjectStore, write: Write, root: str) -> None:

@@ -44,13 +44,16 @@ class FakeStore:
     objects: dict[str, _Object] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
+    def put(
+        self, key: str, content: Path | bytes, crc32c: int, metadata: Mapping[str, str]
+    ) -> None:
         self.before("put", key)
-        if not path.is_file():
-            raise RestartPartition(f"{path} is gone")
-        content = path.read_bytes()
+        if isinstance(content, Path):
+            if not content.is_file():
+                raise RestartPartition(f"{content} is gone")
+            content = content.read_bytes()
         if checksum.crc32c(content) != crc32c:
-            raise RestartPartition(f"{path} does not have CRC32C {crc32c:08x}")
+            raise RestartPartition(f"the content of {key} does not have CRC32C {crc32c:08x}")
         names = {name.lower(): value for name, value in metadata.items()}
         with self._lock:
             if key in self.objects:

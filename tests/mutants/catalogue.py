@@ -182,10 +182,12 @@ MUTANTS = (
     Mutant(
         "what is there is ours only with the same first message",
         NAMING,
-        "            and self.batch == other.batch\n            and self.fingerprint",
-        "            and self.batch == other.batch\n"
+        "        return self.fingerprint == other.fingerprint and self.same_range(other)",
+        "        return (\n"
+        "            self.fingerprint == other.fingerprint\n"
         "            and self.first_offset == other.first_offset\n"
-        "            and self.fingerprint",
+        "            and self.same_range(other)\n"
+        "        )",
         RANGE_TESTS,
     ),
     Mutant(

@@ -49,12 +49,13 @@ class SimulatedStore(FakeStore):
         self._shared = shared
         self._wire = wire
 
-    def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
+    def put(
+        self, key: str, content: Path | bytes, crc32c: int, metadata: Mapping[str, str]
+    ) -> None:
         try:
-            super().put(key, path, crc32c, metadata)
+            super().put(key, content, crc32c, metadata)
         except Late as late:
-            body = self._wire / f"{path.parent.name}-{path.name}-{self._hub.steps}"
-            os.link(path, body)
+            body = self._in_flight(content)
             what = dict(metadata)
             self._hub.at(self._hub.now + late.seconds, lambda: self._land(key, body, crc32c, what))
             raise OutcomeUnknown(f"{key}: no answer") from late
@@ -71,12 +72,21 @@ class SimulatedStore(FakeStore):
         self._hub.tell(f"late deletion of {key}")
         self._shared.delete(key)
 
-    def _land(self, key: str, body: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
+    def _in_flight(self, content: Path | bytes) -> Path | bytes:
+        """Keep what is on its way, whatever becomes of the sender's file."""
+        if isinstance(content, bytes):
+            return content
+        body = self._wire / f"{content.parent.name}-{content.name}-{self._hub.steps}"
+        os.link(content, body)
+        return body
+
+    def _land(self, key: str, body: Path | bytes, crc32c: int, metadata: Mapping[str, str]) -> None:
         """A put arrives that nobody waits for any more."""
         self._hub.tell(f"late put {key}")
         with suppress(AlreadyExists):
             self._shared.put(key, body, crc32c, metadata)
-        body.unlink()
+        if isinstance(body, Path):
+            body.unlink()
 
 
 class PatientLedger:

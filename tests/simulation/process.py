@@ -163,8 +163,7 @@ class Process(Host):
                 return plan
 
             root = topic_root(setup.prefix, topic)
-            place = self.workspace.directory
-            kept = KeptSchemas(self.store, root, setup.generation, place)
+            kept = KeptSchemas(self.store, root, setup.generation)
             return GrowingPlans(kept, make, self._told(topic))
 
         return lambda topic, tried: growing(topic).plan(tried)

@@ -15,6 +15,7 @@ from itertools import count
 
 from secor.core.errors import OutcomeUnknown, SecorError, Unavailable
 from secor.core.model import Entry, StoredObject, TopicPartition
+from secor.core.small_objects import put_bytes
 from secor.tables.catalog import CommitResult, Outcome, Table, TableCommit
 from secor.tables.commit_history import CommitHistory
 from secor.tables.control import Answer, Event, Kind
@@ -23,7 +24,7 @@ from secor.tables.cycle import Timing
 from secor.tables.group_record import GroupRecord, Lineage, lineage
 from secor.tables.manifest import DataFile, Manifest, TableFiles
 from secor.tables.settle import Settling
-from secor.tables.staging import Staging, put_bytes
+from secor.tables.staging import Staging
 from secor.tables.table_commit import CommitRequest, TableCommitter
 from tests.fakes.archive import OperatorLedger
 from tests.fakes.store import FakeStore

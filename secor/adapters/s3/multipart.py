@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from secor.adapters.s3.failures import code_of, translated
-from secor.adapters.s3.request_body import Slice, damaged
-from secor.core.errors import AlreadyExists, SecorError, Unavailable
+from secor.adapters.s3.request_body import Slice
+from secor.core.errors import AlreadyExists, SecorError, Unavailable, damaged_content
 from secor.core.text import error_text
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class MultipartUpload:
         try:
             parts, seen = self._parts(upload, path, size, part_size_for(size, part_size))
             if seen != crc32c:
-                raise damaged(path, seen, crc32c)
+                raise damaged_content(path, seen, crc32c)
             self._complete(upload, parts, {"ChecksumCRC32C": encoded(crc32c)} if whole else {})
         except SecorError as error:
             self._abort(upload, error)

@@ -8,7 +8,6 @@ from typing import Self
 import crc32c as checksum
 
 from secor.adapters.s3.failures import translated
-from secor.core.errors import RestartPartition
 
 BLOCK = 1 << 20
 
@@ -67,11 +66,3 @@ class Slice:
         traceback: TracebackType | None,
     ) -> None:
         self._file.close()
-
-
-def damaged(path: Path, seen: int, expected: int) -> RestartPartition:
-    """Return the error for a file whose CRC32C is not what it was when it was written."""
-    return RestartPartition(
-        f"{path} has CRC32C {seen:08x} instead of {expected:08x}: it was damaged after it was"
-        " written; its messages are read again, but look at the disk"
-    )

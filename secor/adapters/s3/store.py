@@ -7,12 +7,21 @@ from pathlib import Path
 from typing import Any, BinaryIO, Unpack
 from urllib.parse import urlencode
 
+import crc32c as checksum
+
 from secor.adapters.s3.client import Connection, connect
 from secor.adapters.s3.failures import translated
 from secor.adapters.s3.multipart import MultipartUpload, encoded
 from secor.adapters.s3.object_reader import FIRST_WINDOW, ObjectReader
-from secor.adapters.s3.request_body import Slice, damaged
-from secor.core.errors import AccessDenied, AlreadyExists, NotFound, RestartPartition, Unavailable
+from secor.adapters.s3.request_body import Slice
+from secor.core.errors import (
+    AccessDenied,
+    AlreadyExists,
+    NotFound,
+    RestartPartition,
+    Unavailable,
+    damaged_content,
+)
 from secor.core.model import StoredObject
 from secor.core.text import mask_urls
 
@@ -85,25 +94,30 @@ class S3Store:
         date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
         return None if date is None else parsedate_to_datetime(date).timestamp()
 
-    def put(self, key: str, path: Path, crc32c: int, metadata: Mapping[str, str]) -> None:
-        """Store the file's bytes; see ``ObjectStore``.
+    def put(
+        self, key: str, content: Path | bytes, crc32c: int, metadata: Mapping[str, str]
+    ) -> None:
+        """Store a file's bytes, in parts where they are many, or these; see ``ObjectStore``.
 
-        Raises ``RestartPartition`` when the file does not have this CRC32C.
+        Raises ``RestartPartition`` when the content does not have this CRC32C.
         """
-        if not path.is_file():
-            raise RestartPartition(f"{path} is gone: its messages are read again")
+        if isinstance(content, Path) and not content.is_file():
+            raise RestartPartition(f"{content} is gone: its messages are read again")
         if not self._conditional:
             self._refuse_existing(key)
-        size = path.stat().st_size
         parameters = {"Metadata": dict(metadata), **self._settings}
         condition = {"IfNoneMatch": "*"} if self._conditional else {}
+        if isinstance(content, bytes):
+            self._put_bytes(key, content, crc32c, {**parameters, **condition})
+            return
+        size = content.stat().st_size
         if size >= self._threshold:
             upload = MultipartUpload(
                 self._client, self._bucket, key, parameters=parameters, condition=condition
             )
-            upload.put(path, size, crc32c, self._part_size)
+            upload.put(content, size, crc32c, self._part_size)
         else:
-            self._put_whole(key, path, size, crc32c, {**parameters, **condition})
+            self._put_file(key, content, size, crc32c, {**parameters, **condition})
 
     def head(self, key: str) -> StoredObject:
         """Return the object with its metadata, names in lower case; see ``ObjectStore``."""
@@ -163,22 +177,35 @@ class S3Store:
                     " make it, or correct bucket, region or endpoint_url of [store.s3]"
                 ) from error
 
-    def _put_whole(
+    def _put_file(
         self, key: str, path: Path, size: int, crc32c: int, parameters: Mapping[str, Any]
     ) -> None:
         with Slice(path, 0, size) as body:
             # Some servers look at no checksum; and what one refuses is then spoilt on its way.
             seen = body.checksum()
             if seen != crc32c:
-                raise damaged(path, seen, crc32c)
-            with translated(f"put {self._name(key)}", writes=True):
-                self._client.put_object(
-                    Bucket=self._bucket,
-                    Key=key,
-                    Body=body,  # type: ignore[arg-type]  # what botocore needs of a file
-                    ChecksumCRC32C=encoded(crc32c),
-                    **parameters,
-                )
+                raise damaged_content(path, seen, crc32c)
+            self._put_object(key, body, crc32c, parameters)
+
+    def _put_bytes(
+        self, key: str, content: bytes, crc32c: int, parameters: Mapping[str, Any]
+    ) -> None:
+        seen = checksum.crc32c(content)
+        if seen != crc32c:
+            raise damaged_content(self._name(key), seen, crc32c)
+        self._put_object(key, content, crc32c, parameters)
+
+    def _put_object(
+        self, key: str, body: Slice | bytes, crc32c: int, parameters: Mapping[str, Any]
+    ) -> None:
+        with translated(f"put {self._name(key)}", writes=True):
+            self._client.put_object(
+                Bucket=self._bucket,
+                Key=key,
+                Body=body,  # type: ignore[arg-type]  # what botocore needs of a file
+                ChecksumCRC32C=encoded(crc32c),
+                **parameters,
+            )
 
     def _refuse_existing(self, key: str) -> None:
         try:

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secor.archive.backfill.model import PlanHead, PlannedBatch
-from secor.batch.workspace import Workspace
-from secor.core.errors import AlreadyExists, NotFound
 from secor.core.naming import topic_root
-from secor.core.ports import ObjectStore
 
 STAGING = "_backfill"
 REPLACED = "_replaced"
@@ -74,26 +71,3 @@ class Places:
     def _below(self, directory: str, key: str) -> str:
         parts, at = key.split("/"), self._depth
         return "/".join([*parts[:at], directory, self.id, *parts[at:]])
-
-
-def read_small(store: ObjectStore, key: str) -> bytes | None:
-    """Return an object's bytes; None when there is none."""
-    try:
-        with store.open(key) as file:
-            return file.read()
-    except NotFound:
-        return None
-
-
-def put_small(store: ObjectStore, key: str, body: bytes, workspace: Workspace) -> bool:
-    """Put a small file; False when there is one already."""
-    local = workspace.create()
-    try:
-        local.write(body)
-        local.finish()
-        store.put(key, local.path, local.crc32c, {})
-    except AlreadyExists:
-        return False
-    finally:
-        local.delete()
-    return True

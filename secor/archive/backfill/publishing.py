@@ -19,7 +19,7 @@ from secor.archive.backfill.model import (
     Receipt,
     decode_receipt,
 )
-from secor.archive.backfill.paths import MARK, SUCCESS, Places, read_small
+from secor.archive.backfill.paths import MARK, SUCCESS, Places
 from secor.archive.backfill.run_journal import (
     BEGUN,
     CLEANED,
@@ -35,6 +35,7 @@ from secor.archive.backfill.run_journal import (
 from secor.batch.workspace import Workspace
 from secor.core.errors import AlreadyExists, ConfigurationError, NotFound, ObjectConflict
 from secor.core.ports import ObjectStore
+from secor.core.small_objects import put_bytes, read_bytes
 
 REPLACED = "replaced-by-backfill"
 """Metadata of old objects that are kept: the backfill's id, after their own."""
@@ -66,7 +67,7 @@ class Publisher:
 
     def __post_init__(self) -> None:
         self.places = Places.of(self.plan.head)
-        self.journal = Journal(self.store, self.places, self.workspace)
+        self.journal = Journal(self.store, self.places)
 
     def record_verified(self) -> None:
         """Note that ``verify`` found nothing wrong."""
@@ -241,7 +242,7 @@ class Publisher:
             list(pool.map(one, self.plan.batches))
 
     def _receipt(self, batch: PlannedBatch) -> Receipt:
-        data = read_small(self.store, self.places.receipt(batch))
+        data = read_bytes(self.store, self.places.receipt(batch))
         if data is None:
             raise ConfigurationError(
                 f"backfill {self.places.id}: batch {batch.name} was not run: run it again"
@@ -249,7 +250,7 @@ class Publisher:
         return decode_receipt(data)
 
     def _mark(self, key: str) -> Mark | None:
-        body = read_small(self.store, key)
+        body = read_bytes(self.store, key)
         if body is None:
             return None
         try:
@@ -264,15 +265,8 @@ class Publisher:
 
     def _put_marks(self, begun: Begun) -> None:
         for mark in begun.marks:
-            local = self.workspace.create()
-            try:
-                local.write(mark.body)
-                local.finish()
-                self.store.put(mark.key, local.path, local.crc32c, mark.metadata)
-            except AlreadyExists:
-                continue  # a finalizer's, or of an earlier try
-            finally:
-                local.delete()
+            # One that is there is a finalizer's, or of an earlier try.
+            put_bytes(self.store, mark.key, mark.body, mark.metadata)
 
     def _delete(self, keys: Iterable[str]) -> None:
         for key in keys:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import msgspec
 
 from secor.archive.backfill.model import PlannedBatch, encode
-from secor.archive.backfill.paths import Places, put_small, read_small
-from secor.batch.workspace import Workspace
+from secor.archive.backfill.paths import Places
 from secor.core.errors import ConfigurationError
 from secor.core.ports import ObjectStore
+from secor.core.small_objects import put_bytes, read_bytes
 
 VERIFIED = "verified"
 BEGUN = "begun"
@@ -46,12 +46,11 @@ class Journal:
 
     store: ObjectStore
     places: Places
-    workspace: Workspace
 
     def note(self, name: str, content: object = None) -> None:
         """Write an entry down, unless it stands; what was written first holds."""
         body = encode({} if content is None else content)
-        put_small(self.store, self.places.journal(name), body, self.workspace)
+        put_bytes(self.store, self.places.journal(name), body)
 
     def tells(self, name: str) -> bool:
         """Tell whether there is such an entry."""
@@ -88,7 +87,7 @@ class Journal:
             self.store.delete(key)
 
     def _entry(self, name: str) -> bytes | None:
-        return read_small(self.store, self.places.journal(name))
+        return read_bytes(self.store, self.places.journal(name))
 
 
 def swapped(batch: PlannedBatch) -> str:

@@ -21,17 +21,18 @@ from secor.archive.backfill.model import (
     decode_receipt,
     encode,
 )
-from secor.archive.backfill.paths import MARK, Places, put_small, read_small
+from secor.archive.backfill.paths import MARK, Places
+from secor.archive.derived_objects import put_derived
 from secor.archive.objects import Archive, reading_ahead
 from secor.batch.batch import Batch
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
 from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import Workspace
-from secor.core.errors import AlreadyExists, ConfigurationError, CorruptFile, ObjectConflict
+from secor.core.errors import ConfigurationError, CorruptFile
 from secor.core.model import QUARANTINE, Chunk, TopicPartition, next_offset
-from secor.core.naming import ObjectInfo
 from secor.core.ports import Clock, ObjectStore
+from secor.core.small_objects import put_bytes, read_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Job:
 
     def receipt(self, batch: PlannedBatch) -> Receipt | None:
         """Return what a batch gave, if it is done."""
-        data = read_small(self.store, self.places.receipt(batch))
+        data = read_bytes(self.store, self.places.receipt(batch))
         return None if data is None else decode_receipt(data)
 
 
@@ -84,7 +85,7 @@ def run_batch(job: Job, batch: PlannedBatch) -> Receipt:
         for file in sealed.files:
             _stage(job, file)
         receipt = receipt_of(sealed, read)
-        put_small(job.store, job.places.receipt(batch), encode(receipt), job.workspace)
+        put_bytes(job.store, job.places.receipt(batch), encode(receipt))
     return receipt
 
 
@@ -172,24 +173,8 @@ def receipt_of(sealed: SealedBatch, read: int) -> Receipt:
 
 def _stage(job: Job, file: BatchFile) -> None:
     key = job.places.staged(file.key)
-    metadata = {**file.info.metadata(), MARK: job.plan.id}
-    try:
-        job.store.put(key, file.local.path, file.local.crc32c, metadata)
-    except AlreadyExists as error:
-        stored = job.store.head(key)
-        if stored.size != file.local.size or not is_same(
-            stored.metadata or {}, file.info, job, key
-        ):
-            raise ObjectConflict(
-                f"{key}: another object stands where a backfill stages its own; roll it back and"
-                " run it again"
-            ) from error
-
-
-def is_same(metadata: dict[str, str], info: ObjectInfo, job: Job, key: str) -> bool:
-    """Tell whether an object's metadata are those that this backfill gives it."""
-    try:
-        told = ObjectInfo.of(metadata, key)
-    except CorruptFile:
-        return False
-    return metadata.get(MARK) == job.plan.id and told.same_content(info)
+    conflict = (
+        f"{key}: another object stands where a backfill stages its own; roll it back and run it"
+        " again"
+    )
+    put_derived(job.store, key, file, (MARK, job.plan.id), conflict)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
-
-from crc32c import crc32c
 
 from secor.archive.finalize.periods import Period, Periods
 from secor.archive.finalize.stored_time import Progress, offsets, slowest
-from secor.core.errors import ActionFailed, AlreadyExists, ConfigurationError, CorruptFile
+from secor.core.errors import ActionFailed, ConfigurationError, CorruptFile
 from secor.core.model import StoredObject
 from secor.core.naming import ROUTED, ObjectName, parse_key
 from secor.core.ports import ObjectStore
+from secor.core.small_objects import put_bytes
 
 SUCCESS = "_SUCCESS"
 CLOSE = 3600.0
@@ -184,14 +181,8 @@ class Finalizer:
         return json.dumps(content, indent=1).encode() + b"\n"
 
     def _put(self, key: str, body: bytes) -> None:
-        """Put the marker; one that is there already says the same."""
-        with tempfile.NamedTemporaryFile(prefix="secor-finalize-") as file:
-            file.write(body)
-            file.flush()
-            try:
-                self._store.put(key, Path(file.name), crc32c(body), {})
-            except AlreadyExists:
-                return  # another run of this command was faster
+        """Put the marker; one that another run has put already says the same."""
+        put_bytes(self._store, key, body)
 
     def _look(self, standing: Standing, marker: StoredObject, outcome: Outcome) -> None:
         try:

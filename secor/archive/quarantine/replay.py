@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from secor.archive.derived_objects import put_derived
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.quarantine.listing import Begun, begun, marker_key, messages, successor
 from secor.batch.batch import Batch
@@ -33,16 +34,15 @@ from secor.batch.policy import Reason
 from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import Workspace
 from secor.core.errors import (
-    AlreadyExists,
     ConfigurationError,
-    CorruptFile,
     NotFound,
     ObjectConflict,
     SchemaGrew,
 )
 from secor.core.model import QUARANTINE, Chunk, next_offset
-from secor.core.naming import ObjectInfo, ObjectName, replayed_name
+from secor.core.naming import ObjectName, replayed_name
 from secor.core.ports import Clock, ObjectStore, OffsetLedger
+from secor.core.small_objects import put_bytes
 from secor.parsing.parts import released
 
 REPLAYED = "replay-of"
@@ -202,17 +202,10 @@ class Replay:
 
     def _mark(self, found: ArchivedObject, body: bytes) -> None:
         key = marker_key(found.name)
-        local = self._workspace.create()
-        try:
-            local.write(body)
-            local.finish()
-            self._store.put(key, local.path, local.crc32c, {REPLAYED: _name_of(found)})
-        except AlreadyExists as error:
+        if not put_bytes(self._store, key, body, {REPLAYED: _name_of(found)}):
             other = begun(self._archive, found)
             if other is None or other.body != body:
-                raise _other(found) from error
-        finally:
-            local.delete()
+                raise _other(found)
 
     def _give_up(self, found: ArchivedObject, marker: Begun, *, take_over: bool) -> None:
         """Delete what a replay under another configuration has put, then its marker."""
@@ -229,16 +222,11 @@ class Replay:
         self._store.delete(marker_key(found.name))
 
     def _put(self, file: BatchFile, found: ArchivedObject) -> None:
-        metadata = {**file.info.metadata(), REPLAYED: _name_of(found)}
-        try:
-            self._store.put(file.key, file.local.path, file.local.crc32c, metadata)
-        except AlreadyExists as error:
-            stored = self._store.head(file.key).metadata or {}
-            if not _same(stored, file, found):
-                raise ObjectConflict(
-                    f"{file.key}: another object stands where messages of {found.key} belong;"
-                    " nothing was overwritten"
-                ) from error
+        conflict = (
+            f"{file.key}: another object stands where messages of {found.key} belong;"
+            " nothing was overwritten"
+        )
+        put_derived(self._store, file.key, file, (REPLAYED, _name_of(found)), conflict)
 
 
 def _beside(plan: TopicPlan, found: ArchivedObject) -> TopicPlan:
@@ -268,14 +256,6 @@ def _reasons(sealed: SealedBatch) -> Counter[str]:
             for records in log_format.read(opened, file.key):
                 reasons.update(released(records)[1])
     return reasons
-
-
-def _same(stored: dict[str, str], file: BatchFile, found: ArchivedObject) -> bool:
-    try:
-        info = ObjectInfo.of(stored, file.key)
-    except CorruptFile:
-        return False
-    return info.same_content(file.info) and stored.get(REPLAYED) == _name_of(found)
 
 
 def _other(found: ArchivedObject) -> ConfigurationError:

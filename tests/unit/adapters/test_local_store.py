@@ -57,7 +57,7 @@ def test_a_key_that_begins_another_is_refused(
     assert [item.key for item in store.list("")] == [keys[0]]
 
 
-@pytest.mark.parametrize("step", ["_copy", "_make_directory", "_show", "_sync"])
+@pytest.mark.parametrize("step", ["_write", "_make_directory", "_show", "_sync"])
 def test_after_a_crash_at_any_step_a_put_can_be_repeated(
     store: LocalStore, file: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

@@ -155,15 +155,6 @@ def test_a_proposal_stays_until_it_is_kept(
     assert len(store.objects) == 1
 
 
-def test_a_disk_that_takes_no_file_is_tried_again(store: FakeStore, tmp_path: Path) -> None:
-    kept = KeptSchemas(store, ROOT, 1, tmp_path / "full")
-    with pytest.raises(Unavailable, match="full: no schema can be written there"):
-        kept.add(KeptSchema(1, A))
-    (tmp_path / "full").mkdir()
-    kept.add(KeptSchema(1, A))
-    assert kept.newest().fields == A
-
-
 def test_a_version_that_is_there_and_not_listed_is_waited_for(
     store: FakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

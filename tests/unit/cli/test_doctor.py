@@ -245,9 +245,9 @@ def told(store: ObjectStore) -> dict[str, str]:
 
 
 class Overwriting(FakeStore):
-    def put(self, key: str, path: Path, crc32c: int, metadata: object) -> None:
+    def put(self, key: str, content: Path | bytes, crc32c: int, metadata: object) -> None:
         self.delete(key)
-        super().put(key, path, crc32c, {})
+        super().put(key, content, crc32c, {})
 
 
 class Keeping(FakeStore):
@@ -256,7 +256,7 @@ class Keeping(FakeStore):
 
 
 class Denying(FakeStore):
-    def put(self, key: str, path: Path, crc32c: int, metadata: object) -> None:
+    def put(self, key: str, content: Path | bytes, crc32c: int, metadata: object) -> None:
         raise AccessDenied(f"cannot put {key}: allow s3:PutObject")
 
 

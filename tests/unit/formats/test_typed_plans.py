@@ -192,7 +192,7 @@ def test_a_kept_schema_grows_with_the_messages_of_its_topic(name: str, tmp_path:
     made, _ = validated({"format": name, "prefix": "p"})
     assert made is not None
     store, observer = FakeStore(), _Telling()
-    plans = growing_plans(made, store, observer, lambda *_: None, tmp_path)
+    plans = growing_plans(made, store, observer, lambda *_: None)
     items = [{"at": AT, "n": 1}, {"n": "bad", "never": 1}, {"at": AT, "n": 1.5, "s": []}]
     first = plans("clicks", None)
     with pytest.raises(SchemaGrew) as grew:
@@ -220,7 +220,7 @@ def test_a_topic_without_a_kept_schema_has_one_plan(declared: str, tmp_path: Pat
     for output in ({"format": "jsonlines"}, {"format": "parquet", "schema_file": declared}):
         made, _ = validated(output)
         assert made is not None
-        plans = growing_plans(made, store, SilentObserver(), lambda *_: None, tmp_path)
+        plans = growing_plans(made, store, SilentObserver(), lambda *_: None)
         assert plans("clicks", None) is plans("clicks", "whatever")
         assert kept_schema(made, "clicks", store) is None
     assert not store.objects

@@ -71,10 +71,13 @@ WITHIN: dict[str, set[str]] = {
     },
     "secor.archive.objects": set(),
     "secor.archive.kept_schemas": set(),
-    "secor.archive.quarantine": {"secor.archive.objects"},
+    "secor.archive.derived_objects": set(),
+    "secor.archive.quarantine": {"secor.archive.objects", "secor.archive.derived_objects"},
     "secor.archive.verify": {"secor.archive.objects", "secor.archive.quarantine"},
     "secor.archive.finalize": {"secor.archive.verify"},
-    "secor.archive.backfill": {"secor.archive.objects", "secor.archive.verify"},
+    "secor.archive.backfill": {
+        *("secor.archive.objects", "secor.archive.derived_objects", "secor.archive.verify"),
+    },
     "secor.archive.repair": {
         *("secor.archive.objects", "secor.archive.quarantine", "secor.archive.verify"),
     },

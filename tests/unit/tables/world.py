@@ -9,6 +9,7 @@ from itertools import count
 
 from secor.core.errors import SecorError
 from secor.core.model import Entry, TopicPartition
+from secor.core.small_objects import put_bytes
 from secor.tables.commit_history import CommitHistory
 from secor.tables.control import Event
 from secor.tables.coordinator import Coordinator, Identity
@@ -16,7 +17,7 @@ from secor.tables.cycle import Timing
 from secor.tables.group_record import GroupRecord
 from secor.tables.manifest import DataFile, Manifest, TableFiles
 from secor.tables.observer import Backlog
-from secor.tables.staging import Staged, Staging, put_bytes
+from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import CommitRequest, TableCommitter, TableResult
 from tests.fakes.archive import OperatorLedger
 from tests.fakes.clock import FakeClock
