@@ -27,5 +27,9 @@ def test_the_demonstration_ends_with_every_message_verified(tmp_path: Path) -> N
     assert "messages moved" in shown
     assert "published generation 2" in shown
     assert "all 12 months: the same answer from both" in shown
+    assert "which coordinates, in the middle of a commit to demo." in shown
+    assert "336,781 messages of 4 topic partitions compared: each is there once" in shown
+    assert "       12   28,135        28,135  2,553" in shown
+    assert shown.count("all 12 months: the same answer from both") == 2
     servers = Sandbox.of(folder / "sandbox").servers.values()
     assert not any(server.running() for server in servers)

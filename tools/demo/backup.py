@@ -43,15 +43,15 @@ def surroundings() -> Mapping[str, str]:
 
 
 class SecorProcess:
-    """``secor run``, with its log in a file."""
+    """``secor run``, with its log in a file, by default beside the configuration."""
 
-    def __init__(self, configuration: Path) -> None:
-        self.log = configuration.with_suffix(".log")
-        with self.log.open("ab") as log:
+    def __init__(self, configuration: Path, log: Path | None = None) -> None:
+        self.log = log or configuration.with_suffix(".log")
+        with self.log.open("ab") as output:
             self._process = subprocess.Popen(
                 secor("run", str(configuration)),
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 env=surroundings(),
             )
@@ -69,6 +69,14 @@ class SecorProcess:
                 f"secor run ended with code {self._process.returncode}; "
                 f"the end of {self.log}:\n{last}"
             )
+
+    def pause(self) -> None:
+        """SIGSTOP: it stands still where it is."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT: it goes on."""
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL: no chance to clean up anything."""

