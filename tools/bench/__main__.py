@@ -27,6 +27,7 @@ from tools.bench.report import (
 from tools.bench.running import DaemonProcess, Progress, Usage, free_ports
 from tools.bench.spark import CORES, Scan
 from tools.bench.spark import measure as measure_spark
+from tools.bench.tables import TableProgress
 
 TOPIC, EMPTY = "bench", "bench-empty"
 NAMES = [case.name for case in CASES]
@@ -66,7 +67,12 @@ class Bench:
         group, config = self.config(case, TOPIC, port)
         filled = self.filled
         hosts = self.sandbox.zookeeper
-        with closing(Progress(hosts, group, filled.topic, filled.partitions)) as progress:
+        ledger = Progress(hosts, group, filled.topic, filled.partitions)
+        if case.kind == "table":
+            progress: Progress | TableProgress = TableProgress(ledger, config, group)
+        else:
+            progress = ledger
+        with closing(progress):
             daemon = DaemonProcess(
                 config, port=port, log=self.directory / f"{group}.log", profile=profile
             )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from secor.sandbox import Sandbox
+from secor.sandbox import S3Access, Sandbox
 
 Settings = Mapping[str, Mapping[str, object]]
 
@@ -18,7 +18,8 @@ class Case:
 
     ``goal`` is the CPU time to reach, in microseconds a message; ``others`` what other
     programs need for the same job and messages, measured on one machine in one run.
-    With ``parser`` it is a partition group.
+    With ``parser`` it is a partition group, with ``partition_by`` a table group: then
+    ``output`` is empty, since the table says how its files are written.
     """
 
     name: str
@@ -26,6 +27,14 @@ class Case:
     goal: float | None
     others: str
     parser: Mapping[str, object] | None = None
+    partition_by: Sequence[str] | None = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of group."""
+        if self.partition_by is not None:
+            return "table"
+        return "backup" if self.parser is None else "partition"
 
 
 JAVA_PARSES = "Java Secor 12.5"
@@ -56,6 +65,8 @@ CASES = (
     Case("json-text-24-hours", {"format": "text"}, 2.5, JAVA_PARSES, DAY_LONG),
     Case("json-parquet-1-hour", {"format": "parquet"}, 4.0, ICEBERG, ONE_HOUR),
     Case("json-parquet-24-hours", {"format": "parquet"}, 4.0, ICEBERG, DAY_LONG),
+    Case("json-iceberg-1", {}, 2.7, ICEBERG, partition_by=()),
+    Case("json-iceberg-24", {}, 3.6, ICEBERG, partition_by=("truncate(3600000, user_id)",)),
 )
 
 GOAL_MEMORY = 250_000_000
@@ -68,7 +79,7 @@ def settings_of(
     """Return a whole configuration; ``directory`` is for local files, ``port`` for metrics."""
     s3 = sandbox.s3
     return {
-        "group": {"name": group, "kind": "backup" if case.parser is None else "partition"},
+        "group": {"name": group, "kind": case.kind},
         "kafka": {"bootstrap_servers": [sandbox.kafka], "topics": [topic]},
         "ledger.zookeeper": {"hosts": [sandbox.zookeeper]},
         "store.s3": {
@@ -81,11 +92,33 @@ def settings_of(
         },
         "output": {**case.output, "prefix": f"bench/{group}"},
         **({} if case.parser is None else {"parser": case.parser}),
+        **({} if case.partition_by is None else _tables(case.partition_by, s3, group, directory)),
         # Every partition is uploaded several times, and the rest of it soon after its end.
         "policy": {"max_bytes": "32MiB", "max_age": "2s"},
         "local": {"directory": str(directory)},
         "metrics": {"port": "none" if port is None else port},
         "logs": {"level": "warning", "format": "json"},
+    }
+
+
+def table_of(group: str) -> str:
+    """Return the table that a group writes."""
+    return f"bench.{group.replace('-', '_')}"
+
+
+def _tables(
+    partition_by: Sequence[str], s3: S3Access, group: str, directory: Path
+) -> dict[str, dict[str, object]]:
+    catalog: dict[str, object] = {
+        "type": "sql",
+        "uri": f"sqlite:///{directory.parent / group}.db",
+        "warehouse": f"s3://{s3.bucket}/bench-warehouse",
+    }
+    route = {"table": table_of(group), "auto_create": True, "partition_by": list(partition_by)}
+    return {
+        "catalog.properties": catalog,
+        "commit": {"interval": "2s", "timeout": "10s"},
+        "[tables]": route,
     }
 
 

@@ -15,6 +15,7 @@ from secor.core.model import TopicPartition
 from secor.sandbox import S3Access
 from secor.wire import decode_chunks
 from secor.wiring.plans import plan_for
+from secor.wiring.tables import check_new_table
 from tools.bench.archive import TOPIC, group, store
 from tools.bench.cases import CASES, Case, settings_of, write_config
 from tools.bench.fill import Filled, batches, encode_batch, values
@@ -61,10 +62,16 @@ def test_the_configuration_of_every_case_is_valid(case: Case, tmp_path: Path) ->
         case, cast("Any", sandbox), group="g", topic="bench", directory=tmp_path, port=None
     )
     config = load(write_config(settings, tmp_path / "case.toml"), {})
-    plan = plan_for(config, "bench")
-    assert config.output.format == case.output["format"]
+    assert config.group.kind == case.kind
     assert config.metrics.port is None
-    assert plan.root == "bench/g/bench"
+    assert config.output.prefix == "bench/g"
+    if case.kind == "table":
+        (route,) = config.tables
+        assert route.table == "bench.g"
+        check_new_table(route)
+    else:
+        assert config.output.format == case.output["format"]
+        assert plan_for(config, "bench").root == "bench/g/bench"
 
 
 def test_a_result_leaves_out_what_an_idle_process_needs() -> None:
