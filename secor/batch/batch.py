@@ -270,7 +270,7 @@ class Batch:
         local.finish()
         key = last.key(self.topic_partition, batch_range)
         name = UniqueName(key.rpartition("/")[0], "", key)
-        return BatchFile(name, self._info(batch_range), local)
+        return BatchFile(name, replace(self._info(batch_range), group=self._plan.group), local)
 
     def drop(self) -> None:
         """Delete the local files without storing them: they are read again from Kafka."""

@@ -65,8 +65,9 @@ def _same_topic(batch: SealedBatch, info: ObjectInfo) -> bool:
 
 def conflict(key: str, batch: SealedBatch, info: ObjectInfo) -> ObjectConflict:
     """Return the error for an object that stands where one of ``batch`` belongs."""
+    by = f" by group {info.group}" if info.group else ""
     return ObjectConflict(
-        f"{key} holds {info.topic_partition} {info.batch} made under {info.fingerprint}"
+        f"{key} holds {info.topic_partition} {info.batch} made under {info.fingerprint}{by}"
         f" (topic id {info.topic_id}), in the way of {batch.topic_partition} {batch.range} under"
         f" {batch.fingerprint} (topic id {batch.topic_id}); nothing was overwritten. Give this"
         " group a prefix or a generation of its own, or remove the object if it is not needed"

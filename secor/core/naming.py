@@ -177,7 +177,8 @@ class ObjectInfo:
     """What an object tells of itself in its user metadata.
 
     ``batch`` is the whole batch's range, ``first_offset`` and ``records`` this object's;
-    timestamps in milliseconds, None where no message had one.
+    timestamps in milliseconds, None where no message had one.  ``group`` is told by a batch's
+    last file alone, whose name has nothing of the settings that made it.
     """
 
     topic_partition: TopicPartition
@@ -189,6 +190,7 @@ class ObjectInfo:
     topic_id: str | None = None
     least_timestamp: int | None = None
     greatest_timestamp: int | None = None
+    group: str | None = None
 
     def metadata(self) -> dict[str, str]:
         """Return it as user metadata: ASCII names and values."""
@@ -196,6 +198,7 @@ class ObjectInfo:
             "topic-id": self.topic_id,
             "least-timestamp": self.least_timestamp,
             "greatest-timestamp": self.greatest_timestamp,
+            "group": self.group,
         }
         return {
             "topic": self.topic_partition.topic,
@@ -227,6 +230,7 @@ class ObjectInfo:
                 topic_id=metadata.get("topic-id"),
                 least_timestamp=optional("least-timestamp"),
                 greatest_timestamp=optional("greatest-timestamp"),
+                group=metadata.get("group"),
             )
         except (KeyError, ValueError) as error:
             raise CorruptFile(
@@ -234,13 +238,14 @@ class ObjectInfo:
             ) from error
 
     def same_range(self, other: ObjectInfo) -> bool:
-        """Tell whether both are of one range of one topic.
+        """Tell whether both are of one range of one topic, as far as is known by one group.
 
         A topic that was deleted and made again has the same offsets but another id.
         """
         ids = {self.topic_id, other.topic_id} - {None}
+        groups = {self.group, other.group} - {None}
         same = self.topic_partition == other.topic_partition and self.batch == other.batch
-        return same and len(ids) <= 1
+        return same and len(ids) <= 1 and len(groups) <= 1
 
     def same_content(self, other: ObjectInfo) -> bool:
         """Tell whether both stand for the same range of the same topic under one configuration.

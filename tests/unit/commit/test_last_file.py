@@ -114,6 +114,24 @@ def test_one_of_another_topic_under_that_name_stops_the_partition(commits: Commi
     assert isinstance(outcome.error, ObjectConflict)
 
 
+@pytest.mark.parametrize("recovering", [False, True])
+def test_one_of_another_group_with_our_prefix_stops_the_partition(
+    commits: CommitWorld, recovering: bool
+) -> None:
+    """Its files are another table's: taken for ours, our rows would be in no table."""
+    other = commits.batch([0], 4, plan=replace(plan(commits), group="neighbour"))
+    assert other.last is not None
+    commits.place(replace(other, files=(other.last,)))
+    batch = batch_of(commits, [0])
+    if recovering:
+        commits.intend(batch)
+    outcome = commits.upload(batch)
+    assert isinstance(outcome, Abandoned)
+    assert isinstance(outcome.error, ObjectConflict)
+    assert "by group neighbour" in str(outcome.error)
+    assert commits.entry.committed != 4
+
+
 def test_files_of_an_earlier_try_are_found_by_their_names(commits: CommitWorld) -> None:
     """No listing: they tell range, settings and content, wherever they lie."""
     first = batch_of(commits, [0, 1, 2])
