@@ -49,10 +49,9 @@ def run(config: Path) -> int:
     progress = Progress()
     with open_job(settings) as job:
         planned = prepare(job)
-        for topic in planned:
-            for finding in topic.found:
-                log.warning("preflight", topic=finding.topic, what=finding.what)
-        total = sum(extent.range.end for topic in planned for extent in topic.extents)
+        for finding in planned.findings:
+            log.warning("preflight", topic=finding.topic, what=finding.what)
+        total = sum(extent.range.end for topic in planned.topics for extent in topic.extents)
         with engine_of(job, progress) as engine:
             shown = _progress_line(progress, total)
             ended = run_engine(engine, settings.writing.workers, shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,9 @@ from secor.cli.restore_options import as_json, configuration, load_job
 from secor.core.text import how_many
 
 if TYPE_CHECKING:
+    from secor.restore.preflight import Finding
     from secor.restore.verify import PartitionResult
+    from secor.wiring.restore_plan import JobPlan
 
 
 @click.command(epilog="Example: secor restore plan flights.toml")
@@ -26,22 +28,20 @@ def plan(config: Path, as_json: bool) -> int:
 
     Exit code 5 when the job must not begin.
     """
-    from secor.restore.preflight import refused
     from secor.wiring.restore import open_job
-    from secor.wiring.restore_plan import PlannedTopic
+    from secor.wiring.restore_plan import NOTHING_ARCHIVED
     from secor.wiring.restore_plan import plan as look
 
     with open_job(load_job(config)) as job:
-        planned: list[PlannedTopic] = look(job)
+        planned = look(job)
         version = job.requests.version
-    found = [finding for topic in planned for finding in topic.found]
     if as_json:
         click.echo(json.dumps(_as_json(planned, version), indent=2))
-        return Exit.DIFFERENT if refused(found) or not planned else Exit.OK
+        return Exit.OK if planned.may_begin else Exit.DIFFERENT
     rows = [("source", "offsets", "objects", "size", "target")]
-    for topic in planned:
+    for topic in planned.topics:
         for extent in topic.extents:
-            new = "" if topic.target.partitions else " (new)"
+            new = " (new)" if topic.new else ""
             rows.append(
                 (
                     str(extent.source),
@@ -51,23 +51,47 @@ def plan(config: Path, as_json: bool) -> int:
                     topic.target.name + new,
                 )
             )
-    for line in table(rows, left=frozenset({0, 1, 4})):
+    for line in [*table(rows, left=frozenset({0, 1, 4})), *_made(planned)]:
         click.echo(line)
-    for finding in found:
+    for finding in planned.findings:
         click.echo(f"{finding.severity.value}: {finding.topic}: {finding.what}")
-    if not planned:
-        click.echo("the archive has no object of these topics")
-    return Exit.DIFFERENT if refused(found) or not planned else Exit.OK
+    click.echo(_verdict(planned) if planned.topics else NOTHING_ARCHIVED)
+    return Exit.OK if planned.may_begin else Exit.DIFFERENT
 
 
-def _as_json(planned: Any, version: int) -> dict[str, object]:
+def _made(planned: JobPlan) -> Iterator[str]:
+    for topic in planned.topics:
+        if topic.new is not None:
+            settings = ", ".join(f"{key}={it}" for key, it in sorted(topic.new.settings.items()))
+            partitions = how_many(topic.new.partitions, "partition")
+            yield f"{topic.target.name} is made with {partitions}, {settings}"
+
+
+def _verdict(planned: JobPlan) -> str:
+    extents = [extent for topic in planned.topics for extent in topic.extents]
+    offsets = sum(extent.range.end - extent.range.start for extent in extents)
+    size = human_size(sum(extent.size for extent in extents))
+    what = f"{how_many(offsets, 'offset')} of {how_many(len(extents), 'partition')}, {size}"
+    return f"{what}: the job " + ("may begin" if planned.may_begin else "cannot begin")
+
+
+def _as_json(planned: JobPlan, version: int) -> dict[str, object]:
     return {
         "transactions": version,
+        "may_begin": planned.may_begin,
+        "findings": [_finding(finding) for finding in planned.found],
         "topics": [
             {
                 "topic": topic.topic,
                 "target": topic.target.name,
                 "target_partitions": topic.target.partitions,
+                "made_with": None
+                if topic.new is None
+                else {
+                    "partitions": topic.new.partitions,
+                    "settings": dict(topic.new.settings),
+                    "settings_for_later": dict(topic.new.later),
+                },
                 "partitions": [
                     {
                         "partition": extent.source.partition,
@@ -79,13 +103,18 @@ def _as_json(planned: Any, version: int) -> dict[str, object]:
                     }
                     for extent in topic.extents
                 ],
-                "findings": [
-                    {"severity": finding.severity.value, "what": finding.what}
-                    for finding in topic.found
-                ],
+                "findings": [_finding(finding) for finding in topic.found],
             }
-            for topic in planned
+            for topic in planned.topics
         ],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, str]:
+    return {
+        "severity": finding.severity.value,
+        "about": finding.topic,
+        "what": finding.what,
     }
 
 

@@ -86,6 +86,7 @@ class Target(Section):
     partitions: Maybe[int] = Field(default=None, ge=1)
     replication_factor: Maybe[int] = Field(default=None, ge=1)
     settings: dict[str, str] = Field(default_factory=dict)
+    archived_settings: bool = True
     append: bool = False
 
     @model_validator(mode="after")

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from secor.restore.model import SourceExtent
+from secor.restore.new_topics import NewTopic
+
+SEE_SETTINGS = "DESCRIBE_CONFIGS"
 
 
 class Severity(Enum):
@@ -36,6 +39,8 @@ class TargetTopic:
     partitions: int
     messages: int
     settings: Mapping[str, str]
+    rights: frozenset[str] | None = None
+    """What this user may do with it, such as ``WRITE``; None where that was not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ def findings(
         *_times(known, target, limits),
         *_sizes(target, limits),
         *_policy(target),
+        *_rights(target),
     ]
 
 
@@ -114,7 +120,8 @@ def _times(
         yield Finding(
             Severity.WARN,
             target.name,
-            "message.timestamp.type is LogAppendTime: the archived times are replaced",
+            "message.timestamp.type is LogAppendTime: the archived times are replaced; set it to"
+            " CreateTime for the time of the restore",
         )
         return
     oldest = min((it.oldest for it in extents if it.oldest is not None), default=None)
@@ -137,6 +144,13 @@ def _times(
             target.name,
             f"message.timestamp.before.max.ms = {limit} refuses the oldest messages: raise it",
         )
+    if deletes and int(target.settings.get("retention.bytes", "-1")) >= 0:
+        yield Finding(
+            Severity.WARN,
+            target.name,
+            f"retention.bytes = {target.settings['retention.bytes']} deletes the oldest messages"
+            " of larger partitions: set it to -1 for the time of the restore",
+        )
 
 
 def _sizes(target: TargetTopic, limits: JobLimits) -> Iterator[Finding]:
@@ -150,11 +164,57 @@ def _sizes(target: TargetTopic, limits: JobLimits) -> Iterator[Finding]:
         )
 
 
+def _rights(target: TargetTopic) -> Iterator[Finding]:
+    if target.rights is None:
+        return
+    missing = [name for name in ("WRITE", "DESCRIBE") if name not in target.rights]
+    if missing:
+        names = " and ".join(name.capitalize() for name in missing)
+        yield Finding(Severity.REFUSE, target.name, f"allow this user {names} on the topic")
+    if SEE_SETTINGS not in target.rights:
+        yield Finding(
+            Severity.WARN,
+            target.name,
+            "its settings cannot be looked at, so whether they delete or refuse messages is not"
+            " known: allow this user DescribeConfigs on the topic",
+        )
+
+
+def making(target: str, new: NewTopic, *, may_create: bool) -> Iterator[Finding]:
+    """Return what a person should know of a topic that the job is going to make."""
+    if not may_create:
+        yield Finding(
+            Severity.WARN,
+            target,
+            "does not exist, and this user has no Create on the cluster: where Create on the topic"
+            " is missing as well, the job ends there; make it by hand, or allow Create",
+        )
+    if new.later:
+        yield Finding(
+            Severity.WARN,
+            target,
+            f"is made without {_listed(new.later)}, which would delete, replace or refuse restored"
+            " messages: set them again when the restore is verified",
+        )
+    if new.left_out:
+        yield Finding(
+            Severity.WARN,
+            target,
+            f"is made without {_listed(new.left_out)}, which were for the cluster that it came"
+            " from: name them in target.settings if they fit here",
+        )
+
+
+def _listed(settings: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(settings.items()))
+
+
 def _policy(target: TargetTopic) -> Iterator[Finding]:
     if "compact" in target.settings.get("cleanup.policy", ""):
         yield Finding(
             Severity.WARN,
             target.name,
-            "is compacted: messages without a key are refused by the brokers, and older ones of a"
-            " key will vanish",
+            "is compacted: the brokers refuse messages without a key, and older messages of a key"
+            " vanish, so secor restore verify will miss them; set cleanup.policy=delete for the"
+            " time of the restore",
         )

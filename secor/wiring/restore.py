@@ -16,11 +16,13 @@ from secor.adapters.kafka.source import KafkaSource
 from secor.adapters.kafka.topic_admin import TopicAdmin, TopicSettings
 from secor.adapters.kafka.topics import topic_pattern
 from secor.adapters.kafka.transactions import KafkaTransactions
+from secor.archive.kept_topics import KeptTopic, KeptTopics
 from secor.archive.objects import Archive
 from secor.config.restore import RestoreConfig
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
 from secor.core.model import Chunk, OffsetRange, TopicPartition
+from secor.core.naming import topic_root
 from secor.core.ports import ObjectStore
 from secor.formats import format_of_key
 from secor.parsing.plugins import identity_of, load_plugin
@@ -92,6 +94,8 @@ class Job:
     log: LockedLog
     admin: TopicAdmin
     clock: SystemClock
+    kept_topic: Callable[[str], KeptTopic | None]
+    """Returns what the backup has kept of a topic's settings.  Raises ``CorruptFile``."""
 
     @property
     def name(self) -> str:
@@ -219,7 +223,8 @@ def open_job(config: RestoreConfig) -> Iterator[Job]:
     """Connect to the archive and the target.  Raises ``SecorError``."""
     options = brokers_options(config.kafka)
     with ExitStack() as opened:
-        source = source_of(config, store_of(config.store, connections=8))
+        store = store_of(config.store, connections=8)
+        source = source_of(config, store)
         requests = KafkaTransactions(options)
         opened.callback(requests.close)
         reader = KafkaReader(options)
@@ -227,7 +232,15 @@ def open_job(config: RestoreConfig) -> Iterator[Job]:
         admin = TopicAdmin(options)
         opened.callback(admin.close)
         log = LockedLog(reader)
-        yield Job(config, spec_of(config), source, requests, log, admin, SystemClock())
+        kept = partial(_kept_topic, store, config)
+        yield Job(config, spec_of(config), source, requests, log, admin, SystemClock(), kept)
+
+
+def _kept_topic(store: ObjectStore, config: RestoreConfig, topic: str) -> KeptTopic | None:
+    source = config.source
+    if source.kind != "archive" or not config.target.archived_settings:
+        return None
+    return KeptTopics(store, topic_root(source.prefix, topic, hashed=source.hash_prefix)).newest()
 
 
 def source_of(config: RestoreConfig, store: ObjectStore) -> RestoreSource:

@@ -2,41 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
-from secor.adapters.kafka.topic_admin import TopicSettings
-from secor.core.errors import ConfigurationError
+from secor.adapters.kafka.group_admin import GroupAdmin
+from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
+from secor.core.errors import ConfigurationError, CorruptFile
 from secor.core.model import OffsetRange, TopicPartition
+from secor.restore.fencing_probe import probe_fencing
 from secor.restore.model import SourceExtent, SourcePartition
+from secor.restore.new_topics import NewTopic, new_topic
 from secor.restore.offsets import OffsetTable, offsets_topic, read_offsets
-from secor.restore.preflight import Finding, JobLimits, Severity, TargetTopic, findings, refused
+from secor.restore.preflight import (
+    Finding,
+    JobLimits,
+    Severity,
+    TargetTopic,
+    findings,
+    making,
+    refused,
+)
+from secor.wiring.clients import brokers_options
 from secor.wiring.restore import Job
 
-RESTORED = {"retention.ms": "-1"}
-"""What a topic is made with, unless the configuration says otherwise: nothing is deleted."""
+_OFFSETS_RIGHTS = ("READ", "WRITE", "DESCRIBE")
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopic:
-    """One archived topic: its source partitions, its target, and what was found."""
+    """One archived topic: its source partitions, its target, and what was found.
+
+    ``new`` is what the target is made with, None where it exists.
+    """
 
     topic: str
     target: TargetTopic
     extents: tuple[SourceExtent, ...]
     found: tuple[Finding, ...]
+    new: NewTopic | None = None
 
 
-def plan(job: Job) -> list[PlannedTopic]:
-    """Look at everything; write nothing."""
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """Everything that a job would do; ``found`` is about no topic alone."""
+
+    topics: tuple[PlannedTopic, ...]
+    found: tuple[Finding, ...]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All that was found, of the job and of its topics."""
+        return [*self.found, *(finding for topic in self.topics for finding in topic.found)]
+
+    @property
+    def may_begin(self) -> bool:
+        """Tell whether nothing stands in the way."""
+        return bool(self.topics) and not refused(self.findings)
+
+
+def plan(job: Job) -> JobPlan:
+    """Look at everything; write nothing to any topic."""
     by_topic: dict[str, list[SourceExtent]] = {}
     for source in job.sources():
         by_topic.setdefault(source.topic, []).append(job.source.extent(source))
     begun = bool(job.offsets_partitions())
-    return [_planned(job, topic, extents, begun) for topic, extents in sorted(by_topic.items())]
+    names = [_target_name(job, topic) for topic in by_topic]
+    described = job.admin.describe([*dict.fromkeys(names), offsets_topic(job.name)])
+    may_create = "CREATE" in job.admin.rights_on_cluster()
+    topics = tuple(
+        _planned(job, topic, extents, described.get(_target_name(job, topic)), begun, may_create)
+        for topic, extents in sorted(by_topic.items())
+    )
+    found = [
+        *_meeting(job, by_topic),
+        *_offsets_rights(job, described.get(offsets_topic(job.name)), may_create=may_create),
+        *_group_rights(job),
+        *probe_fencing(
+            job.requests,
+            job.name,
+            transaction_timeout=job.config.writing.transaction_timeout,
+            request_timeout=job.config.writing.request_timeout,
+            clock=job.clock,
+        ),
+    ]
+    return JobPlan(topics, tuple(found))
 
 
-def prepare(job: Job) -> list[PlannedTopic]:
+def prepare(job: Job) -> JobPlan:
     """Refuse what must not begin, then make the topics that are missing.
 
     Raises ``ConfigurationError`` with every finding that refuses.
@@ -50,19 +104,25 @@ def prepare(job: Job) -> list[PlannedTopic]:
             'writing.boundary = "source" needs a source that defines transactions: use "interval"'
         )
     planned = plan(job)
-    if not planned:
-        raise ConfigurationError(
-            "the archive has no object of these topics: look at source.prefix, source.topics and"
-            " [store]"
-        )
-    refusing = refused([finding for topic in planned for finding in topic.found])
+    if not planned.topics:
+        raise ConfigurationError(NOTHING_ARCHIVED)
+    refusing = refused(planned.findings)
     if refusing:
         lines = "\n".join(f"  {finding.topic}: {finding.what}" for finding in refusing)
         raise ConfigurationError(f"the job cannot begin:\n{lines}")
-    for topic in planned:
-        if not topic.target.partitions:
-            _make(job, topic)
+    for topic in planned.topics:
+        if topic.new is not None:
+            job.admin.create(
+                topic.target.name,
+                TopicSettings(topic.new.partitions, topic.new.settings),
+                job.config.target.replication_factor,
+            )
     return planned
+
+
+NOTHING_ARCHIVED = (
+    "the archive has no object of these topics: look at source.prefix, source.topics and [store]"
+)
 
 
 def read_all_offsets(job: Job, partitions: int) -> OffsetTable:
@@ -85,9 +145,21 @@ def all_written(job: Job, partitions: int, sources: Collection[SourcePartition])
     )
 
 
-def _planned(job: Job, topic: str, extents: list[SourceExtent], begun: bool) -> PlannedTopic:
+def _target_name(job: Job, topic: str) -> str:
+    return job.config.target.topic.format(topic=topic)
+
+
+def _planned(
+    job: Job,
+    topic: str,
+    extents: list[SourceExtent],
+    described: TopicDescription | None,
+    begun: bool,
+    may_create: bool,
+) -> PlannedTopic:
     config = job.config
-    target = _target(job, config.target.topic.format(topic=topic))
+    name = _target_name(job, topic)
+    target = _target(job, name, described)
     limits = JobLimits(
         append=config.target.append,
         begun=begun,
@@ -97,28 +169,80 @@ def _planned(job: Job, topic: str, extents: list[SourceExtent], begun: bool) -> 
         now=int(job.clock.now() * 1000),
     )
     found = findings(extents, target, limits)
-    if not target.partitions and not config.target.create:
+    new = None
+    if described is None and not config.target.create:
         what = "does not exist: make it, or set target.create = true"
-        found.append(Finding(Severity.REFUSE, target.name, what))
-    return PlannedTopic(topic, target, tuple(extents), tuple(found))
+        found.append(Finding(Severity.REFUSE, name, what))
+    elif described is None:
+        new, faults = _new(job, topic, extents)
+        found += [*faults, *making(name, new, may_create=may_create)]
+    return PlannedTopic(topic, target, tuple(extents), tuple(found), new)
 
 
-def _target(job: Job, name: str) -> TargetTopic:
-    partitions = job.log.partitions(name)
-    if not partitions:
+def _target(job: Job, name: str, described: TopicDescription | None) -> TargetTopic:
+    if described is None:
         return TargetTopic(name, 0, 0, {})
+    partitions = job.log.partitions(name)
     messages = sum(job.log.end(it, committed=False) - job.log.start(it) for it in partitions)
-    return TargetTopic(name, len(partitions), messages, job.admin.describe(name))
+    return TargetTopic(name, described.partitions, messages, described.effective, described.rights)
 
 
-def _make(job: Job, planned: PlannedTopic) -> None:
+def _new(job: Job, topic: str, extents: Sequence[SourceExtent]) -> tuple[NewTopic, list[Finding]]:
+    """Return what a missing target is made with, and what is wrong with what was kept of it."""
+    faults = []
+    kept = None
+    try:
+        kept = job.kept_topic(topic)
+    except CorruptFile as error:
+        what = f"{error}; the topic is made without its archived settings"
+        faults.append(Finding(Severity.WARN, topic, what))
+    needed = max(extent.source.partition for extent in extents) + 1
     target = job.config.target
-    needed = max(extent.source.partition for extent in planned.extents) + 1
-    job.admin.create(
-        planned.target.name,
-        TopicSettings(target.partitions or needed, {**RESTORED, **target.settings}),
-        target.replication_factor,
-    )
+    archived = (kept.settings if kept else None) or {}
+    partitions = kept.partitions if kept else None
+    new = new_topic(needed, partitions, archived, target.partitions, target.settings)
+    if target.partitioning == "same" and new.partitions < needed:
+        what = f"target.partitions = {new.partitions}, and the archive has {needed}: raise it"
+        faults.append(Finding(Severity.REFUSE, topic, what))
+    return new, faults
+
+
+def _meeting(job: Job, topics: Collection[str]) -> Iterator[Finding]:
+    """Several topics in one target have no order that could be compared."""
+    by_target: dict[str, list[str]] = defaultdict(list)
+    for topic in topics:
+        by_target[_target_name(job, topic)].append(topic)
+    if job.config.target.partitioning != "same":
+        return
+    for name, meeting in sorted(by_target.items()):
+        if len(meeting) > 1:
+            what = f"{', '.join(sorted(meeting))} would all be written to it: put {{topic}} into"
+            yield Finding(
+                Severity.REFUSE, name, f'{what} target.topic, or set target.partitioning = "key"'
+            )
+
+
+def _offsets_rights(
+    job: Job, described: TopicDescription | None, *, may_create: bool
+) -> Iterator[Finding]:
+    name = offsets_topic(job.name)
+    if described is not None:
+        missing = [right for right in _OFFSETS_RIGHTS if right not in described.rights]
+        if missing:
+            names = ", ".join(right.capitalize() for right in missing)
+            yield Finding(Severity.REFUSE, name, f"allow this user {names} on the topic")
+        return
+    if not may_create:
+        what = "does not exist, and this user has no Create on the cluster: allow it, or make the"
+        how = f"topic with {job.config.writing.offsets_partitions} partitions, compacted"
+        yield Finding(Severity.WARN, name, f"{what} {how}")
+
+
+def _group_rights(job: Job) -> Iterator[Finding]:
+    name = offsets_topic(job.name)
+    with closing(GroupAdmin(brokers_options(job.config.kafka), cluster="the target")) as groups:
+        if groups.is_denied(name):
+            yield Finding(Severity.REFUSE, name, "allow this user Read on the group of this name")
 
 
 def left(extent: SourceExtent, next_offset: int) -> OffsetRange:

@@ -41,6 +41,7 @@ from secor.wiring.plans import growing_plans
 from secor.wiring.startup_reports import Waiting
 from secor.wiring.table_commits import coordinating
 from secor.wiring.tables import TablePlans, open_tables, store_of_tables
+from secor.wiring.topic_keeper import TopicKeeper
 
 STUCK = 120.0
 """Seconds without a turn of the loop after which the process says that it is not alive."""
@@ -121,6 +122,8 @@ def _connect(
             ask("the catalog")
             store, tables = store_of_tables(config, store), open_tables(config)
         membership = opened.enter_context(join(config, ask, telemetry.fetch_restarted))
+        if config.group.kind == "backup":
+            opened.callback(TopicKeeper(config, store).close)
         pool = ThreadPool(config.limits.upload_threads)
         opened.callback(pool.close)
         counting = _counting(telemetry)

@@ -60,6 +60,11 @@ class GroupAdmin:
             if it["protocol_type"] in ("consumer", "")
         }
 
+    def is_denied(self, group: str) -> bool:
+        """Tell whether this user may not even see a group; one that does not exist can be seen."""
+        answer = self._ask(lambda: self._admin.describe_groups([group]), f"the group {group}")
+        return kafka_errors.GroupAuthorizationFailedError.__name__ in (answer[group]["error"] or "")
+
     def offsets(self, group: str) -> dict[TopicPartition, Committed]:
         """Return everything that a group has committed."""
         found = self._ask(

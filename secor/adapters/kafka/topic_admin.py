@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 
 from secor.adapters.kafka.failures import translated
+from secor.adapters.kafka.metadata_queries import id_text
+from secor.core.errors import AccessDenied
 
 _BROKERS_DEFAULT = -1
+_DENIED = kafka_errors.TopicAuthorizationFailedError.errno
+_SEE_SETTINGS = "DESCRIBE_CONFIGS"
+_OF_THE_TOPIC = "DYNAMIC_TOPIC_CONFIG"
+"""Where a setting comes from that was given to the topic itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic as it is.
+
+    ``settings`` are those that were given to it, ``effective`` all with their values now;
+    ``rights`` are the operations that this user may do, such as ``WRITE``.
+    """
+
+    name: str
+    topic_id: str | None
+    partitions: int
+    replication_factor: int
+    settings: Mapping[str, str]
+    effective: Mapping[str, str]
+    rights: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +77,61 @@ class TopicAdmin:
             raise translated(error, f"making the topic {topic}") from error
         return True
 
-    def describe(self, topic: str) -> dict[str, str]:
-        """Return the settings of a topic with their values now; empty ones are left out."""
+    def describe(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
+        """Describe topics; absent ones are left out.
+
+        Without the right to see settings there are none, as ``rights`` tell.
+        """
+        what = "the target's topics" if len(topics) != 1 else f"the topic {topics[0]}"
         try:
-            answer = self._admin.describe_configs(
-                [ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all"
-            )
+            answer = self._admin.describe_topics(list(topics))
         except kafka_errors.KafkaError as error:
-            raise translated(error, f"the settings of {topic}") from error
-        described = answer["topic"][topic]
-        return {name: value["value"] for name, value in described.items() if value["value"]}
+            raise translated(error, what) from error
+        hidden = [it["name"] for it in answer if it["error_code"] == _DENIED]
+        if hidden:
+            raise AccessDenied(f"topics {', '.join(hidden)}: allow this user Describe on them")
+        described = [it for it in answer if it["partitions"]]
+        readable = [it["name"] for it in described if _SEE_SETTINGS in it["authorized_operations"]]
+        values = self._values(readable)
+        return {it["name"]: _description(it, values.get(it["name"], {})) for it in described}
+
+    def _values(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        if not topics:
+            return {}
+        wanted = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+        try:
+            answer = self._admin.describe_configs(wanted, config_filter="all")
+        except kafka_errors.KafkaError as error:
+            raise translated(error, "the settings of topics") from error
+        values: Mapping[str, Mapping[str, Any]] = answer["topic"]
+        return values
+
+    def rights_on_cluster(self) -> frozenset[str]:
+        """Return what this user may do with the cluster, such as ``CREATE``."""
+        try:
+            described = self._admin.describe_cluster()
+        except kafka_errors.KafkaError as error:
+            raise translated(error, "the cluster") from error
+        return _names(described["authorized_operations"])
+
+
+def _description(described: Mapping[str, Any], values: Mapping[str, Any]) -> TopicDescription:
+    known = {name: it for name, it in values.items() if it["value"] not in (None, "")}
+    partitions = described["partitions"]
+    return TopicDescription(
+        name=described["name"],
+        topic_id=id_text(UUID(described["topic_id"])) if described["topic_id"] else None,
+        partitions=len(partitions),
+        replication_factor=len(partitions[0]["replica_nodes"]),
+        settings={
+            name: it["value"]
+            for name, it in known.items()
+            if it["config_source"] == _OF_THE_TOPIC and not it["is_sensitive"]
+        },
+        effective={name: it["value"] for name, it in known.items()},
+        rights=_names(described["authorized_operations"]),
+    )
+
+
+def _names(operations: Iterable[object] | None) -> frozenset[str]:
+    return frozenset(map(str, operations or ()))

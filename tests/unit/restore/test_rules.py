@@ -220,6 +220,18 @@ def test_a_good_target_is_not_talked_about() -> None:
             TargetTopic("t", 2, 0, {"message.timestamp.type": "LogAppendTime"}),
             "warn: message.timestamp.type is LogAppendTime",
         ),
+        (
+            TargetTopic("t", 2, 0, {"retention.bytes": "10"}),
+            "warn: retention.bytes = 10 deletes the oldest messages",
+        ),
+        (
+            TargetTopic("t", 2, 0, {}, frozenset({"READ", "DESCRIBE_CONFIGS"})),
+            "refuse: allow this user Write and Describe on the topic",
+        ),
+        (
+            TargetTopic("t", 2, 0, {}, frozenset({"WRITE", "DESCRIBE"})),
+            "warn: its settings cannot be looked at",
+        ),
     ],
 )
 def test_what_stands_in_the_way_is_named(target: TargetTopic, what: str) -> None:

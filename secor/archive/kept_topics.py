@@ -1,0 +1,120 @@
+"""What a topic was like, kept beside its objects, so that it can be made again.
+
+``<topic root>/_topic/<version, 6 digits>.json`` is put if absent and never changed.  A new
+version is put when the topic has changed; the highest one is the present.  Such as
+
+    {"at": "2026-11-21T10:00:00Z", "partitions": 4, "replication_factor": 3,
+     "settings": {"cleanup.policy": "compact"}, "topic": "clicks", "topic_id": "..."}
+
+``settings`` are those that were given to the topic, not the brokers' defaults; null where the
+user of the backup may not see them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from crc32c import crc32c
+
+from secor.core.errors import AlreadyExists, CorruptFile, NotFound, OutcomeUnknown
+from secor.core.ports import ObjectStore
+
+DIRECTORY = "_topic"
+_NAME = re.compile(r"([0-9]{6})\.json")
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTopic:
+    """A topic's configuration; ``settings`` None where they could not be seen."""
+
+    topic: str
+    topic_id: str | None
+    partitions: int
+    replication_factor: int
+    settings: Mapping[str, str] | None
+
+    def encode(self, at: str) -> bytes:
+        """Return the object's bytes; ``at`` is the time in ISO 8601."""
+        content = {
+            "at": at,
+            "partitions": self.partitions,
+            "replication_factor": self.replication_factor,
+            "settings": None if self.settings is None else dict(self.settings),
+            "topic": self.topic,
+            "topic_id": self.topic_id,
+        }
+        return json.dumps(content, indent=1, sort_keys=True).encode() + b"\n"
+
+    @classmethod
+    def decode(cls, key: str, body: bytes) -> Self:
+        """Read an object's bytes.  Raises ``CorruptFile`` naming ``key``."""
+        try:
+            content = json.loads(body)
+            settings = content["settings"]
+            return cls(
+                str(content["topic"]),
+                content["topic_id"],
+                int(content["partitions"]),
+                int(content["replication_factor"]),
+                None if settings is None else {str(k): str(v) for k, v in settings.items()},
+            )
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise CorruptFile(f"{key}: is no description of a topic ({error!r})") from error
+
+
+class KeptTopics:
+    """The versions of one topic; ``root`` is the topic's directory."""
+
+    def __init__(self, store: ObjectStore, root: str) -> None:
+        self._store = store
+        self._root = root
+
+    def newest(self) -> KeptTopic | None:
+        """Return the present version.  Raises ``CorruptFile``, ``Unavailable``."""
+        version = self._last_version()
+        return self._read(version) if version else None
+
+    def keep(self, topic: KeptTopic, at: str) -> bool:
+        """Put a new version unless the present one says the same; tell whether one was put.
+
+        Other processes may do the same at the same time.
+        """
+        for _ in range(_TRIES):
+            version = self._last_version()
+            if version and self._read(version) == topic:
+                return False
+            try:
+                self._put(self._key(version + 1), topic.encode(at))
+            except (AlreadyExists, OutcomeUnknown):
+                continue
+            return True
+        return False
+
+    def _key(self, version: int) -> str:
+        return f"{self._root}/{DIRECTORY}/{version:06d}.json"
+
+    def _last_version(self) -> int:
+        listed = self._store.list(f"{self._root}/{DIRECTORY}/")
+        names = (_NAME.fullmatch(stored.key.rpartition("/")[2]) for stored in listed)
+        return max((int(match[1]) for match in names if match), default=0)
+
+    def _read(self, version: int) -> KeptTopic | None:
+        key = self._key(version)
+        try:
+            with self._store.open(key) as file:
+                return KeptTopic.decode(key, file.read())
+        except NotFound:
+            return None  # a person has deleted it since it was listed
+
+    def _put(self, key: str, body: bytes) -> None:
+        with tempfile.NamedTemporaryFile(prefix="secor-topic-") as file:
+            file.write(body)
+            file.flush()
+            self._store.put(key, Path(file.name), crc32c(body), {})

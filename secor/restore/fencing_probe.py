@@ -1,0 +1,75 @@
+"""Tries, before anything is written, whether the target fences: the whole restore rests on it."""
+
+from __future__ import annotations
+
+import random
+
+from secor.core.errors import Unavailable
+from secor.core.ports import Clock
+from secor.core.transactions import BrokerCode, ProducerIdentity, Request, TransactionRequests
+from secor.restore.preflight import Finding, Severity
+from secor.restore.writer.decisions import Action, decide
+from secor.restore.writer.requesting import Requester, RequestRefused
+
+PATIENCE = 30.0
+"""Seconds for each of the three requests, repetitions included."""
+_NO_ID = BrokerCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def probe_id(job: str) -> str:
+    """Return the transactional id of the probe: of the job's prefix, and no source partition's."""
+    return f"secor:{job}::probe"
+
+
+def probe_fencing(
+    requests: TransactionRequests,
+    job: str,
+    *,
+    transaction_timeout: float,
+    request_timeout: float,
+    clock: Clock,
+) -> list[Finding]:
+    """Initialise an id twice; the first identity must then be refused.
+
+    Writes to no topic.  Times in seconds.  Raises ``Unavailable``.
+    """
+    name = probe_id(job)
+    requester = Requester(requests, name, clock=clock, rng=random.Random(), timeout=request_timeout)
+
+    def initialise() -> ProducerIdentity:
+        answer = requester.perform(
+            Request.INIT_PRODUCER_ID,
+            lambda wait: requests.init_producer_id(name, transaction_timeout, wait=wait),
+            clock.monotonic() + PATIENCE,
+        )
+        assert answer.identity is not None
+        return answer.identity
+
+    try:
+        first, second = initialise(), initialise()
+        requester.perform(
+            Request.END_TXN,
+            lambda wait: requests.end_transaction(name, first, commit=False, wait=wait),
+            clock.monotonic() + PATIENCE,
+        )
+    except RequestRefused as refused:
+        refusal = refused.refusal
+        if refusal.request is Request.END_TXN and refusal.action is Action.FENCED:
+            return []
+        return [Finding(Severity.REFUSE, name, _advice(refusal.code, str(refusal)))]
+    what = f"the brokers took a request of epoch {first.epoch} after {second.epoch} was given out"
+    return [Finding(Severity.REFUSE, name, f"is not fenced: {what}; exactly once needs it")]
+
+
+def _advice(code: BrokerCode, what: str) -> str:
+    """Return what a person is told of a refusal.  Raises ``Unavailable``."""
+    if code is BrokerCode.INVALID_TRANSACTION_TIMEOUT:
+        return (
+            f"{what}: writing.transaction_timeout is above the brokers'"
+            " transaction.max.timeout.ms; lower it"
+        )
+    if code in (_NO_ID, BrokerCode.CLUSTER_AUTHORIZATION_FAILED):
+        return f"{what}: allow Write and Describe on transactional ids that begin with it"
+    if decide(Request.INIT_PRODUCER_ID, code) is Action.RETRY:
+        raise Unavailable(f"the coordinator of transactions: {what}")
+    return what

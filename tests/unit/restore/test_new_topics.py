@@ -1,0 +1,65 @@
+"""What missing targets are made with."""
+
+from __future__ import annotations
+
+import pytest
+
+from secor.restore.new_topics import new_topic
+from secor.restore.preflight import Severity, making
+
+ARCHIVED = {
+    "max.message.bytes": "9000000",
+    "cleanup.policy": "compact",
+    "retention.ms": "1000",
+    "message.timestamp.before.max.ms": "5",
+    "min.insync.replicas": "2",
+}
+
+
+def test_nothing_is_deleted_though_the_archive_says_nothing() -> None:
+    new = new_topic(3, None, {}, None, {})
+    assert (new.partitions, dict(new.settings), new.later) == (3, {"retention.ms": "-1"}, {})
+    assert list(making("clicks", new, may_create=True)) == []
+
+
+def test_archived_settings_come_back_but_for_those_that_would_delete_or_refuse() -> None:
+    new = new_topic(3, 8, ARCHIVED, None, {})
+    assert new.partitions == 8
+    assert dict(new.settings) == {
+        "max.message.bytes": "9000000",
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+    }
+    assert dict(new.later) == {
+        "cleanup.policy": "compact",
+        "retention.ms": "1000",
+        "message.timestamp.before.max.ms": "5",
+    }
+    assert dict(new.left_out) == {"min.insync.replicas": "2"}
+    later, left_out = making("clicks", new, may_create=True)
+    assert later.severity is Severity.WARN
+    assert "made without cleanup.policy=compact, message.timestamp" in later.what
+    assert "min.insync.replicas=2" in left_out.what
+
+
+def test_what_the_job_says_goes_before_what_the_archive_knows() -> None:
+    wanted = {"cleanup.policy": "compact", "retention.ms": "7", "min.insync.replicas": "1"}
+    new = new_topic(3, 8, ARCHIVED, 4, wanted)
+    assert new.partitions == 4
+    assert dict(new.settings) == {"max.message.bytes": "9000000", **wanted}
+    assert dict(new.later) == {"message.timestamp.before.max.ms": "5"}
+    assert dict(new.left_out) == {}
+
+
+@pytest.mark.parametrize("name", ["cleanup.policy", "retention.bytes", "message.timestamp.type"])
+def test_settings_that_keep_everything_come_back_as_they_were(name: str) -> None:
+    keeps = {"cleanup.policy": "delete", "retention.bytes": "-1"}
+    value = keeps.get(name, "CreateTime")
+    new = new_topic(1, 1, {name: value}, None, {})
+    assert new.settings[name] == value
+    assert new.later == {}
+
+
+def test_a_user_who_may_not_make_topics_is_told_before_anything_is_written() -> None:
+    (finding,) = making("clicks", new_topic(1, 1, {}, None, {}), may_create=False)
+    assert "no Create on the cluster" in finding.what
