@@ -139,8 +139,10 @@ def status(config: Path, as_json: bool) -> int:
             stored = offsets.get(source)
             rest = left(extent, stored.next_offset if stored else 0)
             rows.append((str(source), stored.next_offset if stored else None, extent, rest))
-    state = "not begun" if record is None else record.wish.value
     remaining = sum(rest.end - rest.start for *_, rest in rows)
+    state = "not begun" if record is None else record.wish.value
+    if record is not None and rows and not remaining:
+        state = "all written"
     if as_json:
         told = {
             "job": job.name,
@@ -160,7 +162,8 @@ def status(config: Path, as_json: bool) -> int:
             lines.append((name, shown, str(extent.range), f"{rest.end - rest.start:,}"))
         for line in table(lines, left=frozenset({0, 2})):
             click.echo(line)
-        click.echo(f"{job.name}: {state}, {how_many(remaining, 'offset')} left")
+        behind = f", {how_many(remaining, 'offset')} left" if remaining else ""
+        click.echo(f"{job.name}: {state}{behind}")
     return Exit.DIFFERENT if remaining or not rows else Exit.OK
 
 

@@ -45,10 +45,15 @@ class TargetTopic:
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """Settings of the job that the rules look at; ``now`` in milliseconds since the epoch."""
+    """What the rules look at of the job; ``now`` in milliseconds since the epoch.
+
+    ``begun`` tells whether the job has an offsets topic, ``written`` whether it has offsets of
+    this topic's source partitions.
+    """
 
     append: bool
     begun: bool
+    written: bool
     same_partitions: bool
     holes: bool
     batch_bytes: int
@@ -104,6 +109,20 @@ def _partitions(
 
 
 def _content(target: TargetTopic, limits: JobLimits) -> Iterator[Finding]:
+    if limits.written and not target.partitions:
+        yield Finding(
+            Severity.REFUSE,
+            target.name,
+            "is gone, though the job has written to it and would go on where it was: give the job"
+            " another name, or 'secor restore stop' it and 'secor restore offsets reset'",
+        )
+    elif limits.written and not target.messages:
+        yield Finding(
+            Severity.WARN,
+            target.name,
+            "is empty, though the job has committed offsets: unless all of it was filtered out,"
+            " 'secor restore stop' the job and 'secor restore offsets reset'",
+        )
     if target.messages and not limits.append and not limits.begun:
         yield Finding(
             Severity.REFUSE,

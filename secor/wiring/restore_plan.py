@@ -62,12 +62,26 @@ class JobPlan:
         return bool(self.topics) and not refused(self.findings)
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What an earlier run left: whether there is an offsets topic, topics that have offsets."""
+
+    offsets_topic: bool
+    written: frozenset[str]
+
+
 def plan(job: Job) -> JobPlan:
     """Look at everything; write nothing to any topic."""
     by_topic: dict[str, list[SourceExtent]] = {}
     for source in job.sources():
         by_topic.setdefault(source.topic, []).append(job.source.extent(source))
-    begun = bool(job.offsets_partitions())
+    partitions = job.offsets_partitions()
+    begun = Begun(
+        bool(partitions),
+        frozenset(source.topic for source in read_all_offsets(job, partitions).offsets)
+        if partitions
+        else frozenset(),
+    )
     names = [_target_name(job, topic) for topic in by_topic]
     described = job.admin.describe([*dict.fromkeys(names), offsets_topic(job.name)])
     may_create = "CREATE" in job.admin.rights_on_cluster()
@@ -154,7 +168,7 @@ def _planned(
     topic: str,
     extents: list[SourceExtent],
     described: TopicDescription | None,
-    begun: bool,
+    begun: Begun,
     may_create: bool,
 ) -> PlannedTopic:
     config = job.config
@@ -162,7 +176,8 @@ def _planned(
     target = _target(job, name, described)
     limits = JobLimits(
         append=config.target.append,
-        begun=begun,
+        begun=begun.offsets_topic,
+        written=topic in begun.written,
         same_partitions=config.target.partitioning == "same",
         holes=config.source.holes,
         batch_bytes=config.writing.batch_bytes,

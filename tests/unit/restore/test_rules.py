@@ -185,7 +185,13 @@ def test_provenance_stands_behind_the_messages_own_headers() -> None:
 # ----------------------------------------------------------------- preflight
 
 LIMITS = JobLimits(
-    append=False, begun=False, same_partitions=True, holes=False, batch_bytes=1000, now=NOW
+    append=False,
+    begun=False,
+    written=False,
+    same_partitions=True,
+    holes=False,
+    batch_bytes=1000,
+    now=NOW,
 )
 EXTENT = SourceExtent(CLICKS, OffsetRange(0, 10), oldest=NOW - 10_000)
 GOOD = TargetTopic("clicks", 2, 0, {"retention.ms": "-1", "max.message.bytes": "1000"})
@@ -237,6 +243,12 @@ def test_a_good_target_is_not_talked_about() -> None:
 def test_what_stands_in_the_way_is_named(target: TargetTopic, what: str) -> None:
     (finding,) = told(target)
     assert finding.startswith(what)
+
+
+def test_a_target_that_vanished_under_a_job_that_goes_on_is_told() -> None:
+    gone, empty = TargetTopic("t", 0, 0, {}), TargetTopic("t", 2, 0, {})
+    assert told(gone, begun=True, written=True)[0].startswith("refuse: is gone, though the job")
+    assert told(empty, begun=True, written=True)[0].startswith("warn: is empty, though the job")
 
 
 def test_settings_let_some_of_it_pass() -> None:
