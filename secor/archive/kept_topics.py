@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 from crc32c import crc32c
@@ -91,7 +89,8 @@ class KeptTopics:
             if version and self._read(version) == topic:
                 return False
             try:
-                self._put(self._key(version + 1), topic.encode(at))
+                body = topic.encode(at)
+                self._store.put(self._key(version + 1), body, crc32c(body), {})
             except (AlreadyExists, OutcomeUnknown):
                 continue
             return True
@@ -112,9 +111,3 @@ class KeptTopics:
                 return KeptTopic.decode(key, file.read())
         except NotFound:
             return None  # a person has deleted it since it was listed
-
-    def _put(self, key: str, body: bytes) -> None:
-        with tempfile.NamedTemporaryFile(prefix="secor-topic-") as file:
-            file.write(body)
-            file.flush()
-            self._store.put(key, Path(file.name), crc32c(body), {})
