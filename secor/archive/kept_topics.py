@@ -18,10 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from crc32c import crc32c
-
-from secor.core.errors import AlreadyExists, CorruptFile, NotFound, OutcomeUnknown
+from secor.core.errors import CorruptFile, OutcomeUnknown
 from secor.core.ports import ObjectStore
+from secor.core.small_objects import put_bytes, read_bytes
 
 DIRECTORY = "_topic"
 _NAME = re.compile(r"([0-9]{6})\.json")
@@ -89,11 +88,10 @@ class KeptTopics:
             if version and self._read(version) == topic:
                 return False
             try:
-                body = topic.encode(at)
-                self._store.put(self._key(version + 1), body, crc32c(body), {})
-            except (AlreadyExists, OutcomeUnknown):
+                if put_bytes(self._store, self._key(version + 1), topic.encode(at)):
+                    return True
+            except OutcomeUnknown:
                 continue
-            return True
         return False
 
     def _key(self, version: int) -> str:
@@ -106,8 +104,6 @@ class KeptTopics:
 
     def _read(self, version: int) -> KeptTopic | None:
         key = self._key(version)
-        try:
-            with self._store.open(key) as file:
-                return KeptTopic.decode(key, file.read())
-        except NotFound:
-            return None  # a person has deleted it since it was listed
+        body = read_bytes(self._store, key)
+        # None: a person has deleted it since it was listed.
+        return None if body is None else KeptTopic.decode(key, body)
