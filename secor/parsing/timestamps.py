@@ -1,4 +1,4 @@
-"""From a column of a message's fields, or Kafka's timestamps, to instants.
+"""Reading of timestamps: a column of fields, or Kafka's timestamps, as instants.
 
 Never the clock of this machine, and never 1970 for want of anything better: a message whose
 time is missing, unreadable or exactly 1970-01-01T00:00:00Z (what an unset field looks like)
@@ -29,8 +29,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.parsing.fields import EXACT_INTEGERS, shown, text_of, texts
+from secor.parsing.text_times import Good, Group, TextTimeReader, group_by_shape
 from secor.parsing.time_patterns import ISO_8601, expression_of
-from secor.parsing.written_times import Column, Good, Group, Written
 from secor.parsing.zones import DAY, GREATEST, LEAST, SECOND, Micros, Zone
 
 UNITS = ("s", "ms", "us", "ns")
@@ -82,7 +82,7 @@ class TimeReader:
         self._accept_zero = accept_zero
         self._unit = format if format in (*UNITS, "auto") else None
         expression = ISO_8601 if format in FORMATS else expression_of(format)
-        self._written = None if format in UNITS else Written(expression, self._zone)
+        self._text = None if format in UNITS else TextTimeReader(expression, self._zone)
 
     @property
     def identity(self) -> str:
@@ -111,8 +111,8 @@ class TimeReader:
         structure = "is a structure: the time is to be one of its fields"
         reasons = []
         values = texts(column.take(pa.array(rows)))
-        for at, row in enumerate(rows.tolist()):
-            value = values.at(at)
+        for index, row in enumerate(rows.tolist()):
+            value = values.at(index)
             if value is None:
                 reasons.append((row, missing))
             elif len(zero) and zero[row]:
@@ -127,7 +127,7 @@ class TimeReader:
         if pa.types.is_dictionary(kind):
             return self._read(column.dictionary_decode())
         if pa.types.is_string(kind) or pa.types.is_binary(kind):
-            return self._texts(Column(column), len(column))
+            return self._texts(column)
         if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
             return self._read(column.cast(pa.binary()))
         if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -141,7 +141,7 @@ class TimeReader:
     def _numbers(self, column: pa.Array) -> Reading:
         if self._unit is None:
             digits = [text_of(value) for value in column.to_pylist()]
-            return self._texts(Column(pa.array(digits, pa.string())), len(column))
+            return self._texts(pa.array(digits, pa.string()))
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         if pa.types.is_integer(column.type) and column.type != pa.uint64():
             micros, good = self._integers(_dense(column.cast(pa.int64()), 0))
@@ -175,24 +175,24 @@ class TimeReader:
 
     # --------------------------------------------------------------- texts
 
-    def _texts(self, column: Column, count: int) -> Reading:
-        micros, good = np.zeros(count, np.int64), np.zeros(count, bool)
-        for group in column.groups():
+    def _texts(self, column: pa.Array) -> Reading:
+        micros, good = np.zeros(len(column), np.int64), np.zeros(len(column), bool)
+        for group in group_by_shape(column):
             reading = self._group(column, group)
-            if reading is not None and len(group.rows) == count:
+            if reading is not None and len(group.rows) == len(column):
                 return reading
             if reading is not None:
                 micros[group.rows], good[group.rows] = reading
         return micros, good
 
-    def _group(self, column: Column, group: Group) -> Reading | None:
+    def _group(self, column: pa.Array, group: Group) -> Reading | None:
         if self._unit is not None and _INTEGER.fullmatch(group.shape):
             sign = group.shape[0] in "+-"
             values = group.number((int(sign), len(group.shape)))
             return self._integers(-values if group.shape[0] == "-" else values)
         if self._unit is not None and _DECIMAL.fullmatch(group.shape):
-            return self._decimals([column.text(row) for row in group.rows.tolist()])
-        return None if self._written is None else self._written.read(group)
+            return self._decimals(column.cast(pa.binary()).take(group.rows).to_pylist())
+        return None if self._text is None else self._text.read(group)
 
     def _decimals(self, texts: Sequence[bytes]) -> Reading:
         """Read numbers in text, each by itself: whole ones of 19 digits do not fit into doubles."""
