@@ -1,0 +1,64 @@
+"""Decoding of a single JSON object, where its columns could not be read at once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from secor.parsing.decoders.columns import MAX_DEPTH, Undecodable, brief
+
+
+def decode_exactly(raw: bytes) -> Any:
+    """Decode strictly: a name may stand once in an object.  Raises ``Undecodable``."""
+    try:
+        text = raw.decode()
+        item = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite
+        )
+        if "\\u" in text:
+            json.dumps(item, ensure_ascii=False).encode()  # a lone surrogate fails here
+    except (ValueError, RecursionError) as error:
+        raise Undecodable(_reason(error)) from error
+    return item
+
+
+def decode_quickly(raw: bytes) -> Any:
+    """Decode; of a name that is there twice the last counts.  Raises ``Undecodable``."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise Undecodable(_reason(error)) from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    item = dict(pairs)
+    if len(item) != len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise Undecodable(f"name {name[:40]!r} twice in one object")
+            seen.add(name)
+    return item
+
+
+def _refuse(constant: str) -> Any:
+    raise Undecodable(f"{constant} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise Undecodable("a number is beyond the range of a double")
+    return value
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return f"nested deeper than {MAX_DEPTH}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"invalid UTF-8 at byte {error.start}"
+    if isinstance(error, UnicodeEncodeError):
+        return "a lone surrogate in a string"
+    return f"invalid JSON: {brief(error).removeprefix('JSON is malformed: ')}"
