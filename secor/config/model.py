@@ -1,18 +1,18 @@
-"""The whole configuration, typed; what is not about servers is defined here."""
+"""The whole configuration of a group, typed, with the checks between its sections."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from secor.config.finalize import Finalize
 from secor.config.output import TYPED_FORMATS, Output, without_settings_of
 from secor.config.parser import OF_DECODERS, Parser, check_together
+from secor.config.process import Limits, Local, Logs, Metrics
 from secor.config.servers import S3, Kafka, Ledger, LocalStore, Store, ZooKeeper
 from secor.config.tables import (
     Catalog,
@@ -23,7 +23,7 @@ from secor.config.tables import (
     without_control_topic,
 )
 from secor.config.transforms import CHANGES_FIELDS
-from secor.config.values import Duration, Expression, Maybe, Secret, Section, Size, fault
+from secor.config.values import MIB, Duration, Expression, Maybe, Section, Size, fault
 
 __all__ = [
     "S3",
@@ -50,19 +50,6 @@ __all__ = [
     "ZooKeeper",
 ]
 
-MIB = 1024 * 1024
-
-SMALLEST_RECORD_BATCH, LARGEST_RECORD_BATCH = 16 * MIB, 1024 * MIB
-
-
-LEAST_MEMORY = 16 * MIB
-
-
-def _enough_memory(value: int) -> int:
-    if value < LEAST_MEMORY:
-        raise fault('less than "16MiB": one answer of a broker would fill it, and nothing is read')
-    return value
-
 
 class Group(Section):
     """``[group]``: the consumer group; it names the ledger's entries, too."""
@@ -81,74 +68,6 @@ class Policy(Section):
     minute_mark: Maybe[int] = Field(default=None, ge=0, le=59)
     upload_on_shutdown: bool = True
     upload_on_revoke: bool = False
-
-
-class Limits(Section):
-    """``[limits]``: what one process may use."""
-
-    memory: Annotated[Size, AfterValidator(_enough_memory)] = 128 * MIB
-    record_batch: Maybe[Size] = None
-    open_files: int = Field(default=512, ge=1)
-    local_bytes: Size = 10 * 1024 * MIB
-    upload_threads: int = Field(default=4, ge=1, le=256)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.record_batch is not None and self.record_batch > self.memory:
-            raise fault(
-                "a record batch is held in memory: raise limits.memory, too", "record_batch"
-            )
-        return self
-
-    @property
-    def largest_record_batch(self) -> int:
-        """Uncompressed bytes of the largest record batch that is read."""
-        if self.record_batch is not None:
-            return self.record_batch
-        return min(max(self.memory, SMALLEST_RECORD_BATCH), LARGEST_RECORD_BATCH)
-
-
-class Local(Section):
-    """``[local]``: where open batches lie, each process in a folder of its own; a cache."""
-
-    directory: Path = Path("/var/lib/secor")
-
-
-class Metrics(Section):
-    """``[metrics]``: the HTTP server; port 0 takes any free one, None switches it off."""
-
-    address: str = "127.0.0.1"
-    port: Maybe[int] = Field(default=9878, ge=0, le=65535)
-    username: Maybe[str] = None
-    password: Maybe[Secret] = None
-    tls_certfile: Maybe[str] = None
-    tls_keyfile: Maybe[str] = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if (self.username is None) != (self.password is None):
-            missing = "password" if self.password is None else "username"
-            raise fault("username and password go together", missing)
-        if self.username is not None and (not self.username or ":" in self.username):
-            raise fault("a name without a colon", "username")
-        if self.tls_keyfile is not None and self.tls_certfile is None:
-            raise fault("the key needs its certificate", "tls_certfile")
-        return self
-
-    @property
-    def losses(self) -> list[str]:
-        """Sentences about a password that others may read."""
-        exposed = self.address not in ("127.0.0.1", "::1", "localhost")
-        if self.port is None or self.password is None or self.tls_certfile or not exposed:
-            return []
-        return ["metrics: the password is sent unencrypted without tls_certfile"]
-
-
-class Logs(Section):
-    """``[logs]``: ``auto`` is console on a terminal, the journal under systemd, else JSON."""
-
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["json", "console", "auto"] = "auto"
 
 
 class TopicRule(Section):

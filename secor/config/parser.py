@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from secor.config.transforms import Transform, check_path, check_place, check_topic
-from secor.config.values import Maybe, Secret, Section, Size, fault
+from secor.config.values import MIB, Maybe, Secret, Section, Size, fault
 from secor.core.errors import ConfigurationError
 from secor.parsing.decoders import make_decoder
 from secor.parsing.decoders.json import MAX_ELEMENTS
@@ -18,8 +18,6 @@ from secor.parsing.layout import Layout
 from secor.parsing.registry import SchemaRegistry
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.zones import Zone
-
-MIB = 1 << 20
 
 OF_DECODERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

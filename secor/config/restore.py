@@ -8,11 +8,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from secor.config.model import Logs
+from secor.config.process import Logs
 from secor.config.servers import Brokers, Store
-from secor.config.values import Duration, Expression, Maybe, Names, Section, Size, fault
+from secor.config.values import MIB, Duration, Expression, Maybe, Names, Section, Size, fault
 
-MIB = 1024 * 1024
 _TEMPLATE_FIELDS = {"topic": "topic"}
 
 

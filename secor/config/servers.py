@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, model_validator
 
 from secor.config.values import (
+    MIB,
     Duration,
     Expression,
     Maybe,
@@ -20,8 +21,6 @@ from secor.config.values import (
     Url,
     fault,
 )
-
-MIB = 1024 * 1024
 
 _BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _BUCKET = re.compile(r"[a-zA-Z0-9._-]{1,255}|arn:[^/\s]+(?:[/:][\w.-]+)+")

@@ -16,6 +16,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+MIB = 1 << 20
+"""Bytes."""
+
 UNITS_OF_SIZE = {
     "": 1,
     "b": 1,
