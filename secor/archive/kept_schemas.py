@@ -1,16 +1,17 @@
 """Schemas kept with a topic's objects, and the plans that are made of their versions.
 
-``<topic root>/_schema/<generation>_<version, 4 digits>.json`` is put if absent and never
-changed.  The highest version is the present one; before the first there is version 0, without
-any field.  A batch is begun under one version and never changes it; where a message needs
-more, the batch ends before it, and positioning finds, or adds, the next version.
+``<prefix>/_schema/<topic>/<generation>_<version, 4 digits>.json`` is put if absent and never
+changed.  Where earlier versions of Secor began, that is in ``<topic root>/_schema/``: all of a
+generation are in one place.  The highest version is the present one; before the first there is
+version 0, without any field.  A batch is begun under one version and never changes it; where a
+message needs more, the batch ends before it, and positioning finds, or adds, the next version.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -25,14 +26,20 @@ from secor.core.errors import (
     SchemaLost,
     Unavailable,
 )
+from secor.core.naming import SCHEMA_DIRECTORY, schema_root
 from secor.core.ports import ObjectStore
-from secor.formats.typed.growth import MOST_FIELDS, NOTHING, changes, field_count, grown
+from secor.formats.typed.growth import (
+    MOST_FIELDS,
+    NOTHING,
+    Propose,
+    changes,
+    field_count,
+    grown,
+)
 from secor.formats.typed.schema import RowSchema
 
 MOST_VERSIONS = 100
 """Of one generation of a topic: after these nothing grows any more."""
-
-DIRECTORY = "_schema"
 
 _DO = "put a copy of it back, or begin a new output.generation"
 
@@ -77,19 +84,29 @@ class KeptSchemas:
     def __init__(self, store: ObjectStore, root: str, generation: int) -> None:
         """``root`` is the topic's directory."""
         self._store = store
-        self._root = root
         self._generation = generation
+        self._places: tuple[str, ...] = (f"{root}/{SCHEMA_DIRECTORY}", schema_root(root))
+        self._place = self._places[-1]
 
     def key(self, version: int) -> str:
         """Return the key of a version."""
-        return f"{self._root}/{DIRECTORY}/{self._generation}_{version:04d}.json"
+        return f"{self._place}/{self._generation}_{version:04d}.json"
 
     def versions(self) -> list[int]:
         """Return the numbers of the versions in the store, in order."""
         return sorted(self._listed())
 
     def _listed(self) -> Iterator[int]:
-        for stored in self._store.list(f"{self._root}/{DIRECTORY}/{self._generation}_"):
+        for place in self._places:
+            versions = list(self._listed_in(place))
+            if versions:
+                # Nothing begins in the earlier place any more: once there, always there.
+                self._place, self._places = place, (place,)
+                break
+        yield from versions
+
+    def _listed_in(self, place: str) -> Iterator[int]:
+        for stored in self._store.list(f"{place}/{self._generation}_"):
             match = _NAME.fullmatch(stored.key.rpartition("/")[2])
             if match is not None and int(match[1]) == self._generation:
                 yield int(match[2])
@@ -142,7 +159,6 @@ class ImaginedSchemas(KeptSchemas):
         self._imagined[schema.version] = schema
 
 
-Propose = Callable[[pa.StructType], None]
 MakePlan = Callable[[KeptSchema, Propose | None], TopicPlan]
 """Makes the plan of a version; what it is to be grown to is told to ``Propose``, if given."""
 
@@ -154,20 +170,22 @@ class GrowingPlans:
     """
 
     def __init__(
-        self, kept: KeptSchemas, make: MakePlan, tell: Callable[[int, list[str]], None]
+        self, kept: KeptSchemas, make: MakePlan, tell: Callable[[int, list[str], list[str]], None]
     ) -> None:
-        """``tell`` is given the number of a version that was added, and what is new in it."""
+        """``tell`` is given the number of a version that was added, what is new in it, and which
+        values of new fields do not fit it.
+        """
         self._kept = kept
         self._make = make
         self._tell = tell
         self._lock = threading.Lock()
-        self._proposals: list[pa.StructType] = []
+        self._proposals: list[tuple[pa.StructType, Sequence[str]]] = []
         self._plans: dict[str, TopicPlan] = {}
 
-    def propose(self, fields: pa.StructType) -> None:
-        """Remember what the schema is to become; ``plan`` sees to it."""
+    def propose(self, fields: pa.StructType, outvoted: Sequence[str] = ()) -> None:
+        """Remember what the schema is to become, and what will not fit; ``plan`` sees to it."""
         with self._lock:
-            self._proposals.append(fields)
+            self._proposals.append((fields, outvoted))
 
     def plan(self, fingerprint: str | None = None) -> TopicPlan:
         """Return the plan of this fingerprint if a version has it, else that of the newest.
@@ -199,16 +217,17 @@ class GrowingPlans:
         newest = self._kept.newest()
         while not newest.full:
             fields = newest.fields
-            for proposal in proposals:
+            for proposal, _ in proposals:
                 fields = grown(fields, proposal)
             if fields == newest.fields:
                 break
-            newest = self._add(newest, fields)
+            outvoted = [text for _, texts in proposals for text in texts]
+            newest = self._add(newest, fields, outvoted)
         with self._lock:
             self._proposals = [one for one in self._proposals if one not in proposals]
         return newest
 
-    def _add(self, newest: KeptSchema, fields: pa.StructType) -> KeptSchema:
+    def _add(self, newest: KeptSchema, fields: pa.StructType, outvoted: list[str]) -> KeptSchema:
         """Put the next version, or read that of whoever was first."""
         following = KeptSchema(newest.version + 1, fields)
         try:
@@ -220,5 +239,5 @@ class GrowingPlans:
                     f"{self._kept.key(following.version)} is there and is not listed; looking again"
                 ) from error
             return found
-        self._tell(following.version, changes(newest.fields, fields))
+        self._tell(following.version, changes(newest.fields, fields), outvoted)
         return following

@@ -214,9 +214,13 @@ def _kinds(reasons: Counter[str]) -> list[tuple[int, str]]:
     return sorted(kinds, key=lambda one: -one[0])
 
 
-def _grew(topic: str, version: int, fields: list[str], *, dry_run: bool) -> None:
+def _grew(
+    topic: str, version: int, fields: list[str], outvoted: list[str], *, dry_run: bool
+) -> None:
     what = "would grow" if dry_run else "grew"
     click.echo(f"{topic}: the schema {what} to version {version}: {', '.join(fields)}", err=True)
+    for values in outvoted:
+        click.echo(f"{topic}: does not fit: {values}", err=True)
 
 
 def _tell(one: Replayed, *, dry_run: bool) -> None:

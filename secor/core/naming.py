@@ -13,8 +13,10 @@ from secor.core.model import OffsetRange, TopicPartition
 
 QUARANTINE_DIRECTORY = "_quarantine"
 """The directory, beside the topics', of messages that a parser could not place."""
-RESERVED = frozenset({QUARANTINE_DIRECTORY, "_backfill", "_replaced", "_staged"})
-"""Directories beside the topics' that are none: two are a backfill's, the last the tables'."""
+SCHEMA_DIRECTORY = "_schema"
+"""The directory, beside the topics', of schemas that are kept with their objects."""
+RESERVED = frozenset({QUARANTINE_DIRECTORY, SCHEMA_DIRECTORY, "_backfill", "_replaced", "_staged"})
+"""Directories beside the topics' that are none: the last are backfills' and the tables'."""
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 LONGEST_VALUE = 200
@@ -131,8 +133,17 @@ def topic_root(prefix: str, topic: str, *, hashed: bool = False) -> str:
 
 def quarantine_root(root: str) -> str:
     """Return where messages go that no parser can place: ``<prefix>/_quarantine/<topic>``."""
+    return _beside(root, QUARANTINE_DIRECTORY)
+
+
+def schema_root(root: str) -> str:
+    """Return where the schemas of a topic's objects are kept: ``<prefix>/_schema/<topic>``."""
+    return _beside(root, SCHEMA_DIRECTORY)
+
+
+def _beside(root: str, directory: str) -> str:
     prefix, _, topic = root.rpartition("/")
-    return "/".join(part for part in (prefix, QUARANTINE_DIRECTORY, topic) if part)
+    return "/".join(part for part in (prefix, directory, topic) if part)
 
 
 def routed_root(root: str, topic: str) -> str:

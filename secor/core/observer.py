@@ -59,8 +59,13 @@ class Observer(Protocol):
     def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
         """Retention deleted ``[start, end)`` before it was stored."""
 
-    def schema_grew(self, topic: str, version: int, fields: Sequence[str]) -> None:
-        """A new version of a topic's kept schema is in the store; ``fields`` are new or wider."""
+    def schema_grew(
+        self, topic: str, version: int, fields: Sequence[str], outvoted: Sequence[str]
+    ) -> None:
+        """A new version of a topic's kept schema is in the store; ``fields`` are new or wider.
+
+        ``outvoted`` are values of new fields that are in quarantine.
+        """
 
     def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Local files were dropped; reading begins again at the ledger's entry."""

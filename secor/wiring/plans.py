@@ -12,7 +12,6 @@ from secor.archive.kept_schemas import (
     ImaginedSchemas,
     KeptSchema,
     KeptSchemas,
-    Propose,
 )
 from secor.archive.quarantine.replay import Adapt, PlansFor, always
 from secor.batch.plan import OutputStream, Plans, TopicPlan
@@ -26,7 +25,7 @@ from secor.core.naming import quarantine_root, routed_root, topic_root
 from secor.core.observer import Observer
 from secor.core.ports import LogFormat, ObjectStore, Parser
 from secor.formats import make_format
-from secor.formats.typed.growth import Growth
+from secor.formats.typed.growth import Growth, Propose
 from secor.formats.typed.schema import RowSchema
 from secor.parsing.offset_layout import OffsetBuckets
 from secor.parsing.pipeline import Count
@@ -116,7 +115,7 @@ def growing_plans(config: Config, store: ObjectStore, observer: Observer, count:
         return GrowingPlans(
             schemas_of(config, topic, store),
             lambda kept, propose: plan_for(config, topic, count, kept=kept, propose=propose),
-            lambda version, fields: observer.schema_grew(topic, version, fields),
+            lambda *grown: observer.schema_grew(topic, *grown),
         )
 
     fixed = cache(lambda topic: plan_for(config, topic, count))
@@ -136,7 +135,7 @@ def replaying_plans(
     config: Config,
     topic: str,
     store: ObjectStore,
-    tell: Callable[[int, list[str]], None],
+    tell: Callable[[int, list[str], list[str]], None],
     *,
     dry_run: bool,
 ) -> PlansFor:

@@ -55,7 +55,9 @@ class SilentObserver:
     def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
         """Nothing."""
 
-    def schema_grew(self, topic: str, version: int, fields: Sequence[str]) -> None:
+    def schema_grew(
+        self, topic: str, version: int, fields: Sequence[str], outvoted: Sequence[str]
+    ) -> None:
         """Nothing."""
 
     def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:

@@ -96,7 +96,7 @@ class Watch:
     def _appeared(self, key: str, digest: str) -> None:
         if key in self.foreign:
             return
-        if "/_schema/" in key:
+        if "_schema/" in key:
             self._kept(key)
             return
         if key in self.objects:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
-from secor.archive.kept_schemas import KeptSchema, Propose
+from secor.archive.kept_schemas import KeptSchema
 from secor.batch.plan import OutputStream
 from secor.core.model import QUARANTINE, TopicPartition
 from secor.core.naming import quarantine_root, topic_root
 from secor.core.ports import LogFormat
 from secor.formats import make_format
-from secor.formats.typed.growth import Growth
+from secor.formats.typed.growth import Growth, Propose
 from secor.parsing.decoders import make_decoder
 from secor.parsing.layout import Layout
 from secor.parsing.pipeline import Pipeline, Step, stream_of

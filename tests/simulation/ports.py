@@ -213,7 +213,9 @@ class TracingObserver(SilentObserver):
         self._count("adopted")
         self._tell(f"adopted {objects} of {topic_partition}")
 
-    def schema_grew(self, topic: str, version: int, fields: Sequence[str]) -> None:
+    def schema_grew(
+        self, topic: str, version: int, fields: Sequence[str], outvoted: Sequence[str]
+    ) -> None:
         """Into the trace."""
         self._count("schema_grew")
         self._tell(f"schema of {topic}, version {version}: {', '.join(fields)}")

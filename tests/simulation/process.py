@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from secor.archive.kept_schemas import GrowingPlans, KeptSchema, KeptSchemas, Propose
+from secor.archive.kept_schemas import GrowingPlans, KeptSchema, KeptSchemas
 from secor.batch.plan import Plans, TopicPlan
 from secor.batch.policy import Policy
 from secor.commit.uploader import Uploader
@@ -19,6 +19,7 @@ from secor.consume.positioning import Positioning
 from secor.core.model import Chunk, Part, TopicPartition
 from secor.core.naming import ObjectName, topic_root
 from secor.core.ports import LogFormat, Parser
+from secor.formats.typed.growth import Propose
 from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.format import PlainFormat
 from tests.simulation.chaos import Kind
@@ -168,8 +169,8 @@ class Process(Host):
 
         return lambda topic, tried: growing(topic).plan(tried)
 
-    def _told(self, topic: str) -> Callable[[int, list[str]], None]:
-        return lambda version, fields: self.observer.schema_grew(topic, version, fields)
+    def _told(self, topic: str) -> Callable[[int, list[str], list[str]], None]:
+        return lambda *grown: self.observer.schema_grew(topic, *grown)
 
     def _consumer(self) -> Consumer:
         rng = random.Random(f"retries {self.name}")

@@ -17,7 +17,7 @@ _UNITS = {"ms": "millis", "us": "micros", "ns": "nanos"}
 
 
 def avro_schema(schema: pa.Schema) -> dict[str, Any]:
-    """Return a record of optional fields."""
+    """Return a record; fields that may be null are optional."""
     return _record(pa.struct(list(schema)), "Row")
 
 
@@ -43,8 +43,8 @@ def renamed(array: pa.Array) -> pa.Array:
     if pa.types.is_struct(kind):
         columns = [renamed(column) for _, column in children(array)]
         fields = [
-            pa.field(name, column.type)
-            for name, column in zip(names_of(kind), columns, strict=True)
+            pa.field(name, column.type, field.nullable)
+            for name, column, field in zip(names_of(kind), columns, kind.fields, strict=True)
         ]
         return struct_of(columns, fields, array)
     if not pa.types.is_nested(kind):
@@ -59,10 +59,11 @@ def renamed(array: pa.Array) -> pa.Array:
 def _record(kind: pa.StructType, name: str) -> dict[str, Any]:
     fields = []
     for field, avro in zip(kind.fields, names_of(kind), strict=True):
-        one: dict[str, Any] = {"name": avro, "type": _optional(field.type, f"{name}_{avro}")}
+        typed = _optional if field.nullable else _type
+        record: dict[str, Any] = {"name": avro, "type": typed(field.type, f"{name}_{avro}")}
         if avro != field.name:
-            one[ORIGINAL] = field.name
-        fields.append({**one, "default": None})
+            record[ORIGINAL] = field.name
+        fields.append({**record, "default": None} if field.nullable else record)
     return {"type": "record", "name": name, "fields": fields}
 
 

@@ -13,7 +13,8 @@
 | map | maps, structs |
 | json | anything |
 
-``exact`` takes no text as a number or a time: where nobody declared the types, "007" is no 7.
+``exact`` takes no text as a number, a date or a time of day: where nobody declared the types,
+"007" is no 7.  Text is a timestamp there if it has date, time and, for instants, an offset.
 
 How a decoder typed a value depends on its neighbours: 5 is a double beside 1.5, and JSON text
 beside "x".  Here it is the same 5 in all of them.
@@ -35,6 +36,7 @@ import pyarrow.compute as pc
 from secor.core.variant_json import is_mixed
 from secor.formats.typed.descriptions import DEFAULT, LONGEST_INTEGER, MOST_DIGITS
 from secor.formats.typed.inference import by_kind
+from secor.formats.typed.iso_times import is_written_as
 from secor.formats.typed.nested_arrays import (
     any_leaf,
     as_json,
@@ -274,8 +276,10 @@ def takes(kind: pa.DataType, source: pa.DataType, *, exact: bool) -> bool:
     if pa.types.is_boolean(kind):
         return bool(pa.types.is_boolean(source))
     if pa.types.is_temporal(kind):
-        written = _is_text(source) or pa.types.is_integer(source) or pa.types.is_floating(source)
-        return _same_time(kind, source) or (bool(written) and not exact)
+        if _is_text(source):
+            return not exact or bool(pa.types.is_timestamp(kind))
+        counted = bool(pa.types.is_integer(source) or pa.types.is_floating(source))
+        return _same_time(kind, source) or (counted and not exact)
     return False
 
 
@@ -285,7 +289,7 @@ def _scalar(array: pa.Array, kind: pa.DataType, path: str, *, exact: bool) -> pa
     if array.type != kind and not takes(kind, array.type, exact=exact):
         raise _misfit(path, array, kind)
     try:
-        return _cast(array, kind)
+        return _cast(array, kind, exact=exact)
     except (pa.ArrowException, ValueError) as error:
         raise _misfit(path, array, kind) from error
 
@@ -303,7 +307,7 @@ def fitted_singly(
     if array.type == kind or takes(kind, array.type, exact=exact):
         for row in _hopeful(array, kind):
             with suppress(pa.ArrowException, ValueError):
-                made[row] = _cast(array.slice(row, 1), kind)
+                made[row] = _cast(array.slice(row, 1), kind, exact=exact)
     rest = [row for row, one in enumerate(made) if isinstance(one, str)]
     values = _values(array.take(pa.array(rest, pa.int64())))
     for row, value in zip(rest, values, strict=True):
@@ -319,8 +323,11 @@ def _hopeful(array: pa.Array, kind: pa.DataType) -> list[int]:
     return list(range(len(array)))
 
 
-def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast(array: pa.Array, kind: pa.DataType, *, exact: bool) -> pa.Array:
     """Raise ``ValueError`` or an error of Arrow's if one value is not of ``kind``."""
+    written = exact and pa.types.is_timestamp(kind) and _is_text(array.type)
+    if written and not _all(is_written_as(array, kind)):
+        raise ValueError("not date and time")
     made = array if array.type == kind else _as_kind(array, array.type, kind)
     if is_limited(kind) and not _all(readable(made)):
         raise ValueError("not a time of a day, or of a year beyond 9999")

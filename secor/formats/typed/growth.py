@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from secor.formats.typed.descriptions import LONGEST_INTEGER, MOST_DIGITS, NAMES, described
+from secor.formats.typed.dominance import seen_together
 from secor.formats.typed.inference import observed, widened
 from secor.formats.typed.nested_arrays import JSON, is_json, is_list
 from secor.formats.typed.observed_types import groups
@@ -37,6 +38,12 @@ DEEPEST = 20
 """Levels; what is nested deeper is JSON text."""
 
 NOTHING: pa.StructType = pa.struct([])
+
+LONGEST_SHOWN = 100
+"""Characters of a type in a log line."""
+
+Propose = Callable[[pa.StructType, Sequence[str]], None]
+"""Is told the fields that a schema is to have, and which values of new ones do not fit them."""
 
 
 def field_count(kind: pa.DataType) -> int:
@@ -152,8 +159,10 @@ def _leaf(kind: pa.DataType) -> pa.DataType:
 class Growth:
     """Finds the rows by which one version of a schema grows."""
 
-    def __init__(self, schema: RowSchema, propose: Callable[[pa.StructType], None]) -> None:
-        """``schema`` keeps what has no column as JSON.  ``propose`` is told what it becomes."""
+    def __init__(self, schema: RowSchema, propose: Propose) -> None:
+        """``schema`` keeps what has no column as JSON.  ``propose`` is told what it becomes, and
+        which values of new fields do not fit that.
+        """
         assert schema.fields is not None
         assert schema.extra_fields == "json"
         self._fields = schema.fields
@@ -191,13 +200,11 @@ class Growth:
         So one step is enough for all new fields.  ``following`` are the rows of one type each,
         those of the type of ``first`` first.
         """
-        alone, together, *others = (observed(rows).type for rows in (first, *following))
-        for other in others:
-            both = widened(together, other)
-            if pa.types.is_struct(both):  # else there are too many fields
-                together = both
+        together, outvoted = seen_together(following)
+        new = [str(it) for it in outvoted if _is_new(self._fields, it.path)]
         # By itself, too: among others that are in conflict with it, it widens nothing.
-        self._propose(grown(grown(self._fields, together), alone))
+        alone = observed(first).type
+        self._propose(grown(grown(self._fields, together), alone), new)
 
     def _first_with_new(self, rows: pa.StructArray, extra: Sequence[int]) -> int | None:
         """Of rows that fit: more of them show the fields of fewer, so the first can be halved."""
@@ -235,8 +242,23 @@ class Growth:
         return observed(rows.take(pa.array(chosen, pa.int64()))).type
 
 
+def _is_new(fields: pa.StructType, path: Sequence[str]) -> bool:
+    """Tell whether nothing is known of the field to which ``path`` leads."""
+    kind: pa.DataType = fields
+    for step in path:
+        if pa.types.is_struct(kind):
+            if kind.get_field_index(step) < 0:
+                return True
+            kind = kind.field(step).type
+        elif is_list(kind):
+            kind = kind.value_type
+        else:
+            return False
+    return False
+
+
 def changes(before: pa.StructType, after: pa.StructType) -> list[str]:
-    """Return the paths of fields that are new, and of those that are wider, with both types."""
+    """Return the paths of fields that are new or wider, with their types."""
     return list(_changes(before, after, ""))
 
 
@@ -248,10 +270,24 @@ def _changes(before: pa.DataType, after: pa.DataType, path: str) -> Iterator[str
             if field.name in known:
                 yield from _changes(known[field.name], field.type, inner)
             else:
-                yield inner
+                yield f"{inner} ({_short(field.type)})"
     elif is_list(before) and is_list(after):
         yield from _changes(before.value_type, after.value_type, f"{path}[]")
     elif pa.types.is_map(before) and pa.types.is_map(after):
         yield from _changes(before.item_type, after.item_type, f"{path}{{}}")
     elif before != after:
-        yield f"{path} ({described(before)} to {described(after)})"
+        yield f"{path} ({_short(before)} to {_short(after)})"
+
+
+def _short(kind: pa.DataType) -> str:
+    """Return a type as a log line shows it."""
+    if pa.types.is_struct(kind):
+        fields = ", ".join(f"{field.name}: {_short(field.type)}" for field in kind.fields)
+        text = f"struct<{fields}>"
+    elif is_list(kind):
+        text = f"list<{_short(kind.value_type)}>"
+    elif pa.types.is_map(kind):
+        text = f"map<{_short(kind.item_type)}>"
+    else:
+        return str(described(kind))
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."

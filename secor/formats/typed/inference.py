@@ -11,7 +11,7 @@ parsed and typed again.
 | int64 | double | double; integers beyond 2^53 are rounded |
 | decimal | decimal, int64 | a decimal that holds both, up to 38 digits |
 | timestamps | finer ones | the finer unit, if both or none have a zone |
-| structs | structs | all fields of both, by name, at most ``MAX_FIELDS`` |
+| structs | structs | all fields of both, at most ``MAX_FIELDS`` |
 | lists, maps | lists, maps | element by element |
 | anything | anything else | JSON text of both |
 """
@@ -55,7 +55,7 @@ INT64 = range(-(1 << 63), 1 << 63)
 def observed(array: pa.Array, *, marked: bool = False) -> pa.Array:
     """Return the column typed by its own values; ``marked`` says that it is JSON text.
 
-    Struct fields are sorted by name, those without a value left out.
+    Struct fields are in the order of the column, those without a value left out.
     """
     kind = array.type
     if array.null_count == len(array):
@@ -80,7 +80,6 @@ def _struct(array: pa.StructArray) -> pa.StructArray:
         for field, column in children(array)
         if column.null_count < len(column)
     ]
-    found.sort(key=lambda part: part[0])
     fields = [pa.field(name, column.type) for name, column in found]
     return struct_of([column for _, column in found], fields, array)
 
@@ -178,7 +177,7 @@ def _numbers(values: Sequence[Any], lossless: bool) -> pa.Array | None:
 
 
 def _objects(values: Sequence[Any], lossless: bool) -> pa.Array | None:
-    names = sorted({name for value in values if value is not None for name in value})
+    names = list(dict.fromkeys(name for value in values if value is not None for name in value))
     if len(names) > MAX_FIELDS:
         return None
     columns = {
@@ -208,7 +207,9 @@ def _lists(values: Sequence[Any], lossless: bool) -> pa.Array:
 
 
 def widened(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """Return the type that holds the values of both: commutative and associative."""
+    """Return the type that holds the values of both: commutative and associative, but that the
+    fields of the first come first.
+    """
     if one == other or other == pa.null():
         return one
     if one == pa.null():
@@ -235,7 +236,7 @@ def _union(one: pa.StructType, other: pa.StructType) -> pa.DataType:
         kinds[field.name] = widened(kinds.get(field.name, pa.null()), field.type)
     if len(kinds) > MAX_FIELDS:
         return JSON
-    return pa.struct([pa.field(name, kinds[name]) for name in sorted(kinds)])
+    return pa.struct([pa.field(name, kind) for name, kind in kinds.items()])
 
 
 def _decimal(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:

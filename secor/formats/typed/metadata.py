@@ -87,7 +87,7 @@ def fields_beside(names: Sequence[str], own: Sequence[pa.Field]) -> list[pa.Fiel
             while name.lower() in taken:
                 name = f"_{name}"
             taken.add(name.lower())
-        fields.append(pa.field(name, field.type))
+        fields.append(pa.field(name, field.type, nullable=field.nullable))
     return fields
 
 

@@ -15,19 +15,12 @@ from secor.core.variant_json import is_mixed
 from secor.formats.typed.descriptions import DEFAULT
 from secor.formats.typed.fitting import NUMBER, takes
 from secor.formats.typed.inference import by_kind
+from secor.formats.typed.iso_times import DAY, clock, moment
 from secor.formats.typed.nested_arrays import children, entries, flattened, is_json, is_list
 from secor.formats.typed.time_limits import counted, is_limited, readable
 from secor.formats.typed.to_python import EXACT
 
 Truths = npt.NDArray[np.bool_]
-
-_DAY = (
-    r"[0-9]{4}-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
-    r"|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)"
-)
-_CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,%d})?)?"
-_ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
-_FRACTION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def suspects(
@@ -126,13 +119,11 @@ def _expression(kind: pa.DataType) -> str | None:
     if pa.types.is_floating(kind):
         return NUMBER
     if pa.types.is_date(kind):
-        return rf"\A{_DAY}\z"
+        return rf"\A{DAY}\z"
     if pa.types.is_time(kind):
-        return rf"\A{_CLOCK % _FRACTION[kind.unit]}\z".replace(r"(\.[0-9]{1,0})?", "")
+        return rf"\A{clock(kind.unit)}\z"
     if pa.types.is_timestamp(kind):
-        clock = (_CLOCK % _FRACTION[kind.unit]).replace(r"(\.[0-9]{1,0})?", "")
-        moment = rf"[ T]{clock}{_ZONE if kind.tz else ''}"
-        return rf"\A{_DAY}{moment if kind.tz else f'({moment})?'}\z"
+        return rf"\A{DAY}{moment(kind) if kind.tz else f'({moment(kind)})?'}\z"
     return None
 
 

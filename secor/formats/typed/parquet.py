@@ -16,6 +16,7 @@ from secor.formats.parquet import CODECS, MESSAGES_READ, ParquetFormat, holds_me
 from secor.formats.python_file import Output
 from secor.formats.typed import metadata
 from secor.formats.typed.nested_arrays import text_of
+from secor.formats.typed.required_fields import without_hidden_nulls
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
 from secor.formats.typed.writer import Shape, TypedWriter
@@ -90,7 +91,8 @@ class _File:
 
     def write(self, group: pa.RecordBatch) -> None:
         """Write one row group."""
-        table = pa.Table.from_batches([group]).cast(self._schema)
+        columns = [without_hidden_nulls(column) for column in group.columns]
+        table = pa.Table.from_arrays(columns, schema=self._schema)
         self._writer.write_table(table, row_group_size=group.num_rows)
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from secor.formats.typed.descriptions import DEFAULT, describe
 from secor.formats.typed.fitting import MisfitError, default_of
 from secor.formats.typed.inference import final, observed, widened
 from secor.formats.typed.nested_arrays import JSON, as_json, children, struct_of, unmarked
+from secor.formats.typed.required_fields import has_required
 from secor.formats.typed.time_limits import all_readable
 from secor.formats.typed.to_python import json_text, plain, written_out
 
@@ -97,7 +98,9 @@ class RowSchema:
         if self.fields is None:
             return "inferred-2"
         digest = hashlib.sha256(self.describe().encode()).hexdigest()[:16]
-        return f"declared-3:{digest}:{self.extra_fields}{':exact' if self.exact else ''}"
+        # Only what is written in another way than before has other fingerprints than before.
+        version = 4 if self.exact or has_required(self.fields) else 3
+        return f"declared-{version}:{digest}:{self.extra_fields}{':exact' if self.exact else ''}"
 
     def fit(self, rows: pa.StructArray) -> tuple[pa.StructArray, Mapping[int, str]]:
         """Return the rows in the declared type, and by row number why one does not fit.

@@ -23,6 +23,12 @@ from secor.service.monitoring.troubles import Ended, Troubles
 MOST_TOLD = 20
 """Fields that a log line names."""
 
+DECLARE = "declare the schema (output.schema_file) if that is wrong, then 'secor quarantine replay'"
+
+
+def _first(texts: Sequence[str]) -> list[str]:
+    return [*texts[:MOST_TOLD], *(["..."] if len(texts) > MOST_TOLD else [])]
+
 
 class Witness(Protocol):
     """Remembers what happened last; called from any thread."""
@@ -138,10 +144,15 @@ class Telemetry:
         self._touch(topic_partition)
         self._tell("error", "messages_lost", topic_partition, start=start, end=end)
 
-    def schema_grew(self, topic: str, version: int, fields: Sequence[str]) -> None:
-        """Tell which fields a topic has now."""
-        shown = [*fields[:MOST_TOLD], *(["..."] if len(fields) > MOST_TOLD else [])]
-        self._log.info("schema_grew", topic=topic, version=version, fields=shown)
+    def schema_grew(
+        self, topic: str, version: int, fields: Sequence[str], outvoted: Sequence[str]
+    ) -> None:
+        """Tell which fields a topic has now, and what of their values is in quarantine."""
+        grown = {"topic": topic, "version": version, "fields": _first(fields)}
+        if outvoted:
+            self._log.warning("schema_grew", **grown, quarantined=_first(outvoted), remedy=DECLARE)
+        else:
+            self._log.info("schema_grew", **grown)
 
     def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Count a new beginning."""

@@ -95,7 +95,7 @@ class World:
         finally:
             workspace.close()
 
-    def told(self, version: int, fields: list[str]) -> None:
+    def told(self, version: int, fields: list[str], outvoted: list[str]) -> None:
         assert fields
         self.grown.append(version)
 

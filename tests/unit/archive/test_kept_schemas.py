@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from crc32c import crc32c
 
-from secor.archive.kept_schemas import MOST_VERSIONS, GrowingPlans, KeptSchema, KeptSchemas, Propose
+from secor.archive.kept_schemas import MOST_VERSIONS, GrowingPlans, KeptSchema, KeptSchemas
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Policy
 from secor.core.errors import OutcomeUnknown, SchemaLost, SecorError, Unavailable
 from secor.core.naming import parse_key
 from secor.core.ports import ObjectStore
-from secor.formats.typed.growth import grown
+from secor.formats.typed.growth import NOTHING, Propose, changes, grown
 from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.format import PlainFormat
 from tests.fakes.store import FakeStore
@@ -35,7 +36,7 @@ class Process:
         self.told: list[tuple[int, list[str]]] = []
         self.made: list[int] = []
         self.grows: list[bool] = []
-        self.plans = GrowingPlans(self.kept, self._make, lambda *told: self.told.append(told))
+        self.plans = GrowingPlans(self.kept, self._make, lambda *told: self.told.append(told[:2]))
 
     def _make(self, schema: KeptSchema, propose: Propose | None) -> TopicPlan:
         self.made.append(schema.version)
@@ -67,13 +68,13 @@ def test_what_is_proposed_is_the_next_version_and_told(store: FakeStore) -> None
     process = Process(store)
     assert process.grow(A) == KeptSchema(1, A)
     assert process.grow(WIDE, B) == KeptSchema(2, grown(WIDE, B))
-    assert process.told == [(1, ["a"]), (2, ["a (int64 to double)", "b"])]
+    assert process.told == [(1, ["a (int64)"]), (2, ["a (int64 to double)", "b (string)"])]
     assert process.made == [1, 2]
-    assert list(store.objects) == ["p/clicks/_schema/1_0001.json", "p/clicks/_schema/1_0002.json"]
-    assert json.loads(store.content("p/clicks/_schema/1_0001.json")) == {
+    assert list(store.objects) == ["p/_schema/clicks/1_0001.json", "p/_schema/clicks/1_0002.json"]
+    assert json.loads(store.content("p/_schema/clicks/1_0001.json")) == {
         "fields": [{"name": "a", "type": "int64"}]
     }
-    assert store.head("p/clicks/_schema/1_0001.json").metadata == {
+    assert store.head("p/_schema/clicks/1_0001.json").metadata == {
         "generation": "1",
         "schema-version": "1",
     }
@@ -109,8 +110,8 @@ def test_of_two_that_grow_at_once_the_second_follows_the_first(
     found = one.grow(A)
     assert found.version == versions
     assert found.fields == grown(theirs, A)
-    assert two.told == [(1, [theirs.names[0]])]
-    assert one.told == ([(2, ["a"])] if versions == 2 else [])
+    assert two.told == [(1, changes(NOTHING, theirs))]
+    assert one.told == ([(2, ["a (int64)"])] if versions == 2 else [])
 
 
 def test_many_threads_that_grow_at_once_lose_nothing(store: FakeStore) -> None:
@@ -199,13 +200,27 @@ def test_generations_and_other_files_do_not_meet(store: FakeStore, tmp_path: Pat
     for name in ("1_12.json", "1_00001.json", "x_0001.json", "1_0001.json.bak", "11_0003.json"):
         path = tmp_path / name
         path.write_bytes(b"")
-        store.put(f"{ROOT}/_schema/{name}", path, 0, {})
+        store.put(f"p/_schema/clicks/{name}", path, 0, {})
     one, two = Process(store, generation=1), Process(store, generation=2)
     assert one.kept.versions() == two.kept.versions() == []
     one.grow(A)
     assert two.kept.newest().version == 0
     two.grow(B)
     assert one.kept.newest().fields == A
+
+
+def test_versions_that_an_earlier_secor_put_below_the_topic_go_on_there(
+    store: FakeStore, tmp_path: Path
+) -> None:
+    body = tmp_path / "body"
+    body.write_text(KeptSchema(1, A).rows.describe())
+    store.put(f"{ROOT}/_schema/1_0001.json", body, crc32c(body.read_bytes()), {})
+    process = Process(store)
+    assert process.kept.newest() == KeptSchema(1, A)
+    assert process.grow(B) == KeptSchema(2, grown(A, B))
+    assert list(store.objects) == [f"{ROOT}/_schema/1_0001.json", f"{ROOT}/_schema/1_0002.json"]
+    Process(store, generation=2).grow(B)
+    assert list(store.objects)[2:] == ["p/_schema/clicks/2_0001.json"]
 
 
 def test_there_is_an_end_of_versions(store: FakeStore) -> None:
@@ -221,9 +236,9 @@ def test_there_is_an_end_of_versions(store: FakeStore) -> None:
 def test_a_schema_that_cannot_be_read_stops_and_is_named(store: FakeStore, tmp_path: Path) -> None:
     body = tmp_path / "body"
     body.write_bytes(b"")
-    store.put(f"{ROOT}/_schema/1_0002.json", body, 0, {})
+    store.put("p/_schema/clicks/1_0002.json", body, 0, {})
     process = Process(store)
-    with pytest.raises(SchemaLost, match=r"^p/clicks/_schema/1_0002\.json: is no JSON.*a copy"):
+    with pytest.raises(SchemaLost, match=r"^p/_schema/clicks/1_0002\.json: is no JSON.*a copy"):
         process.plans.plan()
     with pytest.raises(SchemaLost, match=r"1_0001\.json: .* is gone"):
         process.kept.read(1)

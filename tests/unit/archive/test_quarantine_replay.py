@@ -282,14 +282,14 @@ WHOLE = {"layout": "offset={offset:10}"}
 
 
 def schemas(world: World) -> list[str]:
-    return sorted(key for key in world.store.objects if "/_schema/" in key)
+    return sorted(key for key in world.store.objects if "_schema/" in key)
 
 
 def test_a_replay_lets_the_kept_schema_grow_as_the_daemon_does(growing: World) -> None:
     [done] = growing.replay(WHOLE)
     assert (done.placed, done.bad) == (5, 1)
     assert columns(growing) >= {"time", "when", "bot"}
-    assert schemas(growing)[0] == "p/clicks/_schema/1_0001.json"
+    assert schemas(growing)[0] == "p/_schema/clicks/1_0001.json"
 
 
 def test_a_replay_grows_the_schema_of_the_generation_that_its_results_are_of(
@@ -303,7 +303,7 @@ def test_a_replay_grows_the_schema_of_the_generation_that_its_results_are_of(
     plans = replaying_plans(settings, "clicks", growing.store, growing.told, dry_run=False)
     doing = Replay(growing.archive, plans, growing.ledger, growing.workspace(), FakeClock())
     assert doing.replay(found).placed == 5
-    assert schemas(growing) == ["p/clicks/_schema/1_0001.json"]
+    assert schemas(growing) == ["p/_schema/clicks/1_0001.json"]
 
 
 def test_a_dry_run_tells_of_growth_and_lets_nothing_grow(growing: World) -> None:

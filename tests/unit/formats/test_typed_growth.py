@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,8 +48,13 @@ class Topic:
     def __init__(self, fields: pa.StructType) -> None:
         self.proposed: list[pa.StructType] = []
         self.reasons: Mapping[int, str] = {}
+        self.outvoted: list[str] = []
         self.rows = KeptSchema(1, fields).rows
-        self.growth = Growth(self.rows, self.proposed.append)
+        self.growth = Growth(self.rows, self._propose)
+
+    def _propose(self, fields: pa.StructType, outvoted: Sequence[str]) -> None:
+        self.proposed.append(fields)
+        self.outvoted = list(outvoted)
 
     def first(self, *messages: Any, live: list[bool] | None = None) -> int | None:
         values = [json.dumps(message).encode() for message in messages]
@@ -159,13 +164,15 @@ def test_rows_that_are_out_already_grow_nothing() -> None:
 
 def test_new_fields_come_last_and_what_is_there_stays_where_it_is() -> None:
     before = kept(("z", INT), ("a", kept(("y", INT))))
-    after = grown(before, seen({"b": 1, "a": {"x": 1, "y": 1.5}, "z": 1}))
-    assert after == kept(("z", INT), ("a", kept(("y", DOUBLE), ("x", INT))), ("b", INT))
-    assert changes(before, after) == ["a.y (int64 to double)", "a.x", "b"]
+    new = kept(("d", INT), ("c", INT))
+    after = grown(before, seen({"b": {"d": 1, "c": 1}, "a": {"x": 1, "y": 1.5}, "z": 1}))
+    assert after == kept(("z", INT), ("a", kept(("y", DOUBLE), ("x", INT))), ("b", new))
+    shown = "b (struct<d: int64, c: int64>)"
+    assert changes(before, after) == ["a.y (int64 to double)", "a.x (int64)", shown]
     lists = kept(("l", pa.list_(before)), ("m", pa.map_(TEXT, INT)))
     grew = kept(("l", pa.list_(after)), ("m", pa.map_(TEXT, pa.decimal128(20, 1))))
     assert changes(lists, grew) == [
-        *("l[].a.y (int64 to double)", "l[].a.x", "l[].b"),
+        *("l[].a.y (int64 to double)", "l[].a.x (int64)", f"l[].{shown}"),
         "m{} (int64 to decimal(20, 1))",
     ]
 
@@ -219,15 +226,15 @@ def test_names_that_readers_take_for_one_get_one_column_and_no_name_gets_none() 
     before = kept(("id", INT), ("in", kept(("X", INT))))
     message = {"ID": 1, "a": 1, "A": 2, "": 3, "_EXTRA": 4, "in": {"x": 5, "y": 6}}
     after = grown(before, seen(message))
-    assert after == kept(("id", INT), ("in", kept(("X", INT), ("y", INT))), ("A", INT))
+    assert after == kept(("id", INT), ("in", kept(("X", INT), ("y", INT))), ("a", INT))
     topic = Topic(after)
     assert topic.verdicts(message, {"Id": 1}, {"id": 1, "ID": "x"}) == "fff"
     rows = decoded([json.dumps(message).encode()]).column("row")
     [extra] = topic.rows.fit(rows)[0].field("_extra").to_pylist()
-    assert json.loads(extra) == {"": 3, "ID": 1, "_EXTRA": 4, "a": 1, "in": {"x": 5}}
+    assert json.loads(extra) == {"": 3, "A": 2, "ID": 1, "_EXTRA": 4, "in": {"x": 5}}
     lists = {"l": [{"b": 1, "B": 2}], "new": {"c": 1, "C": 2}}
     assert grown(NOTHING, seen(lists)) == kept(
-        ("l", pa.list_(kept(("B", INT)))), ("new", kept(("C", INT)))
+        ("l", pa.list_(kept(("b", INT)))), ("new", kept(("c", INT)))
     )
 
 
@@ -296,3 +303,94 @@ def test_each_step_grows_and_after_a_few_all_that_can_be_stored_is(seed: int) ->
     assert steps <= 60
     final = Topic(fields)
     assert "g" not in final.verdicts(*map(json.loads, log))
+
+
+INSTANT, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
+
+
+def actors(count: int, wrong: list[Any]) -> list[Any]:
+    right = [{"id": at, "actor": {"name": f"n{at}", "age": at}} for at in range(count - len(wrong))]
+    return [*[{"id": -1, "actor": it} for it in wrong], *right]
+
+
+ACTOR = kept(("name", TEXT), ("age", INT))
+
+
+@pytest.mark.parametrize("wrong", [["root"] * 4, ["root", 5, [1], True]])
+def test_a_new_fields_kind_is_that_of_99_of_100_values(wrong: list[Any]) -> None:
+    topic = Topic(NOTHING)
+    messages = actors(1000, wrong)
+    assert topic.first(*messages) == 0
+    assert topic.proposed == [kept(("id", INT), ("actor", ACTOR))]
+    [outvoted] = topic.outvoted
+    assert outvoted.startswith("actor (4 of 1,000 are texts")
+    assert outvoted.endswith(", not objects)")
+    after = Topic(topic.proposed[0])
+    assert after.first(*messages) is None
+    assert sorted(after.reasons) == [0, 1, 2, 3]
+    assert after.reasons[0].startswith("actor: 'root' is no struct")
+
+
+def test_below_99_of_100_a_field_of_several_kinds_is_json() -> None:
+    topic = Topic(NOTHING)
+    assert topic.first(*actors(1000, ["root"] * 11)) == 0
+    assert topic.proposed == [kept(("id", INT), ("actor", JSON))]
+    assert topic.outvoted == []
+
+
+def test_the_kind_wins_at_every_level_and_numbers_are_one_kind() -> None:
+    topic = Topic(NOTHING)
+    right = [{"a": {"b": [at, at + 0.5], "c": "x"}} for at in range(200)]
+    messages = [{"a": {"b": ["x"], "c": 5}}, *right]
+    assert topic.first(*messages) == 0
+    assert topic.proposed == [kept(("a", kept(("b", pa.list_(DOUBLE)), ("c", TEXT))))]
+    assert topic.outvoted == [
+        "a.b[] (1 of 401 are texts, not numbers)",
+        "a.c (1 of 201 are numbers, not texts)",
+    ]
+
+
+def test_what_is_known_is_not_voted_on() -> None:
+    topic = Topic(kept(("a", JSON)))
+    messages: list[Any] = [{"a": at, "b": at} for at in range(500)]
+    assert topic.first({"a": "x"}, *messages) == 1
+    assert topic.proposed == [kept(("a", JSON), ("b", INT))]
+    assert topic.outvoted == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("2026-11-21T04:05:%02d.123Z", INSTANT),
+        ("2026-11-21 04:05:%02d+01:00", INSTANT),
+        ("2026-11-21T04:05:%02d.123456", LOCAL),
+        ("2026-11-21T04:05:%02d.123456789Z", TEXT),
+        ("2026-02-30T04:05:%02dZ", TEXT),
+        ("2026-11-%02d", TEXT),
+        ("%02d", TEXT),
+    ],
+)
+def test_text_whose_first_thousand_values_are_times_is_a_timestamp(
+    text: str, kind: pa.DataType
+) -> None:
+    messages: list[Any] = [{"in": {"at": text % (row % 28 + 1)}} for row in range(1000)]
+    topic = Topic(NOTHING)
+    assert topic.first(*messages[1:]) == 0  # one is missing
+    assert topic.first(*messages, {"in": {"at": "soon"}}) == 0
+    assert topic.first(*messages[1:], {"in": {"at": "soon"}}, *messages) == 0
+    assert topic.proposed == [kept(("in", kept(("at", found)))) for found in (TEXT, kind, TEXT)]
+    after = Topic(topic.proposed[1])
+    bad = {} if kind == TEXT else {1000: f"in.at: 'soon' is no {kind}"}
+    assert after.first(*messages, {"in": {"at": "soon"}}) is None
+    assert after.reasons == bad
+
+
+def test_a_time_without_date_offset_or_of_more_digits_does_not_fit_an_inferred_instant() -> None:
+    topic = Topic(kept(("at", INSTANT)))
+    fit = [{"at": "2026-11-21T04:05:06Z"}, {"at": "1969-12-31 23:59:59.999999-08:00"}]
+    misfit: list[Any] = ["2026-11-21", "2026-11-21T04:05:06", "2026-11-21T23:59:60Z", 5, ""]
+    misfit += ["2026-11-21T04:05:06.1234567Z", " 2026-11-21T04:05:06Z", "0000-01-01T00:00:00Z"]
+    assert topic.verdicts(*fit) == "ff"
+    assert topic.verdicts(*({"at": value} for value in misfit)) == "c" * len(misfit)
+    [row] = topic.rows.fit(decoded([json.dumps(fit[1]).encode()]).column("row"))[0].to_pylist()
+    assert row["at"].isoformat() == "1970-01-01T07:59:59.999999+00:00"

@@ -104,7 +104,7 @@ def agree(decoder: str, schema: RowSchema, values: Sequence[bytes]) -> list[str]
 
 def grows(decoder: str, kept: KeptSchema, values: Sequence[bytes]) -> int | None:
     try:
-        pipeline(decoder, kept.rows, Growth(kept.rows, lambda _: None)).split(chunk_of(values))
+        pipeline(decoder, kept.rows, Growth(kept.rows, lambda *_: None)).split(chunk_of(values))
     except SchemaGrew as grown:
         return grown.offset
     return None

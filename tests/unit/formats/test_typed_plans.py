@@ -183,7 +183,9 @@ class _Telling(SilentObserver):
     def __init__(self) -> None:
         self.told: list[tuple[str, int, list[str]]] = []
 
-    def schema_grew(self, topic: str, version: int, fields: Sequence[str]) -> None:
+    def schema_grew(
+        self, topic: str, version: int, fields: Sequence[str], outvoted: Sequence[str]
+    ) -> None:
         self.told.append((topic, version, list(fields)))
 
 
@@ -202,8 +204,8 @@ def test_a_kept_schema_grows_with_the_messages_of_its_topic(name: str, tmp_path:
     parts = list(second.parser.split(json_chunk(items, first=40)))
     assert places(parts) == {"dt=2026-03-01": [40, 42], "quarantine:": [41]}
     assert stored(second, parts)[1] == {"_extra": '{"s":[]}', "at": AT, "n": 1.5, "offset": None}
-    assert observer.told == [("clicks", 1, ["at", "n"])]
-    assert list(store.objects) == ["p/clicks/_schema/1_0001.json"]
+    assert observer.told == [("clicks", 1, ["at (int64)", "n (double)"])]
+    assert list(store.objects) == ["p/_schema/clicks/1_0001.json"]
     assert list(tmp_path.iterdir()) == []
     assert plans("clicks", first.fingerprint).fingerprint == first.fingerprint
     assert kept_schema(made, "clicks", store) == KeptSchema.parse(

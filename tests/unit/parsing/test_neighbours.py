@@ -140,7 +140,7 @@ def test_whether_a_message_grows_a_kept_schema(
     kept = KeptSchema(1, schema_of(chance, decoder).fields or pa.struct([]))
     steps = steps_of(chance, decoder, changing=True) if chance.random() < 0.5 else None
     proposed: list[pa.StructType] = []
-    growth = Growth(kept.rows, proposed.append)
+    growth = Growth(kept.rows, lambda fields, _: proposed.append(fields))
     parser = pipeline(source, steps, schema=kept.rows, growth=growth)
 
     def grows(some: list[bytes | None]) -> int | None:
@@ -157,7 +157,8 @@ def test_whether_a_message_grows_a_kept_schema(
     if first is not None:  # one step is enough for it
         [fields] = proposed
         rows = KeptSchema(2, fields).rows
-        after = pipeline(source, steps, schema=rows, growth=Growth(rows, proposed.append))
+        growth = Growth(rows, lambda fields, _: proposed.append(fields))
+        after = pipeline(source, steps, schema=rows, growth=growth)
         after.split(chunk_of([values[first]]))
 
 

@@ -233,13 +233,17 @@ def test_a_schema_that_grew_is_told_and_is_no_fault(setup: Setup) -> None:
     telemetry = Telemetry(setup.metrics, setup.health, setup.clock, Hearing())
     with capture_logs() as lines:
         telemetry.restarted(HERE, SchemaGrew(7))
-        telemetry.schema_grew("clicks", 2, [f"f{at}" for at in range(30)])
+        telemetry.schema_grew("clicks", 2, [f"f{at}" for at in range(30)], [])
+        telemetry.schema_grew("clicks", 3, ["actor (json)"], ["actor (4 of 1,000 are texts)"])
     assert not heard
     assert setup.value("secor_restarts_total", reason="schema_grew") == 1
-    [restarted, grew] = lines
+    [restarted, grew, outvoted] = lines
     assert (restarted["event"], restarted["kind"]) == ("restarted", "schema_grew")
     assert (grew["event"], grew["topic"], grew["version"]) == ("schema_grew", "clicks", 2)
     assert grew["fields"] == [*(f"f{at}" for at in range(20)), "..."]
+    assert (grew["log_level"], outvoted["log_level"]) == ("info", "warning")
+    assert outvoted["quarantined"] == ["actor (4 of 1,000 are texts)"]
+    assert "schema_file" in outvoted["remedy"]
 
 
 def test_a_witness_hears_of_errors_and_commits(setup: Setup) -> None:

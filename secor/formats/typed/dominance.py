@@ -1,0 +1,211 @@
+"""What new fields become by the messages of one look: the kind that 99 of 100 values have.
+
+A field whose values are of several kinds would be JSON text for good because of a few wrong
+messages.  So where one kind has 99 of 100 values of a field, the others are outvoted: they do
+not count for the schema, and are in quarantine as what does not fit it.
+
+A field of text of which the first ``FIRST_VALUES`` values are ISO 8601 times is one of times.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from secor.core.variant_json import dumps, is_mixed, loads
+from secor.formats.typed.inference import INT64, observed, widened
+from secor.formats.typed.iso_times import FIRST_VALUES, time_type
+from secor.formats.typed.nested_arrays import (
+    children,
+    entries,
+    flattened,
+    is_json,
+    is_list,
+    list_of,
+    map_of,
+    struct_of,
+    text_of,
+)
+
+Path = tuple[str, ...]
+Tally = dict[Path, Counter[str]]
+
+MAJORITY = 0.99
+"""The share of a field's values by which their kind wins."""
+
+ITEM, ENTRY = "[]", "{}"
+"""Steps of paths into lists and maps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outvoted:
+    """Values of a field that are of another kind than 99 of 100."""
+
+    path: Path
+    kind: str
+    others: str
+    count: int
+    total: int
+
+    def __str__(self) -> str:
+        """Return it as a log line shows it."""
+        name = ".".join(self.path).replace(f".{ITEM}", ITEM).replace(f".{ENTRY}", ENTRY)
+        return f"{name} ({self.count:,} of {self.total:,} are {self.others}, not {self.kind})"
+
+
+def seen_together(groups: Sequence[pa.StructArray]) -> tuple[pa.StructType, list[Outvoted]]:
+    """Return the type of rows, decoded in groups of one type each, and what was outvoted."""
+    tally: Tally = {}
+    for rows in groups:
+        _count(rows, False, (), tally)
+    outvoted = [it for path, kinds in tally.items() if (it := _outvoted(path, kinds)) is not None]
+    winners = {it.path: it.kind for it in outvoted}
+    columns = [observed(_pruned(rows, False, (), winners) if winners else rows) for rows in groups]
+    together, *others = (column.type for column in columns)
+    for other in others:
+        both = widened(together, other)
+        if pa.types.is_struct(both):  # else there are too many fields
+            together = both
+    return _with_times(together, columns), outvoted
+
+
+def _outvoted(path: Path, kinds: Counter[str]) -> Outvoted | None:
+    total = kinds.total()
+    (kind, count), *others = kinds.most_common()
+    if not others or count < total * MAJORITY:
+        return None
+    names = " and ".join(name for name, _ in others)
+    return Outvoted(path, kind, names, total - count, total)
+
+
+def _count(array: pa.Array, marked: bool, path: Path, tally: Tally) -> None:
+    """Count the kinds of values at each path."""
+    kind = array.type
+    present = len(array) - array.null_count
+    if not present:
+        return
+    if marked or is_json(kind):
+        for text in text_of(array).drop_null().to_pylist():
+            _count_value(loads(text), path, tally)
+        return
+    tally.setdefault(path, Counter())[_kind(kind)] += present
+    for step, below, mixed in _below(array):
+        _count(below, mixed, (*path, step), tally)
+
+
+def _below(array: pa.Array) -> Iterator[tuple[str, pa.Array, bool]]:
+    """Give the columns within a nested one."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for field, column in children(array):
+            yield field.name, column, is_mixed(field)
+    elif is_list(kind):
+        yield ITEM, flattened(array), is_mixed(kind.value_field)
+    elif pa.types.is_map(kind):
+        yield ENTRY, entries(array)[1].field(1), is_mixed(kind.item_field)
+
+
+def _count_value(value: Any, path: Path, tally: Tally) -> None:
+    if value is None:
+        return
+    tally.setdefault(path, Counter())[_kind_of_value(value)] += 1
+    if isinstance(value, dict):
+        for name, below in value.items():
+            _count_value(below, (*path, name), tally)
+    elif isinstance(value, list):
+        for item in value:
+            _count_value(item, (*path, ITEM), tally)
+
+
+def _kind(kind: pa.DataType) -> str:
+    """Return what a log line calls a type; types of one kind have one that holds both."""
+    if pa.types.is_dictionary(kind):
+        return _kind(kind.value_type)
+    if pa.types.is_struct(kind) or pa.types.is_map(kind):
+        return "objects"
+    if is_list(kind):
+        return "lists"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "numbers"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "texts"
+    if pa.types.is_boolean(kind):
+        return "booleans"
+    if pa.types.is_timestamp(kind):
+        return "instants" if kind.tz else "local times"
+    return "bytes" if pa.types.is_binary(kind) else str(kind)
+
+
+_OF_VALUES = {dict: "objects", list: "lists", str: "texts", bool: "booleans", bytes: "bytes"}
+
+
+def _kind_of_value(value: Any) -> str:
+    if type(value) is int and value not in INT64:
+        return "integers beyond 64 bits"
+    return _OF_VALUES.get(type(value), "numbers")
+
+
+def _pruned(array: pa.Array, marked: bool, path: Path, winners: Mapping[Path, str]) -> pa.Array:
+    """Return the column with null for what was outvoted."""
+    kind = array.type
+    if array.null_count == len(array):
+        return array
+    if marked or is_json(kind):
+        values = [None if it is None else loads(it) for it in text_of(array).to_pylist()]
+        pruned = [_pruned_value(value, path, winners) for value in values]
+        texts = pa.array([None if it is None else dumps(it) for it in pruned], pa.string())
+        return texts if not is_json(kind) else pa.ExtensionArray.from_storage(kind, texts)
+    if winners.get(path, _kind(kind)) != _kind(kind):
+        return pa.nulls(len(array), kind)
+    made = [_pruned(below, mixed, (*path, step), winners) for step, below, mixed in _below(array)]
+    if pa.types.is_struct(kind):
+        return struct_of(made, kind.fields, array)
+    if is_list(kind):
+        return list_of(made[0], kind.value_field, array)
+    if pa.types.is_map(kind):
+        lists, flat = entries(array)
+        return map_of(flat.field(0), made[0], lists)
+    return array
+
+
+def _pruned_value(value: Any, path: Path, winners: Mapping[Path, str]) -> Any:
+    if value is None or winners.get(path, (kind := _kind_of_value(value))) != kind:
+        return None
+    if isinstance(value, dict):
+        return {name: _pruned_value(it, (*path, name), winners) for name, it in value.items()}
+    if isinstance(value, list):
+        return [_pruned_value(it, (*path, ITEM), winners) for it in value]
+    return value
+
+
+def _with_times(kind: pa.DataType, columns: Sequence[pa.Array]) -> Any:
+    """Return the type with times for text whose first values are times in all ``columns``."""
+    if pa.types.is_struct(kind):
+        fields = [
+            field.with_type(_with_times(field.type, _fields(columns, field.name)))
+            for field in kind.fields
+        ]
+        return pa.struct(fields)
+    if is_list(kind):
+        items = [flattened(column) for column in columns if is_list(column.type)]
+        return pa.list_(_with_times(kind.value_type, items))
+    if not pa.types.is_string(kind):
+        return kind
+    texts = [column.drop_null() for column in columns if pa.types.is_string(column.type)]
+    first = pa.concat_arrays([pa.nulls(0, pa.string()), *texts])[:FIRST_VALUES]
+    found = time_type(first) if len(first) == FIRST_VALUES else None
+    return kind if found is None else found
+
+
+def _fields(columns: Sequence[pa.Array], name: str) -> list[pa.Array]:
+    return [
+        column
+        for struct in columns
+        if pa.types.is_struct(struct.type)
+        for field, column in children(struct)
+        if field.name == name
+    ]
