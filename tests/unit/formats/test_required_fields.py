@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 
 import fastavro
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ from secor.formats import make_format
 from secor.formats.typed.schema import RowSchema
 from tests.unit.formats.typed_rows import decoded
 
-INNER = [
+INNER: list[dict[str, Any]] = [
     {"name": "id", "type": "int64", "nullable": False},
     {"name": "at", "type": "timestamp(s)", "nullable": False},
     {"name": "tags", "type": {"list": "string"}, "nullable": False},
@@ -21,7 +22,7 @@ INNER = [
     {"name": "deep", "type": {"struct": [{"name": "x", "type": "json", "nullable": False}]}},
     {"name": "price", "type": "decimal(9, 2)", "nullable": False},
 ]
-FIELDS = [
+FIELDS: list[dict[str, Any]] = [
     {"name": "id", "type": "string", "nullable": False},
     {"name": "level", "type": "int32", "nullable": False, "default": 7},
     {"name": "user", "type": {"struct": INNER}},
@@ -37,7 +38,7 @@ USER = {
     "deep": {"x": [1, "y"]},
     "price": "1.25",
 }
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": "a"},
     {"id": "b", "level": 1, "user": USER, "users": [USER, None], "by_name": {"z": USER}},
     {"id": "c", "users": []},
@@ -66,12 +67,14 @@ def test_parquet_has_them_as_required_at_every_level() -> None:
 
 def test_avro_has_them_without_null() -> None:
     file = fastavro.reader(written("avro"))
-    kinds = {field["name"]: field["type"] for field in file.writer_schema["fields"]}
+    schema: Any = file.writer_schema
+    kinds = {field["name"]: field["type"] for field in schema["fields"]}
     assert (kinds["id"], kinds["level"]) == ("string", "int")
     inner = {field["name"]: field["type"] for field in kinds["user"][1]["fields"]}
     assert inner["id"] == "long"
     assert inner["deep"][0] == "null"
-    assert [row["level"] for row in file] == [7, 1, 7]
+    rows: list[Any] = list(file)
+    assert [row["level"] for row in rows] == [7, 1, 7]
 
 
 def test_what_is_required_changes_the_bytes_and_the_identity() -> None:
