@@ -28,7 +28,7 @@ from secor.core.model import Entry
 from secor.core.naming import ObjectInfo
 from secor.core.observer import Observer
 from secor.core.ports import Clock, Lease, ObjectStore, OffsetLedger
-from secor.core.retry import delay
+from secor.core.retry import retry
 
 ATTEMPTS = 5
 """Attempts before an upload gives its thread back, so that others are not starved."""
@@ -122,22 +122,24 @@ class Uploader:
 
     def _upload(self, batch: SealedBatch, wanted: Callable[[], bool]) -> Outcome:
         attempts = _CommitAttempts(self._ports, batch)
-        for attempt in range(ATTEMPTS):
-            try:
-                if attempts.attempt(self._lease_timeout, self._parallel):
-                    return Committed()
-                remaining = self._superseded.remaining(batch.topic_partition, batch.range)
-                return Retryable(_waits(batch, remaining))
-            except (RestartPartition, StopPartition) as error:
-                return Abandoned(error)
-            except (Unavailable, OutcomeUnknown, AccessDenied) as error:
-                failure = error
-                self._ports.observer.retried(batch.topic_partition, error)
-            if attempt + 1 < ATTEMPTS:
-                self._ports.clock.sleep(delay(attempt, rng=self._ports.rng))
-                if not wanted():
-                    break
-        return Retryable(failure)
+        try:
+            committed = retry(
+                lambda: attempts.attempt(self._lease_timeout, self._parallel),
+                (Unavailable, OutcomeUnknown, AccessDenied),
+                attempts=ATTEMPTS,
+                sleep=self._ports.clock.sleep,
+                rng=self._ports.rng,
+                failed=lambda error: self._ports.observer.retried(batch.topic_partition, error),
+                wanted=wanted,
+            )
+        except (RestartPartition, StopPartition) as error:
+            return Abandoned(error)
+        except (Unavailable, OutcomeUnknown, AccessDenied) as error:
+            return Retryable(error)
+        if committed:
+            return Committed()
+        remaining = self._superseded.remaining(batch.topic_partition, batch.range)
+        return Retryable(_waits(batch, remaining))
 
 
 def _waits(batch: SealedBatch, seconds: float) -> Unavailable:
@@ -239,15 +241,14 @@ class _CommitAttempts:
         successor puts under another configuration.
         """
         began = self._ports.clock.monotonic()
-        for attempt in range(SETTLING - 1):
-            try:
-                self._put_once(file, proof)
-                break
-            except OutcomeUnknown as error:
-                self._ports.observer.retried(self._batch.topic_partition, error)
-                self._ports.clock.sleep(delay(attempt, rng=self._ports.rng))
-        else:
-            self._put_once(file, proof)
+        retry(
+            lambda: self._put_once(file, proof),
+            (OutcomeUnknown,),
+            attempts=SETTLING,
+            sleep=self._ports.clock.sleep,
+            rng=self._ports.rng,
+            failed=lambda error: self._ports.observer.retried(self._batch.topic_partition, error),
+        )
         seconds = self._ports.clock.monotonic() - began
         self._ports.observer.put(self._batch.topic_partition, file.local.size, seconds)
 

@@ -26,7 +26,7 @@ from secor.core.errors import (
 from secor.core.model import Entry, LogRange, TopicPartition
 from secor.core.observer import Observer
 from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
-from secor.core.retry import delay
+from secor.core.retry import retry
 
 ATTEMPTS = 5
 
@@ -103,19 +103,21 @@ class Positioning:
         are younger are shared with other partitions.  ``wanted`` is asked before each further
         attempt; False gives up.
         """
-        for attempt in range(ATTEMPTS):
-            try:
-                return self._find(topic_partition, since)
-            except (RestartPartition, StopPartition) as error:
-                return error
-            except (Unavailable, OutcomeUnknown, AccessDenied) as error:
-                failure = error
-                self._observer.retried(topic_partition, error)
-            if attempt + 1 < ATTEMPTS:
-                self._clock.sleep(delay(attempt, rng=self._rng))
-                if not wanted():
-                    break
-        return failure
+        try:
+            return retry(
+                lambda: self._find(topic_partition, since),
+                (Unavailable, OutcomeUnknown, AccessDenied),
+                attempts=ATTEMPTS,
+                sleep=self._clock.sleep,
+                rng=self._rng,
+                failed=lambda error: self._observer.retried(topic_partition, error),
+                wanted=wanted,
+            )
+        except (
+            *(RestartPartition, StopPartition),
+            *(Unavailable, OutcomeUnknown, AccessDenied),
+        ) as error:
+            return error
 
     def _find(self, topic_partition: TopicPartition, since: float) -> Position:
         entry = self._ledger.read(topic_partition)

@@ -17,7 +17,7 @@ from http.client import HTTPException
 from typing import Any
 
 from secor.core.errors import AccessDenied, ConfigurationError, NotFound, Unavailable
-from secor.core.retry import delay
+from secor.core.retry import retry
 
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 THREADS = 8
@@ -130,16 +130,15 @@ class SchemaRegistry:
             references[name] = found["schema"]
 
     def _get(self, path: str) -> Any:
-        for attempt in range(self._attempts):
-            if attempt:
-                self._sleep(delay(attempt - 1, rng=self._rng))
-            try:
-                return self._once(path)
-            except Unavailable as error:
-                last = error
-        raise last
+        return retry(
+            lambda: self._request(path),
+            (Unavailable,),
+            attempts=self._attempts,
+            sleep=self._sleep,
+            rng=self._rng,
+        )
 
-    def _once(self, path: str) -> Any:
+    def _request(self, path: str) -> Any:
         address = self.url + path
         request = urllib.request.Request(address, headers=self._headers)  # noqa: S310 checked above
         try:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +24,7 @@ from secor.batch.workspace import Workspace
 from secor.config.model import Config
 from secor.core.clock import SystemClock
 from secor.core.errors import OutcomeUnknown, Unavailable
-from secor.core.retry import delay
+from secor.core.retry import retry
 from secor.wiring.archives import archive_of
 from secor.wiring.clients import open_store
 from secor.wiring.plans import plan_for
@@ -71,20 +72,13 @@ def _each(
 ) -> Iterator[Result]:
     with open_job(setting) as job:
         for batch in batches:
-            yield _patiently(step, job, batch)
-
-
-def _patiently(
-    step: Callable[[Job, PlannedBatch], Result], job: Job, batch: PlannedBatch
-) -> Result:
-    """Try again while the store does not answer."""
-    rng = random.Random()
-    for attempt in range(ATTEMPTS - 1):
-        try:
-            return step(job, batch)
-        except (Unavailable, OutcomeUnknown):
-            time.sleep(delay(attempt, rng=rng))
-    return step(job, batch)
+            yield retry(
+                partial(step, job, batch),
+                (Unavailable, OutcomeUnknown),
+                attempts=ATTEMPTS,
+                sleep=time.sleep,
+                rng=random.Random(),
+            )
 
 
 @contextmanager

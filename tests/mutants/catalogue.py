@@ -71,8 +71,8 @@ MUTANTS = (
     Mutant(
         "a put without an answer is left to whoever comes next",
         UPLOADER,
-        "        for attempt in range(SETTLING - 1):\n",
-        "        for attempt in range(0):\n",
+        "            attempts=SETTLING,\n",
+        "            attempts=1,\n",
     ),
     Mutant(
         "the lease is not looked at before a put",
@@ -467,7 +467,7 @@ MUTANTS = (
     Mutant(
         "a revoked partition is tried for ever",
         UPLOADER,
-        "                if not wanted():\n                    break\n",
+        "                wanted=wanted,\n",
         "",
     ),
     Mutant(

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
-from secor.core.retry import delay
+from secor.core.errors import Refused, SecorError, Unavailable
+from secor.core.retry import delay, retry
 
 
 class Chosen(random.Random):
@@ -42,3 +44,64 @@ def test_base_and_cap_are_the_callers() -> None:
 def test_processes_that_failed_together_do_not_come_back_together() -> None:
     waits = {delay(3, rng=random.Random(seed)) for seed in range(20)}
     assert len(waits) == 20
+
+
+class Action:
+    """Fails ``failures`` times, then returns the number of calls."""
+
+    def __init__(self, failures: int, error: Exception) -> None:
+        self.failures = failures
+        self.error = error
+        self.calls = 0
+
+    def __call__(self) -> int:
+        self.calls += 1
+        if self.calls <= self.failures:
+            raise self.error
+        return self.calls
+
+
+def attempt(action: Action, **options: Any) -> tuple[int | Exception, list[float], list[Exception]]:
+    """Return the result or the error, the delays, and the failures that were reported."""
+    delays: list[float] = []
+    failures: list[Exception] = []
+    try:
+        result: int | Exception = retry(
+            action,
+            (Unavailable,),
+            attempts=3,
+            sleep=delays.append,
+            rng=random.Random(1),
+            failed=failures.append,
+            **options,
+        )
+    except SecorError as error:
+        result = error
+    return result, delays, failures
+
+
+@pytest.mark.parametrize("failures", [0, 1, 2])
+def test_an_action_is_called_until_it_returns(failures: int) -> None:
+    action = Action(failures, Unavailable("gone"))
+    result, delays, reported = attempt(action)
+    assert (result, len(delays), len(reported)) == (failures + 1, failures, failures)
+
+
+def test_the_last_error_is_raised_without_a_delay_after_it() -> None:
+    action = Action(9, Unavailable("gone"))
+    result, delays, reported = attempt(action)
+    assert result is action.error
+    assert (action.calls, len(delays), len(reported)) == (3, 2, 3)
+    assert delays[1] > delays[0]
+
+
+def test_other_errors_are_raised_at_once() -> None:
+    action = Action(9, Refused("another entry"))
+    assert attempt(action) == (action.error, [], [])
+    assert action.calls == 1
+
+
+def test_what_nobody_wants_any_more_is_given_up_after_a_delay() -> None:
+    action = Action(9, Unavailable("gone"))
+    result, delays, _ = attempt(action, wanted=lambda: False)
+    assert (result, action.calls, len(delays)) == (action.error, 1, 1)
