@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +16,9 @@ from secor.cli.restore_options import load_job
 from secor.config.load import is_restore, load
 from secor.config.show import Setting, settings, topic_settings
 from secor.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from secor.config.java_secor.draft import Draft
 
 
 @click.group()
@@ -77,37 +82,51 @@ def show(config: Path, topic: str | None, as_json: bool) -> None:
 
 @command.command(
     name="import",
-    epilog="Example: secor config import secor.prod.backup.properties -o backup.toml",
+    epilog="Examples: secor config import secor.prod.backup.properties -o backup.toml,"
+    " secor config import iceberg-sink.json -o table.toml",
 )
-@click.argument("properties", metavar="FILE.properties", type=click.Path(path_type=Path))
+@click.argument("properties", metavar="FILE", type=click.Path(path_type=Path))
 @click.option(
-    "-D", "overrides", multiple=True, metavar="NAME=VALUE", help="As given to Java Secor."
+    "-D", "overrides", multiple=True, metavar="NAME=VALUE", help="Over the file, as for Java."
 )
 @click.option(
     "-o", "output", type=click.Path(path_type=Path), help="Write here, instead of printing."
 )
 def import_(properties: Path, overrides: tuple[str, ...], output: Path | None) -> int:
-    """Make a configuration from Java Secor's, its included files and -D options as well.
+    """Make a configuration from another program's.
+
+    FILE is Java Secor's properties, its included files and -D options as well
+    (docs/from-java-secor.md), or a connector's: JSON as the REST interface of Kafka Connect
+    takes it, or properties, of the Iceberg sink (docs/tables.md).
 
     What became of every property is told on standard error, and what is left to do.  Secrets
-    are not copied: the environment has to give them.  docs/from-java-secor.md is the guide.
+    are not copied: the environment has to give them.
 
     Exit code 0 when everything has its counterpart or needs none, 5 when something is not
     supported or unknown (the configuration is written all the same), 2 when no valid one can
     be made.
     """
-    from secor.config.java_secor.convert import convert
-    from secor.config.java_secor.properties import read
     from secor.config.java_secor.report import needs_a_person, report
 
-    given = read(properties, dict(map(_override, overrides)), os.environ)
-    text, draft = convert(given, properties.name)
+    text, draft = _converted(properties, dict(map(_override, overrides)))
     write(text, output)
     for line in report(draft):
         click.echo(line, err=True)
     if output is not None:
         click.echo(f"{output}: written; go on with secor config check, secor doctor", err=True)
     return Exit.DIFFERENT if needs_a_person(draft) else Exit.OK
+
+
+def _converted(path: Path, overrides: Mapping[str, str]) -> tuple[str, Draft]:
+    """Translate a file of whichever program it is of."""
+    from secor.config.iceberg_sink import connector_file
+    from secor.config.iceberg_sink.convert import convert as convert_connector
+    from secor.config.java_secor.convert import convert as convert_properties
+    from secor.config.java_secor.properties import read
+
+    if connector_file.is_connector(path):
+        return convert_connector(connector_file.read(path, overrides), path.name)
+    return convert_properties(read(path, overrides, os.environ), path.name)
 
 
 command.add_command(example)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,6 +56,11 @@ class Route:
         """Whether messages name the table; else the topic is enough."""
         return any(path not in (None, "topic") for _, path in self.template)
 
+    @property
+    def named_by_field_alone(self) -> bool:
+        """Whether a field has the whole name, namespace and all: ``{fields.table}``."""
+        return [text for text, _ in self.template] == [""] and self.named_by_messages
+
     def name_for(self, topic: str) -> str:
         """Return the table of a topic, where messages do not name it."""
         assert not self.named_by_messages
@@ -74,23 +79,26 @@ class Route:
             return {self.name_for(topic): np.flatnonzero(taken)}, {}
         names = np.full(len(taken), "", dtype=object)
         bad: dict[int, str] = {}
+        safe = safe_identifier if self.named_by_field_alone else safe_name
         for text, path in self.template:
             names = names + text
             if path == "topic":
                 names = names + safe_name(topic)
             elif path is not None:
                 found = texts(field_at(work.decoded.rows, path.removeprefix("fields.")))
-                names = names + _values(found, path, taken, bad)
+                names = names + _values(found, path, taken, bad, safe)
         good = taken.copy()
         good[list(bad)] = False
         by_name = {str(name): good & (names == name) for name in dict.fromkeys(names[good])}
         return {name: np.flatnonzero(rows) for name, rows in by_name.items()}, bad
 
 
-def _values(found: Texts, path: str, taken: Truths, bad: dict[int, str]) -> npt.NDArray[np.object_]:
-    safe = [safe_name(text) for text in found.distinct]
-    table = np.array([*safe, ""], dtype=object)
-    lengths = np.array([*(0 < len(name) <= LONGEST_NAME for name in safe), False])
+def _values(
+    found: Texts, path: str, taken: Truths, bad: dict[int, str], safe: Callable[[str], str]
+) -> npt.NDArray[np.object_]:
+    names = [safe(text) for text in found.distinct]
+    table = np.array([*names, ""], dtype=object)
+    lengths = np.array([*(0 < len(name) <= LONGEST_NAME for name in names), False])
     for row in np.flatnonzero(taken & ~lengths[found.codes]).tolist():
         value = found.at(row)
         why = "is missing" if value is None else f"{shown(value)} names no table"
@@ -101,6 +109,12 @@ def _values(found: Texts, path: str, taken: Truths, bad: dict[int, str]) -> npt.
 def safe_name(text: str) -> str:
     """Return text as every catalog takes it in a name: letters, digits and underscores."""
     return re.sub(r"[^A-Za-z0-9_]", "_", text)
+
+
+def safe_identifier(text: str) -> str:
+    """Return a whole name, ``namespace.table``, with safe parts; empty for what is none."""
+    parts = [safe_name(part) for part in text.split(".")]
+    return ".".join(parts) if len(parts) > 1 and all(parts) else ""
 
 
 def route_rows(

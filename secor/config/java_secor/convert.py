@@ -12,6 +12,12 @@ from secor.config.java_secor.render import render
 from secor.config.load import validate
 from secor.core.errors import ConfigurationError
 
+_ABOUT = (
+    "# Made by secor config import of {source}, which was Java Secor's.",
+    "# Behind each value stand the properties that it came from; what is not here has the",
+    "# default that config/backup.toml and config/partition.toml explain.",
+)
+
 _CONVERTERS = (kafka.convert, store.convert, formats.convert, parsers.convert, policies.convert)
 
 
@@ -29,7 +35,7 @@ def convert(properties: Properties, source: str) -> tuple[str, Draft]:
             empty = not draft.value(name)
             draft.outcomes[name] = (Outcome.EMPTY, "") if empty else default_outcome(name)
     _refuse(source, draft.faults)
-    text = render(draft, source)
+    text = render(draft, "\n".join(_ABOUT).format(source=source))
     _, faults = validate(tomllib.loads(text))
     _refuse(source, [f"{_origin(draft, key)}: {fault}" for key, fault in faults.items()])
     return text, draft

@@ -43,6 +43,8 @@ class Draft:
     lines: list[Line] = field(default_factory=list)
     rules: dict[str, list[Line]] = field(default_factory=dict)
     """Lines of ``[[topics]]``, by expression."""
+    tables: list[list[Line]] = field(default_factory=list)
+    """Lines of each ``[[tables]]``."""
     outcomes: dict[str, tuple[Outcome, str]] = field(default_factory=dict)
     todos: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -75,7 +77,7 @@ class Draft:
 
     def set(self, key: str, value: object, *names: str, note: str = "") -> None:
         """Set ``key``; ``names`` are the properties that say so, those not given left out."""
-        self.lines.append(Line(key, value, self._mark_mapped(names, key, value), note))
+        self.lines.append(Line(key, value, self.mark_mapped(names, key, value), note))
 
     def copy(self, key: str, name: str, value: str | None = None) -> None:
         """Set ``key`` to ``value``, else the property's own, if the property has one."""
@@ -99,7 +101,7 @@ class Draft:
 
     def rule(self, match: str, key: str, value: object, *names: str) -> None:
         """Set ``key`` for the topics whose names ``match``."""
-        used = self._mark_mapped(names, f"{key} for topics {match}", value)
+        used = self.mark_mapped(names, f"{key} for topics {match}", value)
         self.rules.setdefault(match, []).append(Line(key, value, used))
 
     def secret(self, key: str, name: str, what: str = "the value of") -> None:
@@ -130,10 +132,12 @@ class Draft:
         where = f" ({self.properties.place(name)})" if name in self.properties else ""
         self.faults.append(f"{name}{where}: {why}")
 
-    def _mark_mapped(self, names: tuple[str, ...], key: str, value: object) -> tuple[str, ...]:
+    def mark_mapped(self, names: tuple[str, ...], key: str, value: object) -> tuple[str, ...]:
+        """Record that ``key`` has ``value`` because of ``names``; return those that are given."""
         given = tuple(name for name in names if name in self.properties)
+        text = f"{key} = {toml_value(value)}"
         for name in given:
-            before = self.outcomes.get(name)
-            also = f"{before[1]}; " if before and before[0] is Outcome.MAPPED else ""
-            self.outcomes[name] = (Outcome.MAPPED, f"{also}{key} = {toml_value(value)}")
+            outcome, before = self.outcomes.get(name, (None, ""))
+            texts = before.split("; ") if outcome is Outcome.MAPPED else []
+            self.outcomes[name] = (Outcome.MAPPED, "; ".join(dict.fromkeys([*texts, text])))
         return given

@@ -150,7 +150,12 @@ def _mechanism(draft: Draft) -> None:
 
 
 def _credentials(draft: Draft) -> None:
-    name = f"{_NEW}sasl.jaas.config"
+    copy_jaas(draft, f"{_NEW}sasl.jaas.config")
+    draft.copy("kafka.sasl_kerberos_service_name", _KERBEROS_SERVICE)
+
+
+def copy_jaas(draft: Draft, name: str) -> None:
+    """Set who we are from Java's ``sasl.jaas.config``; the password is the environment's."""
     text = draft.value(name)
     if not text:
         return
@@ -164,7 +169,6 @@ def _credentials(draft: Draft) -> None:
     else:
         why = "it names no username: set kafka.sasl_plain_username and its password"
         draft.unsupported(why, name)
-    draft.copy("kafka.sasl_kerberos_service_name", _KERBEROS_SERVICE)
 
 
 def _ledger(draft: Draft) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from secor.core.errors import ConfigurationError
 
 _INCLUDE = "include"
-_LINE = re.compile(r"((?:[^\s\\=:]|\\.)*)(?:\s*(?:\s+|[=:])\s*)(.*)", re.DOTALL)
+LINE = re.compile(r"((?:[^\s\\=:]|\\.)*)(?:\s*(?:\s+|[=:])\s*)(.*)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "b": "\b"}
 _VARIABLE = re.compile(r"(?P<escaped>\$)?\$\{(?P<name>[^${}]*)\}")
 _ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<char>.))", re.DOTALL)
@@ -118,9 +118,9 @@ def read(
 def _load(path: Path, properties: Properties, within: tuple[Path, ...]) -> None:
     if path.resolve() in within:
         raise ConfigurationError(f"{path} includes itself, by way of {within[-1]}")
-    for number, line in _lines(path, _read(path, within)):
+    for number, line in lines(path, _read(path, within)):
         place = f"{path.name}:{number}"
-        match = _LINE.fullmatch(line)
+        match = LINE.fullmatch(line)
         name = unescape(match[1]) if match else ""
         if match is None or not name:
             properties.ignored.append(f"{place}: {line}")
@@ -146,7 +146,7 @@ def _read(path: Path, within: tuple[Path, ...]) -> str:
         ) from error
 
 
-def _lines(path: Path, text: str) -> Iterator[tuple[int, str]]:
+def lines(path: Path, text: str) -> Iterator[tuple[int, str]]:
     """Yield the logical lines with their numbers: without comments and empty ones, and with
     those that end with a backslash joined with the next one.
     """

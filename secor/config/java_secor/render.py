@@ -17,6 +17,9 @@ _SECTIONS = (
     "output",
     "parser",
     "policy",
+    "catalog",
+    "rows",
+    "commit",
     "finalize",
     "local",
     "metrics",
@@ -25,18 +28,14 @@ _SECTIONS = (
 _WIDTH = 100
 
 
-def render(draft: Draft, source: str) -> str:
-    """Return the file.  Secrets are not in it."""
-    about = (
-        f"# Made by secor config import of {source}, which was Java Secor's.",
-        "# Behind each value stand the properties that it came from; what is not here has the",
-        "# default that config/backup.toml and config/partition.toml explain.",
-    )
-    blocks = ["\n".join(about)]
+def render(draft: Draft, about: str) -> str:
+    """Return the file, which begins with the comment ``about``.  Secrets are not in it."""
+    blocks = [about]
     for section in _SECTIONS:
         lines = [line for line in draft.lines if line.key.rpartition(".")[0] == section]
         if lines:
             blocks.append("\n".join([f"[{section}]", *_lines(lines, f"{section}.")]))
+    blocks += ["\n".join(["[[tables]]", *_lines(route, "")]) for route in draft.tables]
     for match, lines in draft.rules.items():
         head = ["[[topics]]", f"match = {toml_value(match)}"]
         blocks.append("\n".join([*head, *_lines(lines, "")]))

@@ -237,3 +237,20 @@ def test_a_path_without_a_scheme_is_a_directory(tmp_path: Path) -> None:
     (manifest,) = world.write({"id": 1})
     assert manifest.tables[0].files[0].path.startswith(f"file://{tmp_path}/plain/g-flights-0-")
     assert ids(world, "db.t") == [1]
+
+
+def test_a_field_may_have_the_whole_name_of_the_table(tmp_path: Path) -> None:
+    """As the Iceberg sink routes dynamically; a name without namespace is none."""
+    world = WorkerWorld(tmp_path, [{"table": "{fields.to}", **MADE}])
+    world.write(
+        {"to": "db.click", "id": 1},
+        {"to": "other.vi-ew", "id": 2},
+        {"to": "click", "id": 3},
+        {"to": "db..click", "id": 4},
+    )
+    assert ids(world, "db.click") == [1]
+    assert ids(world, "other.vi_ew") == [2]
+    assert world.reasons() == [
+        "route: to 'click' names no table",
+        "route: to 'db..click' names no table",
+    ]

@@ -1,0 +1,123 @@
+"""The sink's catalog, in the words of the Iceberg library for Python."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from secor.config.java_secor.draft import Draft, Outcome
+
+PREFIX = "iceberg.catalog."
+
+_CLASSES = {
+    "org.apache.iceberg.rest.RESTCatalog": "rest",
+    "org.apache.iceberg.hive.HiveCatalog": "hive",
+    "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
+    "org.apache.iceberg.aws.dynamodb.DynamoDbCatalog": "dynamodb",
+    "org.apache.iceberg.jdbc.JdbcCatalog": "sql",
+}
+_TYPES = {"rest": "rest", "hive": "hive", "glue": "glue", "jdbc": "sql", "dynamodb": "dynamodb"}
+
+_SAME = frozenset(
+    {
+        *("prefix", "scope", "audience", "resource", "oauth2-server-uri", "glue.id"),
+        *("rest.sigv4-enabled", "rest.signing-region", "rest.signing-name", "glue.endpoint"),
+        *("token-refresh-enabled", "header.X-Iceberg-Access-Delegation"),
+    }
+)
+"""Both libraries call these alike."""
+
+_STORE = {
+    "s3.endpoint": "store.s3.endpoint_url",
+    "client.region": "store.s3.region",
+    "s3.path-style-access": "store.s3.path_style",
+    "client.assume-role.arn": "store.s3.role_arn",
+    "client.assume-role.external-id": "store.s3.external_id",
+}
+_STORE_SECRETS = {
+    "s3.access-key-id": "store.s3.access_key",
+    "s3.secret-access-key": "store.s3.secret_key",
+    "s3.session-token": "store.s3.session_token",
+}
+_SECRETS = {"credential": "ICEBERG_CREDENTIAL", "token": "ICEBERG_TOKEN"}
+
+
+def convert(draft: Draft) -> None:
+    """Translate ``iceberg.catalog`` and all below it."""
+    draft.set("catalog.name", draft.value("iceberg.catalog") or "iceberg", "iceberg.catalog")
+    properties: dict[str, str] = {}
+    kind = _kind(draft)
+    if kind:
+        properties["type"] = kind
+    _place(draft, properties, kind)
+    for name in [name for name in draft.properties if name.startswith(PREFIX)]:
+        if name not in draft.outcomes:
+            _property(draft, name, properties)
+    names = [it for it in draft.properties if it.startswith(PREFIX)]
+    mapped = [it for it in names if draft.outcomes.get(it, (None,))[0] is None]
+    draft.set("catalog.properties", properties, *mapped)
+
+
+def _kind(draft: Draft) -> str | None:
+    by_type, by_class = draft.value(f"{PREFIX}type"), draft.value(f"{PREFIX}catalog-impl")
+    kind = _CLASSES.get(by_class) if by_class else _TYPES.get(by_type.lower())
+    name = f"{PREFIX}catalog-impl" if by_class else f"{PREFIX}type"
+    if kind is None:
+        why = "the Iceberg library for Python has rest, sql, glue, hive and dynamodb"
+        if "nessie" in by_class.lower():
+            why = 'Nessie serves the REST protocol: type = "rest", uri = "https://host/iceberg"'
+        draft.unsupported(why, name)
+        draft.todo("set catalog.properties: type, uri, warehouse (docs/tables.md, Catalogs)")
+        return None
+    draft.outcomes[name] = (Outcome.MAPPED, f'catalog.properties.type = "{kind}"')
+    return kind
+
+
+def _place(draft: Draft, properties: dict[str, str], kind: str | None) -> None:
+    uri, warehouse = draft.value(f"{PREFIX}uri"), draft.value(f"{PREFIX}warehouse")
+    if uri:
+        if kind == "sql":
+            uri = uri.removeprefix("jdbc:").replace("postgresql://", "postgresql+psycopg2://", 1)
+            draft.todo("put user and password into catalog.properties.uri: user:${PASSWORD}@host")
+        properties["uri"] = uri
+        _say(draft, "uri", uri)
+    if warehouse:
+        warehouse = warehouse.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
+        properties["warehouse"] = warehouse
+        _say(draft, "warehouse", warehouse)
+    bucket = urlsplit(warehouse).netloc if warehouse.startswith("s3://") else ""
+    if bucket:
+        note = "the group's own objects lie beside the tables; another bucket will do"
+        draft.set("store.s3.bucket", bucket, f"{PREFIX}warehouse", note=note)
+    else:
+        draft.set("store.s3.bucket", "change-me")
+        draft.todo("name a bucket for the group's own objects: store.s3.bucket")
+
+
+def _property(draft: Draft, name: str, properties: dict[str, str]) -> None:
+    own, value = name.removeprefix(PREFIX), draft.value(name)
+    if own in _STORE:
+        is_flag = own == "s3.path-style-access"
+        draft.set(_STORE[own], draft.flag(name) if is_flag else value, name)
+    elif own in _STORE_SECRETS:
+        draft.secret(_STORE_SECRETS[own], name)
+    elif own in _SECRETS:
+        variable = _SECRETS[own]
+        properties[own] = f"${{{variable}:-}}"
+        draft.outcomes[name] = (Outcome.MAPPED, f"{variable}, in the environment")
+        draft.todo(f"put the value of {name} into the environment as {variable}")
+    elif own in _SAME or own.startswith("header."):
+        properties[own] = value
+        _say(draft, own, value)
+    elif own == "io-impl":
+        draft.unneeded("data files are written by Secor itself, to S3 or a directory", name)
+        if value and not value.endswith(("S3FileIO", "HadoopFileIO")):
+            draft.unsupported("data files can be in S3, or in a directory", name)
+    elif own in ("jdbc.user", "jdbc.password"):
+        draft.outcomes[name] = (Outcome.UNNEEDED, "it is a part of catalog.properties.uri")
+    else:
+        why = "no counterpart is known; if the Iceberg library for Python has one, it belongs into"
+        draft.outcomes[name] = (Outcome.UNKNOWN, f"{why} catalog.properties")
+
+
+def _say(draft: Draft, own: str, value: str) -> None:
+    draft.outcomes[PREFIX + own] = (Outcome.MAPPED, f'catalog.properties."{own}" = "{value}"')

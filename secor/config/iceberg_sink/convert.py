@@ -1,0 +1,139 @@
+"""Translation of a connector's settings into a configuration of a table group."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from secor.config.iceberg_sink import catalog, routes
+from secor.config.iceberg_sink.sink_settings import row_of
+from secor.config.java_secor.draft import Draft, Outcome
+from secor.config.java_secor.kafka import copy_jaas
+from secor.config.java_secor.properties import Properties
+from secor.config.java_secor.render import render
+from secor.config.load import validate
+from secor.core.errors import ConfigurationError
+
+_ABOUT = (
+    "# Made by secor config import of {source}, which was the Iceberg sink's for Kafka Connect.",
+    "# Behind each value stand the settings that it came from; what is not here has the default",
+    "# that config/table.toml explains.",
+)
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+_AVRO = "io.confluent.connect.avro.AvroConverter"
+
+_OF_KAFKA = {
+    "security.protocol": "kafka.security_protocol",
+    "sasl.mechanism": "kafka.sasl_mechanism",
+    "client.id": "kafka.client_id",
+}
+_MILLISECONDS = (
+    ("iceberg.control.commit.interval-ms", "commit.interval", "5m"),
+    ("iceberg.control.commit.timeout-ms", "commit.timeout", None),
+)
+
+
+def convert(properties: Properties, source: str) -> tuple[str, Draft]:
+    """Return the TOML file, and what became of each setting.
+
+    ``source`` names where they came from.  Raises ``ConfigurationError`` with everything that
+    makes a valid configuration impossible.
+    """
+    draft = Draft(properties)
+    for converter in (_group, _kafka, _parser, catalog.convert, routes.convert, _commit):
+        converter(draft)
+    for name in properties:
+        if name not in draft.outcomes:
+            draft.outcomes[name] = _default_outcome(draft, name)
+    draft.todo(
+        "stop the connector, wait for its last commit, and set where the new group begins:"
+        " secor offsets set (docs/tables.md, From the Iceberg sink)"
+    )
+    faults = list(draft.faults)
+    text = render(draft, "\n".join(_ABOUT).format(source=source))
+    if not faults:
+        _, found = validate(tomllib.loads(text))
+        faults = [f"{key}: {fault}" for key, fault in found.items()]
+    if faults:
+        head = f"{source}: no configuration of ours can be made of it"
+        raise ConfigurationError("\n  ".join([head, *faults]))
+    return text, draft
+
+
+def _default_outcome(draft: Draft, name: str) -> tuple[Outcome, str]:
+    row = row_of(name)
+    if row is None:
+        return Outcome.UNKNOWN, ""
+    if not draft.value(name):
+        return Outcome.EMPTY, ""
+    if row.outcome is None:
+        return Outcome.UNNEEDED, "it changes nothing with these settings"
+    return row.outcome, row.here.replace("`", "")
+
+
+def _group(draft: Draft) -> None:
+    name = draft.value("name") or "iceberg"
+    draft.set("group.name", re.sub(r"[^A-Za-z0-9._-]", "_", name), "name")
+    draft.set("group.kind", "table", "connector.class")
+    draft.set("output.prefix", f"secor/{re.sub(r'[^A-Za-z0-9_-]', '_', name)}", "name")
+
+
+def _kafka(draft: Draft) -> None:
+    servers = "iceberg.kafka.bootstrap.servers"
+    if text := draft.value(servers):
+        listed = [part.strip() for part in text.split(",") if part.strip()]
+        draft.set("kafka.bootstrap_servers", listed, servers)
+    else:
+        draft.set("kafka.bootstrap_servers", ["localhost:9092"])
+        draft.todo("set kafka.bootstrap_servers, as bootstrap.servers of the Connect worker says")
+    topics = [topic.strip() for topic in draft.value("topics").split(",") if topic.strip()]
+    if topics:
+        draft.set("kafka.topics", topics, "topics")
+    elif draft.value("topics.regex"):
+        draft.copy("kafka.topics_pattern", "topics.regex")
+    else:
+        draft.fault("topics", "neither topics nor topics.regex says which topics")
+    for name in [it for it in draft.properties if it.startswith("iceberg.kafka.")]:
+        own = name.removeprefix("iceberg.kafka.")
+        if own in _OF_KAFKA:
+            draft.copy(_OF_KAFKA[own], name)
+        elif own == "sasl.jaas.config":
+            copy_jaas(draft, name)
+        elif name != servers:
+            draft.unsupported("write it by hand: [kafka], see docs/security.md", name)
+    draft.copy("kafka.reset", "consumer.override.auto.offset.reset")
+
+
+def _parser(draft: Draft) -> None:
+    converter = draft.value("value.converter")
+    if converter in ("", _JSON):
+        draft.set("parser.decoder", "json", "value.converter")
+        enveloped = draft.flag("value.converter.schemas.enable", default=bool(converter))
+        if enveloped:
+            why = "messages are {schema, payload}: their fields are found under payload"
+            draft.todo(f"value.converter.schemas.enable is true: {why}, and routes name payload.…")
+        draft.unneeded("JSON is read as it is", "value.converter.schemas.enable")
+    elif converter == _AVRO:
+        draft.set("parser.decoder", "avro", "value.converter")
+        draft.set("parser.framing", "confluent", "value.converter")
+        draft.copy("parser.registry_url", "value.converter.schema.registry.url")
+        user = "value.converter.schema.registry.basic.auth.user.info"
+        for name in (user, "value.converter.basic.auth.user.info"):
+            draft.secret("parser.registry_password", name, "the password in")
+    else:
+        draft.unsupported("write [parser] by hand: docs/parsing.md", "value.converter")
+        draft.set("parser.decoder", "json")
+    for name in draft.properties:
+        if name.startswith("value.converter.") and name not in draft.outcomes:
+            draft.unsupported("write [parser] by hand: docs/parsing.md", name)
+    draft.copy("parser.dead_letter_topic", "errors.deadletterqueue.topic.name")
+
+
+def _commit(draft: Draft) -> None:
+    for name, key, default in _MILLISECONDS:
+        number = draft.number(name)
+        if number is not None:
+            draft.set(key, f"{number}ms", name)
+        elif default is not None:
+            draft.set(key, default, note="the sink's default")
+    draft.copy_number("commit.threads", "iceberg.control.commit.threads", zero=False)

@@ -1,0 +1,156 @@
+"""All settings of the Iceberg sink, and what stands for each here.
+
+This is the table of ``docs/tables.md``, which a test compares, and what the importer goes by.
+Source: the Apache Iceberg documentation, "Kafka Connect", version 1.12, and the settings that
+every sink connector of Kafka Connect has.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from secor.config.java_secor.draft import Outcome
+
+NOT_NEEDED, NOT_SUPPORTED = Outcome.UNNEEDED, Outcome.UNSUPPORTED
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSetting:
+    """``name`` may have ``<table>`` and a final ``*``; ``here`` is Markdown.
+
+    ``outcome`` is what becomes of a setting that nothing translates, None for one that has its
+    counterpart.
+    """
+
+    name: str
+    here: str
+    outcome: Outcome | None = None
+
+    def matches(self, name: str) -> bool:
+        """Tell whether this is the row of a setting that a connector has."""
+        pattern = re.escape(self.name).replace("<table>", ".+")
+        if pattern.endswith(r"\*"):
+            pattern = pattern.removesuffix(r"\*") + ".+"
+        return re.fullmatch(pattern, name) is not None
+
+
+SINK_SETTINGS = (
+    SinkSetting("iceberg.tables", "one `[[tables]]` for each, with `table`"),
+    SinkSetting(
+        "iceberg.tables.dynamic-enabled",
+        'a template: `table = "{fields.name_of_the_field}"`; values stay as they are, the sink'
+        " makes them lower case",
+    ),
+    SinkSetting("iceberg.tables.route-field", "that template, or `field` of each `[[tables]]`"),
+    SinkSetting(
+        "iceberg.table.<table>.route-regex",
+        "`matches` of that `[[tables]]`; messages that no table takes are in quarantine,"
+        ' with `rows.unrouted = "skip"` left out as by the sink',
+    ),
+    SinkSetting("iceberg.tables.default-commit-branch", "`commit.branch`"),
+    SinkSetting(
+        "iceberg.table.<table>.commit-branch",
+        "`commit.branch`, one for all tables of a group: give other branches a group of their own",
+    ),
+    SinkSetting("iceberg.tables.default-id-columns", "none yet: rows are appended", NOT_SUPPORTED),
+    SinkSetting("iceberg.table.<table>.id-columns", "none yet: rows are appended", NOT_SUPPORTED),
+    SinkSetting("iceberg.tables.cdc-field", "none yet: rows are appended", NOT_SUPPORTED),
+    SinkSetting("iceberg.tables.upsert-mode-enabled", "none yet: rows are appended", NOT_SUPPORTED),
+    SinkSetting(
+        "iceberg.tables.default-partition-by",
+        "`partition_by` of `[[tables]]`; the number comes first: `bucket(16, id)`",
+    ),
+    SinkSetting("iceberg.table.<table>.partition-by", "`partition_by` of that `[[tables]]`"),
+    SinkSetting("iceberg.tables.auto-create-enabled", "`auto_create`"),
+    SinkSetting("iceberg.tables.auto-create-props.*", "`properties` of `[[tables]]`"),
+    SinkSetting("iceberg.tables.evolve-schema-enabled", "`evolve`"),
+    SinkSetting("iceberg.tables.schema-force-optional", "`optional_columns`"),
+    SinkSetting("iceberg.tables.schema-case-insensitive", "`rows.case_sensitive = false`"),
+    SinkSetting("iceberg.tables.replace-null-with-default", "none: a null stays null", NOT_NEEDED),
+    SinkSetting(
+        "iceberg.tables.write-props.*",
+        "`properties` of `[[tables]]`; of a table that exists, its own properties",
+    ),
+    SinkSetting(
+        "iceberg.control.topic",
+        "none needed: a topic of our own, `secor-control-<group>`, is made; or"
+        " `commit.control_topic`",
+        NOT_NEEDED,
+    ),
+    SinkSetting(
+        "iceberg.control.group-id-prefix",
+        "none: the control topic is read without a group",
+        NOT_NEEDED,
+    ),
+    SinkSetting("iceberg.control.commit.interval-ms", "`commit.interval`"),
+    SinkSetting("iceberg.control.commit.timeout-ms", "`commit.timeout`"),
+    SinkSetting("iceberg.control.commit.threads", "`commit.threads`"),
+    SinkSetting(
+        "iceberg.control.commit.max-consecutive-failures",
+        "none: the next cycle tries again, and the alert SecorTableCommitsFailing tells",
+        NOT_NEEDED,
+    ),
+    SinkSetting(
+        "iceberg.coordinator.transactional.prefix",
+        "none: nothing depends on transactions",
+        NOT_NEEDED,
+    ),
+    SinkSetting("iceberg.connect.group-id", "none: the group has a name of its own", NOT_NEEDED),
+    SinkSetting("iceberg.catalog", "`catalog.name`"),
+    SinkSetting(
+        "iceberg.catalog.*",
+        "`catalog.properties`, in the words of the Iceberg library for Python; `s3.*` and"
+        " `client.*` are `[store.s3]`",
+    ),
+    SinkSetting("iceberg.hadoop-conf-dir", "none: there is no Hadoop", NOT_SUPPORTED),
+    SinkSetting("iceberg.hadoop.*", "none: there is no Hadoop", NOT_SUPPORTED),
+    SinkSetting("iceberg.kafka.*", "`[kafka]`: one connection for all"),
+)
+"""In the order of the documentation."""
+
+CONNECT_SETTINGS = (
+    SinkSetting("name", "`group.name`"),
+    SinkSetting("connector.class", '`group.kind = "table"`'),
+    SinkSetting("tasks.max", "none: run as many processes as you like", NOT_NEEDED),
+    SinkSetting("topics", "`kafka.topics`"),
+    SinkSetting("topics.regex", "`kafka.topics_pattern`"),
+    SinkSetting("value.converter", "`parser.decoder`"),
+    SinkSetting("value.converter.*", "`[parser]`"),
+    SinkSetting("key.converter", "none: keys are not read", NOT_NEEDED),
+    SinkSetting("key.converter.*", "none: keys are not read", NOT_NEEDED),
+    SinkSetting("header.converter", "none: headers are not read", NOT_NEEDED),
+    SinkSetting("header.converter.*", "none: headers are not read", NOT_NEEDED),
+    SinkSetting(
+        "transforms",
+        "`parser.transforms`, written by hand; `KafkaMetadataTransform` is `rows.metadata_columns`",
+        NOT_SUPPORTED,
+    ),
+    SinkSetting("transforms.*", "as above", NOT_SUPPORTED),
+    SinkSetting("predicates", "conditions in `parser.transforms`", NOT_SUPPORTED),
+    SinkSetting("predicates.*", "as above", NOT_SUPPORTED),
+    SinkSetting("errors.deadletterqueue.topic.name", "`parser.dead_letter_topic`"),
+    SinkSetting(
+        "errors.*", "none: what cannot be a row is in quarantine, with the reason", NOT_NEEDED
+    ),
+    SinkSetting("consumer.override.auto.offset.reset", "`kafka.reset`"),
+    SinkSetting("consumer.override.*", "`[kafka]`, written by hand", NOT_SUPPORTED),
+    SinkSetting("producer.override.*", "none: nothing is produced but events", NOT_NEEDED),
+    SinkSetting("admin.override.*", "none: `[kafka]` is one connection for all", NOT_NEEDED),
+    SinkSetting("config.action.reload", "none: the environment is read at the start", NOT_NEEDED),
+)
+"""Of every sink connector."""
+
+
+def row_of(name: str) -> SinkSetting | None:
+    """Return the row of a setting: the first that names it; None for an unknown one."""
+    rows = (*SINK_SETTINGS, *CONNECT_SETTINGS)
+    exact = [row for row in rows if row.name == name]
+    return next(iter([*exact, *(row for row in rows if row.matches(name))]), None)
+
+
+def page_rows() -> list[str]:
+    """Return the table of ``docs/tables.md``, with its head."""
+    head = ["| its setting | here |", "|---|---|"]
+    rows = (*SINK_SETTINGS, *CONNECT_SETTINGS)
+    return [*head, *(f"| `{row.name}` | {row.here} |" for row in rows)]

@@ -1,0 +1,262 @@
+"""What becomes of the configuration of the Iceberg sink for Kafka Connect."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secor.config.iceberg_sink.connector_file import is_connector, read
+from secor.config.iceberg_sink.convert import convert
+from secor.config.iceberg_sink.routes import partition_terms
+from secor.config.iceberg_sink.sink_settings import (
+    CONNECT_SETTINGS,
+    SINK_SETTINGS,
+    page_rows,
+    row_of,
+)
+from secor.config.java_secor.draft import Draft, Outcome
+from secor.core.errors import ConfigurationError
+
+PAGE = Path(__file__).parents[3] / "docs" / "tables.md"
+
+LEAST = {
+    "name": "lake",
+    "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+    "topics": "events",
+    "iceberg.tables": "db.events",
+    "iceberg.catalog.type": "rest",
+    "iceberg.catalog.uri": "https://catalog",
+    "iceberg.catalog.warehouse": "s3a://lake/warehouse",
+    "iceberg.kafka.bootstrap.servers": "kafka-1:9092,kafka-2:9092",
+}
+
+
+def imported(folder: Path, more: dict[str, Any]) -> tuple[dict[str, Any], Draft]:
+    path = folder / "sink.json"
+    path.write_text(json.dumps({"name": "lake", "config": {**LEAST, **more}}))
+    text, draft = convert(read(path, {}), path.name)
+    return tomllib.loads(text), draft
+
+
+def test_the_page_has_the_table_of_the_importer() -> None:
+    page = PAGE.read_text()
+    table = page.partition("<!-- settings of the sink -->\n")[2].partition("\n<!-- end")[0]
+    assert table.splitlines() == page_rows()
+
+
+def test_each_setting_stands_there_once() -> None:
+    names = [row.name for row in (*SINK_SETTINGS, *CONNECT_SETTINGS)]
+    assert len(set(names)) == len(names)
+
+
+def test_a_least_connector_becomes_a_table_group(tmp_path: Path) -> None:
+    config, draft = imported(tmp_path, {})
+    assert config["group"] == {"name": "lake", "kind": "table"}
+    assert config["kafka"]["bootstrap_servers"] == ["kafka-1:9092", "kafka-2:9092"]
+    assert config["kafka"]["topics"] == ["events"]
+    assert config["catalog"]["name"] == "iceberg"
+    assert config["catalog"]["properties"]["warehouse"] == "s3://lake/warehouse"
+    assert config["commit"]["interval"] == "5m", "the sink's default"
+    assert config["tables"] == [{"table": "db.events"}]
+    assert {outcome for outcome, _ in draft.outcomes.values()} == {Outcome.MAPPED}
+
+
+EVERYTHING: dict[str, Any] = {
+    "tasks.max": 2,
+    "topics": "events",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": False,
+    "key.converter": "x.Y",
+    "errors.deadletterqueue.topic.name": "dead",
+    "consumer.override.auto.offset.reset": "latest",
+    "iceberg.tables.route-field": "type",
+    "iceberg.table.db.events.route-regex": "e.*",
+    "iceberg.table.db.events.partition-by": "day(ts), bucket(id, 16)",
+    "iceberg.table.db.events.commit-branch": "audit",
+    "iceberg.tables.auto-create-enabled": "true",
+    "iceberg.tables.evolve-schema-enabled": "true",
+    "iceberg.tables.schema-force-optional": "true",
+    "iceberg.tables.schema-case-insensitive": "true",
+    "iceberg.tables.auto-create-props.format-version": "2",
+    "iceberg.tables.write-props.write.format.default": "orc",
+    "iceberg.control.commit.interval-ms": 60000,
+    "iceberg.control.commit.timeout-ms": 20000,
+    "iceberg.control.commit.threads": 4,
+    "iceberg.catalog": "prod",
+    "iceberg.catalog.s3.endpoint": "http://minio:9000",
+    "iceberg.catalog.s3.path-style-access": "true",
+}
+
+
+def test_everything_with_a_counterpart_is_in_the_configuration(tmp_path: Path) -> None:
+    config, draft = imported(tmp_path, EVERYTHING)
+    assert config["tables"] == [
+        {
+            "table": "db.events",
+            "field": "type",
+            "matches": "e.*",
+            "partition_by": ["day(ts)", "bucket(16, id)"],
+            "auto_create": True,
+            "evolve": True,
+            "optional_columns": True,
+            "properties": {"format-version": "2", "write.format.default": "orc"},
+        }
+    ]
+    assert config["commit"] == {
+        "branch": "audit",
+        "interval": "60000ms",
+        "timeout": "20000ms",
+        "threads": 4,
+    }
+    assert config["catalog"]["name"] == "prod"
+    assert config["rows"] == {"case_sensitive": False}
+    assert config["kafka"]["reset"] == "latest"
+    assert config["parser"] == {"decoder": "json", "dead_letter_topic": "dead"}
+    assert config["store"]["s3"]["endpoint_url"] == "http://minio:9000"
+    given = {**LEAST, **EVERYTHING}
+    for name in given:
+        row = row_of(name)
+        assert row is not None, name
+        if row.outcome is not None:
+            assert draft.outcomes[name][0] is row.outcome, name
+        elif name != "value.converter.schemas.enable":
+            assert draft.outcomes[name][0] is Outcome.MAPPED, (name, draft.outcomes[name])
+
+
+@pytest.mark.parametrize(
+    "name", [row.name for row in (*SINK_SETTINGS, *CONNECT_SETTINGS) if row.outcome is not None]
+)
+def test_what_has_no_counterpart_is_told_with_the_reason(name: str, tmp_path: Path) -> None:
+    given = name.replace("<table>", "db.events").replace("*", "some.thing")
+    _, draft = imported(tmp_path, {given: "x"})
+    row = row_of(given)
+    assert row is not None
+    assert draft.outcomes[given] == (row.outcome, row.here.replace("`", ""))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["iceberg.tables.colour", "icebreg.catalog", "iceberg.catalog.cache-enabled", "colour"],
+)
+def test_unknown_settings_are_named(name: str, tmp_path: Path) -> None:
+    _, draft = imported(tmp_path, {name: "red"})
+    assert draft.outcomes[name][0] is Outcome.UNKNOWN
+
+
+def test_a_table_that_is_not_in_the_list_is_named(tmp_path: Path) -> None:
+    _, draft = imported(tmp_path, {"iceberg.table.db.other.partition-by": "ts"})
+    assert draft.outcomes["iceberg.table.db.other.partition-by"][0] is Outcome.UNKNOWN
+
+
+def test_dynamic_tables_are_a_template(tmp_path: Path) -> None:
+    more = {
+        "iceberg.tables": "",
+        "iceberg.tables.dynamic-enabled": "true",
+        "iceberg.tables.route-field": "db_table",
+    }
+    config, draft = imported(tmp_path, more)
+    assert config["tables"] == [{"table": "{fields.db_table}"}]
+    assert any("lower case" in todo for todo in draft.todos)
+
+
+def test_several_branches_are_not_one(tmp_path: Path) -> None:
+    more = {
+        "iceberg.tables": "db.a, db.b",
+        "iceberg.table.db.a.commit-branch": "x",
+        "iceberg.tables.default-commit-branch": "y",
+    }
+    config, draft = imported(tmp_path, more)
+    assert config["commit"]["branch"] == "y"
+    assert draft.outcomes["iceberg.table.db.a.commit-branch"][0] is Outcome.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("catalog", "kind"),
+    [
+        ({"iceberg.catalog.type": "hive"}, "hive"),
+        ({"iceberg.catalog.catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog"}, "glue"),
+        ({"iceberg.catalog.catalog-impl": "org.apache.iceberg.nessie.NessieCatalog"}, None),
+        ({"iceberg.catalog.type": "hadoop"}, None),
+    ],
+)
+def test_catalogs(catalog: dict[str, str], kind: str | None, tmp_path: Path) -> None:
+    config, draft = imported(tmp_path, catalog)
+    assert config["catalog"]["properties"].get("type") == kind
+    if kind is None:
+        (name,) = catalog
+        assert draft.outcomes[name][0] is Outcome.UNSUPPORTED
+
+
+def test_a_jdbc_catalog_is_a_sql_one(tmp_path: Path) -> None:
+    more = {
+        "iceberg.catalog.type": "jdbc",
+        "iceberg.catalog.uri": "jdbc:postgresql://db/catalog",
+        "iceberg.catalog.jdbc.user": "me",
+        "iceberg.catalog.jdbc.password": "geheim",
+    }
+    config, _ = imported(tmp_path, more)
+    assert config["catalog"]["properties"]["uri"] == "postgresql+psycopg2://db/catalog"
+    assert "geheim" not in str(config)
+
+
+def test_secrets_are_left_to_the_environment(tmp_path: Path) -> None:
+    more = {
+        "iceberg.catalog.credential": "id:geheim",
+        "iceberg.catalog.s3.secret-access-key": "geheim",
+        "iceberg.kafka.sasl.jaas.config": 'x required username="me" password="geheim";',
+    }
+    config, draft = imported(tmp_path, more)
+    assert "geheim" not in str(config)
+    assert "geheim" not in str(draft.outcomes)
+    assert config["kafka"]["sasl_plain_username"] == "me"
+    assert config["catalog"]["properties"]["credential"] == "${ICEBERG_CREDENTIAL:-}"
+    assert any("SECOR_STORE__S3__SECRET_KEY" in todo for todo in draft.todos)
+
+
+def test_properties_are_read_as_java_does(tmp_path: Path) -> None:
+    path = tmp_path / "sink.properties"
+    lines = [f"{name}={value}" for name, value in LEAST.items()]
+    path.write_text("\n".join(["# of the sink", *lines, "topics = a,b", ""]))
+    assert is_connector(path)
+    config = tomllib.loads(convert(read(path, {"name": "other"}), path.name)[0])
+    assert config["kafka"]["topics"] == ["a", "b"], "the last line of a name counts"
+    assert config["group"]["name"] == "other"
+
+
+def test_java_secors_file_is_no_connectors(tmp_path: Path) -> None:
+    path = tmp_path / "secor.properties"
+    path.write_text("secor.kafka.group=backup\n")
+    assert not is_connector(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"connector.class": "x.JdbcSink"}', "connector.class is x.JdbcSink"),
+        ('{"name": "x"}', "there is no connector.class"),
+        ("{", "is no JSON"),
+        ('{"a": {"b": 1}}', "a: a connector's settings are texts"),
+    ],
+)
+def test_other_files_are_refused(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "sink.json"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=message):
+        read(path, {})
+
+
+def test_what_makes_no_configuration_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        imported(tmp_path, {"topics": "", "iceberg.tables": ""})
+    assert "topics (sink.json): neither topics nor topics.regex" in str(raised.value)
+    assert "iceberg.tables (sink.json): names no table" in str(raised.value)
+
+
+def test_partition_terms_have_the_number_first() -> None:
+    assert partition_terms("year(ts), truncate(name, 4),country") == [
+        *("year(ts)", "truncate(4, name)", "country"),
+    ]
