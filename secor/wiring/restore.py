@@ -40,6 +40,9 @@ from secor.wiring.clients import brokers_options, store_of
 
 SEEN_WITHIN = 10
 """Seconds that a new topic may take until every broker knows it."""
+SESSION = 6.0
+"""Seconds until the group gives the partitions of a daemon that died to another: the least that
+brokers allow by default.  Who is late is fenced, so that this is about time alone."""
 OFFSETS_SETTINGS = {"cleanup.policy": "compact"}
 
 
@@ -187,8 +190,8 @@ class Job:
             group=topic,
             topics=[topic],
             release_wait=self.config.writing.transaction_timeout,
-            session_timeout=10.0,
-            heartbeat_interval=2.0,
+            session_timeout=SESSION,
+            heartbeat_interval=SESSION / 4,
         )
 
 

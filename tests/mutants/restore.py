@@ -186,8 +186,8 @@ RESTORE_MUTANTS = (
     Mutant(
         "restore: a batch is sent again under other sequences",
         WRITER,
-        "            self._sequences[topic_partition] = sequence_after(sequence, part.num_rows)\n",
-        "            self._sequences[topic_partition] = sequence\n",
+        "        self._sequences[topic_partition] = sequence_after(sequence, rows.num_rows)\n",
+        "        self._sequences[topic_partition] = sequence\n",
         RESTORE_TESTS,
     ),
     Mutant(

@@ -222,6 +222,7 @@ def test_the_open_transaction_of_another_source_partition_hides_no_offset() -> N
         if name == "before produce" and other.state is State.READY:
             other.begin()
             other.write(OFFSETS, record(b"other", b"", 0))
+            other.flush()
 
     world.cluster.hook = hook
     Owner(world, "first").run()

@@ -12,6 +12,7 @@ import click
 
 from secor.core.errors import SecorError
 from secor.sandbox import Sandbox
+from tools.bench import restore as restore_bench
 from tools.bench.cases import CASES, Case, settings_of, write_config
 from tools.bench.fill import Filled, create_topic, fill
 from tools.bench.pieces import LOOKED_AT, Piece, measure
@@ -24,6 +25,7 @@ from tools.bench.report import (
     result_of,
     scan_lines,
 )
+from tools.bench.restore import Recovery, Restored
 from tools.bench.running import DaemonProcess, Progress, Usage, free_ports
 from tools.bench.spark import CORES, Scan
 from tools.bench.spark import measure as measure_spark
@@ -115,12 +117,15 @@ def _say(line: str) -> None:
 
 @click.command(epilog="Example: scripts/bench --messages 500000 --case text-gzip --profile")
 @click.option(
-    "--messages", type=click.IntRange(1), help="Default: 2,000,000; with --spark 1,000,000."
+    "--messages",
+    type=click.IntRange(1),
+    help="Default: 2,000,000; with --spark and --restore 1,000,000.",
 )
 @click.option("--partitions", default=4, show_default=True, help="Partitions of the topic.")
 @click.option("--case", "names", multiple=True, type=click.Choice(NAMES), help="Only this case.")
 @click.option("--pieces/--no-pieces", default=True, help="Measure the pieces alone, too.")
 @click.option("--spark", is_flag=True, help="Instead: read and parse local archives in Spark.")
+@click.option("--restore", is_flag=True, help="Instead: write local archives back to Kafka.")
 @click.option("--profile", is_flag=True, help="Show what the functions of the loop took (slower).")
 @click.option("--json", "json_", is_flag=True, help="Print JSON for a script.")
 @click.option(
@@ -134,6 +139,7 @@ def main(
     names: Sequence[str],
     pieces: bool,
     spark: bool,
+    restore: bool,
     profile: bool,
     json_: bool,
     directory: Path | None,
@@ -147,8 +153,11 @@ def main(
     results: list[Result] = []
     measured: list[Piece] = []
     scans: list[Scan] = []
+    writes: list[Restored | Recovery] = []
     try:
-        if spark:
+        if restore:
+            writes = _measure_restore(messages or 1_000_000, partitions, json_, directory)
+        elif spark:
             scans = _measure_spark(messages or 1_000_000, partitions, json_, directory)
         else:
             results, measured = _measure(
@@ -157,7 +166,7 @@ def main(
     except SecorError as error:
         raise click.ClickException(str(error)) from error
     if json_:
-        click.echo(as_json(results, measured, scans))
+        click.echo(as_json(results, measured, scans, writes))
 
 
 def _measure(
@@ -195,6 +204,21 @@ def _measure_spark(
     for line in scan_lines(scans):
         click.echo(line, err=quiet)
     return scans
+
+
+def _measure_restore(
+    messages: int, partitions: int, quiet: bool, directory: Path | None
+) -> list[Restored | Recovery]:
+    """Measure one after the other, and print each as soon as it is known."""
+    found: list[Restored | Recovery] = []
+    with tempfile.TemporaryDirectory(prefix="secor-bench-", dir=directory) as temporary:
+        _say(f"writing archives of {messages} messages")
+        for result in restore_bench.measure(
+            Path(temporary), messages=messages, partitions=partitions
+        ):
+            found.append(result)
+            click.echo(restore_bench.line_of(result), err=quiet)
+    return found
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 from tools.bench.cases import GOAL_MEMORY, Case
 from tools.bench.fill import Filled
 from tools.bench.pieces import Piece
+from tools.bench.restore import Recovery, Restored
 from tools.bench.running import Usage
 from tools.bench.spark import GOALS, TEXT, Scan
 
@@ -89,12 +90,18 @@ def _scan_line(scan: Scan, scans: Sequence[Scan]) -> str:
     return line
 
 
-def as_json(results: Sequence[Result], pieces: Sequence[Piece], scans: Sequence[Scan] = ()) -> str:
+def as_json(
+    results: Sequence[Result],
+    pieces: Sequence[Piece],
+    scans: Sequence[Scan] = (),
+    writes: Sequence[Restored | Recovery] = (),
+) -> str:
     """Return everything as one JSON object."""
     found = {
         "cases": [asdict(result) for result in results],
         "pieces": [asdict(piece) for piece in pieces],
         "spark": [asdict(scan) for scan in scans],
+        "restore": [asdict(write) for write in writes],
     }
     return json.dumps(found, indent=2, ensure_ascii=False)
 

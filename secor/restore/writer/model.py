@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from secor.core.model import TopicPartition
+from secor.core.transactions import ProduceAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +33,15 @@ class Placement:
     records: int
     first: int
     last: int
+
+
+@dataclass(frozen=True, slots=True)
+class SentBatch:
+    """A batch whose answer is not known yet; ``first`` and ``last`` as those of a placement."""
+
+    topic_partition: TopicPartition
+    batch: bytes
+    records: int
+    first: int
+    last: int
+    answer: Callable[[], ProduceAnswer] | None

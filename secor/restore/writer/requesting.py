@@ -27,6 +27,13 @@ class Answer(Protocol):
         """The broker's code."""
 
 
+@dataclass(frozen=True, slots=True)
+class CodeAnswer:
+    """An answer that is nothing but a code."""
+
+    code: BrokerCode
+
+
 A = TypeVar("A", bound=Answer)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -33,34 +33,18 @@ from secor.core.transactions import (
     TransactionRequests,
 )
 from secor.restore.writer.decisions import Action
-from secor.restore.writer.model import Placement, WriterLimits
-from secor.restore.writer.requesting import A, Refusal, Requester, RequestRefused
+from secor.restore.writer.model import Placement, SentBatch, WriterLimits
+from secor.restore.writer.requesting import A, CodeAnswer, Refusal, Requester, RequestRefused
 from secor.restore.writer.states import Event, NotAllowed, State, transition
+from secor.restore.writer.unsent import UnsentRows
 from secor.wire.codecs import CODECS
-from secor.wire.encoding import BatchProducer, encode_batch, sequence_after, split_rows
+from secor.wire.encoding import BatchProducer, encode_batch, sequence_after
 
 _DENIED = (
     BrokerCode.CLUSTER_AUTHORIZATION_FAILED,
     BrokerCode.TOPIC_AUTHORIZATION_FAILED,
     BrokerCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _CodeOnly:
-    code: BrokerCode
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """A batch whose answer is not known yet."""
-
-    topic_partition: TopicPartition
-    batch: bytes
-    records: int
-    first: int
-    last: int
-    answer: Callable[[], ProduceAnswer] | None
 
 
 class TransactionalWriter:
@@ -91,7 +75,8 @@ class TransactionalWriter:
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
         self._wrote = False
-        self._sent: _Sent | None = None
+        self._unsent = UnsentRows(limits.batch_bytes, limits.batch_records)
+        self._sent: SentBatch | None = None
         self._deadline = 0.0
 
     # -------------------------------------------------------------- the calls
@@ -122,34 +107,57 @@ class TransactionalWriter:
         self.placements = []
         self._added.clear()
         self._wrote = False
+        self._unsent.clear()
 
     def write(self, topic_partition: TopicPartition, records: pa.RecordBatch) -> None:
         """Append records to the transaction; ``offset`` is the source's, for ``placements``.
 
-        The last batch may still be on its way when this returns.
+        Rows may wait for a batch to be full, and a batch may be on its way, when this returns.
         """
         self._require(State.IN_TRANSACTION)
-        for part in split_rows(records, self._limits.batch_bytes, self._limits.batch_records):
-            sequence = self._sequences.get(topic_partition, 0)
-            batch = encode_batch(
-                part,
-                codec=CODECS.index(self._limits.codec),
-                producer=BatchProducer(
-                    self._identity.producer_id, self._identity.epoch, sequence, transactional=True
-                ),
-            )
-            self.flush()
-            self._add(topic_partition)
-            offsets = part.column("offset")
-            first, last = offsets[0].as_py(), offsets[-1].as_py()
-            unsent = _Sent(topic_partition, batch, part.num_rows, first or 0, last or 0, None)
-            self._sequences[topic_partition] = sequence_after(sequence, part.num_rows)
-            self._wrote = True
-            self._sent = self._send(unsent)
+        for where, rows in self._unsent.add(topic_partition, records):
+            self._send_batch(where, rows)
 
     def flush(self) -> None:
         """See that everything written so far is in the logs: ``placements`` are complete."""
         self._require(State.IN_TRANSACTION)
+        for where, rows in self._unsent.drain():
+            self._send_batch(where, rows)
+        self._wait_for_batch()
+
+    def commit(self) -> None:
+        """Make the transaction visible, whole.  After an error its outcome is not known."""
+        self.flush()
+        self._end(Event.COMMIT_SENT, commit=True)
+
+    def abort(self) -> None:
+        """Drop what was written since ``begin``."""
+        self._require(State.IN_TRANSACTION)
+        self._abandon()
+        self._end(Event.ABORT_SENT, commit=False)
+
+    # ------------------------------------------------------------- the batches
+
+    def _send_batch(self, topic_partition: TopicPartition, rows: pa.RecordBatch) -> None:
+        """Encode a batch while the one before is on its way; send it behind that one's answer."""
+        sequence = self._sequences.get(topic_partition, 0)
+        batch = encode_batch(
+            rows,
+            codec=CODECS.index(self._limits.codec),
+            producer=BatchProducer(
+                self._identity.producer_id, self._identity.epoch, sequence, transactional=True
+            ),
+        )
+        self._wait_for_batch()
+        self._add(topic_partition)
+        offsets = rows.column("offset")
+        first, last = offsets[0].as_py(), offsets[-1].as_py()
+        unsent = SentBatch(topic_partition, batch, rows.num_rows, first or 0, last or 0, None)
+        self._sequences[topic_partition] = sequence_after(sequence, rows.num_rows)
+        self._wrote = True
+        self._sent = self._send(unsent)
+
+    def _wait_for_batch(self) -> None:
         sent, self._sent = self._sent, None
         if sent is None:
             return
@@ -165,17 +173,6 @@ class TransactionalWriter:
         self.placements.append(
             Placement(where, answer.base_offset, sent.records, sent.first, sent.last)
         )
-
-    def commit(self) -> None:
-        """Make the transaction visible, whole.  After an error its outcome is not known."""
-        self.flush()
-        self._end(Event.COMMIT_SENT, commit=True)
-
-    def abort(self) -> None:
-        """Drop what was written since ``begin``."""
-        self._require(State.IN_TRANSACTION)
-        self._abandon()
-        self._end(Event.ABORT_SENT, commit=False)
 
     # ------------------------------------------------------------ the requests
 
@@ -203,7 +200,7 @@ class TransactionalWriter:
             return
         self._perform(
             Request.ADD_PARTITIONS_TO_TXN,
-            lambda wait: _CodeOnly(
+            lambda wait: CodeAnswer(
                 self._requests.add_partitions(
                     self.transactional_id, self._identity, [topic_partition], wait=wait
                 )
@@ -212,7 +209,7 @@ class TransactionalWriter:
         )
         self._added.add(topic_partition)
 
-    def _send(self, unsent: _Sent) -> _Sent:
+    def _send(self, unsent: SentBatch) -> SentBatch:
         """Send a batch for the first time; what goes wrong is found when it is waited for."""
         try:
             answer = self._produce(unsent, self._limits.request_timeout)
@@ -220,7 +217,7 @@ class TransactionalWriter:
             answer = partial(_raise, error)
         return replace(unsent, answer=answer)
 
-    def _produce(self, sent: _Sent, wait: float) -> Callable[[], ProduceAnswer]:
+    def _produce(self, sent: SentBatch, wait: float) -> Callable[[], ProduceAnswer]:
         return self._requests.produce(
             self.transactional_id, sent.topic_partition, sent.batch, wait=wait
         )
@@ -266,6 +263,7 @@ class TransactionalWriter:
 
     def _abandon(self) -> None:
         """Wait for the batch that is on its way: it must not come behind the abort."""
+        self._unsent.clear()
         sent, self._sent = self._sent, None
         if sent is not None and sent.answer is not None:
             with suppress(SecorError):
