@@ -124,7 +124,7 @@ def fetch(config: Path, topic: str, schema_id: int, output: Path | None) -> None
     from secor.formats.typed.schema import RowSchema
     from secor.parsing.registry import SchemaRegistry
 
-    access = _loaded(config).for_topic(topic).parser.decoder_settings()
+    access = _loaded(config).for_topic(topic).parser.settings_of_decoder()
     if "registry" not in access:
         raise ConfigurationError(f"{config}: parser.registry_url is not given for {topic!r}")
     registry = SchemaRegistry(

@@ -186,12 +186,12 @@ class Config(Section):
             key = f"{before}output.offsets_per_partition"
             raise fault('write {offset:...} into parser.layout; only "backup" has this', key)
         by_plugin = any(step.kind == "plugin" for step in parser.transforms)
-        if output.format in TYPED_FORMATS and parser.decoder == "none" and not by_plugin:
+        if output.stores_fields and parser.decoder == "none" and not by_plugin:
             why = f"{output.format} stores decoded fields, and decoder none reads none"
             do = "name another one, a plug-in among the transforms, or use text or sequencefile"
             raise fault(f"{why}: {do}", f"{before}output.format")
         changing = [it.kind for it in parser.transforms if it.kind in CHANGES_FIELDS]
-        if changing and output.format not in TYPED_FORMATS:
+        if changing and not output.stores_fields:
             shown = ", ".join(sorted(TYPED_FORMATS))
             why = f"{changing[0]} would not show: {output.format} writes values as they came"
             raise fault(f"{why}; {shown} have fields", f"{before}parser.transforms")
@@ -259,7 +259,8 @@ def _complete(rule: object, data: Mapping[str, Any]) -> object:
         if name == "parser" and own.get("decoder", general.get("decoder")) != general.get(
             "decoder"
         ):
-            general = {key: general[key] for key in general if key not in OF_DECODERS}
+            own_keys = (*OF_DECODERS, "decoder_settings")
+            general = {key: general[key] for key in general if key not in own_keys}
         merged[name] = {**general, **own}
     return merged
 

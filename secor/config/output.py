@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from secor.config.values import Maybe, Names, Section, fault
+from secor.core.entry_points import FORMATS, offered
 
 CODECS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -52,7 +54,8 @@ class Output(Section):
 
     prefix: str = "backup"
     generation: int = Field(default=1, ge=0)
-    format: Literal["sequencefile", "text", "parquet", "orc", "avro", "jsonlines"] = "sequencefile"
+    format: str = "sequencefile"
+    format_settings: dict[str, Any] = Field(default_factory=dict)
     codec: Literal["none", "gzip", "default", "snappy", "lz4", "bzip2", "zstd", "deflate"] = "gzip"
     keys: Literal["messagepack", "legacy"] = "messagepack"
     delimiter: str = Field(default="\n", min_length=1)
@@ -72,16 +75,21 @@ class Output(Section):
     def _codec_of_the_format(cls, data: object) -> object:
         if not isinstance(data, dict) or "codec" in data:
             return data
-        offered = CODECS.get(str(data.get("format", "sequencefile")))
-        return {**data, "codec": offered[0]} if offered else data
+        codecs = CODECS.get(str(data.get("format", "sequencefile")))
+        return {**data, "codec": codecs[0]} if codecs else data
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        offered = CODECS[self.format]
-        if self.codec not in offered:
-            raise fault(f"{self.format} offers {', '.join(sorted(offered))}", "codec")
+        codecs = CODECS.get(self.format)
+        if codecs is None:
+            self._check_plugged()
+        elif self.codec not in codecs:
+            raise fault(f"{self.format} offers {', '.join(sorted(codecs))}", "codec")
+        elif self.format_settings:
+            raise fault("is for formats that packages offer", "format_settings")
         for key, formats in OF_FORMATS.items():
-            if self.format not in formats and self.changed(key):
+            takes = self.format in formats or (codecs is None and key in OF_FIELDS)
+            if not takes and self.changed(key):
                 raise fault(f"{self.format} has no such setting, only {', '.join(formats)}", key)
         for name in self.metadata_columns:
             if name not in METADATA_COLUMNS:
@@ -94,6 +102,23 @@ class Output(Section):
         self._check_prefix()
         return self
 
+    def _check_plugged(self) -> None:
+        """Refuse what neither Secor nor an installed package offers; nothing is imported."""
+        plugged = offered(FORMATS)
+        if self.format not in plugged:
+            known = [*CODECS, *plugged]
+            near = get_close_matches(self.format, known, n=1)
+            hint = f"do you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
+            others = f"packages may offer others (entry points {FORMATS})"
+            raise fault(f"there is no format {self.format!r}: {hint}; {others}", "format")
+        if self.changed("codec"):
+            raise fault(f"{self.format} has no such setting: see format_settings", "codec")
+
+    @property
+    def stores_fields(self) -> bool:
+        """Tell whether objects hold decoded fields, in the partition group."""
+        return self.format in TYPED_FORMATS or self.format not in CODECS
+
     def _check_prefix(self) -> None:
         if self.prefix.startswith("/") or any(
             part in ("", ".", "..") for part in self.prefix.strip("/").split("/") if self.prefix
@@ -104,11 +129,12 @@ class Output(Section):
 
     def changed(self, key: str) -> bool:
         """Tell whether a setting differs from its default."""
-        return bool(getattr(self, key) != type(self).model_fields[key].default)
+        default = type(self).model_fields[key].get_default(call_default_factory=True)
+        return bool(getattr(self, key) != default)
 
     def check_of_backup(self, before: str) -> None:
         """Refuse what needs decoded fields; ``before`` is where the section is."""
-        if self.format in TYPED_FORMATS and self.format != "parquet":
+        if self.stores_fields and self.format != "parquet":
             why = f'{self.format} stores decoded fields: only group.kind "partition" has them'
             raise fault(why, f"{before}format")
         for key in OF_FIELDS:
@@ -122,5 +148,6 @@ def without_settings_of(general: Mapping[str, object], chosen: object) -> dict[s
     return {
         key: value
         for key, value in general.items()
-        if key != "codec" and str(chosen) in OF_FORMATS.get(key, (str(chosen),))
+        if key not in ("codec", "format_settings")
+        and str(chosen) in OF_FORMATS.get(key, (str(chosen),))
     }

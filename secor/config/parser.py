@@ -10,8 +10,10 @@ from pydantic import Field, model_validator
 
 from secor.config.transforms import Transform, check_path, check_place, check_topic
 from secor.config.values import MIB, Maybe, Secret, Section, Size, fault
+from secor.core import entry_points
+from secor.core.entry_points import offered
 from secor.core.errors import ConfigurationError
-from secor.parsing.decoders import make_decoder
+from secor.parsing.decoders import DECODERS, make_decoder, unknown
 from secor.parsing.decoders.json import MAX_ELEMENTS
 from secor.parsing.decoders.regex import RegexDecoder
 from secor.parsing.layout import Layout
@@ -42,7 +44,8 @@ OF_DECODERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 class Parser(Section):
     """``[parser]``: from messages to output partitions."""
 
-    decoder: Literal["json", "messagepack", "avro", "protobuf", "thrift", "regex", "none"] = "json"
+    decoder: str = "json"
+    decoder_settings: dict[str, Any] = Field(default_factory=dict)
     schema_file: Maybe[str] = None
     registry_url: Maybe[str] = None
     registry_username: Maybe[str] = None
@@ -96,11 +99,16 @@ class Parser(Section):
         return self
 
     def _check_decoder(self) -> None:
+        own = self.decoder in DECODERS or self.decoder == "none"
+        if not own and self.decoder not in offered(entry_points.DECODERS):
+            raise fault(unknown(self.decoder), "decoder")
+        if own and self.decoder_settings:
+            raise fault("is for decoders that packages offer", "decoder_settings")
         for key, decoders in OF_DECODERS.items():
             default = type(self).model_fields[key].get_default(call_default_factory=True)
             if self.decoder not in decoders and getattr(self, key) != default:
-                own = ", ".join(decoders)
-                raise fault(f"decoder {self.decoder} has no such setting, only {own}", key)
+                others = ", ".join(decoders)
+                raise fault(f"decoder {self.decoder} has no such setting, only {others}", key)
         if self.decoder == "avro":
             self._check_registry()
         by_set = self.message is not None and self.descriptor_set is not None
@@ -114,7 +122,7 @@ class Parser(Section):
             raise fault("the class has names, too; take one of them away", "names")
         if self.decoder == "regex" or self.names:
             key = "names" if self.names else "pattern"
-            _made(key, lambda: make_decoder(self.decoder, **self.decoder_settings()))
+            _made(key, lambda: make_decoder(self.decoder, **self.settings_of_decoder()))
 
     def _check_registry(self) -> None:
         if not self.schema_file and not self.registry_url:
@@ -166,8 +174,10 @@ class Parser(Section):
         """The topics to whose directories messages may be routed."""
         return tuple(dict.fromkeys(name for it in self.transforms for name in _targets(it)))
 
-    def decoder_settings(self) -> dict[str, Any]:
+    def settings_of_decoder(self) -> dict[str, Any]:
         """Return the settings of the decoder as ``make_decoder`` names them."""
+        if self.decoder_settings:
+            return dict(self.decoder_settings)
         own = {key for key, decoders in OF_DECODERS.items() if self.decoder in decoders}
         given = {key: getattr(self, key) for key in own if getattr(self, key) is not None}
         if "registry_password" in given:

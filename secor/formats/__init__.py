@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import BinaryIO
 
+from secor.core.entry_points import FORMATS as FORMATS_OFFERED
+from secor.core.entry_points import offered
 from secor.core.errors import ConfigurationError
 from secor.core.ports import LogFormat
 
@@ -131,6 +133,10 @@ def format_of_key(key: str, file: BinaryIO | None = None, **text_settings: objec
     for extension, (name, settings) in EXTENSIONS.items():
         if filename.endswith(extension):
             return _for_reading(name, settings, text_settings)
+    _, dot, rest = filename.partition(".")
+    plugged = _plugged_reader(f"{dot}{rest}") if dot else None
+    if plugged is not None:
+        return plugged
     if file is not None:
         at = file.tell()
         first = file.read(4)
@@ -141,6 +147,15 @@ def format_of_key(key: str, file: BinaryIO | None = None, **text_settings: objec
     elif filename.endswith(".gz"):
         return _for_reading("text", {"codec": "gzip"}, text_settings)
     return _for_reading("text", {"codec": "none"}, text_settings)
+
+
+def _plugged_reader(extension: str) -> LogFormat | None:
+    """Return what an installed package offers for an extension."""
+    if not offered(FORMATS_OFFERED):
+        return None
+    from secor.formats.plugin import reader_of
+
+    return reader_of(extension)
 
 
 def _for_reading(

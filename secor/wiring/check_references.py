@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from secor.config.model import Config, Output, Parser
-from secor.config.output import TYPED_FORMATS
 from secor.core.errors import ConfigurationError
 from secor.wiring.parsers import unusable
 from secor.wiring.plans import plan_for
@@ -32,7 +31,7 @@ def unusable_materials(config: Config) -> dict[str, str]:
     cases += [(f"topics.{at}.", it.output, it.parser) for at, it in enumerate(config.topics)]
     found: dict[str, str] = {}
     for before, output, parser in cases:
-        typed = config.group.kind == "table" or output.format in TYPED_FORMATS
+        typed = config.group.kind == "table" or output.stores_fields
         faults = {f"parser.{key}": why for key, why in unusable(parser, typed=typed).items()}
         if config.group.kind == "partition":
             faults = faults or _unusable_schema(config, output, parser)

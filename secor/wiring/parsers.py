@@ -9,7 +9,7 @@ from functools import partial
 from secor.config.parser import OF_DECODERS, Parser
 from secor.config.transforms import Transform
 from secor.core.errors import ConfigurationError
-from secor.parsing.decoders import make_decoder
+from secor.parsing.decoders import DECODERS, make_decoder
 from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.layout import Layout
 from secor.parsing.pipeline import Count, Distribution, Pipeline, Step, stream_of
@@ -50,6 +50,7 @@ def pipeline_for(
         parser = parser.model_copy(update={"max_bad_ratio": None, "max_bad_messages": None})
     plugins = [it.plugin for it in parser.transforms if it.plugin is not None]
     plugins += [parser.plugin] if parser.plugin is not None else []
+    plugins += [f"decoder {parser.decoder}"] if parser.decoder not in (*DECODERS, "none") else []
     return Pipeline(
         _decoder(parser),
         [_step(transform) for transform in parser.transforms],
@@ -106,7 +107,7 @@ def routed_streams(parser: Parser, topic: str) -> Mapping[str, str]:
 def _decoder(parser: Parser) -> Decoder:
     if parser.decoder == "none":
         return Undecoded()
-    return make_decoder(parser.decoder, **parser.decoder_settings())
+    return make_decoder(parser.decoder, **parser.settings_of_decoder())
 
 
 def _placement(parser: Parser) -> Placement:

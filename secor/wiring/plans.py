@@ -164,8 +164,8 @@ def replaying_plans(
 def keeps_schema(config: Config, topic: str) -> bool:
     """Tell whether the schema of a topic is inferred and kept with its objects."""
     output = config.for_topic(topic).output
-    typed = config.group.kind == "partition" and output.format in GROUP_ROWS
-    return typed and output.schema_file is None
+    columnar = output.stores_fields and output.format != "jsonlines"
+    return config.group.kind == "partition" and columnar and output.schema_file is None
 
 
 def row_schema(output: Output, kept: KeptSchema | None = None) -> RowSchema:
@@ -191,7 +191,7 @@ def _parser(
     limited: bool,
 ) -> Parser:
     parser, columns = settings.parser, settings.output.metadata_columns
-    typed = settings.output.format in TYPED_FORMATS
+    typed = settings.output.stores_fields
     return pipeline_for(
         parser,
         typed=typed,
@@ -247,8 +247,17 @@ def _message_format(output: Output) -> LogFormat:
 
 def _fields_format(output: Output, schema: RowSchema) -> LogFormat | None:
     """Return a format of decoded fields; None where the configured one is none."""
-    if output.format not in TYPED_FORMATS:
+    if not output.stores_fields:
         return None
+    if output.format not in TYPED_FORMATS:
+        from secor.formats.plugin import PluginFormat
+
+        return PluginFormat(
+            output.format,
+            output.format_settings,
+            schema=schema,
+            metadata_columns=output.metadata_columns,
+        )
     settings: dict[str, object] = {
         "codec": output.codec,
         "schema": schema,

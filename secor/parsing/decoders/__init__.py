@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from secor.core import entry_points
+from secor.core.entry_points import offered
 from secor.core.errors import ConfigurationError
 from secor.parsing.rows import Decoder
 
@@ -58,6 +60,8 @@ def _regex(**settings: Any) -> Decoder:
     return RegexDecoder(**settings)
 
 
+PLUGGED = f"entry points {entry_points.DECODERS}"
+
 DECODERS: Mapping[str, Callable[..., Decoder]] = {
     "json": _json,
     "messagepack": _messagepack,
@@ -68,13 +72,23 @@ DECODERS: Mapping[str, Callable[..., Decoder]] = {
 }
 
 
+def unknown(name: str) -> str:
+    """Tell that there is no such decoder, and which there are."""
+    known = [*DECODERS, "none", *offered(entry_points.DECODERS)]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; do you mean {near[0]!r}?" if near else f": one of {', '.join(known)}"
+    return f"decoder {name!r} is not known{hint}; packages may offer others ({PLUGGED})"
+
+
 def make_decoder(name: str, **settings: Any) -> Decoder:
     """Make the decoder of a name with its own settings; ConfigurationError if it cannot be."""
     make = DECODERS.get(name)
+    if make is None and name in offered(entry_points.DECODERS):
+        from secor.parsing.decoders.plugin import plugged_decoder
+
+        return plugged_decoder(name, settings)
     if make is None:
-        near = difflib.get_close_matches(name, DECODERS, n=1)
-        hint = f"; do you mean {near[0]!r}?" if near else f": one of {', '.join(DECODERS)}"
-        raise ConfigurationError(f"decoder {name!r} is not known{hint}")
+        raise ConfigurationError(unknown(name))
     try:
         return make(**settings)
     except TypeError as error:

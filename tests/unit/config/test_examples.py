@@ -23,7 +23,7 @@ OF_OTHERS = {
 }
 ABSENT: dict[str, set[tuple[str, ...]]] = {
     "backup": {key for key in schema.every_key() if key[0] in ("parser", "finalize")}
-    | {("output", name) for name in (*OF_FIELDS, "stripe_rows", "block_rows")}
+    | {("output", name) for name in (*OF_FIELDS, "stripe_rows", "block_rows", "format_settings")}
     | OF_TABLES,
     "partition": {("output", "offsets_per_partition")} | OF_TABLES,
     "table": OF_OTHERS,

@@ -293,7 +293,11 @@ def test_a_rule_goes_over_the_general_parser_and_leaves_another_decoders_setting
 def test_the_registrys_settings_are_as_the_decoder_names_them() -> None:
     given: dict[str, Any] = {"registry_url": "http://r", "registry_username": "u"}
     parser = Parser.model_validate({"decoder": "avro", "registry_password": "p", **given})
-    assert parser.decoder_settings() == {"registry": "http://r", "username": "u", "password": "p"}
+    assert parser.settings_of_decoder() == {
+        "registry": "http://r",
+        "username": "u",
+        "password": "p",
+    }
     assert "'p'" not in repr(parser)
 
 

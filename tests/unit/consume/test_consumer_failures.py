@@ -18,6 +18,7 @@ from secor.core.errors import (
     CorruptBatch,
     DescriptorsExhausted,
     DiskFull,
+    PluginFailed,
     RecordRefused,
     RestartPartition,
     Unavailable,
@@ -325,3 +326,30 @@ def test_one_fetch_of_costly_chunks_is_read_over_several_rounds(
         process.consumer.run_once(0.0)
         read.append([status.next_offset for status in process.consumer.status()])
     assert read == [[1, 0], [1, 1], [2, 1], [2, 2]]
+
+
+class _FailingAtTheEnd(PlainFormat):
+    def create(self, sink: Sink, seed: bytes) -> PlainWriter:
+        return _FailingWriter(sink)
+
+
+class _FailingWriter(PlainWriter):
+    def close(self) -> None:
+        raise PluginFailed("format csv: KeyError: 'x'")
+
+
+def test_a_plug_in_that_fails_when_its_file_is_closed_stops_the_partition_alone(
+    process: Process, broker: FakeBroker, server: LedgerServer
+) -> None:
+    right = process.plan
+    process.plan = replace(right, log_format=_FailingAtTheEnd())
+    broker.logs[KEY].produce(20)
+    process.run()
+    (status,) = process.consumer.status()
+    assert status.state is State.STOPPED
+    assert process.offsets() == []
+    assert server.entry(KEY).committed == 0
+    assert list(process.workspace.directory.glob("0*")) == []
+    process.plan = right
+    process.run(seconds=120.0)
+    assert sorted(process.offsets()) == list(range(12))
