@@ -112,6 +112,28 @@ def test_it_seals_exactly_at_the_end_of_the_intent_that_it_follows(
     assert batch.seal(Reason.INTENT).range == OffsetRange(0, 5)
 
 
+def test_a_chunk_that_ends_with_the_intent_leaves_no_rest(
+    workspace: Workspace, clock: FakeClock
+) -> None:
+    batch = batch_at(0, workspace, clock, end=5)
+    assert batch.append(chunk([2, 4])) is None
+    assert batch.complete
+
+
+def test_messages_are_counted_and_their_times_kept(workspace: Workspace, clock: FakeClock) -> None:
+    batch = batch_at(0, workspace, clock, policy=Policy(max_messages=3))
+    clock.advance(50)
+    began = clock.monotonic()
+    batch.append(chunk([2, 4]))
+    assert batch.due() is None
+    clock.advance(7)
+    batch.append(chunk([5]))
+    assert (batch.messages, batch.due()) == (3, Reason.MESSAGES)
+    assert (batch.first_timestamp, batch.last_timestamp) == (2000, 5000)
+    sealed = batch.seal(Reason.MESSAGES)
+    assert (sealed.opened, sealed.first_timestamp) == (began, 2000)
+
+
 def test_a_gap_across_the_end_of_the_intent_completes_it(
     workspace: Workspace, clock: FakeClock
 ) -> None:

@@ -53,6 +53,7 @@ def test_a_minute_mark_fires_once_and_is_not_missed() -> None:
     policy = Policy(minute_mark=5)
     opened = facts(opened_at=NOON + 299)
     assert due(policy, opened, monotonic=100, now=NOON + 299.9) is None
+    assert due(policy, opened, monotonic=101, now=NOON + 300) is Reason.MINUTE_MARK
     assert due(policy, opened, monotonic=400, now=NOON + 320) is Reason.MINUTE_MARK
     after = facts(opened_at=NOON + 300)
     assert due(policy, after, monotonic=101, now=NOON + 301) is None
