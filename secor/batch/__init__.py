@@ -1,1 +1,1 @@
-"""The local files of one topic partition, and when they are sealed."""
+"""Batches: the local files of a topic partition from the first message to the seal."""

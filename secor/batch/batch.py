@@ -1,4 +1,4 @@
-"""The local files of one topic partition that hold ``[start, end)``."""
+"""An open batch: divides chunks into a local file per output partition, seals or drops them."""
 
 from __future__ import annotations
 

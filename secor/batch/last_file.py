@@ -1,4 +1,4 @@
-"""An object that is put after all others of its batch, and says which they are."""
+"""A batch's last object, put after the data files and listing them, such as a manifest."""
 
 from __future__ import annotations
 

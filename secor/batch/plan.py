@@ -1,4 +1,4 @@
-"""How the messages of one topic are stored."""
+"""The plan of a topic: parser, formats, naming, policy, and the fingerprint of all of them."""
 
 from __future__ import annotations
 

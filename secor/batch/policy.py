@@ -1,4 +1,4 @@
-"""Is it time to seal?  Pure: everything it looks at, the time included, is an argument."""
+"""The upload policy: whether size, age, count or minute mark say to seal a batch now; pure."""
 
 from __future__ import annotations
 

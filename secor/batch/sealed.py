@@ -1,4 +1,4 @@
-"""Sealed batches: what a batch has become when nothing is added any more."""
+"""A sealed batch: its range, files, names and metadata, ready for upload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local files of one process: a cache that is deleted at start, never read back after a crash."""
+"""Local files of a process: directory, lock, file descriptors, disk full; a cache, never synced."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The commit protocol: a sealed batch into store and ledger, exactly once."""
+"""The commit protocol: uploads a sealed batch to store and ledger, exactly once."""

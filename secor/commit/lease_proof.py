@@ -1,4 +1,4 @@
-"""The intent of a batch, and what its recorded write proves about the lease."""
+"""The intent that a batch records, and for how long a won write proves the lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do with a sealed batch, given the ledger: pure, total, exclusive."""
+"""Reconcile: what the ledger's committed offset and intent mean for a sealed batch; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recovery looks before it puts: what of an open intent's objects is in the store already."""
+"""Recovery of an open intent: adopts its objects in the store, deletes superseded ones."""
 
 from __future__ import annotations
 

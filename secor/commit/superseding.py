@@ -1,4 +1,4 @@
-"""How long a batch waits for requests that a superseded configuration may have under way.
+"""The wait of who supersedes an intent, until no request of the other configuration can land.
 
 A put of another configuration may go to another key, where put-if-absent does not meet ours.
 If it was sent before its intent was superseded, it lands while a request can live.  So whoever

@@ -1,4 +1,4 @@
-"""Threads for blocking work, off the loop."""
+"""The upload threads: commits side by side, and the puts of each batch in parallel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commit protocol for one sealed batch: lease, reconcile, intent, puts, commit."""
+"""The uploader: lease, reconcile, intent, puts and commit of one sealed batch, with retries."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The configuration: what may be said, how it is read, how it is shown."""
+"""The configuration: sections and their keys, loading, checking and showing."""

@@ -1,4 +1,4 @@
-"""Settings from environment variables: ``SECOR_STORE__S3__BUCKET`` is ``store.s3.bucket``."""
+"""Environment variables as settings: ``SECOR_STORE__S3__BUCKET`` is ``store.s3.bucket``."""
 
 from __future__ import annotations
 

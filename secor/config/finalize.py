@@ -1,4 +1,4 @@
-"""``[finalize]``: what is done with hours and days that are complete."""
+"""``[finalize]``: the settings of what is done with complete hours and days."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a file and the environment to a valid configuration, or to all of its faults at once."""
+"""Loading of a TOML file and the environment: a valid configuration, or all faults at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``[output]``: names and format of the objects."""
+"""``[output]``: the settings of object names, format and codec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections about parsing: what the partition group reads out of messages."""
+"""``[parser]``: the settings of decoder, timestamp, layout, quarantine and plug-ins."""
 
 from __future__ import annotations
 

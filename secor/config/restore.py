@@ -1,4 +1,4 @@
-"""The configuration of a restore: ``group.kind = "restore"``."""
+"""The job file of a restore (``group.kind = "restore"``): source, target and mapping of topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keys there are, found in the models themselves."""
+"""Which keys the configuration has, read from its models: secrets, sections, nearest names."""
 
 from __future__ import annotations
 

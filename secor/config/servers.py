@@ -1,4 +1,4 @@
-"""The sections about other machines: Kafka, the ledger, the store."""
+"""``[kafka]``, ``[ledger]``, ``[store]``: the settings of servers, their security and timeouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every setting with its value and where it came from, secrets masked."""
+"""``secor config show``: each setting with its value and source, secrets masked; TOML values."""
 
 from __future__ import annotations
 

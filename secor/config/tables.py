@@ -1,4 +1,4 @@
-"""The sections of the table group: catalog, rows, commits, and which table gets what."""
+"""``[catalog]``, ``[rows]``, ``[commit]``, ``[[tables]]``: the settings of the table group."""
 
 from __future__ import annotations
 

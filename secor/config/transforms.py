@@ -1,4 +1,4 @@
-"""The steps between decoding and layout: ``[[parser.transforms]]``."""
+"""``[[parser.transforms]]``: the settings of drop, rename, mask, filter, route and plug-ins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of values that TOML does not have: sizes, durations, expressions, absent values."""
+"""Types of settings that TOML lacks: sizes, durations, expressions, servers, secrets, none."""
 
 from __future__ import annotations
 

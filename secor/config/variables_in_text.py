@@ -1,4 +1,4 @@
-"""``${NAME}`` in the texts of a configuration file: variables of the environment."""
+"""``${NAME}`` and ``${NAME:-default}`` in the texts of a configuration file."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The loop: topic partitions, their positions, what is read into batches."""
+"""The consumer loop: assignment, positions, state of each topic partition, backpressure."""

@@ -1,4 +1,4 @@
-"""Refuses to read a topic partition that has objects of which its ledger entry knows nothing."""
+"""A guard against a lost ledger entry: objects stand in the store that it knows nothing of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that several callers share for a short time."""
+"""A cache that asks once for several callers and forgets after a short time (time to live)."""
 
 from __future__ import annotations
 

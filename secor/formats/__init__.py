@@ -1,4 +1,4 @@
-"""Formats: columns to bytes and back, nothing else."""
+"""Formats of objects by name: messages or decoded rows as file bytes, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet with the lossless columns of messages."""
+"""Parquet of the backup group: the lossless columns of messages, written and read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sink as libraries that write whole files want a Python file to be."""
+"""A sink as a Python file object, for libraries that write whole files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows in groups of one exact size, however they come."""
+"""Row groups of an exact number of rows, whatever pieces the rows come in."""
 
 from __future__ import annotations
 

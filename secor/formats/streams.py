@@ -1,4 +1,4 @@
-"""Byte streams that compress on the way to a sink, in pieces that no caller decides.
+"""Compressing output streams (gzip, zstd, ...), cut into pieces independently of the writes.
 
 The bytes that a compressor gives depend on how its input was cut.  Here it is always fed
 blocks of one fixed size, so the result is a function of the content alone.

@@ -1,4 +1,4 @@
-"""Delimited text: the payloads and a delimiter after each, nothing else."""
+"""Delimited text: writes and reads payloads with a delimiter after each."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which output partition a message belongs to."""
+"""Parsing: messages to decoded fields, timestamps, output partitions and quarantine."""

@@ -1,4 +1,4 @@
-"""The proof that users' plug-ins are deterministic, as far as a proof can go."""
+"""The determinism check of plug-ins: some messages are parsed again, and the results compared."""
 
 from __future__ import annotations
 

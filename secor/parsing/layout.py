@@ -1,4 +1,4 @@
-"""From fields, times and offsets to output partitions, by a template.
+"""The layout: a template of fields, time and offset that gives output partitions.
 
 ``{country}/dt={time:%Y-%m-%d}/hr={time:%H}``:  ``{name}`` is a field by dotted path (with a
 dot in front, ``{.time}``, even if it is called like one of the following), ``{time:…}`` the

@@ -1,4 +1,4 @@
-"""The placeholders of layouts: each turns columns into a few texts that are safe in paths."""
+"""Placeholders of a layout template: columns to texts that are safe in paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The backup group's layout: buckets of offsets."""
+"""The backup group's layout: buckets of offsets (``offset=0``)."""
 
 from __future__ import annotations
 

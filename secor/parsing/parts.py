@@ -1,4 +1,4 @@
-"""From a place for each row to the parts of a chunk."""
+"""Parts of a chunk: its rows divided by output stream and output partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The partition group's parser: decode, transform, find the time, lay out, split.
+"""The partition group's parser: decode, transform, read the time, lay out, split.
 
 A message that a stage cannot take goes into quarantine as it came, with the stage and the
 reason as a header; one that a filter leaves out is counted.  Nothing else is left out.

@@ -1,4 +1,4 @@
-"""The last stage of parsing: an output partition for each message."""
+"""Placement: an output partition or a quarantine reason for each decoded message."""
 
 from __future__ import annotations
 

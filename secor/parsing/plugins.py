@@ -1,4 +1,4 @@
-"""Plug-ins of users.
+"""Parsing plug-ins of users: classes over messages, or over columns.
 
 Two levels, both named by ``package.module:Class`` and made with the keyword arguments of
 their settings, once for each topic:

@@ -1,4 +1,4 @@
-"""How much may go into quarantine."""
+"""Limits of quarantine: too many bad messages in a window stop the partition."""
 
 from __future__ import annotations
 

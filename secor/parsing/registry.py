@@ -1,4 +1,4 @@
-"""A client of the Confluent schema registry: schemas by their id."""
+"""A client of the Confluent schema registry: schemas by id, cached, with authentication."""
 
 from __future__ import annotations
 

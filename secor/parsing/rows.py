@@ -1,4 +1,4 @@
-"""What the stages of parsing hand to each other: columns of decoded fields, and bad rows."""
+"""The interface of decoders and transforms: decoded rows, and reasons of bad ones."""
 
 from __future__ import annotations
 

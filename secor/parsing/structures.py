@@ -1,4 +1,4 @@
-"""Nested rows with one column changed."""
+"""Replacing, renaming and dropping one field within nested decoded rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading of times that are text, a column at a time.
+"""Timestamps in text: reads columns of them by shape.
 
 Texts are read together by *shape*: the text with every digit as 0.  The expression is matched
 with each shape once; where it finds the parts of a time, they stand in all texts of that shape,

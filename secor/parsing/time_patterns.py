@@ -1,4 +1,4 @@
-"""Patterns of written times: ISO-8601, strptime's and Java's, as one kind of expression.
+"""Time patterns (ISO-8601, strptime, Java's SimpleDateFormat) as regular expressions.
 
 The groups of the expressions:  Y year, y year of the century, m month, b month's name,
 d day, j day of the year, H hour, I hour of 12, p AM or PM, M minute, S second, f fraction,

@@ -1,4 +1,4 @@
-"""Reading of timestamps: a column of fields, or Kafka's timestamps, as instants.
+"""Timestamps of messages: numbers, text and Arrow times as instants in UTC.
 
 Never the clock of this machine, and never 1970 for want of anything better: a message whose
 time is missing, unreadable or exactly 1970-01-01T00:00:00Z (what an unset field looks like)

@@ -1,5 +1,4 @@
-"""Steps between decoding and layout: fields dropped, renamed or masked, messages filtered
-or sent to another topic's directory.
+"""Transforms: steps that drop, rename or mask fields, or filter and route messages.
 
 ``drop``, ``rename`` and ``mask`` change the decoded fields only.  Formats that write values
 as they came would not show them, so the configuration refuses them there.

@@ -1,4 +1,4 @@
-"""No decoder: for layouts by offset or Kafka's timestamp, and for plug-ins."""
+"""The decoder ``none``: layouts by offset or Kafka's timestamp, and plug-ins over bytes."""
 
 from __future__ import annotations
 

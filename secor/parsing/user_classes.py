@@ -1,4 +1,4 @@
-"""Classes that users name by their import path, and what can go wrong with them."""
+"""Import of users' classes by path, with errors that say what is wrong with them."""
 
 from __future__ import annotations
 

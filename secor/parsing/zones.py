@@ -1,4 +1,4 @@
-"""Time zones over whole columns."""
+"""Time zones: local clocks to UTC and back, for whole columns."""
 
 from __future__ import annotations
 

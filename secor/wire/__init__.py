@@ -1,4 +1,4 @@
-"""Kafka's record batches (format v2) into Arrow columns."""
+"""Kafka's record batches (format v2) decoded into Arrow columns, and encoded."""
 
 from secor.wire.batch_header import RecordBatchHeader, parse_header
 from secor.wire.chunks import MAX_UNCOMPRESSED, PARSED_PASS_BYTES, PASS_BYTES, decode_chunks

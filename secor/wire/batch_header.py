@@ -1,4 +1,4 @@
-"""The 61 bytes in front of every record batch of format v2.
+"""The header of a record batch: 61 bytes, checked with the CRC.
 
 Source: Kafka's protocol guide, "Record Batch"; ``DefaultRecordBatch`` of its clients.
 """

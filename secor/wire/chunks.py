@@ -1,4 +1,4 @@
-"""Whole record batches in, chunks out.
+"""Decoding of record batches into chunks, several small batches in one pass.
 
 Several small batches are decoded in one pass: a pass costs what a few hundred messages do,
 so batches of ten messages would otherwise cost more than all that is done with them later.

@@ -1,4 +1,4 @@
-"""Codecs of record batches; decompression is bounded: a batch cannot claim more than allowed.
+"""Decompression of record batches (gzip, snappy, lz4, zstd), bounded in size.
 
 Codec numbers and framings are those of Kafka's ``CompressionType``: gzip members, snappy in
 xerial's framing (or raw, from other producers), LZ4 frames, Zstandard frames.

@@ -1,4 +1,4 @@
-"""Arrow columns into record batches of format v2: the mirror of ``chunks``.
+"""Encoding of Arrow columns as record batches of format v2, for producing.
 
 Every field is written as a vector over the records; one Arrow join puts the pieces of all
 records together.  Source: Kafka's protocol guide, "Record Batch"; ``DefaultRecordBatch``.

@@ -1,4 +1,4 @@
-"""The hash by which Java's producer chooses a partition for a key.
+"""The murmur2 hash by which Java's producer chooses the partition of a key.
 
 Source: ``org.apache.kafka.common.utils.Utils.murmur2``; the public algorithm by A. Appleby.
 """

@@ -1,4 +1,4 @@
-r"""Headers of records: name and nullable value, any number, order and repeats kept.
+r"""Decoding of record headers: name and nullable value, order and repeats kept.
 
 Names are strings, but the broker does not look: bytes that are not UTF-8 are written as
 ``\xNN`` (Python's ``backslashreplace``), because a producer's slip must not stop a partition.

@@ -1,4 +1,4 @@
-"""The records of decompressed batches as columns of places in one buffer.
+"""Decoding of records inside a decompressed batch: places of keys, values, headers as vectors.
 
 A record is: length, attributes (a byte, unused), timestamp delta, offset delta, key length,
 key, value length, value, count of headers, headers.  Lengths, deltas and counts are zigzag

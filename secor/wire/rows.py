@@ -1,4 +1,4 @@
-"""Messages one by one into a chunk: for what is not on the hot path.
+"""Single messages to a chunk, for old message formats and other rare paths.
 
 Batches of the formats before v2 exist only on old topics; the client's own iterator reads
 them, and its records come here.

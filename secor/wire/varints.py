@@ -1,4 +1,4 @@
-"""Zigzag varints at many places of a buffer at once, and one at a time.
+"""Zigzag varints (Kafka's variable-length integers), many at once or one at a time.
 
 Source: Kafka's ``ByteUtils.readVarint`` and ``readVarlong``, which are those of Protocol
 Buffers: seven bits a byte, the lowest first, the high bit set on all but the last.

@@ -1,4 +1,4 @@
-"""Block mode: a sync marker, the count of records, and four compressed buffers each."""
+"""SequenceFile blocks: sync marker, record count, four compressed buffers each."""
 
 from __future__ import annotations
 

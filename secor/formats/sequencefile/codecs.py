@@ -1,4 +1,4 @@
-"""Compression as Hadoop's codecs frame it.
+"""SequenceFile codecs: compression as Hadoop frames it.
 
 Every ``expand`` is bounded: it never makes more than ``limit`` bytes (and one) of lying input.
 Source: Hadoop's ``GzipCodec``, ``DefaultCodec``, ``BZip2Codec``, ``ZStandardCodec`` (plain

@@ -1,4 +1,4 @@
-"""Serialised keys and values back to columns of messages, a batch at a time.
+"""SequenceFile records read back: serialised keys and values as columns of messages.
 
 Places are indexes into one buffer (``data``), increasing.  What the vectors below do not
 understand (fields in another order, more than 15 headers) is unpacked row by row.

@@ -1,4 +1,4 @@
-"""All MessagePack keys of a batch, walked at once, field by field."""
+"""A cursor over all MessagePack keys of a batch at once, field by field, as vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of small big-endian fields, some of varying width, built column by column.
+"""Serialising of MessagePack keys: rows of big-endian fields, built column by column.
 
 A field is a column of integers of which each row keeps the last ``kept`` bytes (none: the
 row does not have the field).  Where all rows keep as many, the field has a fixed width;

@@ -1,4 +1,4 @@
-"""Hadoop SequenceFiles as a log format."""
+"""The SequenceFile format: its settings, writer, reader and identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The head of a SequenceFile, and Hadoop's variable-length integers.
+"""The header of a SequenceFile: version, classes, codec, metadata, sync; Hadoop's vints.
 
 Source: ``org.apache.hadoop.io.SequenceFile`` (version 6) and ``WritableUtils``.
 """

@@ -1,4 +1,4 @@
-"""Headers of all keys of a batch: first where they are, then as a column."""
+"""Message headers inside MessagePack keys: where they are, then as a column."""
 
 from __future__ import annotations
 

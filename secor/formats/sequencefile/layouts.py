@@ -1,4 +1,4 @@
-"""Columns of messages to the keys of SequenceFile records.
+"""Layouts of SequenceFile keys: legacy (offset only) and MessagePack maps, from columns.
 
 Layout ``messagepack``: a ``BytesWritable`` with a MessagePack map, fields in this order:
 

@@ -1,4 +1,4 @@
-"""One MessagePack key at a time: the slow, complete way, and the judge of what is valid."""
+"""Reading of a single MessagePack key: slow, complete, and the judge of what is valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SequenceFile bytes to columns: whole files and splits."""
+"""The SequenceFile reader: whole files and splits, as columns of messages."""
 
 from __future__ import annotations
 

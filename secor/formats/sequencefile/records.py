@@ -1,4 +1,4 @@
-"""Record mode: records one after the other, values perhaps compressed one by one."""
+"""SequenceFile record mode: one record after the other, values compressed singly or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A part of a file in memory that moves forward, and the file's errors with their place."""
+"""A window over the file being read that moves forward; errors name the place in the file."""
 
 from __future__ import annotations
 

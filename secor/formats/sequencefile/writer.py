@@ -1,4 +1,4 @@
-"""Columns to SequenceFile bytes, whole batches at a time.
+"""The SequenceFile writer: frames columns of messages as records or blocks.
 
 Everything that decides where bytes go (sync markers, block ends) counts records' bytes, so
 that the same records give the same file however they were handed over.

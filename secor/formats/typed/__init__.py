@@ -1,1 +1,1 @@
-"""Formats of decoded rows: the fields of messages as columns that analysts read."""
+"""Typed formats: decoded fields of messages as columns of Parquet, ORC, Avro or JSON lines."""

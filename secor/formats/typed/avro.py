@@ -1,4 +1,4 @@
-"""Avro object container files with the fields of the messages."""
+"""Avro object container files: decoded rows written and read."""
 
 from __future__ import annotations
 

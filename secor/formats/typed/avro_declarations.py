@@ -1,4 +1,4 @@
-"""Avro schemas as declarations (Avro 1.11, "Schema Declaration")."""
+"""Reading of Avro schemas (``.avsc``) as declared Arrow types."""
 
 from __future__ import annotations
 

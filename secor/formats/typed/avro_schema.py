@@ -1,4 +1,4 @@
-"""Avro schemas of Arrow columns, and names as Avro allows them."""
+"""Avro schemas made of Arrow schemas, and field names as Avro allows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One column of many rows brought to a declared type, and what is wrong with single rows."""
+"""Conversion of one column to a declared type, with the reasons of the rows that do not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas that users declare: Avro's ``.avsc``, and the short JSON of ``descriptions``."""
+"""Schema files of users: Avro's ``.avsc``, or the short JSON of ``descriptions``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What declarations of every form are made of: fields, and what is wrong with them."""
+"""Fields of declared schemas: names, defaults, and errors that name their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas written down in a short JSON of our own.
+"""The short JSON in which schemas are declared and kept with the objects.
 
 It is ``{"fields": [{"name": …, "type": …, "nullable": …, "default": …}, …]}``.  A type is
 one of ``SCALARS``, ``decimal(10, 2)``, ``timestamp(ms)``, ``timestamp(us, UTC)``,

@@ -1,4 +1,4 @@
-"""What a schema has no place for."""
+"""Fields of messages for which a schema has no column."""
 
 from __future__ import annotations
 

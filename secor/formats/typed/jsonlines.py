@@ -1,4 +1,4 @@
-"""JSON lines: one object a line with the fields of a message."""
+"""JSON lines: decoded rows written and read, one object a line."""
 
 from __future__ import annotations
 

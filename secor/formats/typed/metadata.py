@@ -1,4 +1,4 @@
-"""Where a row came from: optional columns beside its own fields, and back to messages."""
+"""Columns of a row's origin (topic, partition, offset, timestamp, key, headers), and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nested Arrow arrays taken apart and put together again."""
+"""Tools for nested Arrow arrays: structs, lists and maps taken apart and rebuilt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ORC with the fields of the messages as its columns."""
+"""ORC: decoded rows written and read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet with the fields of the messages as its columns."""
+"""Parquet of decoded rows: written and read."""
 
 from __future__ import annotations
 

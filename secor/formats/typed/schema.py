@@ -1,4 +1,4 @@
-"""Which fields a typed file has."""
+"""The schema of typed rows: declared or kept fields, and how messages are fitted to them."""
 
 from __future__ import annotations
 

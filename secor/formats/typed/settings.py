@@ -1,4 +1,4 @@
-"""Checks of settings that the typed formats have in common."""
+"""Checks of settings that several typed formats share."""
 
 from __future__ import annotations
 

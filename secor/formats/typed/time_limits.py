@@ -1,4 +1,4 @@
-"""Which dates and times can be stored: Arrow's types hold more than anybody can read."""
+"""Limits of dates and times: the years 1 to 9999 and times within a day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow columns as Python values and as JSON text."""
+"""Arrow values as Python objects and as JSON text."""
 
 from __future__ import annotations
 

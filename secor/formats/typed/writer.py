@@ -1,4 +1,4 @@
-"""What the columnar formats share: from rows to groups of one final schema."""
+"""The writer behind the columnar typed formats: rows to row groups of one final schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages to fields: a decoder by its name."""
+"""Decoders by name: message payloads to fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Avro records in the Confluent wire format or bare, one a message."""
+"""The Avro decoder: records in the Confluent wire format or bare, one a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Avro schemas: which Arrow type each has, and how its values get there.
+"""Arrow types of Avro schemas in the decoder, logical types included.
 
 Source: https://avro.apache.org/docs/1.12.0/specification/
 """

@@ -1,4 +1,4 @@
-"""From Python values to Arrow columns: what the decoders share."""
+"""Building of Arrow columns from the Python objects that decoders make."""
 
 from __future__ import annotations
 

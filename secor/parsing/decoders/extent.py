@@ -1,4 +1,4 @@
-"""How many cells decoded messages would take as columns, and how to divide them by that.
+"""Limits of decoded messages: how many cells their columns take, and how to divide them.
 
 A name that stands in one message has a cell in each row of the chunk.  Where names are data
 (``{"<user>": 1}``), cells grow with the square of the messages.  So rows are put into groups

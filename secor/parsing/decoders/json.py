@@ -1,4 +1,4 @@
-"""The decoder of JSON objects, one a message.
+"""The JSON decoder: objects, one a message.
 
 Three libraries read JSON, each what no other does as fast or as exactly.  Arrow's reader reads
 whole objects as columns, four times as fast as msgspec; msgspec reads a few fields of each object,

@@ -1,4 +1,4 @@
-"""Reading of a few fields of JSON objects, by paths, without building the rest."""
+"""JSON fields by paths, read without building the rest of each object."""
 
 from __future__ import annotations
 

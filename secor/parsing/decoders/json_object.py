@@ -1,4 +1,4 @@
-"""Decoding of a single JSON object, where its columns could not be read at once."""
+"""JSON objects decoded singly, where their columns could not be read at once."""
 
 from __future__ import annotations
 

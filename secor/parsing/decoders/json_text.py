@@ -1,4 +1,4 @@
-"""Whole columns of JSON at once: cheap checks first, then Arrow's reader.
+"""JSON text checked and read as whole columns by Arrow's reader.
 
 Arrow's reader is fast and not careful: it overflows the C stack on deep nesting, takes two
 objects in one message for two rows, integers beyond int64 for doubles, and text that looks

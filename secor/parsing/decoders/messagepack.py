@@ -1,4 +1,4 @@
-"""MessagePack maps, one a message."""
+"""The MessagePack decoder: maps, one a message."""
 
 from __future__ import annotations
 

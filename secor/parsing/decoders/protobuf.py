@@ -1,4 +1,4 @@
-"""Protobuf messages of one type, binary or JSON-encoded, one a Kafka message."""
+"""The Protobuf decoder: messages of one type, binary or JSON, one a Kafka message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named groups of a regular expression, found in the message's text."""
+"""The regular expression decoder: its named groups as fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thrift structs by field ids or a generated class, one a message."""
+"""The Thrift decoder: structs by field ids or a generated class, one a message."""
 
 from __future__ import annotations
 

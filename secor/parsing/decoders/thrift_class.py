@@ -1,4 +1,4 @@
-"""Names and types for Thrift's fields, from a class that the Thrift compiler generated.
+"""Names and types of Thrift fields, from a class that the Thrift compiler generated.
 
 The class is only asked for its ``thrift_spec``, which the compiler writes for Python: a tuple
 of (id, type, name, the type's own arguments, default), with None where an id is not used.

@@ -1,4 +1,4 @@
-"""Thrift structs without their definition, in the binary and the compact protocol.
+"""Thrift's binary and compact protocols, read without a definition.
 
 Sources: https://github.com/apache/thrift/blob/master/doc/specs/thrift-binary-protocol.md and
 thrift-compact-protocol.md.  Depth and every size are checked against what is there.
