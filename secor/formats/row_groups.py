@@ -62,14 +62,14 @@ class Pieces:
 
     def _join(self) -> None:
         """Make one of the small pieces; it stays among them as long as it is small, too."""
-        one = self._small[0]
+        joined = self._small[0]
         if len(self._small) > 1:
-            one = pa.concat_batches(self._small)
-            size = one.get_total_buffer_size()
+            joined = pa.concat_batches(self._small)
+            size = joined.get_total_buffer_size()
             self.buffered += size - self._small_bytes - (len(self._small) - 1) * self._beside
-            self._small, self._small_bytes = [one], size
+            self._small, self._small_bytes = [joined], size
         if self._small_bytes >= self._beside:
-            self._large.append(one)
+            self._large.append(joined)
             self._small, self._small_bytes = [], 0
 
 

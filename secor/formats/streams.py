@@ -201,9 +201,9 @@ class Decompressing:
 
 def _has_bytes(file: BinaryIO) -> bool:
     at = file.tell()
-    found = bool(file.read(1))
+    more = bool(file.read(1))
     file.seek(at)
-    return found
+    return more
 
 
 def _isal_errors() -> tuple[type[BaseException], ...]:

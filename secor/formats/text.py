@@ -153,11 +153,11 @@ class TextWriter:
         values, delimiter = records.column("value"), self._format.delimiter
         if len(delimiter) == 1:
             # One pass over the joined bytes settles the usual case: only our own are there.
-            found = np.count_nonzero(np.frombuffer(joined, np.uint8) == delimiter[0])
+            delimiters = np.count_nonzero(np.frombuffer(joined, np.uint8) == delimiter[0])
             written = len(values)
             if self._format.null_values == "skip":
                 written -= values.null_count
-            if found == written:
+            if delimiters == written:
                 return
         at = _holding(values, delimiter)
         if not at.size:
@@ -180,8 +180,8 @@ def _holding(values: pa.Array, delimiter: bytes) -> np.ndarray:
     suffix = pa.scalar(delimiter, pa.binary())
     empty = pa.scalar(b"", pa.binary())
     with_delimiter = pc.binary_join_element_wise(values, suffix, empty)
-    found = pc.find_substring(with_delimiter, delimiter)
-    within = pc.less(found, pc.binary_length(values))
+    position = pc.find_substring(with_delimiter, delimiter)
+    within = pc.less(position, pc.binary_length(values))
     return np.flatnonzero(pc.fill_null(within, False).to_numpy(zero_copy_only=False))
 
 

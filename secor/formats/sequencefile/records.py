@@ -51,11 +51,11 @@ def read_records(
 ) -> Iterator[pa.RecordBatch]:
     """Give the records, up to the first sync marker at or after position ``end``."""
     while True:
-        found = _find_records(window, marker, end)
-        if found.starts:
-            yield from _decode(window, found.starts, keys, codec)
-        window.drop(found.stopped)
-        if found.done:
+        scan = _find_records(window, marker, end)
+        if scan.starts:
+            yield from _decode(window, scan.starts, keys, codec)
+        window.drop(scan.stopped)
+        if scan.done:
             return
         if not window.grow():
             if window.data:

@@ -69,40 +69,40 @@ class ColumnFit:
                 return self._by_kind(rows, parts)
         chosen = pa.array(rows)
         valid = self._valid.take(chosen).to_numpy(zero_copy_only=False)
-        found = suspects(field, column, self._target, valid, exact=self._exact)
-        if not found.any():
-            found = np.arange(len(rows)) < len(rows) // 2
+        suspect = suspects(field, column, self._target, valid, exact=self._exact)
+        if not suspect.any():
+            suspect = np.arange(len(rows)) < len(rows) // 2
             judged = self._fitted
         else:
             judged = self._singly
-        made = [
+        converted = [
             (at, judge(rows[at], field, None if column is None else column.take(pa.array(at))))
             for at, judge in (
-                (np.flatnonzero(found), judged),
-                (np.flatnonzero(~found), self._fitted),
+                (np.flatnonzero(suspect), judged),
+                (np.flatnonzero(~suspect), self._fitted),
             )
             if len(at)
         ]
-        return together(made)
+        return together(converted)
 
     def _by_kind(self, rows: Rows, parts: Sequence[Part]) -> pa.Array:
-        made = []
+        converted = []
         for at, part in parts:
             field = pa.field(self._target.name, part.type)
-            made.append((at, self._fitted(rows[at], field, part)))
-        return together(made)
+            converted.append((at, self._fitted(rows[at], field, part)))
+        return together(converted)
 
     def _at_once(self, rows: Rows, field: pa.Field | None, column: pa.Array | None) -> pa.Array:
         """Fit all or none.  Raises ``MisfitError``."""
         valid = self._valid if len(rows) == len(self._valid) else self._valid.take(pa.array(rows))
         like = pc.if_else(valid, True, None)
-        made = fitted_field(field, column, self._target, like, exact=self._exact)
+        converted = fitted_field(field, column, self._target, like, exact=self._exact)
         if self._extra and field is not None:
             more = undeclared(column, self._target.type, marked=is_mixed(field))
             if more is not None and more.null_count < len(more):
                 values = zip(rows.tolist(), plain(written_out(more)), strict=True)
                 self.left.update((row, value) for row, value in values if value is not None)
-        return made
+        return converted
 
     def _singly(self, rows: Rows, field: pa.Field | None, column: pa.Array | None) -> pa.Array:
         """Fit each row by itself, as it came."""
@@ -114,12 +114,14 @@ class ColumnFit:
         texts = field is not None and is_mixed(field)
         if texts or column.null_count or any(map(pa.types.is_nested, kinds)) or is_json(kinds[0]):
             return pa.concat_arrays([self._single(row) for row in rows.tolist()])
-        made = fitted_singly(column, self._target.type, self._target.name, exact=self._exact)
+        outcomes = fitted_singly(column, self._target.type, self._target.name, exact=self._exact)
         nothing = pa.nulls(1, self._target.type)
-        for row, one in zip(rows.tolist(), made, strict=True):
-            if isinstance(one, str):
-                self.bad[row] = one
-        return pa.concat_arrays([nothing if isinstance(one, str) else one for one in made])
+        for row, outcome in zip(rows.tolist(), outcomes, strict=True):
+            if isinstance(outcome, str):
+                self.bad[row] = outcome
+        return pa.concat_arrays(
+            [nothing if isinstance(outcome, str) else outcome for outcome in outcomes]
+        )
 
     def _single(self, row: int) -> pa.Array:
         piece = None if self._column is None else self._column.slice(row, 1)

@@ -58,11 +58,11 @@ def _levels(kind: pa.DataType) -> int:
     return 1 + max(map(_levels, inner), default=0)
 
 
-def _struct(fields: Any) -> pa.StructType:
-    made = []
-    if not isinstance(fields, list):
-        raise FaultError(f"its fields are no list but {fields!r:.80}")
-    for field in fields:
+def _struct(declared: Any) -> pa.StructType:
+    fields = []
+    if not isinstance(declared, list):
+        raise FaultError(f"its fields are no list but {declared!r:.80}")
+    for field in declared:
         if not isinstance(field, dict):
             raise FaultError(f"a field is no object with name and type but {field!r:.80}")
         with inside(field.get("name")):
@@ -73,8 +73,8 @@ def _struct(fields: Any) -> pa.StructType:
             if not isinstance(nullable, bool):
                 raise FaultError(f"nullable is true or false, not {nullable!r:.80}")
             kind = _kind(field.get("type"))
-            made.append(field_of(field["name"], kind, nullable, field.get("default")))
-    return row_of(made)
+            fields.append(field_of(field["name"], kind, nullable, field.get("default")))
+    return row_of(fields)
 
 
 def _kind(declared: Any) -> pa.DataType:

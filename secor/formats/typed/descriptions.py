@@ -51,15 +51,15 @@ def describe(fields: pa.StructType) -> str:
 
 
 def _fields(fields: pa.StructType) -> list[dict[str, Any]]:
-    made = []
+    descriptions = []
     for field in fields.fields:
-        one: dict[str, Any] = {"name": field.name, "type": described(field.type)}
+        description: dict[str, Any] = {"name": field.name, "type": described(field.type)}
         if not field.nullable:
-            one["nullable"] = False
+            description["nullable"] = False
         if field.metadata and DEFAULT in field.metadata:
-            one["default"] = json.loads(field.metadata[DEFAULT])
-        made.append(one)
-    return made
+            description["default"] = json.loads(field.metadata[DEFAULT])
+        descriptions.append(description)
+    return descriptions
 
 
 def described(kind: pa.DataType) -> Any:

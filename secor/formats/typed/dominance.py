@@ -161,14 +161,16 @@ def _pruned(array: pa.Array, marked: bool, path: Path, winners: Mapping[Path, st
         return texts if not is_json(kind) else pa.ExtensionArray.from_storage(kind, texts)
     if winners.get(path, _kind(kind)) != _kind(kind):
         return pa.nulls(len(array), kind)
-    made = [_pruned(below, mixed, (*path, step), winners) for step, below, mixed in _below(array)]
+    columns = [
+        _pruned(below, mixed, (*path, step), winners) for step, below, mixed in _below(array)
+    ]
     if pa.types.is_struct(kind):
-        return struct_of(made, kind.fields, array)
+        return struct_of(columns, kind.fields, array)
     if is_list(kind):
-        return list_of(made[0], kind.value_field, array)
+        return list_of(columns[0], kind.value_field, array)
     if pa.types.is_map(kind):
         lists, flat = entries(array)
-        return map_of(flat.field(0), made[0], lists)
+        return map_of(flat.field(0), columns[0], lists)
     return array
 
 
@@ -197,8 +199,8 @@ def _with_times(kind: pa.DataType, columns: Sequence[pa.Array]) -> Any:
         return kind
     texts = [column.drop_null() for column in columns if pa.types.is_string(column.type)]
     first = pa.concat_arrays([pa.nulls(0, pa.string()), *texts])[:FIRST_VALUES]
-    found = time_type(first) if len(first) == FIRST_VALUES else None
-    return kind if found is None else found
+    narrower = time_type(first) if len(first) == FIRST_VALUES else None
+    return kind if narrower is None else narrower
 
 
 def _fields(columns: Sequence[pa.Array], name: str) -> list[pa.Array]:

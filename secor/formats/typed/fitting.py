@@ -114,12 +114,12 @@ def _is_checked(kind: pa.DataType) -> bool:
 
 def _by_kind(array: pa.Array, target: pa.Field, path: str, *, exact: bool) -> pa.Array:
     """Fit JSON text of several kinds, each value as if it had come alone."""
-    made = []
+    parts = []
     for rows, part in by_kind(array, maps=pa.types.is_map(target.type)):
         if is_json(part.type):
             raise _misfit(path, part, target.type)
-        made.append((rows, fitted(part, target, path, exact=exact)))
-    return together(made)
+        parts.append((rows, fitted(part, target, path, exact=exact)))
+    return together(parts)
 
 
 def _items(items: pa.Array, target: pa.Field, path: str, *, marked: bool, exact: bool) -> pa.Array:
@@ -152,12 +152,12 @@ def fitted_struct(
     """Return a struct column with exactly the fields of ``kind``."""
     if not pa.types.is_struct(array.type):
         raise _misfit(path, array, kind)
-    found = {field.name: (field, column) for field, column in children(array)}
-    made = [
-        fitted_field(*found.get(target.name, (None, None)), target, array, path, exact=exact)
+    columns = {field.name: (field, column) for field, column in children(array)}
+    fitted_columns = [
+        fitted_field(*columns.get(target.name, (None, None)), target, array, path, exact=exact)
         for target in kind.fields
     ]
-    return struct_of(made, list(kind.fields), array)
+    return struct_of(fitted_columns, list(kind.fields), array)
 
 
 def fitted_field(
@@ -232,9 +232,9 @@ def _map_of_struct(array: pa.StructArray, kind: pa.MapType, path: str, *, exact:
     keys: list[list[str] | None] = []
     places: list[int] = []
     for row in range(len(array)):
-        held = [at for at, there in enumerate(present) if there[row]]
-        keys.append([parts[at][0] for at in held] if valid[row] else None)
-        places += [at * len(array) + row for at in held]
+        present_fields = [at for at, rows in enumerate(present) if rows[row]]
+        keys.append([parts[at][0] for at in present_fields] if valid[row] else None)
+        places += [at * len(array) + row for at in present_fields]
     lists = pa.array(keys, pa.list_(pa.string()))
     columns = [column for _, column in parts]
     items = pa.concat_arrays(columns) if columns else pa.nulls(0, kind.item_type)
@@ -303,16 +303,16 @@ def fitted_singly(
     """
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
-    made: list[pa.Array | str] = [""] * len(array)
+    results: list[pa.Array | str] = [""] * len(array)
     if array.type == kind or takes(kind, array.type, exact=exact):
         for row in _hopeful(array, kind):
             with suppress(pa.ArrowException, ValueError):
-                made[row] = _cast(array.slice(row, 1), kind, exact=exact)
-    rest = [row for row, one in enumerate(made) if isinstance(one, str)]
+                results[row] = _cast(array.slice(row, 1), kind, exact=exact)
+    rest = [row for row, result in enumerate(results) if isinstance(result, str)]
     values = _values(array.take(pa.array(rest, pa.int64())))
     for row, value in zip(rest, values, strict=True):
-        made[row] = _refusal(path, value, kind)
-    return made
+        results[row] = _refusal(path, value, kind)
+    return results
 
 
 def _hopeful(array: pa.Array, kind: pa.DataType) -> list[int]:
@@ -328,10 +328,10 @@ def _cast(array: pa.Array, kind: pa.DataType, *, exact: bool) -> pa.Array:
     written = exact and pa.types.is_timestamp(kind) and _is_text(array.type)
     if written and not _all(is_written_as(array, kind)):
         raise ValueError("not date and time")
-    made = array if array.type == kind else _as_kind(array, array.type, kind)
-    if is_limited(kind) and not _all(readable(made)):
+    converted = array if array.type == kind else _as_kind(array, array.type, kind)
+    if is_limited(kind) and not _all(readable(converted)):
         raise ValueError("not a time of a day, or of a year beyond 9999")
-    return made
+    return converted
 
 
 def _as_kind(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Array:
@@ -359,13 +359,13 @@ def _as_kind(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Arra
 
 def _narrow(array: pa.Array) -> pa.Array:
     """Return doubles as floats.  Integers are not rounded, as they are not in other columns."""
-    made = array.cast(pa.float32())
+    single = array.cast(pa.float32())
     size = pc.abs(array)
     beyond = pc.and_(pc.greater(size, float(EXACT_FLOAT)), pc.less_equal(size, float(EXACT)))
     rounded = pc.and_(beyond, pc.equal(pc.trunc(array), array))
-    if not _all(pc.invert(pc.or_(rounded, pc.xor(pc.is_inf(made), pc.is_inf(array))))):
+    if not _all(pc.invert(pc.or_(rounded, pc.xor(pc.is_inf(single), pc.is_inf(array))))):
         raise ValueError("more than a float holds")
-    return made
+    return single
 
 
 def _all(truths: pa.Array) -> bool:

@@ -76,25 +76,25 @@ class _Growing:
         self._widens = widens
 
     def struct(self, kept: pa.StructType, seen: pa.StructType, depth: int) -> pa.StructType:
-        found = {field.name: field.type for field in seen.fields}
+        new_types = {field.name: field.type for field in seen.fields}
         fields = [
-            field.with_type(self._both(field.type, found.pop(field.name, pa.null()), depth + 1))
+            field.with_type(self._both(field.type, new_types.pop(field.name, pa.null()), depth + 1))
             for field in kept.fields
         ]
         names = [field.name for field in fields]
-        new = self._new(found, [*names, EXTRA] if depth == 0 else names, depth)
+        new = self._new(new_types, [*names, EXTRA] if depth == 0 else names, depth)
         return pa.struct([*fields, *new])
 
     def _new(
-        self, found: Mapping[str, pa.DataType], names: Iterable[str], depth: int
+        self, new_types: Mapping[str, pa.DataType], names: Iterable[str], depth: int
     ) -> list[pa.Field]:
         """Return the columns of new fields, beside those called ``names``.
 
         Most readers of tables take ``Id`` and ``id`` for one, and some no name at all for none.
         """
-        made = []
+        fields = []
         taken = {"", *(name.lower() for name in names)}
-        for name, kind in found.items():
+        for name, kind in new_types.items():
             if len(name) > LONGEST_NAME or name.lower() in taken or self._room <= 0:
                 continue
             self._room -= 1
@@ -102,9 +102,9 @@ class _Growing:
             if new is None:
                 self._room += 1
             else:
-                made.append(pa.field(name, new))
+                fields.append(pa.field(name, new))
                 taken.add(name.lower())
-        return made
+        return fields
 
     def _both(self, kept: pa.DataType, seen: pa.DataType, depth: int) -> pa.DataType:
         if pa.types.is_struct(kept) and pa.types.is_struct(seen):
@@ -226,16 +226,16 @@ class Growth:
         if not wrong:
             return None, {}
         chosen = np.array(wrong, dtype=np.int64)
-        found: list[int] = []
+        growing: list[int] = []
         reasons: dict[int, str] = {}
         for alike in groups(rows.take(pa.array(chosen)), self._fields):
             fields = grown(self._fields, self._seen(rows, chosen[alike[:1]].tolist()))
             if fields != self._fields:
                 same = chosen[alike].tolist()
                 _, bad = RowSchema(fields, "json", exact=True).fit(rows.take(pa.array(same)))
-                found += [row for at, row in enumerate(same) if at not in bad][:1]
+                growing += [row for at, row in enumerate(same) if at not in bad][:1]
                 reasons |= {same[at]: reason for at, reason in bad.items()}
-        return min(found, default=None), reasons
+        return min(growing, default=None), reasons
 
     def _seen(self, rows: pa.StructArray, chosen: Sequence[int]) -> pa.StructType:
         """Return the type that the rows show, whatever others are decoded with them."""

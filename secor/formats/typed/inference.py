@@ -75,13 +75,13 @@ def observed(array: pa.Array, *, marked: bool = False) -> pa.Array:
 
 
 def _struct(array: pa.StructArray) -> pa.StructArray:
-    found = [
+    columns = [
         (field.name, observed(column, marked=is_mixed(field)))
         for field, column in children(array)
         if column.null_count < len(column)
     ]
-    fields = [pa.field(name, column.type) for name, column in found]
-    return struct_of([column for _, column in found], fields, array)
+    fields = [pa.field(name, column.type) for name, column in columns]
+    return struct_of([column for _, column in columns], fields, array)
 
 
 def _scalar(array: pa.Array) -> pa.Array:
@@ -206,32 +206,32 @@ def _lists(values: Sequence[Any], lossless: bool) -> pa.Array:
     return list_of(items, pa.field("item", items.type), like)
 
 
-def widened(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+def widened(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
     """Return the type that holds the values of both: commutative and associative, but that the
     fields of the first come first.
     """
-    if one == other or other == pa.null():
-        return one
-    if one == pa.null():
+    if kind == other or other == pa.null():
+        return kind
+    if kind == pa.null():
         return other
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        return _union(one, other)
-    if is_list(one) and is_list(other):
-        return pa.list_(pa.field("item", widened(one.value_type, other.value_type)))
-    if pa.types.is_map(one) and pa.types.is_map(other):
-        return pa.map_(pa.string(), widened(one.item_type, other.item_type))
-    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
-        if (one.tz is None) == (other.tz is None):
-            zone = one.tz if one.tz == other.tz else "UTC"
-            return pa.timestamp(max(one.unit, other.unit, key=UNITS.index), zone)
+    if pa.types.is_struct(kind) and pa.types.is_struct(other):
+        return _union(kind, other)
+    if is_list(kind) and is_list(other):
+        return pa.list_(pa.field("item", widened(kind.value_type, other.value_type)))
+    if pa.types.is_map(kind) and pa.types.is_map(other):
+        return pa.map_(pa.string(), widened(kind.item_type, other.item_type))
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(other):
+        if (kind.tz is None) == (other.tz is None):
+            zone = kind.tz if kind.tz == other.tz else "UTC"
+            return pa.timestamp(max(kind.unit, other.unit, key=UNITS.index), zone)
         return JSON
-    if {one, other} == {pa.int64(), pa.float64()}:
+    if {kind, other} == {pa.int64(), pa.float64()}:
         return pa.float64()
-    return _decimal(one, other) or JSON
+    return _decimal(kind, other) or JSON
 
 
-def _union(one: pa.StructType, other: pa.StructType) -> pa.DataType:
-    kinds = {field.name: field.type for field in one.fields}
+def _union(struct: pa.StructType, other: pa.StructType) -> pa.DataType:
+    kinds = {field.name: field.type for field in struct.fields}
     for field in other.fields:
         kinds[field.name] = widened(kinds.get(field.name, pa.null()), field.type)
     if len(kinds) > MAX_FIELDS:
@@ -239,11 +239,11 @@ def _union(one: pa.StructType, other: pa.StructType) -> pa.DataType:
     return pa.struct([pa.field(name, kind) for name, kind in kinds.items()])
 
 
-def _decimal(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+def _decimal(kind: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     both = [
-        (19, 0) if kind == pa.int64() else (kind.precision, kind.scale)
-        for kind in (one, other)
-        if kind == pa.int64() or pa.types.is_decimal128(kind)
+        (19, 0) if it == pa.int64() else (it.precision, it.scale)
+        for it in (kind, other)
+        if it == pa.int64() or pa.types.is_decimal128(it)
     ]
     if len(both) < 2:
         return None

@@ -134,12 +134,12 @@ class JsonLinesWriter:
 def _messages(lines: list[bytes], name: str) -> pa.RecordBatch:
     decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
     texts: list[str] = []
-    found: dict[str, list[Any]] = {column: [] for column in metadata.COLUMNS}
+    values_of: dict[str, list[Any]] = {column: [] for column in metadata.COLUMNS}
     encoder = msgspec.json.Encoder()
     try:
         for line in lines:
             row = decoder.decode(line)
-            for column, values in found.items():
+            for column, values in values_of.items():
                 raw = row.pop(column, None)
                 kind = metadata.PYTHON[column]
                 values.append(None if raw is None else msgspec.json.decode(raw, type=kind))
@@ -148,7 +148,7 @@ def _messages(lines: list[bytes], name: str) -> pa.RecordBatch:
         raise CorruptFile(f"{name}: a line is no JSON object of rows: {error}") from error
     known = {
         column: pa.array(values, metadata.COLUMNS[column][1])
-        for column, values in found.items()
+        for column, values in values_of.items()
         if any(value is not None for value in values)
     }
     return metadata.messages(texts, known)

@@ -64,13 +64,13 @@ def checked(names: Iterable[str]) -> tuple[str, ...]:
 
 def columns_of(records: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
     """Return the metadata columns ``names`` of a batch."""
-    found = []
+    columns = []
     for name in names:
         source, kind = COLUMNS[name]
         at = records.schema.get_field_index(source)
         assert at >= 0, f"the batch has no column {source} to make {name} from"
-        found.append(records.column(at).cast(kind))
-    return found
+        columns.append(records.column(at).cast(kind))
+    return columns
 
 
 def fields_beside(names: Sequence[str], own: Sequence[pa.Field]) -> list[pa.Field]:
@@ -93,16 +93,16 @@ def fields_beside(names: Sequence[str], own: Sequence[pa.Field]) -> list[pa.Fiel
 
 def found_in(schema: pa.Schema) -> tuple[str, ...]:
     """Return the metadata columns at the beginning of a file's schema, told by name and type."""
-    found: list[str] = []
+    names: list[str] = []
     for field in schema:
-        if field.name not in COLUMNS or field.name in found:
+        if field.name not in COLUMNS or field.name in names:
             break
         expected = COLUMNS[field.name][1]
         # Other units and zones are how some formats store the same instants.
         if field.type != expected and field.type.id != expected.id:
             break
-        found.append(field.name)
-    return tuple(found)
+        names.append(field.name)
+    return tuple(names)
 
 
 def as_messages(rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
@@ -117,8 +117,8 @@ def messages(texts: Sequence[str], known: Mapping[str, pa.Array]) -> pa.RecordBa
     """Return messages of these values and metadata columns."""
     columns = {COLUMNS[name][0]: column for name, column in known.items()}
     columns["value"] = pa.array(texts, pa.string())
-    made = [_message_column(columns.get(field.name), field.type, len(texts)) for field in SCHEMA]
-    return pa.RecordBatch.from_arrays(made, schema=SCHEMA)
+    arrays = [_message_column(columns.get(field.name), field.type, len(texts)) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 def _message_column(column: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:

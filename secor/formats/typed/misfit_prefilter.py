@@ -29,10 +29,10 @@ def suspects(
     """Tell which rows of a struct's column likely do not fit; ``valid`` are the structs."""
     if field is None or column is None:
         return valid & _needed(target)
-    found = _suspects(column, target.type, is_mixed(field), exact)
+    rows = _suspects(column, target.type, is_mixed(field), exact)
     if _needed(target):
-        found |= valid & column.is_null().to_numpy(zero_copy_only=False)
-    return found
+        rows |= valid & column.is_null().to_numpy(zero_copy_only=False)
+    return rows
 
 
 def _needed(target: pa.Field) -> bool:
@@ -52,18 +52,18 @@ def _suspects(array: pa.Array, kind: pa.DataType, marked: bool, exact: bool) -> 
     if array.type == kind and not pa.types.is_nested(kind) and not is_limited(kind):
         return nobody
     if pa.types.is_nested(kind) or pa.types.is_nested(array.type):
-        found = _nested(array, kind, exact)
-        return present if found is None else found
+        within = _nested(array, kind, exact)
+        return present if within is None else within
     return present & _scalars(array, kind, exact)
 
 
 def _nested(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths | None:
     """Return the suspects of nested columns; None if one is no such thing as the other."""
     if pa.types.is_struct(array.type) and pa.types.is_struct(kind):
-        found = {field.name: (field, column) for field, column in children(array)}
+        columns = {field.name: (field, column) for field, column in children(array)}
         valid = array.is_valid().to_numpy(zero_copy_only=False)
         parts = [
-            suspects(*found.get(target.name, (None, None)), target, valid, exact=exact)
+            suspects(*columns.get(target.name, (None, None)), target, valid, exact=exact)
             for target in kind.fields
         ]
         return np.logical_or.reduce(parts) if parts else np.zeros(len(array), dtype=bool)
@@ -83,11 +83,11 @@ def _nested(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths | None:
     return None
 
 
-def _holders(lists: pa.Array, found: Truths) -> Truths:
+def _holders(lists: pa.Array, items: Truths) -> Truths:
     """Tell which lists have something of what was found in their values."""
-    held = np.zeros(len(lists), dtype=bool)
-    held[pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)[found]] = True
-    return held
+    holding = np.zeros(len(lists), dtype=bool)
+    holding[pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)[items]] = True
+    return holding
 
 
 def _scalars(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths:

@@ -110,8 +110,8 @@ def rebuild(array: pa.Array, leaf: Callable[[pa.Array], pa.Array]) -> pa.Array:
     kind = array.type
     if pa.types.is_struct(kind):
         parts = [(field, rebuild(column, leaf)) for field, column in children(array)]
-        fields = [pa.field(field.name, made.type, field.nullable) for field, made in parts]
-        return struct_of([made for _, made in parts], fields, array)
+        fields = [pa.field(field.name, column.type, field.nullable) for field, column in parts]
+        return struct_of([column for _, column in parts], fields, array)
     if is_list(kind):
         values = rebuild(flattened(array), leaf)
         return list_of(values, pa.field("item", values.type), array)

@@ -76,11 +76,11 @@ def _fractions(array: pa.Array, codes: Codes) -> Codes:
 def _held(lists: pa.Array, items: Codes) -> Codes:
     """Lists show what their items show together."""
     bounds = pc.fill_null_backward(offsets_of(lists)).to_pylist()
-    held = items.tolist()
+    observed_items = items.tolist()
     valid = lists.is_valid().to_pylist()
     return _numbered(
-        frozenset(held[start:end]) if there else None
-        for (start, end), there in zip(pairwise(bounds), valid, strict=True)
+        frozenset(observed_items[start:end]) if present else None
+        for (start, end), present in zip(pairwise(bounds), valid, strict=True)
     )
 
 

@@ -114,12 +114,12 @@ class RowSchema:
             return rows, {}
         extra = self.extra_fields != "drop"
         fitting = _Fitting(len(rows), rows.is_valid(), extra=extra, exact=self.exact)
-        found = {field.name: (field, column) for field, column in children(rows)}
+        by_name = {field.name: (field, column) for field, column in children(rows)}
         columns = [
-            fitting.column(*found.pop(target.name, (None, None)), target)
+            fitting.column(*by_name.pop(target.name, (None, None)), target)
             for target in self.fields.fields
         ]
-        for field, column in found.values():
+        for field, column in by_name.values():
             fitting.keep(field, column)
         if self.extra_fields == "quarantine":
             fitting.refuse_extra()
@@ -143,11 +143,11 @@ class _Fitting:
     def column(self, field: pa.Field | None, column: pa.Array | None, target: pa.Field) -> pa.Array:
         """Return a field of all rows; a row's first reason stays."""
         fit = ColumnFit(field, column, target, self._valid, extra=self._extra, exact=self._exact)
-        made = fit.fitted()
+        fitted = fit.fitted()
         self.bad = fit.bad | self.bad
         for row, value in fit.left.items():
             self._left.setdefault(row, {})[target.name] = value
-        return made
+        return fitted
 
     def keep(self, field: pa.Field, column: pa.Array) -> None:
         """Take a field that is not declared."""
@@ -194,9 +194,9 @@ def _readable(rows: pa.StructArray) -> tuple[pa.StructArray, Mapping[int, str]]:
         return rows, {}
     good = pc.and_(rows.is_valid(), pa.array([row not in bad for row in range(len(rows))]))
     like = pc.if_else(good, True, pa.scalar(None, pa.bool_()))
-    found = children(rows)
-    fields = [field for field, _ in found]
-    return struct_of([column for _, column in found], fields, like), dict(sorted(bad.items()))
+    columns = children(rows)
+    fields = [field for field, _ in columns]
+    return struct_of([column for _, column in columns], fields, like), dict(sorted(bad.items()))
 
 
 def _check_defaults(fields: pa.StructType, path: str) -> None:
@@ -211,10 +211,10 @@ def _check_defaults(fields: pa.StructType, path: str) -> None:
             _check_defaults(field.type, inner)
 
 
-def _path(found: object) -> str:
+def _path(error: object) -> str:
     """Name the first field, by name, of what is undeclared."""
     names = []
-    while isinstance(found, dict) and found:
-        name, found = min(found.items(), key=lambda item: item[0])
+    while isinstance(error, dict) and error:
+        name, error = min(error.items(), key=lambda item: item[0])
         names.append(str(name))
     return ".".join(names)

@@ -76,20 +76,20 @@ def _dictionaries(array: pa.StructArray, integral: bool) -> list[dict[str, Any] 
     parts = [(field.name, column) for field, column in children(array)]
     names = [name for name, _ in parts]
     columns = [plain(column, integral=integral) for _, column in parts]
-    made: list[dict[str, Any] | None]
+    objects: list[dict[str, Any] | None]
     if not parts:
-        made = [{} for _ in range(len(array))]
+        objects = [{} for _ in range(len(array))]
     elif any(column.null_count for _, column in parts):
-        made = [
+        objects = [
             {name: value for name, value in zip(names, row, strict=True) if value is not None}
             for row in zip(*columns, strict=True)
         ]
     else:
-        made = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        objects = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     if array.null_count:
         for row in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)):
-            made[row] = None
-    return made
+            objects[row] = None
+    return objects
 
 
 def _pieces(values: Sequence[Any], like: pa.Array) -> list[list[Any] | None]:
