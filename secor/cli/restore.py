@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,6 +14,7 @@ from secor.cli.restore_control import fence, offsets, pause, resume, stop
 from secor.cli.restore_groups import groups
 from secor.cli.restore_look import plan, status, verify
 from secor.cli.restore_options import configuration, load_job
+from secor.cli.restore_progress import progress_bar
 from secor.core.text import how_many
 from secor.service import logs
 
@@ -36,52 +37,54 @@ def run(config: Path) -> int:
     partition failed, or the job is stopped.  SIGTERM or Ctrl-C commits what is open and ends
     with 0.
     """
+    from secor.core.clock import SystemClock
     from secor.restore.control import Wish
+    from secor.service.monitoring.health import Health
+    from secor.service.monitoring.restore_telemetry import RestoreTelemetry
+    from secor.service.restore_metrics import RestoreMetrics
+    from secor.wiring.http_server import metrics_server
     from secor.wiring.restore import open_job
     from secor.wiring.restore_plan import prepare
-    from secor.wiring.restore_run import Progress, engine_of
+    from secor.wiring.restore_run import STUCK, engine_of
     from secor.wiring.restore_run import run as run_engine
 
     settings = load_job(config)
     logs.configure(settings.logs.level, settings.logs.format, sys.stderr, None)
     log = structlog.get_logger("secor.restore")
-    log.info("starting", job=settings.group.name, config=str(config))
-    progress = Progress()
-    with open_job(settings) as job:
+    name = settings.group.name
+    log.info("starting", job=name, config=str(config))
+    metrics, clock = RestoreMetrics(), SystemClock()
+    health = Health(clock, limit=STUCK)
+    telemetry = RestoreTelemetry(metrics, health, clock)
+    status = partial(telemetry.status, name)
+    with metrics_server(settings.metrics, health, metrics, status), open_job(settings) as job:
         planned = prepare(job)
         for finding in planned.findings:
             log.warning("preflight", topic=finding.topic, what=finding.what)
-        total = sum(extent.range.end for topic in planned.topics for extent in topic.extents)
-        with engine_of(job, progress) as engine:
-            shown = _progress_line(progress, total)
-            ended = run_engine(engine, settings.writing.workers, shown)
+        telemetry.ends = planned.ends
+        with engine_of(job, telemetry) as engine, progress_bar("restoring") as show:
+            ended = run_engine(
+                engine,
+                settings.writing.workers,
+                telemetry,
+                lambda: show(*telemetry.done, telemetry.messages),
+            )
     log.info(
         "ended",
         job=ended.wish.value,
-        messages=progress.messages,
-        transactions=progress.transactions,
+        messages=telemetry.messages,
+        transactions=telemetry.transactions,
         failed=len(ended.failed),
     )
     for held in ended.failed:
         click.echo(f"{held.source}: {held.error}", err=True)
     stopped = ended.wish is Wish.STOPPED
     click.echo(
-        f"{how_many(progress.messages, 'message')} written in"
-        f" {how_many(progress.transactions, 'transaction')}"
+        f"{how_many(telemetry.messages, 'message')} written in"
+        f" {how_many(telemetry.transactions, 'transaction')}"
         + (f"; the job is stopped, see secor restore resume {config}" if stopped else "")
     )
     return Exit.DIFFERENT if ended.failed or stopped else Exit.OK
-
-
-def _progress_line(progress: object, total: int) -> Callable[[], None]:
-    """Return what shows how far this daemon is, where a person watches."""
-    if not sys.stderr.isatty():
-        return lambda: None
-    from secor.cli.restore_progress import ProgressLine
-    from secor.wiring.restore_run import Progress
-
-    assert isinstance(progress, Progress)
-    return ProgressLine(progress, total).show
 
 
 for subcommand in (plan, status, pause, resume, stop, fence, offsets, verify, groups):

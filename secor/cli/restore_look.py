@@ -12,6 +12,7 @@ import click
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import human_size, table
 from secor.cli.restore_options import as_json, configuration, load_job
+from secor.cli.restore_progress import progress_bar
 from secor.core.text import how_many
 
 if TYPE_CHECKING:
@@ -176,10 +177,18 @@ def verify(config: Path, as_json: bool) -> int:
     Reads all of both.  Exit code 5 when anything is missing, twice, different or extra.
     """
     from secor.wiring.restore import open_job
+    from secor.wiring.restore_verify import offsets_to_compare
     from secor.wiring.restore_verify import verify as compare
 
-    with open_job(load_job(config)) as job:
-        results = list(_shown(compare(job), quiet=as_json))
+    with open_job(load_job(config)) as job, progress_bar("verifying") as show:
+        total, done, seen = offsets_to_compare(job), 0, 0
+
+        def advance(offsets: int, messages: int) -> None:
+            nonlocal done, seen
+            done, seen = done + offsets, seen + messages
+            show(done, total, seen)
+
+        results = list(_shown(compare(job, advance), quiet=as_json))
     wrong = [result for result in results if result.difference is not None]
     messages = sum(result.messages for result in results)
     if as_json:

@@ -1,35 +1,51 @@
-"""One line that says how far a restore is, for a person who watches."""
+"""How far a restore or its verification is, for a person who watches: a bar on standard error."""
 
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from secor.cli.progress import duration
-from secor.wiring.restore_run import Progress
-
-EVERY = 1.0
+Show = Callable[[int, int, int], None]
+"""Given the offsets that are done and those that there are, and messages since the beginning."""
 
 
-class ProgressLine:
-    """Writes over itself; ``total`` is the sum of the archived offsets' ends."""
+def _ignore(done: int, total: int, messages: int) -> None:
+    del done, total, messages
 
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress = progress
-        self._total = total
-        self._began = time.monotonic()
-        self._shown = 0.0
 
-    def show(self) -> None:
-        """Write the line, once a second at most."""
-        now = time.monotonic()
-        if now - self._shown < EVERY:
-            return
-        self._shown = now
-        elapsed = max(now - self._began, 0.001)
-        rate = self._progress.messages / elapsed
-        left = max(0, self._total - sum(self._progress.next_offsets.values()))
-        remaining = f", {duration(left / rate)} left" if rate and left else ""
-        line = f"{self._progress.messages:,} messages, {rate:,.0f} a second{remaining}"
-        sys.stderr.write(f"\r{line:<78}")
-        sys.stderr.flush()
+@contextmanager
+def progress_bar(what: str) -> Iterator[Show]:
+    """Show how much is done, messages a second and the time left; nothing without a terminal."""
+    if not sys.stderr.isatty():
+        yield _ignore
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[messages]:,} messages, {task.fields[rate]:,.0f}/s"),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        TimeElapsedColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, refresh_per_second=4) as bars:
+        task = bars.add_task(what, total=None, messages=0, rate=0.0)
+
+        def show(done: int, total: int, messages: int) -> None:
+            elapsed = bars.tasks[0].elapsed or 0.0
+            rate = messages / elapsed if elapsed else 0.0
+            bars.update(task, completed=done, total=total, messages=messages, rate=rate)
+
+        yield show

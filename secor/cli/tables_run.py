@@ -52,7 +52,7 @@ def run(config: Path) -> None:
     metrics = Metrics()
     observer = TableTelemetry(metrics, clock)
     health = Health(clock, limit=10 * settings.commit.interval + 600.0)
-    with metrics_server(settings, health, metrics):
+    with metrics_server(settings.metrics, health, metrics):
         while not stopping.is_set():
             try:
                 with open_table_group(settings) as group:

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from secor.config.process import Logs
+from secor.config.process import Logs, Metrics
 from secor.config.servers import Brokers, Store
 from secor.config.values import MIB, Duration, Expression, Maybe, Names, Section, Size, fault
 
@@ -130,6 +130,12 @@ class Writing(Section):
         return self
 
 
+class RestoreMetrics(Metrics):
+    """``[metrics]``: as a daemon's, but without a server unless a port is given."""
+
+    port: Maybe[int] = Field(default=None, ge=0, le=65535)
+
+
 class RestoreConfig(Section):
     """Everything of a restore; ``kafka`` is the cluster that is written to."""
 
@@ -139,4 +145,5 @@ class RestoreConfig(Section):
     source: Source
     target: Target = Field(default_factory=Target)
     writing: Writing = Field(default_factory=Writing)
+    metrics: RestoreMetrics = Field(default_factory=RestoreMetrics)
     logs: Logs = Field(default_factory=Logs)

@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import TypeVar, cast
 
-import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import Counter, Gauge, Histogram
 
-from secor import __version__
 from secor.core.model import TopicPartition
+from secor.service.metrics_registry import MetricsRegistry
 from secor.service.table_metrics import TableMetrics
 
 PARTITION = ("topic", "partition")
@@ -25,17 +23,7 @@ Metric = Counter | Gauge | Histogram
 M = TypeVar("M", Counter, Gauge)
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """What is promised of one metric."""
-
-    name: str
-    kind: str
-    labels: tuple[str, ...]
-    help: str
-
-
-class Metrics:
+class Metrics(MetricsRegistry):
     """The metrics of one process, in a registry of its own.
 
     Series of partitions are made by ``of`` and vanish by ``forget``.
@@ -43,13 +31,9 @@ class Metrics:
 
     def __init__(self) -> None:
         """Begin with every metric at nothing."""
-        # Their "_created" series double the number of series and nobody reads them.
-        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = CollectorRegistry()
+        super().__init__()
         self._lock = threading.Lock()
-        self.definitions: list[Definition] = []
         self._series: dict[TopicPartition, dict[tuple[Metric, tuple[str, ...]], Metric]] = {}
-        ProcessCollector(registry=self.registry)
         self._make_flow()
         self._make_progress()
         self._make_incidents()
@@ -158,10 +142,7 @@ class Metrics:
         )
 
     def _make_process(self) -> None:
-        build = self._gauge(
-            "secor_build_info", ("version",), "Always 1; the label is the version of Secor."
-        )
-        build.labels(__version__).set(1)
+        self._make_build_info()
         self.starting = self._gauge(
             "secor_starting", (), "1 until store, ledger and brokers have answered, then 0."
         )
@@ -219,22 +200,3 @@ class Metrics:
                 if metric is self.partition_stopped:
                     metric.remove(topic_partition.topic, str(topic_partition.partition), *others)
                     del series[metric, others]
-
-    def text(self) -> bytes:
-        """Return all metrics in Prometheus' text format, version 0.0.4."""
-        return prometheus_client.generate_latest(self.registry)
-
-    def _counter(self, name: str, labels: tuple[str, ...], text: str) -> Counter:
-        made = Counter(name, text, labels, registry=self.registry)
-        self.definitions.append(Definition(name, "counter", labels, text))
-        return made
-
-    def _gauge(self, name: str, labels: tuple[str, ...], text: str) -> Gauge:
-        made = Gauge(name, text, labels, registry=self.registry)
-        self.definitions.append(Definition(name, "gauge", labels, text))
-        return made
-
-    def _histogram(self, name: str, buckets: tuple[float, ...], text: str) -> Histogram:
-        made = Histogram(name, text, registry=self.registry, buckets=buckets)
-        self.definitions.append(Definition(name, "histogram", (), text))
-        return made

@@ -10,14 +10,17 @@ from http import HTTPStatus
 
 from secor import __version__
 from secor.config.model import Config
+from secor.config.process import Metrics as MetricsConfig
 from secor.config.show import settings
 from secor.core.ports import Clock
 from secor.service.metrics import Metrics
+from secor.service.metrics_registry import MetricsRegistry
 from secor.service.monitoring.access import Access, tls_context
 from secor.service.monitoring.health import Answer, Health, HealthServer
 from secor.service.status.board import About, Board
 from secor.service.status.page import page
 from secor.service.status.picture import picture
+from secor.service.status.restore_page import RestoreStatus, restore_page
 from secor.service.status.style import HEADERS
 from secor.wiring.clients import clear
 
@@ -31,13 +34,15 @@ def board_of(config: Config, clock: Clock, instance: str) -> Board:
 def server_of(config: Config, health: Health, metrics: Metrics, board: Board) -> HealthServer:
     """Return the server, bound and not started.  Raises ``ConfigurationError``."""
     pages = {"/": partial(_page, board, health), "/status.json": partial(_json, board, health)}
-    return _server(config, health, metrics, pages)
+    return _server(config.metrics, health, metrics, pages)
 
 
 def _server(
-    config: Config, health: Health, metrics: Metrics, pages: Mapping[str, Callable[[], Answer]]
+    given: MetricsConfig,
+    health: Health,
+    metrics: MetricsRegistry,
+    pages: Mapping[str, Callable[[], Answer]],
 ) -> HealthServer:
-    given = config.metrics
     assert given.port is not None
     password = clear(given.password)
     access = None
@@ -55,17 +60,38 @@ def _server(
 
 
 @contextmanager
-def metrics_server(config: Config, health: Health, metrics: Metrics) -> Iterator[None]:
-    """Serve metrics and health of a process without a status page, if a port is configured."""
-    if config.metrics.port is None:
+def metrics_server(
+    given: MetricsConfig,
+    health: Health,
+    metrics: MetricsRegistry,
+    status: Callable[[], RestoreStatus] | None = None,
+) -> Iterator[None]:
+    """Serve metrics and health of a process, if a port is configured.
+
+    ``status`` is what the status page of a restore shows; other processes have no page here.
+    """
+    if given.port is None:
         yield
         return
-    server = _server(config, health, metrics, {})
+    pages = {} if status is None else _pages_of_restore(status)
+    server = _server(given, health, metrics, pages)
     try:
         server.start()
         yield
     finally:
         server.close()
+
+
+def _pages_of_restore(status: Callable[[], RestoreStatus]) -> Mapping[str, Callable[[], Answer]]:
+    def html() -> Answer:
+        body = restore_page(status()).encode()
+        return Answer(HTTPStatus.OK, body, "text/html; charset=utf-8", HEADERS)
+
+    def plain() -> Answer:
+        body = json.dumps(status().as_json(), indent=1).encode()
+        return Answer(HTTPStatus.OK, body, "application/json")
+
+    return {"/": html, "/status.json": plain}
 
 
 def _page(board: Board, health: Health) -> Answer:

@@ -57,6 +57,11 @@ class JobPlan:
         return [*self.found, *(finding for topic in self.topics for finding in topic.found)]
 
     @property
+    def ends(self) -> dict[SourcePartition, int]:
+        """Where the archived offsets of each source partition end."""
+        return {it.source: it.range.end for topic in self.topics for it in topic.extents}
+
+    @property
     def may_begin(self) -> bool:
         """Tell whether nothing stands in the way."""
         return bool(self.topics) and not refused(self.findings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
@@ -21,14 +21,28 @@ from secor.wiring.restore import Job
 _WAIT = 60.0
 
 
-def verify(job: Job) -> Iterator[PartitionResult]:
+Advance = Callable[[int, int], None]
+"""Told how many offsets of the archive were compared, and how many messages they had."""
+
+
+def offsets_to_compare(job: Job) -> int:
+    """Return the sum of the offsets that ``verify`` tells to have compared in the end."""
+    extents = [job.source.extent(source).range for source in job.sources()]
+    offsets = sum(extent.end - extent.start for extent in extents)
+    if job.config.target.partitioning == "same":
+        return offsets
+    # Each target partition looks at every message for those that belong to it.
+    return offsets * max(job.routing().partitions.values(), default=1)
+
+
+def verify(job: Job, advance: Advance = lambda *_: None) -> Iterator[PartitionResult]:
     """Give how each partition of each target compares."""
     route = job.routing()
     sources = job.sources()
     if job.config.target.partitioning == "same":
         for source in sources:
             target = TopicPartition(route.target(source.topic), source.partition)
-            expected = (records for _, records in _expected(job, source, route))
+            expected = (records for _, records in _expected(job, source, route, advance))
             yield compare_in_order(target, expected, actual_records(job.log, target))
         return
     for topic, count in sorted(route.partitions.items()):
@@ -36,25 +50,40 @@ def verify(job: Job) -> Iterator[PartitionResult]:
             target = TopicPartition(topic, number)
             yield compare_as_sets(
                 target,
-                _of_target(job, sources, route, target),
+                _of_target(job, sources, route, target, advance),
                 actual_records(job.log, target),
             )
 
 
 def _of_target(
-    job: Job, sources: list[SourcePartition], route: Routing, target: TopicPartition
+    job: Job,
+    sources: list[SourcePartition],
+    route: Routing,
+    target: TopicPartition,
+    advance: Advance,
 ) -> Iterator[pa.RecordBatch]:
     for source in sources:
         if route.target(source.topic) == target.topic:
-            for where, records in _expected(job, source, route):
+            for where, records in _expected(job, source, route, advance):
                 if where == target:
                     yield records
 
 
 def _expected(
-    job: Job, source: SourcePartition, route: Routing
+    job: Job, source: SourcePartition, route: Routing, advance: Advance
 ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-    return expected_records(read_pieces(job, source), source, route)
+    return expected_records(_counted(read_pieces(job, source), advance), source, route)
+
+
+def _counted(pieces: Iterator[Piece], advance: Advance) -> Iterator[Piece]:
+    reached: int | None = None
+    for piece in pieces:
+        rows = piece.records.num_rows
+        if reached is None:
+            reached = int(piece.records.column("offset")[0].as_py()) if rows else piece.next_offset
+        yield piece
+        advance(piece.next_offset - reached, rows)
+        reached = piece.next_offset
 
 
 def read_pieces(job: Job, source: SourcePartition, start: int = 0) -> Iterator[Piece]:

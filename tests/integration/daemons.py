@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
+from typing import Protocol
 from urllib.request import urlopen
 
 from kafka import KafkaProducer
@@ -67,13 +68,14 @@ def write_config(
 
 
 class Daemon:
-    """One process, its log in a file."""
+    """One process, its log in a file; ``command`` is ``run``, or ``restore run``."""
 
-    def __init__(self, config: Path, log: Path) -> None:
+    def __init__(self, config: Path, log: Path, command: Sequence[str] = ("run",)) -> None:
         """Start it."""
         self.log = log
         with log.open("ab") as file:
-            self.process = subprocess.Popen(secor("run", str(config)), stdout=file, stderr=file)
+            line = secor(*command, str(config))
+            self.process = subprocess.Popen(line, stdout=file, stderr=file)
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
@@ -108,8 +110,10 @@ class Daemon:
         return sum(float(line.split()[-1]) for line in lines if line.startswith(metric + "{"))
 
 
-Start = Callable[[Path, Path], Daemon]
-"""Starts ``secor run`` with a configuration and a file for its log."""
+class Start(Protocol):
+    """Starts ``secor run``, or another command, with a configuration and a file for its log."""
+
+    def __call__(self, config: Path, log: Path, command: Sequence[str] = ("run",)) -> Daemon: ...
 
 
 def secor(*arguments: str) -> list[str]:
@@ -125,12 +129,12 @@ def run_secor(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def daemons() -> Iterator[Callable[[Path, Path], Daemon]]:
+def daemons() -> Iterator[Start]:
     """Give a function that starts daemons; all are ended at the end."""
     started: list[Daemon] = []
 
-    def start(config: Path, log: Path) -> Daemon:
-        started.append(Daemon(config, log))
+    def start(config: Path, log: Path, command: Sequence[str] = ("run",)) -> Daemon:
+        started.append(Daemon(config, log, command))
         return started[-1]
 
     try:

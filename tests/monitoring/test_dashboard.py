@@ -16,7 +16,7 @@ from kafka import KafkaProducer
 
 from secor.sandbox import Sandbox
 from secor.service.monitoring.last_run import BACKFILL, FINALIZE
-from tests.integration.daemons import Daemon, create_topic, daemons, wait_until, write_config
+from tests.integration.daemons import Daemon, Start, create_topic, daemons, wait_until, write_config
 from tests.monitoring.dashboard import Query, queries
 from tests.monitoring.server import Prometheus
 
@@ -40,6 +40,35 @@ warehouse = "s3://{bucket}/shown-warehouse"
 table = "logs.shown"
 auto_create = true
 """
+RESTORE = "shown-restore"
+JOB = """
+[group]
+name = "shown-restore"
+kind = "restore"
+[kafka]
+bootstrap_servers = ["{kafka}"]
+[store.s3]
+bucket = "{s3.bucket}"
+endpoint_url = "{s3.endpoint_url}"
+region = "{s3.region}"
+path_style = true
+access_key = "{s3.access_key}"
+secret_key = "{s3.secret_key}"
+[source]
+prefix = "shown-backup"
+topics = ["shown-backup"]
+lossy = true
+[target]
+topic = "restored-{{topic}}"
+[writing]
+follow = true
+look_again = "1s"
+interval = "200ms"
+[metrics]
+port = 0
+[logs]
+format = "json"
+"""
 VALUES = (b'{"time": 1700000000}', b'{"time": 1700000000, "bot": 1}', b"{")
 ABSENT_WHILE_WELL = {
     "secor_adopted_objects_total",
@@ -53,6 +82,8 @@ ABSENT_WHILE_WELL = {
     "secor_table_unknown_total",
     "secor_table_stopped",
     "secor_staged_oldest_timestamp_seconds",
+    "secor_restore_failing",
+    "secor_restore_errors_total",
     *(it.name for it in (*FINALIZE, *BACKFILL)),
 }
 QUERIES = queries()
@@ -60,7 +91,7 @@ QUERIES = queries()
 
 @pytest.fixture(scope="module")
 def prometheus(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """One that has scraped a group of each kind at work for a while."""
+    """One that has scraped a group of each kind, and a restore, at work for a while."""
     folder = tmp_path_factory.mktemp("dashboard")
     with ExitStack() as opened:
         start = opened.enter_context(daemons())
@@ -71,12 +102,27 @@ def prometheus(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> It
             targets.append((group, start(config, folder / f"{group}.log")))
         for group, daemon in targets:
             wait_until(partial(serves, daemon), f"{group} to serve metrics")
+        targets.append((RESTORE, start_restore(sandbox, folder, start, targets[0][1])))
         running = opened.enter_context(Prometheus(folder / "prometheus"))
         running.scrape(
             *((f"127.0.0.1:{daemon.port()}", {"group": group}) for group, daemon in targets)
         )
         keep_busy(sandbox, running)
         yield running
+
+
+def start_restore(sandbox: Sandbox, folder: Path, start: Start, backup: Daemon) -> Daemon:
+    """Restore what the backup group has archived, and go on as it archives more."""
+    producer = KafkaProducer(bootstrap_servers=sandbox.kafka)
+    for number in range(60):
+        producer.send(BACKUP, VALUES[0], partition=number % 2)
+    producer.close()
+    wait_until(lambda: backup.total("secor_uploaded_objects_total") > 1, "an archive")
+    job = folder / f"{RESTORE}.toml"
+    job.write_text(JOB.format(kafka=sandbox.kafka, s3=sandbox.s3))
+    daemon = start(job, folder / f"{RESTORE}.log", ("restore", "run"))
+    wait_until(partial(serves, daemon), f"{RESTORE} to serve metrics")
+    return daemon
 
 
 def written(group: str, folder: Path, sandbox: Sandbox) -> Path:
@@ -106,6 +152,7 @@ def keep_busy(sandbox: Sandbox, running: Prometheus) -> None:
         "secor_batch_age_seconds_count": len(GROUPS),
         "secor_uploaded_objects_total": len(GROUPS),
         "secor_table_rows_total": 1,
+        "secor_restore_transaction_duration_seconds_count": 1,
     }
     rates = {
         f"count(sum by (group) (rate({name}[1m])) > 0)": float(count)
@@ -120,6 +167,9 @@ def keep_busy(sandbox: Sandbox, running: Prometheus) -> None:
                 producer.send(group, VALUES[number % len(VALUES)], partition=number % 2)
         producer.flush()
         time.sleep(0.2)
+        # Only a cycle in which every partition answered in time tells how far a table is valid.
+        if not running.query("secor_table_valid_through_timestamp_seconds"):
+            return False
         return all(values(running.query(rate)) == [count] for rate, count in rates.items())
 
     wait_until(busy, "rates of uploads of all groups")

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from secor.core.errors import ConfigurationError
 from secor.core.ports import Clock
-from secor.service.metrics import Definition
+from secor.service.metrics_registry import Definition
 
 _GROUP = ("group",)
 _STEP = ("group", "topic", "step")

@@ -8,6 +8,15 @@ from html import escape
 from typing import Any
 
 from secor.core.text import how_many
+from secor.service.status.cells import (
+    ago,
+    parts,
+    sentence,
+    show_number,
+    show_size,
+    show_time,
+    word,
+)
 from secor.service.status.style import STYLE
 
 REFRESH = 5
@@ -49,8 +58,8 @@ def _head(picture: Picture) -> Iterable[str]:
     yield f"<h1>{escape(picture['group'])}</h1>"
     yield (
         f'<p class="soft">{escape(picture["instance"])}, secor {escape(picture["version"])}, '
-        f"since {_time(picture['started'])}. As of {_time(picture['at'])}, the loop's part "
-        f'{_ago(picture["snapshot_age"])} old. <a href="/status.json">JSON</a> '
+        f"since {show_time(picture['started'])}. As of {show_time(picture['at'])}, the loop's part "
+        f'{ago(picture["snapshot_age"])} old. <a href="/status.json">JSON</a> '
         '<a href="/metrics">metrics</a></p>'
     )
     for reason in picture["waiting"]:
@@ -58,7 +67,7 @@ def _head(picture: Picture) -> Iterable[str]:
     hindrance = picture["hindrance"]
     if hindrance is not None and hindrance["message"] is not None:
         yield (
-            f"<p>For {_ago(hindrance['age'])}: {_sentence(hindrance['message'])} "
+            f"<p>For {ago(hindrance['age'])}: {sentence(hindrance['message'])} "
             f"<em>{escape(hindrance['remedy'])}</em></p>"
         )
     stopped = [one for one in picture["partitions"] if one["stopped"]]
@@ -73,9 +82,9 @@ def _head(picture: Picture) -> Iterable[str]:
 
 def _tiles(picture: Picture) -> Iterable[tuple[str, str]]:
     partitions = picture["partitions"]
-    ready = _word("ready", "well") if picture["ready"] else _word("not ready", "bad")
-    yield "this process", ready if picture["alive"] else _word("stands still", "bad")
-    words = {True: "answers", False: _word("does not answer", "bad"), None: "–"}
+    ready = word("ready", "well") if picture["ready"] else word("not ready", "bad")
+    yield "this process", ready if picture["alive"] else word("stands still", "bad")
+    words = {True: "answers", False: word("does not answer", "bad"), None: "–"}
     # At the start nobody knows yet.
     yield "ledger", words[picture["ledger_up"]]
     states = Counter(one["state"] for one in partitions)
@@ -83,11 +92,11 @@ def _tiles(picture: Picture) -> Iterable[tuple[str, str]]:
     for state, count in states.items():
         if state != "reading":
             yield f"of them {escape(state)}", f"{count:,}"
-    yield "offsets behind", _number(picture["lag"])
+    yield "offsets behind", show_number(picture["lag"])
     waits = [one["oldest_uncommitted"] for one in partitions]
-    yield "oldest not stored", _ago(max((it for it in waits if it is not None), default=0))
-    yield "in memory", _size(picture["buffered_bytes"])
-    yield "in local files", _size(picture["local_bytes"])
+    yield "oldest not stored", ago(max((it for it in waits if it is not None), default=0))
+    yield "in memory", show_size(picture["buffered_bytes"])
+    yield "in local files", show_size(picture["local_bytes"])
 
 
 def _partitions(partitions: Sequence[Picture]) -> Iterable[str]:
@@ -115,40 +124,40 @@ def _name(one: Picture) -> str:
 
 def _cells(one: Picture) -> list[str]:
     upload = one["last_upload"]
-    behind = [_number(one["lag"])]
+    behind = [show_number(one["lag"])]
     if one["lag_seconds"]:
-        behind.append(_ago(one["lag_seconds"]))
+        behind.append(ago(one["lag_seconds"]))
     return [
         _state(one),
-        _number(one["committed"]),
-        _number(one["position"]),
-        _number(one["end"]),
-        _parts(behind),
+        show_number(one["committed"]),
+        show_number(one["position"]),
+        show_number(one["end"]),
+        parts(behind),
         _batch(one["batch"]),
-        f"{_ago(upload['age'])} ago" if upload else "–",
+        f"{ago(upload['age'])} ago" if upload else "–",
     ]
 
 
 def _state(one: Picture) -> str:
     if one["state"] == "stopped":
-        return _word("stopped", "bad")
+        return word("stopped", "bad")
     said = [one["state"]]
     if one["paused"]:
         said.append("paused")
     if one["uploading"]:
         said.append("uploading")
-    return _parts(said)
+    return parts(said)
 
 
 def _batch(batch: Picture) -> str:
     if batch["age"] is None:
         return "–"
-    return _parts(
+    return parts(
         [
             how_many(batch["messages"], "message"),
-            _size(batch["bytes"]),
+            show_size(batch["bytes"]),
             how_many(batch["files"], "file"),
-            f"{_ago(batch['age'])} old",
+            f"{ago(batch['age'])} old",
         ]
     )
 
@@ -158,33 +167,29 @@ def _notes(one: Picture) -> Iterable[str]:
     if one["stopped"]:
         yield f'<span class="bad">Stopped: {escape(one["stopped"])}</span>'
     if one["again_in"] is not None:
-        yield f"Looked at again in {_ago(one['again_in'])}."
+        yield f"Looked at again in {ago(one['again_in'])}."
     if one["paused"]:
         yield f"Paused: {escape(one['paused'])}."
     if one["follows_intent_to"] is not None:
         yield (
             "Open intent of an earlier process: the batch ends exactly at "
-            f"{_number(one['follows_intent_to'])}."
+            f"{show_number(one['follows_intent_to'])}."
         )
     if one["sealed"]:
         yield _sealed(one)
     if error:
         again = error["message"] == one["stopped"]
-        message = "as above." if again else _sentence(error["message"])
+        message = "as above." if again else sentence(error["message"])
         yield (
-            f"Last error at {_time(error['at'])}, {_ago(error['age'])} ago "
+            f"Last error at {show_time(error['at'])}, {ago(error['age'])} ago "
             f"({escape(error['kind'])}): {message} <em>{escape(error['remedy'])}</em>"
         )
 
 
-def _sentence(text: str) -> str:
-    return escape(text if text.endswith((".", "!", "?")) else f"{text}.")
-
-
 def _sealed(one: Picture) -> str:
-    start, end = map(_number, one["sealed"])
+    start, end = map(show_number, one["sealed"])
     age = one["oldest_uncommitted"]
-    old = "" if age is None else f" It is {_ago(age)} old."
+    old = "" if age is None else f" It is {ago(age)} old."
     if one["uploading"]:
         return f"The batch [{start}, {end}) is being uploaded under an intent of this process.{old}"
     return f"The batch [{start}, {end}) waits for its upload.{old}"
@@ -203,35 +208,3 @@ def _configuration(settings: Sequence[Mapping[str, str]]) -> Iterable[str]:
         if one["source"] == "default":
             yield f"<p><code>{escape(one['key'])} = {escape(one['value'])}</code></p>"
     yield "</div>"
-
-
-def _word(text: str, kind: str) -> str:
-    return f'<span class="{kind}">{escape(text)}</span>'
-
-
-def _parts(texts: Iterable[str]) -> str:
-    """Join what may be broken between, but not within."""
-    return ", ".join(f'<span class="part">{escape(text)}</span>' for text in texts)
-
-
-def _time(iso: str) -> str:
-    return escape(iso).replace("T", " ").replace("+00:00", " UTC")
-
-
-def _number(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"
-
-
-def _size(size: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
-
-
-def _ago(seconds: float) -> str:
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

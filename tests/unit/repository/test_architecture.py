@@ -19,7 +19,7 @@ ROOMS: dict[str, set[str]] = {
     "batch": {"core"},
     "commit": {"core", "batch"},
     "consume": {"core", "batch", "commit"},
-    "service": {"core", "consume", "tables"},
+    "service": {"core", "consume", "tables", "restore"},
     "adapters": {"core", "wire", "tables"},
     "archive": {"core", "formats", "parsing", "batch", "consume"},
     "config": {"core", "parsing", "archive"},
@@ -156,7 +156,7 @@ THIRD_PARTY = {
     "botocore": {"secor.adapters.s3", "secor.adapters.glue", "secor.sandbox"},
     "prometheus_client": {
         *("secor.service.metrics", "secor.service.table_metrics"),
-        "secor.service.monitoring.last_run",
+        *("secor.service.metrics_registry", "secor.service.monitoring.last_run"),
     },
     "pyspark": {"secor.sandbox", "secor.spark"},
     "pyiceberg": {"secor.adapters.iceberg"},

@@ -2,25 +2,32 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from secor.core.model import TopicPartition
 from secor.service.metrics import Metrics
+from secor.service.metrics_registry import MetricsRegistry
 from secor.service.monitoring.last_run import BACKFILL, FINALIZE
+from secor.service.restore_metrics import RestoreMetrics
 
 CONFIG = Path(__file__).parents[3] / "config"
 HERE, THERE = TopicPartition("clicks", 1), TopicPartition("clicks", 11)
 
 
 def test_the_table_for_people_is_the_list_of_the_module() -> None:
+    own = {it.name for it in Metrics().definitions}
+    restoring = [it for it in RestoreMetrics().definitions if it.name not in own]
     rows = [
         f"| `{it.name}` | {it.kind} | {', '.join(it.labels)} | {it.help} |"
-        for it in (*Metrics().definitions, *FINALIZE, *BACKFILL)
+        for it in (*Metrics().definitions, *restoring, *FINALIZE, *BACKFILL)
     ]
     table = [line for line in (CONFIG / "METRICS.md").read_text().splitlines() if "`" in line]
     assert [line for line in table if line.startswith("|")] == rows
 
 
-def test_the_definitions_are_what_prometheus_is_given() -> None:
-    metrics = Metrics()
+@pytest.mark.parametrize("kind", [Metrics, RestoreMetrics])
+def test_the_definitions_are_what_prometheus_is_given(kind: type[MetricsRegistry]) -> None:
+    metrics = kind()
     given = {
         (family.name + ("_total" if family.type == "counter" else ""), family.type)
         for family in metrics.registry.collect()

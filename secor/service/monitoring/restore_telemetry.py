@@ -1,0 +1,191 @@
+"""What one daemon of a restore does, as counts, metrics and log lines."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+
+import structlog
+
+from secor import __version__
+from secor.core.errors import SecorError, StopPartition
+from secor.core.ports import Clock
+from secor.core.text import how_many
+from secor.restore.control import Wish
+from secor.restore.model import SourcePartition
+from secor.restore.schedule import After, Held, Phase
+from secor.service.monitoring.health import Health
+from secor.service.monitoring.telemetry import snake
+from secor.service.restore_metrics import RestoreMetrics
+from secor.service.status.remedies import remedy
+from secor.service.status.restore_page import RestoreRow, RestoreStatus
+
+
+class RestoreTelemetry:
+    """A ``TaskObserver`` and an ``EngineObserver``; for any number of threads.
+
+    ``ends`` are where the archived offsets of each source partition end, as the plan found them.
+    """
+
+    def __init__(self, metrics: RestoreMetrics, health: Health, clock: Clock) -> None:
+        self.messages = 0
+        self.bytes = 0
+        self.transactions = 0
+        self.ends: Mapping[SourcePartition, int] = {}
+        self.next_offsets: dict[SourcePartition, int] = {}
+        self.wish = Wish.RUNNING
+        self._metrics = metrics
+        self._health = health
+        self._clock = clock
+        self._log = structlog.get_logger("secor.restore")
+        self._lock = threading.Lock()
+        self._open: dict[SourcePartition, float] = {}
+        self._shown: set[SourcePartition] = set()
+        self._rows: tuple[RestoreRow, ...] = ()
+        self._began = clock.monotonic()
+        metrics.open_transaction.set_function(self._oldest_open)
+
+    # ---------------------------------------------------------- any worker
+
+    def began(self, source: SourcePartition) -> None:
+        """Take the beginning of a transaction."""
+        with self._lock:
+            self._open[source] = self._clock.monotonic()
+
+    def committed(
+        self, source: SourcePartition, next_offset: int, records: int, size: int, seconds: float
+    ) -> None:
+        """Take a commit."""
+        metrics = self._metrics
+        with self._lock:
+            self._open.pop(source, None)
+            self.messages += records
+            self.bytes += size
+            self.transactions += 1
+            self.next_offsets[source] = next_offset
+        metrics.messages.labels(source.topic).inc(records)
+        metrics.bytes.labels(source.topic).inc(size)
+        metrics.transactions.labels("committed").inc()
+        metrics.transaction_seconds.observe(seconds)
+        metrics.transaction_bytes.observe(size)
+        metrics.run(source.topic, source.partition)
+        self._log.debug(
+            "committed",
+            source=str(source),
+            next_offset=next_offset,
+            messages=records,
+            seconds=round(seconds, 3),
+        )
+
+    def skipped(self, source: SourcePartition, next_offset: int) -> None:
+        """Take a transaction that the source wanted aborted."""
+        with self._lock:
+            self._open.pop(source, None)
+            self.next_offsets[source] = next_offset
+        self._metrics.transactions.labels("skipped").inc()
+        self._log.warning("skipped", source=str(source), next_offset=next_offset)
+
+    def failed(self, source: SourcePartition, error: SecorError, meaning: After) -> None:
+        """Take an error."""
+        with self._lock:
+            self._open.pop(source, None)
+        reason = error.reason if isinstance(error, StopPartition) else snake(type(error))
+        self._metrics.errors.labels(reason).inc()
+        if meaning is not After.OPEN_AGAIN:
+            self._metrics.fail(source.topic, source.partition, reason)
+        tell = self._log.error if meaning is After.FAIL else self._log.warning
+        tell("failed", source=str(source), then=meaning.value, error=str(error))
+
+    # ------------------------------------------------------- the main thread
+
+    def wished(self, wish: Wish) -> None:
+        """Take what the job's record says."""
+        self.wish = wish
+        self._log.info("job", state=wish.value)
+
+    def assigned(self, sources: int) -> None:
+        """Take how much this daemon holds."""
+        self._log.info("assigned", sources=how_many(sources, "source partition"))
+
+    def report(self, held: Sequence[Held]) -> None:
+        """Renew what the metrics and the health say; about once a second."""
+        metrics = self._metrics
+        metrics.reported_at.set(self._clock.now())
+        self._health.beat()
+        self._health.waiting([] if self.wish is Wish.RUNNING else [f"the job is {self.wish.value}"])
+        for wish in Wish:
+            metrics.state.labels(wish.value).set(wish is self.wish)
+        phases = Counter(it.phase for it in held)
+        for phase in Phase:
+            metrics.source_partitions.labels(phase.value).set(phases[phase])
+        for it in held:
+            place = (it.source.topic, str(it.source.partition))
+            metrics.left.labels(*place).set(self.left(it))
+            if it.phase is not Phase.WORKING:
+                # An aborted one ends without a word.
+                self._forget_open(it.source)
+        sources = {it.source for it in held}
+        for gone in self._shown - sources:
+            metrics.left.remove(gone.topic, str(gone.partition))
+            metrics.run(gone.topic, gone.partition)
+            self._forget_open(gone)
+        self._shown = sources
+        self._rows = tuple(self._row(it) for it in sorted(held, key=lambda it: it.source))
+
+    @property
+    def done(self) -> tuple[int, int]:
+        """Offsets of this process's source partitions that are done, and all there are."""
+        total = sum(self.ends.get(source, 0) for source in self._shown)
+        return total - sum(row.left for row in self._rows), total
+
+    def left(self, held: Held) -> int:
+        """Return how many archived offsets of a source partition are not written yet."""
+        if held.phase is Phase.EXHAUSTED:
+            return 0
+        reached = self.reached(held)
+        return max(0, self.ends.get(held.source, 0) - (reached or 0))
+
+    def reached(self, held: Held) -> int | None:
+        """Return the committed offset, as far as this process knows it."""
+        if held.task is not None:
+            return held.task.next_offset
+        return self.next_offsets.get(held.source)
+
+    def status(self, job: str) -> RestoreStatus:
+        """Return what the status page shows, as of the last report."""
+        return RestoreStatus(
+            job=job,
+            version=__version__,
+            state=self.wish.value,
+            alive=self._health.alive().status is HTTPStatus.OK,
+            seconds=round(self._clock.monotonic() - self._began, 3),
+            messages=self.messages,
+            transactions=self.transactions,
+            open_transaction=round(self._oldest_open(), 3),
+            rows=self._rows,
+        )
+
+    def _row(self, held: Held) -> RestoreRow:
+        error, failed = held.error, held.phase is Phase.FAILED
+        wait = held.again_at - self._clock.monotonic()
+        return RestoreRow(
+            source=str(held.source),
+            phase=held.phase.value,
+            next_offset=self.reached(held),
+            end=self.ends.get(held.source, 0),
+            left=self.left(held),
+            error=None if error is None else str(error),
+            remedy=None if error is None else remedy(error),
+            again_in=None if error is None or failed else round(max(0.0, wait), 3),
+        )
+
+    def _forget_open(self, source: SourcePartition) -> None:
+        with self._lock:
+            self._open.pop(source, None)
+
+    def _oldest_open(self) -> float:
+        with self._lock:
+            since = min(self._open.values(), default=None)
+        return 0.0 if since is None else self._clock.monotonic() - since

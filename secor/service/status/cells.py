@@ -1,0 +1,48 @@
+"""Cells of the status pages: values as people read them, escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+
+def word(text: str, kind: str) -> str:
+    """Return a word with a colour: ``well`` or ``bad``."""
+    return f'<span class="{kind}">{escape(text)}</span>'
+
+
+def parts(texts: Iterable[str]) -> str:
+    """Join what may be broken between, but not within."""
+    return ", ".join(f'<span class="part">{escape(text)}</span>' for text in texts)
+
+
+def show_time(iso: str) -> str:
+    """Return a time in ISO 8601 as people read it."""
+    return escape(iso).replace("T", " ").replace("+00:00", " UTC")
+
+
+def show_number(value: int | None) -> str:
+    """Return a number, a dash for none."""
+    return "–" if value is None else f"{value:,}"
+
+
+def show_size(size: float) -> str:
+    """Return bytes as people read them."""
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def ago(seconds: float) -> str:
+    """Return seconds in their largest unit."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def sentence(text: str) -> str:
+    """Return text that ends as a sentence does."""
+    return escape(text if text.endswith((".", "!", "?")) else f"{text}.")

@@ -1,0 +1,112 @@
+"""``/`` and ``/status.json`` of a daemon that restores: its job and its source partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+from secor.service.status.cells import ago, sentence, show_number, word
+from secor.service.status.page import REFRESH
+from secor.service.status.style import STYLE
+
+COLUMNS = ("source", "state", "next offset", "archived to", "left")
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreRow:
+    """One source partition of this process; ``remedy`` is what to do about ``error``."""
+
+    source: str
+    phase: str
+    next_offset: int | None
+    end: int
+    left: int
+    error: str | None = None
+    remedy: str | None = None
+    again_in: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreStatus:
+    """What one daemon of a job does; ``seconds`` since its start."""
+
+    job: str
+    version: str
+    state: str
+    alive: bool
+    seconds: float
+    messages: int
+    transactions: int
+    open_transaction: float
+    rows: tuple[RestoreRow, ...]
+
+    @property
+    def left(self) -> int:
+        """Offsets that are left in the source partitions of this process."""
+        return sum(row.left for row in self.rows)
+
+    @property
+    def rate(self) -> float:
+        """Messages a second since the start."""
+        return self.messages / self.seconds if self.seconds else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return {**asdict(self), "left": self.left, "rate": round(self.rate, 1)}
+
+
+def restore_page(status: RestoreStatus) -> str:
+    """Return the page."""
+    title = escape(f"{status.job}: secor restore")
+    return "".join(
+        [
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="refresh" content="{REFRESH}">',
+            '<meta name="viewport" content="width=device-width,initial-scale=1">',
+            f'<link rel="icon" href="data:,"><title>{title}</title><style>{STYLE}</style>',
+            f"</head><body><h1>{escape(status.job)}</h1>",
+            f'<p class="soft">secor {escape(status.version)}, one daemon of a restore, for ',
+            f'{ago(status.seconds)}. <a href="/status.json">JSON</a> ',
+            '<a href="/metrics">metrics</a></p><dl class="tiles">',
+            *(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in _tiles(status)),
+            "</dl><h2>Source partitions</h2>",
+            *_table(status.rows),
+            "</body></html>\n",
+        ]
+    )
+
+
+def _tiles(status: RestoreStatus) -> Iterable[tuple[str, str]]:
+    running = status.state == "running"
+    job = word(status.state, "well" if running else "bad")
+    yield "job", job if status.alive else word("stands still", "bad")
+    yield "source partitions", f"{len(status.rows):,}"
+    yield "offsets left", show_number(status.left)
+    yield "messages written", show_number(status.messages)
+    yield "messages a second", f"{status.rate:,.0f}"
+    yield "transactions", show_number(status.transactions)
+    yield "open transaction", ago(status.open_transaction)
+
+
+def _table(rows: Iterable[RestoreRow]) -> Iterable[str]:
+    shown = list(rows)
+    if not shown:
+        yield "<p>None are assigned.</p>"
+        return
+    heads = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
+    yield f"<table><thead><tr>{heads}</tr></thead>"
+    for row in shown:
+        state = word(row.phase, "bad") if row.error else escape(row.phase)
+        cells = (state, show_number(row.next_offset), show_number(row.end), show_number(row.left))
+        yield f"<tbody><tr><td>{escape(row.source)}</td>"
+        for name, cell in zip(COLUMNS[1:], cells, strict=True):
+            yield f'<td data-name="{escape(name)}"><span>{cell}</span></td>'
+        yield "</tr>"
+        if row.error:
+            again = "" if row.again_in is None else f" It is tried again in {ago(row.again_in)}."
+            what = f"{sentence(row.error)} <em>{escape(row.remedy or '')}</em>{again}"
+            yield f'<tr><td class="note" colspan="{len(COLUMNS)}">{what}</td></tr>'
+        yield "</tbody>"
+    yield "</table>"

@@ -1,0 +1,124 @@
+"""What a daemon of a restore tells: metrics, health, status page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from secor.core.errors import ArchiveIncomplete, WriterFenced
+from secor.core.model import TopicPartition
+from secor.restore.control import Wish
+from secor.restore.model import SourcePartition
+from secor.restore.schedule import After, Held, Phase
+from secor.service.monitoring.health import Health
+from secor.service.monitoring.restore_telemetry import RestoreTelemetry
+from secor.service.restore_metrics import RestoreMetrics
+from secor.service.status.restore_page import restore_page
+from tests.fakes.clock import FakeClock
+
+OFFSETS = TopicPartition("secor-restore-job", 0)
+SOURCES = [SourcePartition("archive", "<clicks>", number) for number in range(3)]
+HERE = SOURCES[0]
+
+
+class Setup:
+    def __init__(self) -> None:
+        self.clock = FakeClock(now=1000.0, monotonic=50.0)
+        self.metrics = RestoreMetrics()
+        self.health = Health(self.clock, limit=30.0)
+        self.telemetry = RestoreTelemetry(self.metrics, self.health, self.clock)
+        self.telemetry.ends = dict.fromkeys(SOURCES, 100)
+        self.held = [Held(source, OFFSETS, Phase.WORKING) for source in SOURCES]
+
+    def report(self, held: Sequence[Held] | None = None) -> str:
+        self.telemetry.report(self.held if held is None else held)
+        return self.metrics.text().decode()
+
+
+def test_a_commit_is_counted_and_what_is_left_gets_less() -> None:
+    setup = Setup()
+    telemetry = setup.telemetry
+    telemetry.began(HERE)
+    setup.clock.advance(2.0)
+    assert "secor_restore_open_transaction_seconds 2.0" in setup.report()
+    telemetry.committed(HERE, 40, 30, 3000, 2.0)
+    setup.held[1].phase = Phase.EXHAUSTED
+    text = setup.report()
+    assert 'secor_restore_messages_total{topic="<clicks>"} 30.0' in text
+    assert 'secor_restore_bytes_total{topic="<clicks>"} 3000.0' in text
+    assert 'secor_restore_transactions_total{result="committed"} 1.0' in text
+    assert "secor_restore_open_transaction_seconds 0.0" in text
+    assert 'secor_restore_left_offsets{partition="0",topic="<clicks>"} 60.0' in text
+    assert 'secor_restore_left_offsets{partition="1",topic="<clicks>"} 0.0' in text
+    assert 'secor_restore_source_partitions{phase="working"} 2.0' in text
+    assert telemetry.done == (140, 300)
+
+
+def test_a_transaction_that_was_dropped_without_a_word_is_not_open_for_ever() -> None:
+    setup = Setup()
+    setup.telemetry.began(HERE)
+    setup.clock.advance(500.0)
+    setup.held[0].phase = Phase.READY
+    assert "secor_restore_open_transaction_seconds 0.0" in setup.report()
+
+
+def test_what_waits_for_a_person_is_named_until_it_commits_or_leaves() -> None:
+    setup = Setup()
+    failing = 'secor_restore_failing{partition="0",reason="archive_incomplete",topic="<clicks>"}'
+    setup.telemetry.failed(HERE, ArchiveIncomplete("gone"), After.TRY_LATER)
+    text = setup.report()
+    assert f"{failing} 1.0" in text
+    assert 'secor_restore_errors_total{error="archive_incomplete"} 1.0' in text
+    setup.telemetry.committed(HERE, 40, 30, 3000, 2.0)
+    assert failing not in setup.report()
+    setup.telemetry.failed(HERE, ArchiveIncomplete("gone"), After.TRY_LATER)
+    text = setup.report(setup.held[1:])
+    assert failing not in text
+    assert 'secor_restore_left_offsets{partition="0"' not in text
+
+
+def test_errors_that_pass_are_counted_and_nobody_is_called() -> None:
+    setup = Setup()
+    setup.telemetry.failed(HERE, WriterFenced("later one"), After.OPEN_AGAIN)
+    text = setup.report()
+    assert 'secor_restore_errors_total{error="writer_fenced"} 1.0' in text
+    assert "secor_restore_failing{" not in text
+
+
+def test_a_paused_job_is_not_ready_and_one_that_stands_still_is_not_alive() -> None:
+    setup = Setup()
+    setup.report()
+    assert setup.health.ready().status is HTTPStatus.OK
+    setup.telemetry.wished(Wish.PAUSED)
+    text = setup.report()
+    assert 'secor_restore_state{state="paused"} 1.0' in text
+    assert 'secor_restore_state{state="running"} 0.0' in text
+    assert b"the job is paused" in setup.health.ready().body
+    setup.clock.advance(31.0)
+    assert not setup.telemetry.status("job").alive
+
+
+def test_the_page_shows_each_source_partition_and_what_to_do_about_its_error() -> None:
+    setup = Setup()
+    setup.telemetry.committed(HERE, 40, 30, 3000, 2.0)
+    setup.held[1].error = ArchiveIncomplete("no object has the offsets <b>")
+    setup.held[1].again_at = setup.clock.monotonic() + 20
+    setup.report()
+    setup.clock.advance(10.0)
+    status = setup.telemetry.status("<job>")
+    page = restore_page(status)
+    assert "<job>" not in page
+    assert "<clicks>" not in page
+    assert "&lt;clicks&gt;/0" in page
+    assert "no object has the offsets &lt;b&gt;." in page
+    assert "It is tried again in 20 s." in page
+    plain = json.loads(json.dumps(status.as_json()))
+    assert (plain["left"], plain["rate"], plain["messages"]) == (260, 3.0, 30)
+    assert [row["next_offset"] for row in plain["rows"]] == [40, None, None]
+
+
+def test_a_daemon_without_source_partitions_says_so() -> None:
+    setup = Setup()
+    setup.report([])
+    assert "None are assigned." in restore_page(setup.telemetry.status("job"))
