@@ -40,7 +40,7 @@ class Range(Section):
 class Source(Section):
     """``[source]``: what is restored.  Offsets are archived ones, half open."""
 
-    kind: Literal["archive", "json-lines"] = "archive"
+    kind: Literal["archive", "json-lines", "confluent-s3", "aiven-s3", "lenses-s3"] = "archive"
     name: str = Field(default="archive", min_length=1)
     prefix: str = ""
     hash_prefix: bool = False

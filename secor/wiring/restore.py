@@ -32,8 +32,12 @@ from secor.restore.model import JobSpec, SourcePartition
 from secor.restore.offsets import check_partitions, offsets_topic, partition_of
 from secor.restore.ports import RestoreSource
 from secor.restore.routing import Routing
+from secor.restore.sources.aiven import AivenLayout
 from secor.restore.sources.archive import ArchiveSource
+from secor.restore.sources.confluent import ConfluentLayout
+from secor.restore.sources.foreign import ForeignLayout, ForeignSource
 from secor.restore.sources.json_lines import JsonLinesSource
+from secor.restore.sources.lenses import LensesLayout
 from secor.restore.writer.model import WriterLimits
 from secor.restore.writer.writer import TransactionalWriter
 from secor.wiring.clients import brokers_options, store_of
@@ -264,6 +268,15 @@ def source_of(config: RestoreConfig, store: ObjectStore) -> RestoreSource:
     if source.kind == "json-lines":
         assert source.directory is not None
         return JsonLinesSource(source.name, source.directory, wanted)
+
+    layouts: dict[str, ForeignLayout] = {
+        "confluent-s3": ConfluentLayout(source.delimiter.encode()),
+        "aiven-s3": AivenLayout(),
+        "lenses-s3": LensesLayout(),
+    }
+    if source.kind in layouts:
+        layout = layouts[source.kind]
+        return ForeignSource(source.name, store, source.prefix, layout, wanted, lossy=source.lossy)
 
     def topics() -> list[str]:
         return list(source.topics) or [it for it in archive.topics() if wanted(it)]

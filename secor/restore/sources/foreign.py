@@ -1,0 +1,219 @@
+"""Archives that other tools wrote, as a source: what they share.
+
+A layout knows one tool's names and files; this module puts its objects into order and gives
+the messages by offset.  Objects of a source partition must not overlap: their messages could
+not be read in the order of their offsets without reading all of them first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import BinaryIO, Protocol
+
+import pyarrow as pa
+
+from secor.core.errors import ArchiveIncomplete, NotFound
+from secor.core.model import SCHEMA, OffsetRange, StoredObject, TopicPartition, next_offset
+from secor.core.ports import ObjectStore
+from secor.restore.model import Boundary, Piece, SourceExtent, SourcePartition
+from secor.restore.ports import PieceReader
+from secor.restore.reading import ReadAhead
+from secor.restore.sources.foreign_files import UNREADABLE
+
+ROWS = 2000
+"""Messages of one piece at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignObject:
+    """One object; ``companions`` hold parts of the same messages, by what they hold.
+
+    ``named`` is the offset in its name: of its first message, or of its last.
+    """
+
+    key: str
+    size: int
+    topic: str
+    partition: int
+    named: int
+    companions: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignMessage:
+    """A message as a tool kept it; ``lost`` says what of it is not as it was, None for nothing."""
+
+    offset: int
+    timestamp: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    lost: str | None = None
+
+
+class ForeignLayout(Protocol):
+    """How one tool names and writes objects."""
+
+    @property
+    def named_by_last(self) -> bool:
+        """Tell whether names have the offset of the last message, not of the first."""
+
+    def objects(self, stored: Iterable[StoredObject]) -> list[ForeignObject]:
+        """Return the objects with messages; leaves out what has another kind of name."""
+
+    def read(
+        self, found: ForeignObject, open_: Callable[[str], BinaryIO]
+    ) -> Iterator[ForeignMessage]:
+        """Give the messages by rising offset.  Raises ``ArchiveIncomplete``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSource:
+    """A ``RestoreSource`` over the objects below ``prefix`` that ``layout`` understands.
+
+    ``wanted`` chooses topics by name; ``lossy`` takes messages that are not as they were.
+    """
+
+    name: str
+    store: ObjectStore
+    prefix: str
+    layout: ForeignLayout
+    wanted: Callable[[str], bool]
+    lossy: bool = False
+    reader: Callable[[Iterator[Piece]], PieceReader] = ReadAhead
+
+    @property
+    def exactly_once(self) -> bool:
+        """Objects do not change, and each message has an offset."""
+        return True
+
+    @property
+    def defines_boundaries(self) -> bool:
+        """A transaction may be an object."""
+        return True
+
+    def partitions(self) -> list[SourcePartition]:
+        """List topics and partitions by the names of objects."""
+        return sorted(
+            {
+                SourcePartition(self.name, found.topic, found.partition)
+                for found in self._listed()
+                if self.wanted(found.topic)
+            }
+        )
+
+    def extent(self, source: SourcePartition) -> SourceExtent:
+        """Look at the names of all objects; reads the first or the last one."""
+        objects = self._objects(source)
+        first, last = objects[0], objects[-1]
+        start, end = first.named, next_offset(last.named)
+        if self.layout.named_by_last:
+            start = next((it.offset for it in self._read(first)), start)
+        else:
+            for message in self._read(last):
+                end = next_offset(message.offset)
+        size = sum(found.size for found in objects)
+        return SourceExtent(source, OffsetRange(start, end), objects=len(objects), size=size)
+
+    def open(self, source: SourcePartition, next_offset: int) -> PieceReader:
+        """Read from an offset on."""
+        return self.reader(self.pieces(source, next_offset))
+
+    def pieces(self, source: SourcePartition, start: int) -> Iterator[Piece]:
+        """Give the messages from ``start`` on.  Raises ``ArchiveIncomplete``."""
+        objects = self._objects(source)
+        reached = -1
+        for at, found in enumerate(objects):
+            following = objects[at + 1].named if at + 1 < len(objects) else None
+            if self._is_below(found, following, start):
+                continue
+            messages = self._read(found)
+            while rows := list(islice(messages, ROWS)):
+                if rows[0].offset <= reached:
+                    raise _overlaps(found, rows[0].offset)
+                reached = rows[-1].offset
+                self._check(found, rows)
+                kept = [message for message in rows if message.offset >= start]
+                if kept:
+                    yield Piece(records_of(kept), next_offset(reached))
+            if not self.layout.named_by_last and following is not None and reached >= following:
+                raise _overlaps(found, reached)
+            yield Piece(records_of([]), max(start, next_offset(reached)), Boundary.COMMIT)
+
+    def _is_below(self, found: ForeignObject, following: int | None, start: int) -> bool:
+        """Tell from names alone that nothing of an object is at ``start`` or above."""
+        if self.layout.named_by_last:
+            return found.named < start
+        return following is not None and following <= start
+
+    def _check(self, found: ForeignObject, rows: Sequence[ForeignMessage]) -> None:
+        lost = next((message for message in rows if message.lost is not None), None)
+        if lost is not None and not self.lossy:
+            raise ArchiveIncomplete(
+                f"{found.key}, offset {lost.offset}: {lost.lost}; set source.lossy = true to"
+                " restore what was kept"
+            )
+        for before, after in pairwise(rows):
+            if after.offset <= before.offset:
+                raise ArchiveIncomplete(f"{found.key}: offset {after.offset} does not rise")
+
+    def _read(self, found: ForeignObject) -> Iterator[ForeignMessage]:
+        try:
+            yield from self.layout.read(found, self.store.open)
+        except NotFound as error:
+            raise ArchiveIncomplete(f"{error}; it belongs to {found.key}") from error
+        except UNREADABLE as error:
+            raise ArchiveIncomplete(
+                f"{found.key}: it cannot be read ({type(error).__name__}: {error}); look at"
+                " source.kind, or bring back a good copy of the object"
+            ) from error
+
+    def _objects(self, source: SourcePartition) -> list[ForeignObject]:
+        place = (source.topic, source.partition)
+        mine = [found for found in self._listed() if (found.topic, found.partition) == place]
+        objects = sorted(mine, key=lambda found: found.named)
+        for before, after in pairwise(objects):
+            if before.named == after.named:
+                raise ArchiveIncomplete(f"{before.key} and {after.key} claim the same offsets")
+        if not objects:
+            where = TopicPartition(source.topic, source.partition)
+            raise ArchiveIncomplete(f"{where}: the archive has no object of it any more")
+        return objects
+
+    def _listed(self) -> list[ForeignObject]:
+        return self.layout.objects(self.store.list(self.prefix))
+
+
+def records_of(messages: Sequence[ForeignMessage]) -> pa.RecordBatch:
+    """Return messages as rows of ``SCHEMA``."""
+    rows = [
+        {
+            "offset": message.offset,
+            "timestamp": message.timestamp,
+            "timestamp_type": 0,
+            "key": message.key,
+            "value": message.value,
+            "headers": [{"key": name, "value": value} for name, value in message.headers],
+        }
+        for message in messages
+    ]
+    return pa.RecordBatch.from_pylist(rows, SCHEMA)
+
+
+def as_bytes(value: object) -> bytes | None:
+    """Return a value of JSON, Avro or Parquet as a message: JSON where it is no text."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str).encode()
+
+
+def _overlaps(found: ForeignObject, offset: int) -> ArchiveIncomplete:
+    return ArchiveIncomplete(
+        f"{found.key}: offset {offset} is in another object, too, or belongs between its messages:"
+        " only objects whose offsets do not overlap can be restored in order"
+    )

@@ -1,0 +1,78 @@
+"""Files of other tools: compression by the first bytes, rows of Avro, Parquet, JSON."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO, cast
+
+import fastavro
+import pyarrow.parquet as pq
+import zstandard
+
+UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+    zstandard.ZstdError,
+)
+"""What libraries raise over a file that is damaged, or not what it seems."""
+
+_GZIP, _ZSTD, _PARQUET, _AVRO = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"Obj\x01"
+
+
+def uncompressed(file: BinaryIO) -> BinaryIO:
+    """Return the file's content, which may be compressed with gzip or zstd."""
+    start = file.read(4)
+    file.seek(0)
+    if start.startswith(_GZIP):
+        return cast("BinaryIO", gzip.GzipFile(fileobj=file))
+    if start == _ZSTD:
+        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
+    return file
+
+
+def rows_of(file: BinaryIO, *, array: bool = False) -> Iterator[Any]:
+    """Give the rows of Avro, Parquet, or JSON lines.
+
+    With ``array`` JSON may also be one array of rows.  Raises ``UNREADABLE``.
+    """
+    start = file.read(4)
+    file.seek(0)
+    if start == _AVRO:
+        yield from fastavro.reader(file)
+    elif start == _PARQUET:
+        for batch in pq.ParquetFile(file).iter_batches():
+            yield from batch.to_pylist()
+    else:
+        yield from _json_rows(uncompressed(file), array=array)
+
+
+def is_text(file: BinaryIO) -> bool:
+    """Tell whether a file is JSON: what was bytes is something else there."""
+    start = file.read(4)
+    file.seek(0)
+    return start not in {_AVRO, _PARQUET}
+
+
+def _json_rows(file: BinaryIO, *, array: bool) -> Iterator[Any]:
+    lines = (line for line in file if line.strip())
+    first = next(lines, None)
+    if first is None:
+        return
+    if array and first.lstrip().startswith(b"["):
+        yield from json.loads(first + b"".join(lines))
+        return
+    yield json.loads(first)
+    for line in lines:
+        yield json.loads(line)
