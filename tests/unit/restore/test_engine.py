@@ -237,3 +237,29 @@ def test_a_job_that_ends_does_not_wait_for_a_person(daemon: Daemon) -> None:
     ended = daemon.run()
     assert ended is not None
     assert [held.source for held in ended.failed] == [SOURCE]
+
+
+def test_a_partition_is_kept_while_a_transaction_of_it_is_written(daemon: Daemon) -> None:
+    seen: list[bool] = []
+
+    def hook(name: str) -> None:
+        if name == "before commit" and not seen:
+            daemon.group.events.append(Revoked(frozenset({OFFSETS})))
+            daemon.engine.run_once(0)
+            seen.append(OFFSETS in daemon.group.released)
+
+    daemon.world.cluster.hook = hook
+    daemon.run(8)
+    assert seen == [False]
+    assert daemon.group.released == {OFFSETS}
+
+
+@pytest.mark.parametrize("request_", ["produce", "commit"])
+def test_what_the_broker_wants_aborted_is_written_again(daemon: Daemon, request_: str) -> None:
+    clock = daemon.world.cluster.clock
+    daemon.world.cluster.refuse[request_] = [BrokerCode.TRANSACTION_ABORTABLE]
+    daemon.run(6)
+    clock.advance(60)
+    assert daemon.run() is not None
+    assert daemon.told.errors == []
+    daemon.world.check()

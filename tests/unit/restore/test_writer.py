@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -14,7 +15,7 @@ from secor.core.errors import (
     WriterFenced,
 )
 from secor.core.model import TopicPartition
-from secor.core.transactions import BrokerCode, Request
+from secor.core.transactions import BrokerCode, ProduceAnswer, Request
 from secor.restore.writer.decisions import Action, decide
 from secor.restore.writer.model import Placement, WriterLimits
 from secor.restore.writer.states import TRANSITIONS, Event, NotAllowed, State, transition
@@ -222,3 +223,28 @@ def test_every_code_of_every_request_has_a_decision(request_: Request, code: Bro
 def test_a_code_that_is_not_known_rebuilds() -> None:
     assert BrokerCode.of(9999) is BrokerCode.UNKNOWN
     assert decide(Request.PRODUCE, BrokerCode.UNKNOWN) is Action.REBUILD
+
+
+class Late(FakeCluster):
+    """Tells in ``calls`` when somebody has waited for the answer to a batch."""
+
+    def produce(
+        self, transactional_id: str, topic_partition: TopicPartition, batch: bytes, *, wait: float
+    ) -> Callable[[], ProduceAnswer]:
+        answer = super().produce(transactional_id, topic_partition, batch, wait=wait)
+
+        def waited() -> ProduceAnswer:
+            self.calls.append("answered")
+            return answer()
+
+        return waited
+
+
+def test_an_abort_waits_for_the_batch_that_is_on_its_way() -> None:
+    cluster = Late({"clicks": 1})
+    writer = ready(cluster)
+    writer.write(CLICKS, rows(0, 10))
+    writer.abort()
+    done = [call for call in cluster.calls if call in ("produce", "answered", "abort")]
+    assert done == ["produce", "answered", "produce", "answered", "abort"]
+    assert values(cluster) == []
