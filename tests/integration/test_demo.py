@@ -31,5 +31,10 @@ def test_the_demonstration_ends_with_every_message_verified(tmp_path: Path) -> N
     assert "336,781 messages of 4 topic partitions compared: each is there once" in shown
     assert "       12   28,135        28,135  2,553" in shown
     assert shown.count("all 12 months: the same answer from both") == 2
+    assert shown.count("SIGKILL to process") == 4
+    assert "flights (new)" in shown
+    assert "336,781 messages in 4 partitions: all equal" in shown
+    assert "4 offsets of 1 group committed" in shown
+    assert "the next flight of each partition is the one it would have read" in shown
     servers = Sandbox.of(folder / "sandbox").servers.values()
     assert not any(server.running() for server in servers)

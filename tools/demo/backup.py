@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from secor.core.errors import Unavailable
@@ -43,13 +43,16 @@ def surroundings() -> Mapping[str, str]:
 
 
 class SecorProcess:
-    """``secor run``, with its log in a file, by default beside the configuration."""
+    """``secor run``, or another command, with its log, by default beside the configuration."""
 
-    def __init__(self, configuration: Path, log: Path | None = None) -> None:
+    def __init__(
+        self, configuration: Path, log: Path | None = None, command: Sequence[str] = ("run",)
+    ) -> None:
+        self._command = " ".join(command)
         self.log = log or configuration.with_suffix(".log")
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
-                secor("run", str(configuration)),
+                secor(*command, str(configuration)),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -66,7 +69,7 @@ class SecorProcess:
         if self._process.poll() is not None:
             last = "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
             raise Unavailable(
-                f"secor run ended with code {self._process.returncode}; "
+                f"secor {self._command} ended with code {self._process.returncode}; "
                 f"the end of {self.log}:\n{last}"
             )
 
@@ -87,6 +90,15 @@ class SecorProcess:
         """SIGTERM; return its exit code."""
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(_STOP_WITHIN)
+
+    def wait(self, timeout: float) -> int:
+        """Return the exit code of a process that ends by itself.  Raises ``Unavailable``."""
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired as error:
+            raise Unavailable(
+                f"secor {self._command} has not ended in {timeout:.0f} s; see {self.log}"
+            ) from error
 
     def end(self) -> None:
         """Leave nothing running, whatever has happened."""

@@ -14,11 +14,11 @@ from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.sandbox import Sandbox
 from secor.wiring import open_ledger_for_operator
-from tools.demo import flights, mending, partition, tables
+from tools.demo import flights, mending, partition, restoring, tables
 from tools.demo.backup import SecorProcess, surroundings, write_configuration
 from tools.demo.screen import Bars, Screen
 
-_STEPS = 12
+_STEPS = 14
 _AT_ONCE = 2000
 _LOOK_EVERY = 0.25
 _ALL_STORED_WITHIN = 180.0
@@ -26,7 +26,7 @@ _ALL_STORED_WITHIN = 180.0
 
 _OURS = {
     *("sandbox", "backup.toml", "backup.log", "local"),
-    *(*partition.FILES, *mending.FILES, *tables.FILES),
+    *(*partition.FILES, *mending.FILES, *tables.FILES, *restoring.FILES),
 }
 
 
@@ -64,6 +64,7 @@ class Demonstration:
             self._mend(sandbox, configuration, parquet)
             inferred = self.folder / partition.SCHEMA
             tables.TableScene(self.screen, self.folder, sandbox, inferred).run()
+            restoring.RestoreScene(self.screen, self.folder, sandbox).run()
             told = True
         finally:
             if down or not told:
@@ -149,11 +150,10 @@ class Demonstration:
         self.screen.say("")
         self.screen.say("source .venv/bin/activate")
         commands = {
-            f"secor run {configuration}": "go on storing what is produced",
             f"secor offsets show {configuration}": "what is committed",
             f"secor cat {configuration} {flights.TOPIC} --limit 10": "messages",
-            f"secor verify {configuration}": "prove it again",
-            f"secor run {parquet}": "go on writing Parquet",
+            f"secor restore verify {self.folder / restoring.JOB}": "prove it again",
+            f"secor restore status {self.folder / restoring.JOB}": "what was written back",
             f"secor quarantine ls {parquet}": "what could not be parsed, and why",
             f"secor finalize {parquet} --dry-run": "which months are complete",
             f"secor backfill rollback {parquet} {self.folder / mending.PLAN}": "the old days again",

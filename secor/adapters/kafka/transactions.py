@@ -182,8 +182,7 @@ class KafkaTransactions:
         if version is not None and version < _OLDEST:
             raise ConfigurationError(
                 f"the target's brokers are Kafka {'.'.join(map(str, version))}: exactly once needs"
-                " 3.6, as older ones can leave transactions hanging; upgrade them, or set"
-                ' restore.exactly_once = "disabled"'
+                " 3.6, as older ones can leave transactions hanging: upgrade them"
             )
 
     async def _offered(self) -> int:

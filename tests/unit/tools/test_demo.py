@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from secor.cli.restore_options import load_job
 from secor.config.load import load
 from secor.core.errors import ConfigurationError
 from secor.sandbox import S3Access
@@ -19,6 +20,7 @@ from tools.demo import tables
 from tools.demo.flights import flight_of
 from tools.demo.mending import mend, wrong_months
 from tools.demo.partition import latest, write_configurations
+from tools.demo.restoring import write_job
 from tools.demo.story import Demonstration, clear
 
 AIRLINES = {"UA": "United Air Lines Inc."}
@@ -121,3 +123,11 @@ def test_the_table_group_of_the_demonstration_can_be_loaded(tmp_path: Path) -> N
 def test_the_route_of_late_flights_takes_more_than_an_hour(delay: str, late: bool) -> None:
     assert (re.fullmatch(tables.MORE_THAN_AN_HOUR, delay) is not None) == late
     assert re.fullmatch(tables.MORE_THAN_AN_HOUR, f"-{delay}") is None
+
+
+def test_the_job_of_the_restore_is_one_that_the_command_takes(tmp_path: Path) -> None:
+    access = S3Access("http://127.0.0.1:9000")
+    sandbox = SimpleNamespace(kafka="127.0.0.1:9092", s3=access)
+    job = load_job(write_job(tmp_path, cast("Any", sandbox)))
+    assert (job.group.name, job.source.topics, job.target.topic) == ("demo", ("flights",), "{topic}")
+    assert job.writing.messages_per_second == 60_000
