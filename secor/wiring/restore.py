@@ -47,9 +47,6 @@ SEEN_WITHIN = 10
 SESSION = 6.0
 """Seconds until the group gives the partitions of a daemon that died to another: the least that
 brokers allow by default.  Who is late is fenced, so that this is about time alone."""
-SESSION = 6.0
-"""Seconds after which the group gives the partitions of a killed daemon away: as few as brokers
-allow by default.  One that is only slow is fenced, and goes on where its successor is."""
 OFFSETS_SETTINGS = {"cleanup.policy": "compact"}
 
 

@@ -129,5 +129,9 @@ def test_the_job_of_the_restore_is_one_that_the_command_takes(tmp_path: Path) ->
     access = S3Access("http://127.0.0.1:9000")
     sandbox = SimpleNamespace(kafka="127.0.0.1:9092", s3=access)
     job = load_job(write_job(tmp_path, cast("Any", sandbox)))
-    assert (job.group.name, job.source.topics, job.target.topic) == ("demo", ("flights",), "{topic}")
+    assert (job.group.name, job.source.topics, job.target.topic) == (
+        "demo",
+        ("flights",),
+        "{topic}",
+    )
     assert job.writing.messages_per_second == 60_000
