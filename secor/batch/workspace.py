@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from crc32c import crc32c
 
+from secor.batch.parse_trail import Death, death_of
 from secor.core.errors import ConfigurationError, DescriptorsExhausted, DiskFull
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -65,10 +66,12 @@ class Workspace:
         self._limit = open_files
         self._open: OrderedDict[Path, int] = OrderedDict()
         self._count = 0
+        self.deaths: list[Death] = []
+        """Over what processes of the directories that were deleted had died."""
         try:
             with _exhaustion(directory):
                 directory.mkdir(parents=True, exist_ok=True)
-                with _starting(directory):
+                with _starting(directory, self.deaths):
                     self.directory = directory / instance
                     self.directory.mkdir()
                     self._lock = os.open(self.directory / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
@@ -140,7 +143,7 @@ def _exhaustion(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _starting(directory: Path) -> Iterator[None]:
+def _starting(directory: Path, deaths: list[Death]) -> Iterator[None]:
     """Delete what was abandoned, unless another process starts at this moment.
 
     A directory whose owner is only just about to lock it looks abandoned.
@@ -149,20 +152,25 @@ def _starting(directory: Path) -> Iterator[None]:
     try:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _delete_abandoned(directory)
+            _delete_abandoned(directory, deaths)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         yield
     finally:
         os.close(descriptor)
 
 
-def _delete_abandoned(directory: Path) -> None:
-    """Delete the directories whose lock nobody holds: their processes are gone."""
+def _delete_abandoned(directory: Path, deaths: list[Death]) -> None:
+    """Delete the directories whose lock nobody holds: their processes are gone.
+
+    Over what they died is added to ``deaths``.
+    """
     for lock in directory.glob("*/.lock"):
         with contextlib.suppress(FileNotFoundError):
             descriptor = os.open(lock, os.O_RDWR)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                death = death_of(lock.parent)
+                deaths += [death] if death is not None else []
                 shutil.rmtree(lock.parent, ignore_errors=True)
             except BlockingIOError:
                 pass  # a living process holds it

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from secor.batch.plan import Plans, TopicPlan
 from secor.consume.stored_object_guard import StoredObjectGuard
+from secor.consume.suspects import Suspects
 from secor.consume.ttl_cache import TtlCache
 from secor.core.errors import (
     AccessDenied,
@@ -78,14 +79,18 @@ class Positioning:
         rng: random.Random,
         reset: Reset = Reset.EARLIEST,
         on_data_loss: OnDataLoss = OnDataLoss.CONTINUE,
+        suspects: Suspects | None = None,
         lease_timeout: float = 30.0,
     ) -> None:
-        """Take the ports and the two policies of the source."""
+        """Take the ports and the two policies of the source; ``suspects`` where messages are
+        parsed.
+        """
         self._ledger = ledger
         self._source = source
         self._guard = StoredObjectGuard(store, clock)
         self._topic_ids = TtlCache(source.topic_id, clock, TOPIC_ID_LIFETIME)
         self._plans = plans
+        self._suspects = suspects
         self._clock = clock
         self._observer = observer
         self._rng = rng
@@ -135,6 +140,8 @@ class Positioning:
             self._guard.refuse_uncommitted(topic_partition, plan, committed, since)
         if committed < log.start:
             self._report_lost(topic_partition, committed, log)
+        if self._suspects is not None:
+            plan = self._suspects.watched(topic_partition, plan, committed, since)
         return Position(
             plan=plan,
             committed=committed,

@@ -15,7 +15,14 @@ QUARANTINE_DIRECTORY = "_quarantine"
 """The directory, beside the topics', of messages that a parser could not place."""
 SCHEMA_DIRECTORY = "_schema"
 """The directory, beside the topics', of schemas that are kept with their objects."""
-RESERVED = frozenset({QUARANTINE_DIRECTORY, SCHEMA_DIRECTORY, "_backfill", "_replaced", "_staged"})
+SUSPECTS_DIRECTORY = "_suspects"
+"""The directory, beside the topics', that says over which messages processes died."""
+RESERVED = frozenset(
+    {
+        *(QUARANTINE_DIRECTORY, SCHEMA_DIRECTORY, SUSPECTS_DIRECTORY),
+        *("_backfill", "_replaced", "_staged"),
+    }
+)
 """Directories beside the topics' that are none: the last are backfills' and the tables'."""
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -139,6 +146,11 @@ def quarantine_root(root: str) -> str:
 def schema_root(root: str) -> str:
     """Return where the schemas of a topic's objects are kept: ``<prefix>/_schema/<topic>``."""
     return _beside(root, SCHEMA_DIRECTORY)
+
+
+def suspects_root(root: str) -> str:
+    """Return where is kept over what processes died: ``<prefix>/_suspects/<topic>``."""
+    return _beside(root, SUSPECTS_DIRECTORY)
 
 
 def _beside(root: str, directory: str) -> str:

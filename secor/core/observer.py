@@ -67,6 +67,12 @@ class Observer(Protocol):
         ``outvoted`` are values of new fields that are in quarantine.
         """
 
+    def died(self, topic_partition: TopicPartition, suspected: OffsetRange) -> None:
+        """A process died, or was killed because it stalled, while it parsed these messages."""
+
+    def left_out(self, topic_partition: TopicPartition, offset: int) -> None:
+        """A message goes to quarantine unparsed: processes died over it again and again."""
+
     def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Local files were dropped; reading begins again at the ledger's entry."""
 

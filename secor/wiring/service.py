@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from secor.adapters.kafka.dead_letter_producer import DeadLetters
+from secor.batch.parse_trail import ParseTrail
 from secor.batch.plan import Plans
 from secor.batch.workspace import Workspace
 from secor.commit.thread_pool import ThreadPool
@@ -19,10 +20,12 @@ from secor.config.model import Config
 from secor.consume.backpressure import Limits
 from secor.consume.consumer import Consumer
 from secor.consume.positioning import OnDataLoss, Positioning, Reset
+from secor.consume.suspects import Suspects
 from secor.core.clock import SystemClock
 from secor.core.model import TopicPartition
 from secor.core.observer import Observer
 from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
+from secor.parsing.parts import quarantined
 from secor.parsing.pipeline import FILTERED, QUARANTINED, Count
 from secor.service.daemon import Daemon, Loop, Working
 from secor.service.metrics import Metrics
@@ -153,6 +156,14 @@ def _consumer(
     ledger: OffsetLedger = membership.ledger
     rng = random.Random()
     uploading = _uploading(config)
+    suspects = Suspects(
+        store=store,
+        clock=clock,
+        observer=telemetry,
+        trail=ParseTrail(workspace.directory),
+        deaths=workspace.deaths,
+        quarantine=quarantined,
+    )
     return Consumer(
         source=source,
         positioning=Positioning(
@@ -165,6 +176,7 @@ def _consumer(
             rng=rng,
             reset=Reset(config.kafka.reset),
             on_data_loss=OnDataLoss(config.kafka.on_data_loss),
+            suspects=None if config.group.kind == "backup" else suspects,
         ),
         uploader=uploading(
             ledger=ledger,

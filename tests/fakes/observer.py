@@ -60,6 +60,12 @@ class SilentObserver:
     ) -> None:
         """Nothing."""
 
+    def died(self, topic_partition: TopicPartition, suspected: OffsetRange) -> None:
+        """Nothing."""
+
+    def left_out(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Nothing."""
+
     def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Nothing."""
 

@@ -17,7 +17,7 @@ from secor.core.errors import (
     SecorError,
     Unavailable,
 )
-from secor.core.model import Entry, TopicPartition
+from secor.core.model import Entry, OffsetRange, TopicPartition
 from secor.core.ports import Lease
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.observer import SilentObserver
@@ -212,6 +212,14 @@ class TracingObserver(SilentObserver):
         """Into the trace."""
         self._count("adopted")
         self._tell(f"adopted {objects} of {topic_partition}")
+
+    def died(self, topic_partition: TopicPartition, suspected: OffsetRange) -> None:
+        """Into the trace."""
+        self._tell(f"died over {suspected} of {topic_partition}")
+
+    def left_out(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Into the trace."""
+        self._tell(f"leaves out {offset} of {topic_partition}")
 
     def schema_grew(
         self, topic: str, version: int, fields: Sequence[str], outvoted: Sequence[str]

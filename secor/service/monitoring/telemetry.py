@@ -10,6 +10,7 @@ from typing import Protocol
 import structlog
 
 from secor.consume.partition_status import State, Status
+from secor.consume.suspects import REASON
 from secor.core.errors import SchemaGrew, SecorError, StopPartition
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.ports import Clock
@@ -143,6 +144,15 @@ class Telemetry:
         self._metrics.of(self._metrics.messages_lost, topic_partition).inc(end - start)
         self._touch(topic_partition)
         self._tell("error", "messages_lost", topic_partition, start=start, end=end)
+
+    def died(self, topic_partition: TopicPartition, suspected: OffsetRange) -> None:
+        """Tell over what an earlier process of this machine died."""
+        span = {"start": suspected.start, "end": suspected.end}
+        self._tell("warning", "died_parsing", topic_partition, **span)
+
+    def left_out(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Tell which message is in quarantine unparsed."""
+        self._tell("error", "message_left_out", topic_partition, offset=offset, reason=REASON)
 
     def schema_grew(
         self, topic: str, version: int, fields: Sequence[str], outvoted: Sequence[str]

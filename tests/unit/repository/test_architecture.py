@@ -66,8 +66,10 @@ WITHIN: dict[str, set[str]] = {
     "secor.consume.backpressure": set(),
     "secor.consume.ttl_cache": set(),
     "secor.consume.stored_object_guard": {"secor.consume.ttl_cache"},
+    "secor.consume.suspects": {"secor.consume.ttl_cache"},
     "secor.consume.positioning": {
         *("secor.consume.ttl_cache", "secor.consume.stored_object_guard"),
+        "secor.consume.suspects",
     },
     "secor.archive.objects": set(),
     "secor.archive.kept_schemas": set(),
