@@ -77,15 +77,15 @@ class DeterminismCheck:
 
 def outcomes(parts: Sequence[Part], offsets: set[int] | None = None) -> dict[int, Outcome]:
     """Return where each message went, with its decoded fields or its reason."""
-    found: dict[int, Outcome] = {}
+    outcomes: dict[int, Outcome] = {}
     for part in parts:
         records = part.records
         numbers = records.column("offset").to_pylist()
         rows = [at for at, offset in enumerate(numbers) if offsets is None or offset in offsets]
         extra = _extra(part, rows)
         for at, row in enumerate(rows):
-            found[numbers[row]] = (part.stream, part.output_partition, extra[at])
-    return found
+            outcomes[numbers[row]] = (part.stream, part.output_partition, extra[at])
+    return outcomes
 
 
 def _extra(part: Part, rows: list[int]) -> list[object]:

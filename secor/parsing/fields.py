@@ -50,12 +50,12 @@ def field_at(rows: pa.StructArray, path: str) -> pa.Array:
     is all null.
     """
     every = [along(rows, steps) for steps in routes(rows.type, path)]
-    found = [column for column in every if not pa.types.is_null(column.type)]
-    if not found:
+    columns = [column for column in every if not pa.types.is_null(column.type)]
+    if not columns:
         return pa.nulls(len(rows))
-    if len({column.type for column in found}) > 1:
-        found = [_as_text(column) for column in found]
-    return found[0] if len(found) == 1 else pc.coalesce(*found)
+    if len({column.type for column in columns}) > 1:
+        columns = [_as_text(column) for column in columns]
+    return columns[0] if len(columns) == 1 else pc.coalesce(*columns)
 
 
 def routes(kind: pa.StructType, path: str) -> list[list[str]]:
@@ -69,8 +69,8 @@ def routes(kind: pa.StructType, path: str) -> list[list[str]]:
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    found = texts(column)
-    return pa.array([found.at(row) for row in range(len(column))], pa.string())
+    distinct_texts = texts(column)
+    return pa.array([distinct_texts.at(row) for row in range(len(column))], pa.string())
 
 
 def along(rows: pa.StructArray, steps: Sequence[str]) -> pa.Array:

@@ -135,16 +135,16 @@ class TimePiece:
 
 def directives(format: str) -> list[tuple[str, str]]:
     """Give pairs of literal text and the directive after it, "" at the end."""
-    found, at = [], 0
+    pieces, at = [], 0
     for match in _TIME.finditer(format):
         if match[1] not in FORMATS_OF_TIME or not match[1]:
             known = ", ".join(f"%{name}" for name in FORMATS_OF_TIME)
             raise ConfigurationError(
                 f"layout: {match[0]!r} in {{time:{format}}} is none of {known}"
             )
-        found.append((format[at : match.start()], match[1]))
+        pieces.append((format[at : match.start()], match[1]))
         at = match.end()
-    return [*found, (format[at:], "")]
+    return [*pieces, (format[at:], "")]
 
 
 def _escaped(column: Texts, named: bool) -> tuple[Codes, list[str]]:

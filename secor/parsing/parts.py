@@ -75,12 +75,12 @@ def together(pieces: Sequence[Sequence[Part]]) -> list[Part]:
     """
     if len(pieces) == 1:
         return list(pieces[0])
-    found: dict[tuple[str, str], list[pa.RecordBatch]] = {}
+    batches_of: dict[tuple[str, str], list[pa.RecordBatch]] = {}
     for part in chain.from_iterable(pieces):
-        found.setdefault((part.output_partition, part.stream), []).append(part.records)
+        batches_of.setdefault((part.output_partition, part.stream), []).append(part.records)
     parts = [
         Part(path, records, stream)
-        for (path, stream), batches in found.items()
+        for (path, stream), batches in batches_of.items()
         for records in _in_order(batches)
     ]
     return sorted(parts, key=lambda part: int(part.records.column("offset")[0].as_py()))

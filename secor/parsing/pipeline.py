@@ -140,7 +140,7 @@ class Pipeline:
         lost = Lost()
         works = list(self._decoded(chunk, lost))
         for step in self._steps:
-            works = [done for work in works for done in _apply(step, work)]
+            works = [part for work in works for part in _apply(step, work)]
         if self._distribution is not None:
             parts = self._distribution.parts(works)
         else:
@@ -260,20 +260,21 @@ def _grown(growth: Growth, works: Sequence[Work], fits: Sequence[Fit]) -> list[M
 def _apply(step: Step, work: Work) -> list[Work]:
     works = work.divided(step.apart(work.decoded)) if isinstance(step, Dividing) else [work]
     for some in works:
-        _apply_to_alike(step, some)
+        _apply_to_group(step, some)
     return works
 
 
-def _apply_to_alike(step: Step, work: Work) -> None:
-    if hasattr(step, "apply"):
+def _apply_to_group(step: Step, work: Work) -> None:
+    """Apply a step to rows that it can give one type."""
+    if isinstance(step, Selector):
+        work.leave_out(~step.keep(work.decoded))
+    elif isinstance(step, Router):
+        topics, bad = step.route(work.decoded)
+        work.fail("route", bad)
+        work.topics = topics
+    else:
         work.decoded = step.apply(work.decoded)
         work.fail("transform", work.decoded.bad)
-    elif hasattr(step, "keep"):
-        work.leave_out(~step.keep(work.decoded))
-    else:
-        found, bad = step.route(work.decoded)
-        work.fail("route", bad)
-        work.topics = found
 
 
 def _with_streams(

@@ -76,10 +76,10 @@ def load_plugin(path: str, method: str, settings: Mapping[str, object]) -> Any:
         raise ConfigurationError(f'plug-in {path!r}: write "package.module:Class"')
     kind = imported("plug-in", path)
     with usable(f"plug-in {path}"):
-        made = kind(**settings)
-    if not callable(getattr(made, method, None)):
+        plugin = kind(**settings)
+    if not callable(getattr(plugin, method, None)):
         raise ConfigurationError(f"plug-in {path}: it has no method {method}()")
-    return made
+    return plugin
 
 
 def identity_of(path: str, settings: Mapping[str, object]) -> str:
@@ -131,21 +131,21 @@ class ColumnPlugin:
         """Return what the plug-in makes of the rows.  Raises ``PluginFailed``."""
         try:
             with quiet():
-                made = self._plugin.apply(decoded)
+                result = self._plugin.apply(decoded)
         except FAULTS as error:
             raise PluginFailed(
                 f"plug-in {self._path}: {type(error).__name__}: {error}; what it cannot take it "
                 "must name in Decoded.bad"
             ) from error
-        fault = _fault_of(made, len(decoded.rows))
+        fault = _fault_of(result, len(decoded.rows))
         if fault is not None:
             raise PluginFailed(f"plug-in {self._path}: {fault}")
-        return made
+        return result
 
 
 def _check_names(plugin: Any, path: str) -> None:
     paths = getattr(plugin, "paths", None)
-    if not isinstance(paths, tuple | list) or not all(isinstance(one, str) for one in paths):
+    if not isinstance(paths, tuple | list) or not all(isinstance(name, str) for name in paths):
         raise ConfigurationError(
             f"plug-in {path}: its paths are {paths!r}, not a tuple of the names of the fields that "
             'it must see, such as ("country",)'
@@ -158,17 +158,17 @@ def _check_names(plugin: Any, path: str) -> None:
         )
 
 
-def _fault_of(made: object, count: int) -> str | None:
+def _fault_of(result: object, count: int) -> str | None:
     """Tell what is wrong with what a plug-in returned for ``count`` rows."""
-    if not isinstance(made, Decoded) or not isinstance(made.rows, pa.StructArray):
-        found = type(made.rows if isinstance(made, Decoded) else made).__name__
-        return f"it must return Decoded, with its rows as a StructArray, not {found}"
-    if len(made.rows) != count:
-        return f"{len(made.rows)} rows for {count}; it must return as many as it gets"
-    strange = [row for row in made.bad if not 0 <= row < count]
+    if not isinstance(result, Decoded) or not isinstance(result.rows, pa.StructArray):
+        returned = type(result.rows if isinstance(result, Decoded) else result).__name__
+        return f"it must return Decoded, with its rows as a StructArray, not {returned}"
+    if len(result.rows) != count:
+        return f"{len(result.rows)} rows for {count}; it must return as many as it gets"
+    strange = [row for row in result.bad if not 0 <= row < count]
     if strange:
         return f"Decoded.bad names row {strange[0]}, and there are {count}, from 0"
-    for field in made.rows.type.fields:
+    for field in result.rows.type.fields:
         if _has_interval(field.type):
             return f"its field {field.name} is {field.type}, and no format stores intervals"
     return None

@@ -125,9 +125,9 @@ class SchemaRegistry:
             if name in references:
                 continue
             subject = urllib.parse.quote(reference["subject"], safe="")
-            found = self._get(f"/subjects/{subject}/versions/{int(reference['version'])}")
-            self._follow(found, references)
-            references[name] = found["schema"]
+            answer_schema = self._get(f"/subjects/{subject}/versions/{int(reference['version'])}")
+            self._follow(answer_schema, references)
+            references[name] = answer_schema["schema"]
 
     def _get(self, path: str) -> Any:
         return retry(
@@ -143,7 +143,7 @@ class SchemaRegistry:
         request = urllib.request.Request(address, headers=self._headers)  # noqa: S310 checked above
         try:
             with self._open(request, timeout=self._timeout) as answer:
-                found = json.load(answer)
+                schema = json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
                 raise _meaning(address, error) from error
@@ -151,9 +151,9 @@ class SchemaRegistry:
             raise Unavailable(
                 f"schema registry: {address} did not answer ({error}); trying again"
             ) from error
-        if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
+        if not isinstance(schema, dict) or not isinstance(schema.get("schema"), str):
             raise Unavailable(f"schema registry: {address} answered without a schema")
-        return found
+        return schema
 
 
 class _SameServer(urllib.request.HTTPRedirectHandler):

@@ -51,10 +51,10 @@ def routes_of(kind: pa.StructType, path: str) -> list[list[str]]:
 
 def beyond(rows: pa.StructArray, path: str) -> Truths:
     """Tell in which rows there is something at a dotted path, but within a list or a map."""
-    found = np.zeros(len(rows), dtype=bool)
+    differing = np.zeros(len(rows), dtype=bool)
     for steps in routes(rows.type, path):
-        found |= _beyond(rows, steps)
-    return found
+        differing |= _beyond(rows, steps)
+    return differing
 
 
 def _beyond(here: pa.Array, steps: Sequence[str]) -> Truths:
@@ -136,9 +136,9 @@ def renamed(rows: pa.StructArray, steps: Sequence[str], name: str) -> pa.StructA
     return _edited(rows, steps, edit, edit_object)
 
 
-def alike(kind: pa.StructType, one: Sequence[str], other: Sequence[str]) -> bool:
+def alike(kind: pa.StructType, path: Sequence[str], other: Sequence[str]) -> bool:
     """Tell whether the columns at two places of one structure can be one, if both exist."""
-    fields = _field_at(kind, one), _field_at(kind, other)
+    fields = _field_at(kind, path), _field_at(kind, other)
     if fields[0] is None or fields[1] is None:
         return True
     return bool(fields[0].with_name("").equals(fields[1].with_name(""), check_metadata=True))

@@ -113,7 +113,8 @@ def _java(pattern: str) -> Iterator[str]:
             yield _literal(token["other"], pattern)
         else:
             beside = [
-                one["letters"] for one in (*tokens[max(at - 1, 0) : at], *tokens[at + 1 : at + 2])
+                neighbour["letters"]
+                for neighbour in (*tokens[max(at - 1, 0) : at], *tokens[at + 1 : at + 2])
             ]
             yield _java_letters(token["letters"], any(map(_is_number, beside)), pattern)
 

@@ -11,7 +11,7 @@ import hmac
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from secor.parsing.structures import (
 )
 
 
+@runtime_checkable
 class Selector(Protocol):
     """A step that leaves messages out on purpose; they are counted."""
 
@@ -44,6 +45,7 @@ class Selector(Protocol):
         """Tell for each row whether it stays."""
 
 
+@runtime_checkable
 class Router(Protocol):
     """A step that says to which topic's directory a message goes."""
 
@@ -119,9 +121,9 @@ class Mask:
         return Decoded(rows, bad | dict(decoded.bad))
 
     def _masked(self, column: pa.Array) -> pa.Array:
-        found = texts(column)
-        masked = pa.array([self._text(text) for text in found.distinct], pa.string())
-        codes = pa.array(found.codes, mask=found.codes < 0)
+        values = texts(column)
+        masked = pa.array([self._text(text) for text in values.distinct], pa.string())
+        codes = pa.array(values.codes, mask=values.codes < 0)
         return masked.take(codes)
 
     def _text(self, text: str) -> str:
@@ -217,14 +219,14 @@ class Filter:
         column = field_at(decoded.rows, self.path)
         if self.values is None and self.pattern is None:
             return valid(column) ^ self.negated
-        found = texts(column)
+        values = texts(column)
         wanted = self._wanted()
         fits = [
             (wanted is None or text in wanted)
             and (self.pattern is None or self.pattern.fullmatch(text) is not None)
-            for text in found.distinct
+            for text in values.distinct
         ]
-        return found.lookup(np.array(fits, dtype=bool), null=False) ^ self.negated
+        return values.lookup(np.array(fits, dtype=bool), null=False) ^ self.negated
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +254,8 @@ class Route:
         if self.path is None:
             codes = np.zeros(len(decoded.rows), dtype=np.int64)
             return Texts(codes, [self.targets[0]]), {}
-        found = texts(field_at(decoded.rows, self.path))
-        allowed = np.array([text in self.targets for text in found.distinct], dtype=bool)
-        wrong = np.flatnonzero(~found.lookup(allowed, null=True))
+        topics = texts(field_at(decoded.rows, self.path))
+        allowed = np.array([text in self.targets for text in topics.distinct], dtype=bool)
+        wrong = np.flatnonzero(~topics.lookup(allowed, null=True))
         why = "is none of the topics that this may go to"
-        return found, {row: f"{self.path} {shown(found.at(row))} {why}" for row in wrong.tolist()}
+        return topics, {row: f"{self.path} {shown(topics.at(row))} {why}" for row in wrong.tolist()}

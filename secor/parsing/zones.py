@@ -124,13 +124,13 @@ def _offsets(
         offsets[index] = 0 if offset is None else offset
         if offset is None:
             changing.append(index)
-    found: Micros = offsets[codes]
+    result: Micros = offsets[codes]
     for index in changing:
         rows = np.flatnonzero(codes == index)
         seconds, places = np.unique(readings[rows] // SECOND, return_inverse=True)
         table = np.array([offset_of(second) for second in seconds.tolist()], dtype=np.int64)
-        found[rows] = table[places]
-    return found
+        result[rows] = table[places]
+    return result
 
 
 def _of_day(day: int, offset_of: Callable[[int], int]) -> int | None:

@@ -114,8 +114,8 @@ class AvroDecoder:
         kinds: list[pa.DataType] = []
         groups = [self._group(head, kinds) for head in heads.dictionary.to_pylist()]
         codes = heads.indices.fill_null(len(groups)).to_numpy()
-        found = np.array([*groups, 0], dtype=np.int64)[codes]
-        return [np.flatnonzero(found == group) for group in np.unique(found)]
+        group_of_row = np.array([*groups, 0], dtype=np.int64)[codes]
+        return [np.flatnonzero(group_of_row == group) for group in np.unique(group_of_row)]
 
     def _group(self, head: bytes, kinds: list[pa.DataType]) -> int:
         """Return the first of ``kinds`` that a header's schema goes with, or add it.
@@ -144,14 +144,14 @@ class AvroDecoder:
         return codec, codec.read(raw, HEADER.size)
 
     def _codec(self, schema_id: int) -> _Codec:
-        found = self._codecs.get(schema_id)
-        if found is None:
-            found = self._fetched(schema_id)
-            if isinstance(found, _Codec):
-                self._codecs[schema_id] = found
-        if isinstance(found, str):
-            raise Undecodable(found)
-        return found
+        codec = self._codecs.get(schema_id)
+        if codec is None:
+            codec = self._fetched(schema_id)
+            if isinstance(codec, _Codec):
+                self._codecs[schema_id] = codec
+        if isinstance(codec, str):
+            raise Undecodable(codec)
+        return codec
 
     def _fetched(self, schema_id: int) -> _Codec | str:
         assert self._registry is not None

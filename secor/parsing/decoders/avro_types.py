@@ -150,8 +150,8 @@ class Planner:
         logical, kind = schema.get("logicalType"), schema["type"]
         if logical == "decimal" and kind in ("bytes", "fixed"):
             return self._decimal(schema, column)
-        found = LOGICAL.get((kind, str(logical)))
-        return column if found is None else Column(found)
+        logical_type = LOGICAL.get((kind, str(logical)))
+        return column if logical_type is None else Column(logical_type)
 
     def _decimal(self, schema: Mapping[str, Any], column: Column) -> Column:
         precision, scale = schema.get("precision"), schema.get("scale", 0)
@@ -207,35 +207,35 @@ def bare(schema: Any) -> Any:
     }
 
 
-def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+def wider(kind: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """Return the type in which the values of both are what they are in their own, if any.
 
     So no integers among doubles, and no floats: what is then taken for a decimal is another.
     """
-    if one.equals(other, check_metadata=True):
-        return one
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        return _wider_struct(one, other)
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        item = _wider_field(one.value_field, other.value_field)
+    if kind.equals(other, check_metadata=True):
+        return kind
+    if pa.types.is_struct(kind) and pa.types.is_struct(other):
+        return _wider_struct(kind, other)
+    if pa.types.is_list(kind) and pa.types.is_list(other):
+        item = _wider_field(kind.value_field, other.value_field)
         return None if item is None else pa.list_(item)
-    if pa.types.is_map(one) and pa.types.is_map(other):
-        item = _wider_field(one.item_field, other.item_field)
+    if pa.types.is_map(kind) and pa.types.is_map(other):
+        item = _wider_field(kind.item_field, other.item_field)
         return None if item is None else pa.map_(pa.string(), item)
-    return INTEGERS[-1] if one in INTEGERS and other in INTEGERS else None
+    return INTEGERS[-1] if kind in INTEGERS and other in INTEGERS else None
 
 
-def _wider_field(one: pa.Field, other: pa.Field) -> pa.Field | None:
+def _wider_field(field: pa.Field, other: pa.Field) -> pa.Field | None:
     if pa.types.is_null(other.type):
-        return one
-    if pa.types.is_null(one.type):
+        return field
+    if pa.types.is_null(field.type):
         return other
-    kind = wider(one.type, other.type) if one.metadata == other.metadata else None
-    return None if kind is None else one.with_type(kind)
+    kind = wider(field.type, other.type) if field.metadata == other.metadata else None
+    return None if kind is None else field.with_type(kind)
 
 
-def _wider_struct(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    fields = {item.name: item for item in one}
+def _wider_struct(struct: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    fields = {item.name: item for item in struct}
     for item in other:
         both = _wider_field(fields.get(item.name, item), item)
         if both is None:

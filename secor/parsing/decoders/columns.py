@@ -89,9 +89,9 @@ def ways_of(path: str) -> list[tuple[str, ...]]:
 def first(value: Any, ways: Sequence[tuple[str, ...]]) -> Any:
     """Return what the first of several ways through nested dictionaries finds."""
     for names in ways:
-        found = lookup(value, names)
-        if found is not None:
-            return found
+        inner = lookup(value, names)
+        if inner is not None:
+            return inner
     return None
 
 
@@ -242,7 +242,7 @@ def declared(
     if paths is None:
         return Decoded(typed(objects, kind, bad), dict(sorted(bad.items())))
     wanted = {path.partition(".")[0] for path in paths}
-    rows = typed(objects, pa.struct([one for one in kind if one.name in wanted]), bad)
+    rows = typed(objects, pa.struct([field for field in kind if field.name in wanted]), bad)
     columns = [field_at(rows, path) for path in paths]
     return Decoded(struct_of(columns, paths, len(rows), bad), dict(sorted(bad.items())))
 

@@ -114,7 +114,7 @@ def _not_utf8(values: pa.Array) -> list[tuple[int, int]]:
     try:
         values.cast(pa.string())
     except pa.ArrowInvalid:
-        return [found for row in range(len(values)) if (found := _broken(row, values[row].as_py()))]
+        return [place for row in range(len(values)) if (place := _broken(row, values[row].as_py()))]
     return []
 
 

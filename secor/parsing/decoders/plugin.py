@@ -38,11 +38,11 @@ def plugged_decoder(name: str, settings: Mapping[str, Any]) -> PluginDecoder:
     entry = entry_point(DECODERS, name)
     what = f"decoder {name!r} ({entry.value})"
     with usable(what, "install its package with all that it needs"):
-        made = entry.load()(**settings)
-    if not callable(getattr(made, "decode", None)):
+        decoder = entry.load()(**settings)
+    if not callable(getattr(decoder, "decode", None)):
         raise ConfigurationError(f"{what}: it has no method decode()")
     given = ",".join(f"{key}={settings[key]!r}" for key in sorted(settings))
-    return PluginDecoder(made, f"plug-in:{identity_of(entry)}({given})")
+    return PluginDecoder(decoder, f"plug-in:{identity_of(entry)}({given})")
 
 
 class PluginDecoder:

@@ -126,12 +126,12 @@ def _described(path: Path, name: str) -> type[Message]:
 
 def _imported(place: str) -> type[Message]:
     try:
-        found = imported("protobuf", place)
+        message_class = imported("protobuf", place)
     except VersionError as error:
         raise ConfigurationError(f"protobuf class {place!r}: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, Message)):
+    if not (isinstance(message_class, type) and issubclass(message_class, Message)):
         raise ConfigurationError(f"protobuf class {place!r} is no generated message")
-    return found
+    return message_class
 
 
 def _hash(kind: Descriptor) -> str:
@@ -186,14 +186,14 @@ def _plan(kind: Descriptor, above: tuple[str, ...]) -> tuple[pa.DataType, list[G
 
 def _dictionary(getters: list[Getter]) -> Convert:
     def convert(message: Message) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name, presence, change in getters:
             if presence and not message.HasField(name):
-                found[name] = None
+                fields[name] = None
             else:
                 value = getattr(message, name)
-                found[name] = change(value) if change else value
-        return found
+                fields[name] = change(value) if change else value
+        return fields
 
     return convert
 
@@ -223,9 +223,11 @@ def _map(item: FieldDescriptor, above: tuple[str, ...]) -> tuple[pa.Field, Conve
     kind, convert, text = _value(entry.fields_by_name["value"], above)
     value = pa.field("value", kind, metadata=MIXED if text else None)
 
-    def pairs(found: Any) -> dict[Any, Any]:
+    def pairs(mapping: Any) -> dict[Any, Any]:
         # Sorted: the order of a map on the wire means nothing, and its iteration is not stable.
-        return {name: convert(found[name]) if convert else found[name] for name in sorted(found)}
+        return {
+            name: convert(mapping[name]) if convert else mapping[name] for name in sorted(mapping)
+        }
 
     return pa.field(item.name, pa.map_(key, value)), pairs
 
@@ -237,7 +239,7 @@ def _value(
     if item.message_type is not None:
         return _message(item.message_type, above)
     if item.enum_type is not None:
-        names = {number: found.name for number, found in item.enum_type.values_by_number.items()}
+        names = {number: member.name for number, member in item.enum_type.values_by_number.items()}
         return pa.string(), lambda number: names.get(number, str(number)), False
     if item.type == FieldDescriptor.TYPE_BYTES:
         return pa.binary(), None, False

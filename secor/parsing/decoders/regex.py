@@ -35,17 +35,17 @@ class RegexDecoder:
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
         texts, bad = _texts(messages.column("value"))
-        found = pc.extract_regex(texts, pattern=self._pattern)
-        for row in pc.indices_nonzero(pc.is_null(found)).to_pylist():
+        groups = pc.extract_regex(texts, pattern=self._pattern)
+        for row in pc.indices_nonzero(pc.is_null(groups)).to_pylist():
             bad.setdefault(row, "the regular expression does not match")
         names = self.names if paths is None else paths
-        columns = [self._column(found, name) for name in names]
+        columns = [self._column(groups, name) for name in names]
         return Decoded(struct_of(columns, names, len(texts), bad), dict(sorted(bad.items())))
 
-    def _column(self, found: pa.StructArray, name: str) -> pa.Array:
+    def _column(self, groups: pa.StructArray, name: str) -> pa.Array:
         if name not in self.names:
-            return pa.nulls(len(found), pa.string())
-        column = pc.struct_field(found, name)
+            return pa.nulls(len(groups), pa.string())
+        column = pc.struct_field(groups, name)
         return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
 
 

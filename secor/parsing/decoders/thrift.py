@@ -87,11 +87,11 @@ class ThriftDecoder:
             return value
         if "key" in value:  # a pair of a map
             return {part: self._named(item, above) for part, item in value.items()}
-        found = {}
+        fields_by_name = {}
         for number, item in value.items():
             path = f"{above}.{number}" if above else number
-            found[self._names.get(path, number)] = self._named(item, path)
-        return found
+            fields_by_name[self._names.get(path, number)] = self._named(item, path)
+        return fields_by_name
 
 
 def _check_names(names: Mapping[str, str]) -> None:

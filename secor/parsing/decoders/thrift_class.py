@@ -100,7 +100,10 @@ class GeneratedStruct:
 
     def _struct(self, kind: Any, above: tuple[type, ...]) -> pa.StructType:
         return pa.struct(
-            [self._field(one.name, one.kind, one.args, above) for one in self._known(kind).values()]
+            [
+                self._field(member.name, member.kind, member.args, above)
+                for member in self._known(kind).values()
+            ]
         )
 
     def _field(self, name: str, kind: int, args: Any, above: tuple[type, ...]) -> pa.Field:
@@ -124,10 +127,10 @@ class GeneratedStruct:
 
     def _named(self, fields: Mapping[str, Any], kind: type, above: Above) -> dict[str, Any]:
         return {
-            one.name: self._value(
-                one.name, fields.get(number, one.default), one.kind, one.args, above
+            member.name: self._value(
+                member.name, fields.get(number, member.default), member.kind, member.args, above
             )
-            for number, one in self._fields[kind].items()
+            for number, member in self._fields[kind].items()
         }
 
     def _value(self, name: str, value: Any, kind: int, args: Any, above: Above) -> Any:
@@ -162,8 +165,8 @@ class GeneratedStruct:
 def _checked(name: str, value: Any, wanted: type) -> Any:
     pair = wanted is dict and type(value) is dict and "key" in value  # of a map
     if pair or type(value) is not wanted:
-        found = "map" if pair else type(value).__name__
-        raise Undecodable(f"field {name}: {found} where the class has {wanted.__name__}")
+        given_kind = "map" if pair else type(value).__name__
+        raise Undecodable(f"field {name}: {given_kind} where the class has {wanted.__name__}")
     return value
 
 
@@ -179,8 +182,10 @@ def _by_ids(default: Any, kind: int, args: Any) -> Any:
         return None
     if kind == STRUCT:
         spec = filter(None, type(default).thrift_spec)
-        found = {str(one[0]): _by_ids(getattr(default, one[2]), one[1], one[3]) for one in spec}
-        return {number: value for number, value in found.items() if value is not None}
+        by_id = {
+            str(entry[0]): _by_ids(getattr(default, entry[2]), entry[1], entry[3]) for entry in spec
+        }
+        return {number: value for number, value in by_id.items() if value is not None}
     if kind in (LIST, SET):
         items = sorted(default) if kind == SET else default  # a set has no order of its own
         return [_by_ids(item, args[0], args[1]) for item in items]
