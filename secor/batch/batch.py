@@ -286,5 +286,5 @@ class Batch:
 
 
 def _greater(greatest: int | None, timestamps: pa.Array) -> int | None:
-    found = [it for it in (greatest, pc.max(timestamps).as_py()) if it is not None]
-    return max(found, default=None)
+    known = [it for it in (greatest, pc.max(timestamps).as_py()) if it is not None]
+    return max(known, default=None)

@@ -37,7 +37,7 @@ def read(
     Every variable that begins with ``SECOR_`` must name a setting.
     """
     known = {variable_name(key): key for key in schema.every_key(root)}
-    found: list[Variable] = []
+    variables: list[Variable] = []
     faults: dict[str, str] = {}
     for name in sorted(environment):
         if not name.startswith(PREFIX):
@@ -48,8 +48,8 @@ def read(
             faults[name] = "unknown variable" + (f"; did you mean {near[0]}?" if near else "")
             continue
         annotation = schema.type_at(schema.section_at(key[:-1], root), key[-1])
-        found.append(Variable(name, key, value_of(environment[name], annotation)))
-    return found, faults
+        variables.append(Variable(name, key, value_of(environment[name], annotation)))
+    return variables, faults
 
 
 def value_of(text: str, annotation: Any) -> object:

@@ -224,12 +224,12 @@ class Config(Section):
         """Sentences about settings that are legal and lose something."""
         named = [("output", self.output)]
         named += [(f"topics.{at}.output", rule.output) for at, rule in enumerate(self.topics)]
-        found: dict[str, str] = {}
+        sentences: dict[str, str] = {}
         for where, output in named:
             for sentence in _losses(output, self.group.kind):
-                found.setdefault(sentence, f"{where}: {sentence}")
+                sentences.setdefault(sentence, f"{where}: {sentence}")
         ledger = self.ledger.zookeeper.losses if self.ledger.kind == "zookeeper" else []
-        return (*found.values(), *self.kafka.losses, *ledger, *self.metrics.losses)
+        return (*sentences.values(), *self.kafka.losses, *ledger, *self.metrics.losses)
 
 
 def _kind(data: Mapping[str, Any]) -> object:

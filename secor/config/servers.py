@@ -180,14 +180,14 @@ class ZooKeeper(Section):
         """Sentences about a password that others may read, or that protects nothing."""
         if self.username is None:
             return []
-        found = []
+        warnings = []
         if not self.use_tls and self.sasl_mechanism is None:
-            found.append("ledger.zookeeper: the password is sent unencrypted without use_tls")
+            warnings.append("ledger.zookeeper: the password is sent unencrypted without use_tls")
         if self.acl == "open":
-            found.append(
+            warnings.append(
                 'ledger.zookeeper: acl = "open" lets everybody write the nodes all the same'
             )
-        return found
+        return warnings
 
 
 class Ledger(Section):

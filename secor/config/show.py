@@ -45,19 +45,17 @@ def toml_value(value: object) -> str:
 
 def settings(config: Config) -> list[Setting]:
     """Return every setting, and of each topic rule what it says itself."""
-    found = []
+    rows = []
     for name in Config.model_fields:
         section = getattr(config, name)
         if isinstance(section, Section) and name not in _ABSENT[config.group.kind]:
-            found += [
-                Setting(key, value, config.source(key)) for key, value in _walk(section, name)
-            ]
+            rows += [Setting(key, value, config.source(key)) for key, value in _walk(section, name)]
     for array in ("tables", "topics"):
         for index, rule in enumerate(getattr(config, array)):
             keys = _walk(rule, f"{array}.{index}")
             own = [Setting(key, it, config.source(key)) for key, it in keys]
-            found += [setting for setting in own if setting.source != "default"]
-    return found
+            rows += [setting for setting in own if setting.source != "default"]
+    return rows
 
 
 def _parses(config: Config) -> bool:

@@ -64,7 +64,7 @@ def decode_chunks(
     if not 0 <= max_uncompressed <= _LARGEST_BUFFER:
         raise ValueError(f"max_uncompressed is {max_uncompressed}, not 0 to {_LARGEST_BUFFER}")
     waiting: list[_Payload] = []
-    size, told, reached = 0, start, 0
+    size, yielded, reached = 0, start, 0
     for batch in batches:
         view = memoryview(batch)
         try:
@@ -75,21 +75,21 @@ def decode_chunks(
             records = _uncompressed(topic_partition, header, view, max_uncompressed)
         except CorruptBatch:
             if waiting:
-                told = waiting[-1].header.next_offset
-                yield from _pieces(_chunk(topic_partition, waiting, start, told))
+                yielded = waiting[-1].header.next_offset
+                yield from _pieces(_chunk(topic_partition, waiting, start, yielded))
             raise
         if waiting and size + len(records) > _LARGEST_BUFFER:
-            told = waiting[-1].header.next_offset
-            yield from _pieces(_chunk(topic_partition, waiting, start, told))
+            yielded = waiting[-1].header.next_offset
+            yield from _pieces(_chunk(topic_partition, waiting, start, yielded))
             waiting, size = [], 0
         waiting.append(_Payload(header, records))
         size += len(records)
         if size >= pass_bytes:
-            told = reached
-            yield from _pieces(_chunk(topic_partition, waiting, start, told))
+            yielded = reached
+            yield from _pieces(_chunk(topic_partition, waiting, start, yielded))
             waiting, size = [], 0
     reached = max(reached, next_offset or 0)
-    if waiting or reached > told:
+    if waiting or reached > yielded:
         yield from _pieces(_chunk(topic_partition, waiting, start, max(reached, start)))
 
 
@@ -162,15 +162,15 @@ def _decode(raw: bytes, payloads: Sequence[_Payload], rows: Int64s) -> pa.Record
 
 def _bounds(raw: bytes, payloads: Sequence[_Payload]) -> tuple[Int64s, Int64s]:
     at = 0
-    found: list[int] = [0]
+    ends: list[int] = [0]
     for payload in payloads:
         end = at + len(payload.records)
         try:
-            found += record_ends(raw, at, end, payload.header.count)
+            ends += record_ends(raw, at, end, payload.header.count)
         except BadRecord as error:
-            raise BadRecord(len(found) - 1 + error.row, error.what) from None
+            raise BadRecord(len(ends) - 1 + error.row, error.what) from None
         at = end
-    places = np.array(found)
+    places = np.array(ends)
     return places[:-1], places[1:]
 
 

@@ -37,10 +37,10 @@ def read_headers(raw: bytes, data: Bytes, buffer: pa.Buffer, fields: Fields) -> 
 
     Raises ``BadRecord``.
     """
-    found = np.concatenate(list(_headers(raw, data, fields)))
-    found = found[np.lexsort((found[:, 1], found[:, 0]))]
-    names = gather(buffer, found[:, 2], found[:, 3])
-    values = gather(buffer, found[:, 4], found[:, 5])
+    places = np.concatenate(list(_headers(raw, data, fields)))
+    places = places[np.lexsort((places[:, 1], places[:, 0]))]
+    names = gather(buffer, places[:, 2], places[:, 3])
+    values = gather(buffer, places[:, 4], places[:, 5])
     offsets = np.zeros(len(fields.end) + 1, np.int32)
     np.cumsum(fields.header_count, out=offsets[1:])
     entries = pa.StructArray.from_arrays(
@@ -119,7 +119,7 @@ def _finished(rows: Places, at_end: npt.NDArray[np.bool_], last: npt.NDArray[np.
 
 
 def _rest_of_one(raw: bytes, row: int, at: int, left: int, end: int) -> Columns:
-    found = np.empty((left, 6), np.int64)
+    places = np.empty((left, 6), np.int64)
     try:
         for index in range(left):
             name_length, name_at = read_one(raw, at)
@@ -127,9 +127,9 @@ def _rest_of_one(raw: bytes, row: int, at: int, left: int, end: int) -> Columns:
             at = value_at + max(value_length, 0)
             if name_length < 0 or at > end:
                 raise BadRecord(row, "a header leads out of the record")
-            found[index] = (row, FEW + index, name_at, name_length, value_at, value_length)
+            places[index] = (row, FEW + index, name_at, name_length, value_at, value_length)
     except (IndexError, Overlong):
         raise BadRecord(row, "a header leads out of the record") from None
     if at != end:
         raise BadRecord(row, "the record goes on behind its last header")
-    return found
+    return places

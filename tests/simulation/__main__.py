@@ -52,15 +52,15 @@ def _show(outcome: Outcome, *, trace: bool) -> int:
 
 def _run_for(seconds: float, first: int) -> int:
     end = time.monotonic() + seconds
-    told = 0.0
+    printed = 0.0
     counts: dict[str, int] = {}
     for seed in itertools.count(first):
         now = time.monotonic()
         if now >= end:
             print(f"{seed - first} schedules, all well: {counts}")
             return 0
-        if now - told > 5:
-            told = now
+        if now - printed > 5:
+            printed = now
             print(f"{seed - first} schedules, {end - now:.0f} s to go", file=sys.stderr)
         outcome = run(seed)
         for name, many in outcome.counts.items():

@@ -40,8 +40,8 @@ def fields_of(encoding: Encoding, value: bytes) -> Any:
             case "messagepack":
                 return msgpack.unpackb(value)
             case "avro":
-                found: Any = fastavro.schemaless_reader(io.BytesIO(value), _AVRO, None)
-                return {name: it for name, it in found.items() if it is not None}
+                record: Any = fastavro.schemaless_reader(io.BytesIO(value), _AVRO, None)
+                return {name: it for name, it in record.items() if it is not None}
     except (ValueError, EOFError, IndexError):
         return None
 

@@ -189,9 +189,9 @@ class Watch:
 
     def _as_intended(self, key: str, intent: Intent | None) -> None:
         """What is committed was made under the configuration that commits it."""
-        made = self.objects[key].info.fingerprint
-        if intent is None or made != intent.fingerprint:
-            raise Violated(f"{key}, made under {made}, was committed under {intent}")
+        fingerprint = self.objects[key].info.fingerprint
+        if intent is None or fingerprint != intent.fingerprint:
+            raise Violated(f"{key}, made under {fingerprint}, was committed under {intent}")
 
     def _left_out(self, value: bytes, intent: Intent | None) -> bool:
         place = None if intent is None else self.places[intent.fingerprint]

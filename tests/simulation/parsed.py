@@ -71,12 +71,12 @@ BY_NAME: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def fits(fields: Mapping[str, str], found: Mapping[str, object]) -> bool:
+def fits(fields: Mapping[str, str], values: Mapping[str, object]) -> bool:
     """Tell whether a message fits fields of these types.  Raises if it needs more."""
-    known = [(fields[name], value) for name, value in found.items() if name in fields]
+    known = [(fields[name], value) for name, value in values.items() if name in fields]
     if not all(isinstance(value, BY_NAME[kind]) for kind, value in known):
         return False  # a conflict is for quarantine, and what else it has grows nothing
-    for name, value in found.items():
+    for name, value in values.items():
         if name not in fields and value != []:
             raise AssertionError(f"{name} has no column among {sorted(fields)}")
     return True

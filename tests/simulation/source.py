@@ -126,16 +126,16 @@ class SimulatedSource:
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
         """Ask."""
         self._point("source", "log_range", "before")
-        found = self._broker.logs[topic_partition].range
+        offsets = self._broker.logs[topic_partition].range
         self._point("source", "log_range", "after")
-        return found
+        return offsets
 
     def topic_id(self, topic: str) -> str | None:
         """Ask."""
         self._point("source", "topic_id", "before")
-        found = self._broker.topic_ids.get(topic)
+        topic_id = self._broker.topic_ids.get(topic)
         self._point("source", "topic_id", "after")
-        return found
+        return topic_id
 
     def close(self) -> None:
         """Leave the group."""

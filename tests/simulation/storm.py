@@ -301,8 +301,8 @@ def smallest(outcome: Outcome, tries: int = 60) -> Outcome:
     """Leave out faults, as long as the run still fails in the same way."""
     kind = (outcome.failure or "").partition(":")[0]
     best, muted = outcome, frozenset[int]()
-    for one in sorted(outcome.faults, reverse=True)[:tries]:
-        again = run(outcome.seed, muted | {one})
+    for fault in sorted(outcome.faults, reverse=True)[:tries]:
+        again = run(outcome.seed, muted | {fault})
         if again.failure is not None and again.failure.startswith(kind):
-            best, muted = again, muted | {one}
+            best, muted = again, muted | {fault}
     return best

@@ -385,10 +385,10 @@ class TableWorld:
 
     def unfinished(self) -> list[str]:
         """Return what is not in its table yet."""
-        found = []
+        problems = []
         for table in TABLES:
             if self._lineage(table) is Lineage.ROLLED_BACK:
-                found.append(f"{table} is rolled back")
+                problems.append(f"{table} is rolled back")
             wanted = {
                 (key, offset)
                 for key in PARTITIONS
@@ -397,8 +397,8 @@ class TableWorld:
             }
             left = wanted - set(self.live(table)) - set(self.given_up[table])
             if left:
-                found.append(f"{table} has not {sorted(left)[:3]}")
-        return found
+                problems.append(f"{table} has not {sorted(left)[:3]}")
+        return problems
 
     def run(self, seconds: float) -> None:
         """Go on for some time, checking after every step."""

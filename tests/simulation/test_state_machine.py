@@ -126,19 +126,19 @@ class Backup(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 2), seconds=SECONDS)
     def stall(self, number: int, seconds: float) -> None:
-        process = self.one(number)
+        process = self.process(number)
         if process is not None:
             process.stall(seconds)
 
     @rule(number=st.integers(0, 2))
     def stop(self, number: int) -> None:
-        process = self.one(number)
+        process = self.process(number)
         if process is not None:
             process.stop()
 
     @rule(number=st.integers(0, 2), seconds=SECONDS)
     def cut(self, number: int, seconds: float) -> None:
-        process = self.one(number)
+        process = self.process(number)
         if process is not None:
             process.cut(seconds)
 
@@ -157,7 +157,7 @@ class Backup(RuleBasedStateMachine):
         if self.world.scene.reshaping:
             log.retain(log.start + (log.end - log.start) * share // 4)
 
-    def one(self, number: int) -> Process | None:
+    def process(self, number: int) -> Process | None:
         living = self.world.living
         return living[number % len(living)] if living else None
 
