@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from secor.core.variant_json import is_mixed
 from secor.formats.typed.descriptions import DEFAULT
-from secor.formats.typed.fitting import NUMBER, takes
 from secor.formats.typed.inference import by_kind
 from secor.formats.typed.iso_times import DAY, clock, moment
 from secor.formats.typed.nested_arrays import children, entries, flattened, is_json, is_list
+from secor.formats.typed.scalar_casts import NUMBER, takes
 from secor.formats.typed.time_limits import counted, is_limited, readable
 from secor.formats.typed.to_python import EXACT
 
