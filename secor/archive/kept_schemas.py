@@ -34,7 +34,7 @@ from secor.formats.typed.growth import (
     Propose,
     changes,
     field_count,
-    grown,
+    grow_schema,
 )
 from secor.formats.typed.schema import RowSchema
 
@@ -218,7 +218,7 @@ class GrowingPlans:
         while not newest.full:
             fields = newest.fields
             for proposal, _ in proposals:
-                fields = grown(fields, proposal)
+                fields = grow_schema(fields, proposal)
             if fields == newest.fields:
                 break
             outvoted = [text for _, texts in proposals for text in texts]

@@ -19,7 +19,7 @@ from secor.config.model import Config
 from secor.core.errors import ConfigurationError
 from secor.core.model import DATA, QUARANTINE, SCHEMA, Chunk, Part, TopicPartition, next_offset
 from secor.core.text import how_many
-from secor.parsing.parts import ROW, released
+from secor.parsing.parts import ROW, release_part
 
 
 @click.group()
@@ -103,7 +103,7 @@ def _rows(parts: Sequence[Part], count: int) -> Iterator[dict[str, object]]:
         offsets = part.records.column("offset").to_pylist()
         placed.update(offsets)
         if part.stream == QUARANTINE:
-            _, reasons = released(part.records)
+            _, reasons = release_part(part.records)
             for offset, reason in zip(offsets, reasons, strict=True):
                 yield {"message": _number(offset), "quarantine": reason}
             continue

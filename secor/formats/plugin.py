@@ -82,7 +82,7 @@ class PluginFormat:
         self._plug_in = plugged_format(name, settings)
         self._shape = Shape(
             schema,
-            metadata.checked(metadata_columns),
+            metadata.check_columns(metadata_columns),
             getattr(self._plug_in, "rows", GROUP_ROWS),
             text_of,
         )
@@ -116,7 +116,7 @@ def read(plug_in: PlugIn, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]
     """Give the rows of a file as JSON messages.  Raises ``CorruptFile``."""
     try:
         for rows in plug_in.read(file):
-            yield metadata.as_messages(rows, metadata.found_in(rows.schema))
+            yield metadata.as_messages(rows, metadata.metadata_columns_of(rows.schema))
     except FAULTS as error:
         raise CorruptFile(f"{name}: {type(error).__name__}: {error}") from error
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from secor.core.errors import NotDeterministic
 from secor.core.model import QUARANTINE, Chunk, Part
-from secor.parsing.fields import Texts, field_at, shown, texts
+from secor.parsing.fields import Texts, field_at, show_value, texts
 from secor.parsing.parts import REASON_HEADER, ROW
 
 Outcome = tuple[object, ...]
@@ -112,4 +112,4 @@ def _told(outcome: Outcome | None) -> str:
         return "left out"
     stream, path, extra = outcome
     where = f"put into {stream} {path!r}" if path else f"put into {stream}"
-    return where if extra is None else f"{where} with {shown(extra)}"
+    return where if extra is None else f"{where} with {show_value(extra)}"

@@ -92,7 +92,7 @@ def along(rows: pa.StructArray, steps: Sequence[str]) -> pa.Array:
     return here
 
 
-def parsed(column: pa.Array) -> list[Any]:
+def parse_mixed(column: pa.Array) -> list[Any]:
     """Return the values of a column of JSON text."""
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
@@ -101,7 +101,7 @@ def parsed(column: pa.Array) -> list[Any]:
 
 def _unmixed(column: pa.Array, steps: Sequence[str]) -> pa.Array:
     """Return the texts of the values at ``steps`` in a column of several kinds."""
-    values = parsed(column)
+    values = parse_mixed(column)
     for step in steps:
         values = [value.get(step) if isinstance(value, dict) else None for value in values]
     return pa.array([text_of(value) for value in values], pa.string())
@@ -204,7 +204,7 @@ def values_of(column: pa.Array) -> list[Any]:
 
 
 def _held(column: pa.Array, field: pa.Field) -> list[Any]:
-    return parsed(column) if is_mixed(field) else values_of(column)
+    return parse_mixed(column) if is_mixed(field) else values_of(column)
 
 
 def _maps(column: pa.MapArray) -> list[dict[str, Any] | None]:
@@ -227,7 +227,7 @@ def _merged(codes: npt.NDArray[np.int64], values: list[str | None]) -> Texts:
     return Texts(codes, list(places))
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """Return a value for a reason: quoted, short, and without control characters."""
     text = text_of(value) or ""
     text = text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from secor.core.errors import ConfigurationError
 from secor.core.naming import ROUTED
-from secor.parsing.fields import shown
+from secor.parsing.fields import show_value
 from secor.parsing.layout_pieces import (
     BucketPiece,
     Columns,
@@ -117,7 +117,7 @@ def _places(codes: Codes, paths: list[str], distinct: int) -> Places:
     for index, path in enumerate(paths):
         if len(path.encode("utf-8", "surrogatepass")) > LONGEST_PATH:
             table[index] = -1
-            long[index] = f"the path {shown(path)} is longer than {LONGEST_PATH} bytes"
+            long[index] = f"the path {show_value(path)} is longer than {LONGEST_PATH} bytes"
         else:
             table[index] = kept.setdefault(path, len(kept))
     bad = {

@@ -101,7 +101,7 @@ def _in_order(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given[owner] += len(run)
 
 
-def quarantined(records: pa.RecordBatch, bad: Mapping[int, str]) -> Part:
+def quarantine_part(records: pa.RecordBatch, bad: Mapping[int, str]) -> Part:
     """Return the bad rows as they came, each with its reason as a last header."""
     rows = sorted(bad)
     chosen = records.select(SCHEMA.names).take(pa.array(rows, pa.int64()))
@@ -114,8 +114,8 @@ def quarantined(records: pa.RecordBatch, bad: Mapping[int, str]) -> Part:
     return Part("", pa.RecordBatch.from_arrays(columns, schema=SCHEMA), QUARANTINE)
 
 
-def released(records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[str]]:
-    """Undo ``quarantined``: return rows as they came, and the reason of each."""
+def release_part(records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[str]]:
+    """Undo ``quarantine_part``: return rows as they came, and the reason of each."""
     reasons: list[str] = []
     before = []
     for headers in records.column("headers").to_pylist():

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from secor.core.errors import PluginFailed, SchemaGrew
 from secor.core.model import DATA, SCHEMA, Chunk, Part, TopicPartition
 from secor.parsing.determinism import DeterminismCheck
-from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantined, together
+from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantine_part, together
 from secor.parsing.placement import Lost, Placement, Work, rows_of
 from secor.parsing.quarantine_limits import BadLimits
 from secor.parsing.rows import (
@@ -146,7 +146,7 @@ class Pipeline:
         else:
             parts = self._placed_parts(works)
         if lost.bad:
-            parts.append(quarantined(chunk.records, lost.bad))
+            parts.append(quarantine_part(chunk.records, lost.bad))
         return lost, parts
 
     def _placed_parts(self, works: Sequence[Work]) -> list[Part]:

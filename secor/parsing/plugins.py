@@ -24,9 +24,9 @@ import pyarrow as pa
 
 from secor.core.errors import ConfigurationError, PluginFailed
 from secor.core.model import Chunk
-from secor.parsing.fields import shown
+from secor.parsing.fields import show_value
 from secor.parsing.rows import Decoded, Transform
-from secor.parsing.user_classes import imported, quiet, usable
+from secor.parsing.user_classes import import_class, quiet, usable
 
 LONGEST_PIECE = 255
 LONGEST_PATH = 600
@@ -74,7 +74,7 @@ def load_plugin(path: str, method: str, settings: Mapping[str, object]) -> Any:
     module_name, colon, class_name = path.partition(":")
     if not colon or not module_name or not class_name:
         raise ConfigurationError(f'plug-in {path!r}: write "package.module:Class"')
-    kind = imported("plug-in", path)
+    kind = import_class("plug-in", path)
     with usable(f"plug-in {path}"):
         plugin = kind(**settings)
     if not callable(getattr(plugin, method, None)):
@@ -216,15 +216,17 @@ def _value_fault(value: object) -> str | None:
 def _path_fault(path: object) -> str | None:
     """Tell what is wrong with a plug-in's output partition; nothing is mended in silence."""
     if not isinstance(path, str):
-        return f"the plug-in returned {type(path).__name__} {shown(path)}, not text or None"
+        return f"the plug-in returned {type(path).__name__} {show_value(path)}, not text or None"
     try:
         size = len(path.encode())
     except UnicodeEncodeError:
-        return f"the plug-in's path {shown(path)} is not Unicode; use escape_value"
+        return f"the plug-in's path {show_value(path)} is not Unicode; use escape_value"
     pieces = path.split("/") if path else []
     unsafe = (
         size > LONGEST_PATH
         or _UNSAFE.search(path)
         or any(it in ("", ".", "..") or len(it.encode()) > LONGEST_PIECE for it in pieces)
     )
-    return f"the plug-in's path {shown(path)} is not safe; use escape_value" if unsafe else None
+    return (
+        f"the plug-in's path {show_value(path)} is not safe; use escape_value" if unsafe else None
+    )

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.core.variant_json import dumps, is_mixed
-from secor.parsing.fields import along, parsed, routes, values_of
+from secor.parsing.fields import along, parse_mixed, routes, values_of
 
 Truths = npt.NDArray[np.bool_]
 Columns = dict[str, tuple[pa.Field, pa.Array]]
@@ -69,7 +69,7 @@ def _beyond(here: pa.Array, steps: Sequence[str]) -> Truths:
         here = pc.struct_field(here, [index])
         if mixed:
             left = steps[at + 1 :]
-            return np.array([_leads(it, left, False) for it in parsed(here)], dtype=bool)
+            return np.array([_leads(it, left, False) for it in parse_mixed(here)], dtype=bool)
     return np.zeros(len(here), dtype=bool)
 
 
@@ -82,7 +82,7 @@ def _leads(value: Any, steps: Sequence[str], within: bool) -> bool:
     return isinstance(value, dict) and _leads(value.get(steps[0]), steps[1:], within)
 
 
-def replaced(
+def replace_field(
     rows: pa.StructArray, path: str, change: Callable[[pa.Array], pa.Array | None]
 ) -> pa.StructArray:
     """Return ``rows`` with the column at ``path`` changed (None: left out), if there is one."""
@@ -114,7 +114,7 @@ def _replaced(
     return _edited(rows, steps, edit, edit_object)
 
 
-def renamed(rows: pa.StructArray, steps: Sequence[str], name: str) -> pa.StructArray:
+def rename_field(rows: pa.StructArray, steps: Sequence[str], name: str) -> pa.StructArray:
     """Return ``rows`` with another name for the last of ``steps``.
 
     What has both names keeps one of them.  Where a column of the new name has another type,
@@ -186,7 +186,7 @@ def _edited(
 
 def _edited_text(column: pa.Array, steps: Sequence[str], edit: EditObject) -> pa.Array:
     """Return JSON text with the objects at ``steps`` edited, where there are some."""
-    values = parsed(column)
+    values = parse_mixed(column)
     for row, item in enumerate(values):
         for step in steps[:-1]:
             item = item.get(step) if isinstance(item, dict) else None

@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.parsing.fields import EXACT_INTEGERS, shown, text_of, texts
+from secor.parsing.fields import EXACT_INTEGERS, show_value, text_of, texts
 from secor.parsing.text_times import Good, Group, TextTimeReader, group_by_shape
 from secor.parsing.time_patterns import ISO_8601, expression_of
 from secor.parsing.zones import DAY, GREATEST, LEAST, SECOND, Micros, Zone
@@ -119,7 +119,7 @@ class TimeReader:
                 reasons.append((row, unset))
             else:
                 why = structure if value.startswith("{") else unread
-                reasons.append((row, f"{name} {shown(value)} {why}"))
+                reasons.append((row, f"{name} {show_value(value)} {why}"))
         return reasons
 
     def _read(self, column: pa.Array) -> Reading:

@@ -16,14 +16,14 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
-from secor.parsing.fields import Texts, along, field_at, shown, text_of, texts
+from secor.parsing.fields import Texts, along, field_at, show_value, text_of, texts
 from secor.parsing.rows import Decoded, Rows
 from secor.parsing.structures import (
     Truths,
     alike,
     beyond,
-    renamed,
-    replaced,
+    rename_field,
+    replace_field,
     routes_of,
     valid,
 )
@@ -87,7 +87,7 @@ class Drop:
     def apply(self, decoded: Decoded) -> Decoded:
         """Return the rows without it; what it cannot be taken out of is bad."""
         bad = _kept(decoded.rows, self.path, "drop")
-        rows = replaced(decoded.rows, self.path, lambda _: None)
+        rows = replace_field(decoded.rows, self.path, lambda _: None)
         return Decoded(rows, bad | dict(decoded.bad))
 
 
@@ -117,7 +117,7 @@ class Mask:
     def apply(self, decoded: Decoded) -> Decoded:
         """Return the rows with the field as text; where it would be left as it is is bad."""
         bad = _kept(decoded.rows, self.path, "mask")
-        rows = replaced(decoded.rows, self.path, self._masked)
+        rows = replace_field(decoded.rows, self.path, self._masked)
         return Decoded(rows, bad | dict(decoded.bad))
 
     def _masked(self, column: pa.Array) -> pa.Array:
@@ -177,7 +177,7 @@ class Rename:
             both = valid(along(rows, steps)) & valid(along(rows, target))
             why = f"has {self.path} and {'.'.join(target)}, too"
             bad |= dict.fromkeys(np.flatnonzero(both).tolist(), why)
-            rows = renamed(rows, steps, self.name)
+            rows = rename_field(rows, steps, self.name)
         return Decoded(rows, bad | dict(decoded.bad))
 
     def _target(self, steps: Sequence[str]) -> list[str]:
@@ -258,4 +258,6 @@ class Route:
         allowed = np.array([text in self.targets for text in topics.distinct], dtype=bool)
         wrong = np.flatnonzero(~topics.lookup(allowed, null=True))
         why = "is none of the topics that this may go to"
-        return topics, {row: f"{self.path} {shown(topics.at(row))} {why}" for row in wrong.tolist()}
+        return topics, {
+            row: f"{self.path} {show_value(topics.at(row))} {why}" for row in wrong.tolist()
+        }

@@ -30,7 +30,7 @@ UNUSABLE = (
 """What importing a module and making an object raise where these are at fault."""
 
 
-def imported(what: str, place: str) -> Any:
+def import_class(what: str, place: str) -> Any:
     """Return ``Class`` of ``package.module:Class``; ConfigurationError names ``what``.
 
     A class within another is ``package.module:Outer.Inner``.

@@ -23,7 +23,7 @@ from secor.formats.typed.nested_arrays import (
     is_list,
     list_of,
     struct_of,
-    unmarked,
+    unmark,
 )
 from secor.formats.typed.to_python import json_texts
 from secor.tables.catalog import FIELD_ID
@@ -130,8 +130,7 @@ def _first_present(name: str, found: list[tuple[pa.Field, pa.Array]]) -> tuple[p
     alike = all(source.type.equals(found[0][0].type) for source, _ in found)
     same = alike and not any(has_marks(source) for source, _ in found)
     columns = [
-        column if same else as_json(json_texts(unmarked(column, source)))
-        for source, column in found
+        column if same else as_json(json_texts(unmark(column, source))) for source, column in found
     ]
     rows = np.arange(len(columns[0]))
     chosen = rows.copy()

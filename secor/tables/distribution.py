@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from secor.core.errors import SchemaGrew
 from secor.core.model import SCHEMA, Chunk, Part, TopicPartition
-from secor.formats.typed.inference import observed
+from secor.formats.typed.inference import observe
 from secor.parsing.parts import ROW, parts_of, together
 from secor.parsing.placement import Work, rows_of
 from secor.tables.growth import first_change, following_columns
@@ -112,7 +112,7 @@ class TableDistribution:
         self, work: Work, name: str, route: Route, rows: Rows, needed: list[tuple[int, Need]]
     ) -> None:
         """Ask for a table that is not open, with what these messages show of its columns."""
-        seen = observed(work.decoded.rows.take(pa.array(rows))).type
+        seen = observe(work.decoded.rows.take(pa.array(rows))).type
         settings = route.settings
         of_messages = settings.auto_create and settings.schema_file is None
         if of_messages and not can_be_made(seen):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from secor.formats.typed.inference import observed
+from secor.formats.typed.inference import observe
 from secor.formats.typed.observed_types import groups
 from secor.formats.typed.schema import RowSchema
 from secor.tables.catalog import AddColumn, SchemaChange
@@ -90,7 +90,7 @@ class _Look:
         return min(found, key=lambda change: change[0], default=None)
 
     def _changes(self, rows: pa.StructArray, columns: pa.StructType) -> list[SchemaChange]:
-        seen = observed(rows)
+        seen = observe(rows)
         if not pa.types.is_struct(seen.type):
             return []
         changes = changes_for(columns, seen.type)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from secor.parsing.fields import Texts, field_at, shown, texts
+from secor.parsing.fields import Texts, field_at, show_value, texts
 from secor.parsing.placement import Work
 from secor.parsing.transforms import Selector
 
@@ -101,7 +101,7 @@ def _values(
     lengths = np.array([*(0 < len(name) <= LONGEST_NAME for name in names), False])
     for row in np.flatnonzero(taken & ~lengths[found.codes]).tolist():
         value = found.at(row)
-        why = "is missing" if value is None else f"{shown(value)} names no table"
+        why = "is missing" if value is None else f"{show_value(value)} names no table"
         bad.setdefault(row, f"{path.removeprefix('fields.')} {why}")
     return table[found.codes]
 

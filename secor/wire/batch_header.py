@@ -85,7 +85,7 @@ def corrupt(topic_partition: TopicPartition, offset: int, what: str) -> CorruptB
     )
 
 
-def checked_header(
+def check_header(
     topic_partition: TopicPartition, batch: memoryview, after: int, *, check_crc: bool
 ) -> RecordBatchHeader:
     """Read a batch's header and hold it against its bytes.

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from secor.core.errors import CorruptBatch
 from secor.core.model import SCHEMA, Chunk, TopicPartition
-from secor.wire.batch_header import HEADER, Buffer, RecordBatchHeader, checked_header, corrupt
+from secor.wire.batch_header import HEADER, Buffer, RecordBatchHeader, check_header, corrupt
 from secor.wire.codecs import Undecodable, decompress
 from secor.wire.record_headers import no_headers, read_headers
 from secor.wire.records import BadRecord, Fields, gather, read_fields, record_ends
@@ -68,7 +68,7 @@ def decode_chunks(
     for batch in batches:
         view = memoryview(batch)
         try:
-            header = checked_header(topic_partition, view, reached, check_crc=check_crc)
+            header = check_header(topic_partition, view, reached, check_crc=check_crc)
             reached = header.next_offset
             if header.is_control or reached <= start or not header.count:
                 continue

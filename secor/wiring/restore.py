@@ -26,7 +26,7 @@ from secor.core.naming import topic_root
 from secor.core.ports import ObjectStore
 from secor.formats import format_of_key
 from secor.parsing.plugins import identity_of, load_plugin
-from secor.parsing.user_classes import imported
+from secor.parsing.user_classes import import_class
 from secor.restore.control import JobControl
 from secor.restore.model import JobSpec, SourcePartition
 from secor.restore.offsets import check_partitions, offsets_topic, partition_of
@@ -292,7 +292,7 @@ def source_of(config: RestoreConfig, store: ObjectStore) -> RestoreSource:
 
 
 def _identity(path: str) -> str:
-    imported("plug-in", path)
+    import_class("plug-in", path)
     return identity_of(path, {})
 
 

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from secor.archive.kept_schemas import KeptSchema
 from secor.formats import make_format
-from secor.formats.typed.growth import NOTHING, grown
-from secor.formats.typed.inference import observed
+from secor.formats.typed.growth import NOTHING, grow_schema
+from secor.formats.typed.inference import observe
 from tests.unit.formats.typed_rows import FIRST_TIMESTAMP, batch, decoded, with_rows
 
 pytestmark = [
@@ -84,7 +84,7 @@ def grow(name: str, directory: Path, *versions: list[dict[str, Any]]) -> Path:
     fields, at, newest = NOTHING, 0, directory
     for number, messages in enumerate(versions, 1):
         records = decoded([json.dumps(message).encode() for message in messages], at)
-        fields = grown(fields, observed(records.column("row")).type)
+        fields = grow_schema(fields, observe(records.column("row")).type)
         newest = put(name, directory, KeptSchema(number, fields), records)
         at += len(messages)
     return newest
@@ -146,7 +146,7 @@ def test_spark_reads_integers_that_became_decimals_by_the_newest_file_s_columns(
 ) -> None:
     integers, decimals = pa.struct({"a": pa.int64()}), pa.struct({"a": pa.decimal128(5, 2)})
     put("typed-parquet", tmp_path, KeptSchema(1, integers), batch([{"a": 2**63 - 1}]))
-    wide = KeptSchema(2, grown(integers, decimals))
+    wide = KeptSchema(2, grow_schema(integers, decimals))
     rows = pa.array([{"a": Decimal("1.25")}], decimals)
     newest = put("typed-parquet", tmp_path, wide, batch(rows, 1))
     schema = spark.read.parquet(str(newest)).schema

@@ -13,7 +13,7 @@ from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import CorruptFile, NotFound
 from secor.core.model import TopicPartition
 from secor.core.naming import ObjectName, parse_key
-from secor.parsing.parts import released
+from secor.parsing.parts import release_part
 
 MARKER = "_replay_"
 """Before the name of an object that is, or was, parsed again; hidden from readers."""
@@ -54,7 +54,7 @@ def counted(archive: Archive, found: ArchivedObject) -> Quarantined:
 def messages(archive: Archive, found: ArchivedObject) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
     """Give an object's messages as they came from Kafka, and the reason of each."""
     for records in archive.read(found):
-        yield released(records)
+        yield release_part(records)
 
 
 def marker_key(name: ObjectName) -> str:

@@ -43,7 +43,7 @@ from secor.core.model import QUARANTINE, Chunk, next_offset
 from secor.core.naming import ObjectName, replayed_name
 from secor.core.ports import Clock, ObjectStore, OffsetLedger
 from secor.core.small_objects import put_bytes
-from secor.parsing.parts import released
+from secor.parsing.parts import release_part
 
 REPLAYED = "replay-of"
 """Metadata of the objects put: the quarantined object's output partition and name."""
@@ -254,7 +254,7 @@ def _reasons(sealed: SealedBatch) -> Counter[str]:
     for file in _bad_files(sealed):
         with file.local.path.open("rb") as opened:
             for records in log_format.read(opened, file.key):
-                reasons.update(released(records)[1])
+                reasons.update(release_part(records)[1])
     return reasons
 
 

@@ -12,7 +12,7 @@ from secor.archive.verify.compare import Rows, offsets_of
 from secor.archive.verify.report import Kind, PartitionReport
 from secor.core.errors import CorruptFile
 from secor.core.model import next_offset
-from secor.parsing.parts import released
+from secor.parsing.parts import release_part
 
 
 class ObjectSource:
@@ -40,7 +40,7 @@ class ObjectSource:
         self._report = report
         self._batches: Iterator[pa.RecordBatch] = archive.read(found)
         if archive.in_quarantine(found):
-            self._batches = (released(batch)[0] for batch in self._batches)
+            self._batches = (release_part(batch)[0] for batch in self._batches)
         self._held: pa.RecordBatch | None = None
         self._ended = False
 

@@ -16,7 +16,7 @@ from secor.core.errors import CorruptFile
 from secor.core.ports import Sink
 from secor.formats.python_file import Output
 from secor.formats.typed import metadata
-from secor.formats.typed.avro_schema import avro_schema, renamed
+from secor.formats.typed.avro_schema import avro_schema, rename_fields
 from secor.formats.typed.descriptions import LONGEST_INTEGER
 from secor.formats.typed.nested_arrays import rebuild, text_of
 from secor.formats.typed.schema import RowSchema
@@ -52,7 +52,7 @@ class AvroFormat:
 
     def __post_init__(self) -> None:
         check("Avro", self.codec, CODECS, self.block_rows, "block_rows")
-        object.__setattr__(self, "metadata_columns", metadata.checked(self.metadata_columns))
+        object.__setattr__(self, "metadata_columns", metadata.check_columns(self.metadata_columns))
 
     @property
     def extension(self) -> str:
@@ -131,7 +131,7 @@ class _File:
     def write(self, group: pa.RecordBatch) -> None:
         """Write one block."""
         struct = rebuild(group.to_struct_array(), _countable)
-        for row in plain(renamed(struct)):
+        for row in plain(rename_fields(struct)):
             self._writer.write(row)
         self._writer.dump()
 

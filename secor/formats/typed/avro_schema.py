@@ -37,11 +37,11 @@ def names_of(kind: pa.StructType) -> list[str]:
     return names
 
 
-def renamed(array: pa.Array) -> pa.Array:
+def rename_fields(array: pa.Array) -> pa.Array:
     """Return ``array`` with the names of ``names_of`` at every level."""
     kind = array.type
     if pa.types.is_struct(kind):
-        columns = [renamed(column) for _, column in children(array)]
+        columns = [rename_fields(column) for _, column in children(array)]
         fields = [
             pa.field(name, column.type, field.nullable)
             for name, column, field in zip(names_of(kind), columns, kind.fields, strict=True)
@@ -50,10 +50,10 @@ def renamed(array: pa.Array) -> pa.Array:
     if not pa.types.is_nested(kind):
         return array
     if is_list(kind):
-        values = renamed(array.flatten())
+        values = rename_fields(array.flatten())
         return list_of(values, pa.field("item", values.type), array)
     lists, flat = entries(array)
-    return map_of(flat.field(0), renamed(flat.field(1)), lists)
+    return map_of(flat.field(0), rename_fields(flat.field(1)), lists)
 
 
 def _record(kind: pa.StructType, name: str) -> dict[str, Any]:

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.core.variant_json import is_mixed
-from secor.formats.typed.extra_fields import undeclared
+from secor.formats.typed.extra_fields import find_undeclared
 from secor.formats.typed.fitting import (
     MisfitError,
-    fitted_field,
-    fitted_singly,
+    fit_field,
+    fit_singly,
 )
 from secor.formats.typed.inference import Rows, by_kind
 from secor.formats.typed.misfit_prefilter import suspects
 from secor.formats.typed.nested_arrays import is_json, together
-from secor.formats.typed.to_python import plain, written_out
+from secor.formats.typed.to_python import plain, write_out
 
 Part = tuple[Rows, pa.Array]
 
@@ -96,11 +96,11 @@ class ColumnFit:
         """Fit all or none.  Raises ``MisfitError``."""
         valid = self._valid if len(rows) == len(self._valid) else self._valid.take(pa.array(rows))
         like = pc.if_else(valid, True, None)
-        converted = fitted_field(field, column, self._target, like, exact=self._exact)
+        converted = fit_field(field, column, self._target, like, exact=self._exact)
         if self._extra and field is not None:
-            more = undeclared(column, self._target.type, marked=is_mixed(field))
+            more = find_undeclared(column, self._target.type, marked=is_mixed(field))
             if more is not None and more.null_count < len(more):
-                values = zip(rows.tolist(), plain(written_out(more)), strict=True)
+                values = zip(rows.tolist(), plain(write_out(more)), strict=True)
                 self.left.update((row, value) for row, value in values if value is not None)
         return converted
 
@@ -114,7 +114,7 @@ class ColumnFit:
         texts = field is not None and is_mixed(field)
         if texts or column.null_count or any(map(pa.types.is_nested, kinds)) or is_json(kinds[0]):
             return pa.concat_arrays([self._single(row) for row in rows.tolist()])
-        outcomes = fitted_singly(column, self._target.type, self._target.name, exact=self._exact)
+        outcomes = fit_singly(column, self._target.type, self._target.name, exact=self._exact)
         nothing = pa.nulls(1, self._target.type)
         for row, outcome in zip(rows.tolist(), outcomes, strict=True):
             if isinstance(outcome, str):

@@ -53,7 +53,7 @@ def describe(fields: pa.StructType) -> str:
 def _fields(fields: pa.StructType) -> list[dict[str, Any]]:
     descriptions = []
     for field in fields.fields:
-        description: dict[str, Any] = {"name": field.name, "type": described(field.type)}
+        description: dict[str, Any] = {"name": field.name, "type": describe_type(field.type)}
         if not field.nullable:
             description["nullable"] = False
         if field.metadata and DEFAULT in field.metadata:
@@ -62,14 +62,14 @@ def _fields(fields: pa.StructType) -> list[dict[str, Any]]:
     return descriptions
 
 
-def described(kind: pa.DataType) -> Any:
+def describe_type(kind: pa.DataType) -> Any:
     """Return a type as the JSON of our own form has it."""
     if pa.types.is_struct(kind):
         return {"struct": _fields(kind)}
     if is_list(kind):
-        return {"list": described(kind.value_type)}
+        return {"list": describe_type(kind.value_type)}
     if pa.types.is_map(kind):
-        return {"map": described(kind.item_type)}
+        return {"map": describe_type(kind.item_type)}
     if is_json(kind):
         return "json"
     if pa.types.is_decimal(kind):

@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 
 from secor.core.variant_json import dumps, is_mixed, loads
-from secor.formats.typed.inference import INT64, observed, widened
+from secor.formats.typed.inference import INT64, observe, widen
 from secor.formats.typed.iso_times import FIRST_VALUES, time_type
 from secor.formats.typed.nested_arrays import (
     children,
     entries,
-    flattened,
+    flatten,
     is_json,
     is_list,
     list_of,
@@ -64,10 +64,10 @@ def seen_together(groups: Sequence[pa.StructArray]) -> tuple[pa.StructType, list
         _count(rows, False, (), tally)
     outvoted = [it for path, kinds in tally.items() if (it := _outvoted(path, kinds)) is not None]
     winners = {it.path: it.kind for it in outvoted}
-    columns = [observed(_pruned(rows, False, (), winners) if winners else rows) for rows in groups]
+    columns = [observe(_pruned(rows, False, (), winners) if winners else rows) for rows in groups]
     together, *others = (column.type for column in columns)
     for other in others:
-        both = widened(together, other)
+        both = widen(together, other)
         if pa.types.is_struct(both):  # else there are too many fields
             together = both
     return _with_times(together, columns), outvoted
@@ -104,7 +104,7 @@ def _below(array: pa.Array) -> Iterator[tuple[str, pa.Array, bool]]:
         for field, column in children(array):
             yield field.name, column, is_mixed(field)
     elif is_list(kind):
-        yield ITEM, flattened(array), is_mixed(kind.value_field)
+        yield ITEM, flatten(array), is_mixed(kind.value_field)
     elif pa.types.is_map(kind):
         yield ENTRY, entries(array)[1].field(1), is_mixed(kind.item_field)
 
@@ -193,7 +193,7 @@ def _with_times(kind: pa.DataType, columns: Sequence[pa.Array]) -> Any:
         ]
         return pa.struct(fields)
     if is_list(kind):
-        items = [flattened(column) for column in columns if is_list(column.type)]
+        items = [flatten(column) for column in columns if is_list(column.type)]
         return pa.list_(_with_times(kind.value_type, items))
     if not pa.types.is_string(kind):
         return kind

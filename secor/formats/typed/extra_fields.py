@@ -13,15 +13,15 @@ from secor.formats.typed.inference import typed_text
 from secor.formats.typed.nested_arrays import (
     children,
     entries,
-    flattened,
+    flatten,
     is_json,
     is_list,
     list_of,
-    unmarked,
+    unmark,
 )
 
 
-def undeclared(array: pa.Array, kind: pa.DataType, *, marked: bool = False) -> pa.Array | None:
+def find_undeclared(array: pa.Array, kind: pa.DataType, *, marked: bool = False) -> pa.Array | None:
     """Return what ``kind`` has no place for, in the same structure, null where nothing is.
 
     ``array`` is a column that ``fitting.fitted`` takes as ``kind``.  Of a list or a map with
@@ -38,7 +38,7 @@ def undeclared(array: pa.Array, kind: pa.DataType, *, marked: bool = False) -> p
         return _undeclared_fields(array, fields)
     if is_list(array.type) and is_list(kind):
         mark = is_mixed(array.type.value_field)
-        return _undeclared_items(array, flattened(array), kind.value_type, marked=mark)
+        return _undeclared_items(array, flatten(array), kind.value_type, marked=mark)
     if pa.types.is_map(array.type) and pa.types.is_map(kind):
         items = entries(array)[1].field(1)
         return _undeclared_items(
@@ -54,9 +54,9 @@ def _undeclared_fields(array: pa.StructArray, kind: pa.StructType) -> pa.Array |
     for field, column in children(array):
         more, mark = column, is_mixed(field)
         if field.name in targets:
-            more = undeclared(column, targets[field.name], marked=mark)
+            more = find_undeclared(column, targets[field.name], marked=mark)
         else:
-            more = unmarked(column, field)
+            more = unmark(column, field)
         if more is not None and more.null_count < len(more):
             names.append(pa.field(field.name, more.type))
             columns.append(more)
@@ -71,7 +71,7 @@ def _undeclared_fields(array: pa.StructArray, kind: pa.StructType) -> pa.Array |
 def _undeclared_items(
     array: pa.Array, items: pa.Array, kind: pa.DataType, *, marked: bool
 ) -> pa.Array | None:
-    more = undeclared(items, kind, marked=marked)
+    more = find_undeclared(items, kind, marked=marked)
     if more is None:
         return None
     lists = entries(array)[0] if pa.types.is_map(array.type) else array
@@ -79,4 +79,4 @@ def _undeclared_items(
     has_extra: list[Any] = [bool(some) and any(some) for some in flags.to_pylist()]
     rows = np.where(np.array(has_extra, dtype=bool), np.arange(len(array)), -1)
     extra = array.take(pa.array(rows, pa.int64(), mask=rows < 0))
-    return unmarked(extra, pa.field("found", array.type))
+    return unmark(extra, pa.field("found", array.type))

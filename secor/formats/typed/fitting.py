@@ -41,7 +41,7 @@ from secor.formats.typed.nested_arrays import (
     as_json,
     children,
     entries,
-    flattened,
+    flatten,
     is_json,
     is_list,
     list_of,
@@ -49,11 +49,11 @@ from secor.formats.typed.nested_arrays import (
     struct_of,
     text_of,
     together,
-    unmarked,
+    unmark,
 )
 from secor.formats.typed.scalar_casts import cast, castable_rows, takes
 from secor.formats.typed.time_limits import is_limited
-from secor.formats.typed.to_python import json_texts, plain, written_out
+from secor.formats.typed.to_python import json_texts, plain, write_out
 
 
 class MisfitError(Exception):
@@ -72,7 +72,7 @@ class MisfitError(Exception):
         return self._say()
 
 
-def fitted(
+def fit_array(
     array: pa.Array, target: pa.Field, path: str, *, marked: bool = False, exact: bool = False
 ) -> pa.Array:
     """Return ``array`` as ``target`` says.  Raises ``MisfitError`` if one value does not fit.
@@ -91,9 +91,9 @@ def fitted(
     if array.type.equals(kind, check_metadata=True) and not any_leaf(kind, _is_checked):
         return array
     if is_json(kind):  # parsed text is made canonical
-        return as_json(json_texts(unmarked(array, pa.field(path, array.type))))
+        return as_json(json_texts(unmark(array, pa.field(path, array.type))))
     if pa.types.is_struct(kind):
-        return fitted_struct(array, kind, path, exact=exact)
+        return fit_struct(array, kind, path, exact=exact)
     if is_list(kind):
         return _list(array, kind, path, exact=exact)
     if pa.types.is_map(kind):
@@ -111,7 +111,7 @@ def _by_kind(array: pa.Array, target: pa.Field, path: str, *, exact: bool) -> pa
     for rows, part in by_kind(array, maps=pa.types.is_map(target.type)):
         if is_json(part.type):
             raise _misfit(path, part, target.type)
-        parts.append((rows, fitted(part, target, path, exact=exact)))
+        parts.append((rows, fit_array(part, target, path, exact=exact)))
     return together(parts)
 
 
@@ -119,7 +119,7 @@ def _items(items: pa.Array, target: pa.Field, path: str, *, marked: bool, exact:
     """Return what lists or maps hold; a misfit names the first item that is none."""
 
     def fit(some: pa.Array) -> pa.Array:
-        return fitted(some, target, path, marked=marked, exact=exact)
+        return fit_array(some, target, path, marked=marked, exact=exact)
 
     def misfit(some: pa.Array) -> MisfitError | None:
         try:
@@ -139,7 +139,7 @@ def _items(items: pa.Array, target: pa.Field, path: str, *, marked: bool, exact:
         raise error if len(items) == 1 else MisfitError(say) from None
 
 
-def fitted_struct(
+def fit_struct(
     array: pa.Array, kind: pa.StructType, path: str, *, exact: bool = False
 ) -> pa.StructArray:
     """Return a struct column with exactly the fields of ``kind``."""
@@ -147,13 +147,13 @@ def fitted_struct(
         raise _misfit(path, array, kind)
     columns = {field.name: (field, column) for field, column in children(array)}
     fitted_columns = [
-        fitted_field(*columns.get(target.name, (None, None)), target, array, path, exact=exact)
+        fit_field(*columns.get(target.name, (None, None)), target, array, path, exact=exact)
         for target in kind.fields
     ]
     return struct_of(fitted_columns, list(kind.fields), array)
 
 
-def fitted_field(
+def fit_field(
     field: pa.Field | None,
     column: pa.Array | None,
     target: pa.Field,
@@ -167,11 +167,11 @@ def fitted_field(
     if field is None:
         column = pa.nulls(len(parent), target.type)
     else:
-        column = fitted(column, target, inner, marked=is_mixed(field), exact=exact)
-    return filled(column, target, parent, inner)
+        column = fit_array(column, target, inner, marked=is_mixed(field), exact=exact)
+    return fill_missing(column, target, parent, inner)
 
 
-def filled(column: pa.Array, target: pa.Field, parent: pa.Array, path: str) -> pa.Array:
+def fill_missing(column: pa.Array, target: pa.Field, parent: pa.Array, path: str) -> pa.Array:
     """Replace null by the default; else refuse it where the field may not be null."""
     if not column.null_count or (target.nullable and not target.metadata):
         return column
@@ -188,14 +188,14 @@ def filled(column: pa.Array, target: pa.Field, parent: pa.Array, path: str) -> p
 def default_of(target: pa.Field, path: str) -> pa.Array:
     """Return a field's default as a column of one row.  Raises ``MisfitError``."""
     constant = pa.array([json.loads(target.metadata[DEFAULT])])
-    return fitted(constant, target, path)
+    return fit_array(constant, target, path)
 
 
 def _list(array: pa.Array, kind: pa.ListType, path: str, *, exact: bool) -> pa.Array:
     if not is_list(array.type):
         raise _misfit(path, array, kind)
     marked = is_mixed(array.type.value_field)
-    flat = flattened(array)
+    flat = flatten(array)
     values = _items(flat, kind.value_field, f"{path}[]", marked=marked, exact=exact)
     return list_of(values, kind.value_field, array)
 
@@ -215,7 +215,7 @@ def _map(array: pa.Array, kind: pa.MapType, path: str, *, exact: bool) -> pa.Arr
 def _map_of_struct(array: pa.StructArray, kind: pa.MapType, path: str, *, exact: bool) -> pa.Array:
     """A struct's fields are the keys, by name, those without a value left out."""
     parts = [
-        (field.name, fitted(column, kind.item_field, inner, marked=is_mixed(field), exact=exact))
+        (field.name, fit_array(column, kind.item_field, inner, marked=is_mixed(field), exact=exact))
         for field, column in sorted(children(array), key=lambda child: child[0].name)
         for inner in (f"{path}.{field.name}",)
         if column.null_count < len(column)
@@ -231,7 +231,7 @@ def _map_of_struct(array: pa.StructArray, kind: pa.MapType, path: str, *, exact:
     lists = pa.array(keys, pa.list_(pa.string()))
     columns = [column for _, column in parts]
     items = pa.concat_arrays(columns) if columns else pa.nulls(0, kind.item_type)
-    return map_of(flattened(lists), items.take(pa.array(places, pa.int64())), lists)
+    return map_of(flatten(lists), items.take(pa.array(places, pa.int64())), lists)
 
 
 def _scalar(array: pa.Array, kind: pa.DataType, path: str, *, exact: bool) -> pa.Array:
@@ -245,7 +245,7 @@ def _scalar(array: pa.Array, kind: pa.DataType, path: str, *, exact: bool) -> pa
         raise _misfit(path, array, kind) from error
 
 
-def fitted_singly(
+def fit_singly(
     array: pa.Array, kind: pa.DataType, path: str, *, exact: bool
 ) -> list[pa.Array | str]:
     """Return each value of a column of scalars as one row of ``kind``, or why it is none.
@@ -277,8 +277,8 @@ def _misfit(path: str, array: pa.Array, kind: pa.DataType) -> MisfitError:
 
 
 def _values(array: pa.Array) -> list[Any]:
-    texts = unmarked(array, pa.field("", array.type))
-    return plain(written_out(texts), integral=True)
+    texts = unmark(array, pa.field("", array.type))
+    return plain(write_out(texts), integral=True)
 
 
 def _refusal(path: str, value: Any, kind: pa.DataType) -> str:

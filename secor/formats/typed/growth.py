@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from secor.formats.typed.descriptions import LONGEST_INTEGER, MOST_DIGITS, NAMES, described
+from secor.formats.typed.descriptions import LONGEST_INTEGER, MOST_DIGITS, NAMES, describe_type
 from secor.formats.typed.dominance import seen_together
-from secor.formats.typed.inference import observed, widened
+from secor.formats.typed.inference import observe, widen
 from secor.formats.typed.nested_arrays import JSON, is_json, is_list
 from secor.formats.typed.observed_types import groups
 from secor.formats.typed.schema import EXTRA, RowSchema
@@ -55,7 +55,7 @@ def field_count(kind: pa.DataType) -> int:
     return field_count(kind.item_type) if pa.types.is_map(kind) else 0
 
 
-def grown(kept: pa.StructType, seen: pa.StructType) -> pa.StructType:
+def grow_schema(kept: pa.StructType, seen: pa.StructType) -> pa.StructType:
     """Return ``kept`` with what it can take over from ``seen``: new fields last, wider types.
 
     Doing it again changes nothing.  Where the two are in conflict, ``kept`` stays.
@@ -118,7 +118,7 @@ class _Growing:
             for field in seen.fields:
                 item = self._both(item, field.type, depth + 1)
             return pa.map_(pa.string(), item)
-        wide = widened(kept, _leaf(seen)) if self._widens else kept
+        wide = widen(kept, _leaf(seen)) if self._widens else kept
         if kept == pa.int64() and pa.types.is_decimal(wide):
             digits = max(wide.precision, LONGEST_INTEGER + wide.scale)
             wide = pa.decimal128(min(digits, MOST_DIGITS), wide.scale)
@@ -203,8 +203,8 @@ class Growth:
         together, outvoted = seen_together(following)
         new = [str(it) for it in outvoted if _is_new(self._fields, it.path)]
         # By itself, too: among others that are in conflict with it, it widens nothing.
-        alone = observed(first).type
-        self._propose(grown(grown(self._fields, together), alone), new)
+        alone = observe(first).type
+        self._propose(grow_schema(grow_schema(self._fields, together), alone), new)
 
     def _first_with_new(self, rows: pa.StructArray, extra: Sequence[int]) -> int | None:
         """Of rows that fit: more of them show the fields of fewer, so the first can be halved."""
@@ -229,7 +229,7 @@ class Growth:
         growing: list[int] = []
         reasons: dict[int, str] = {}
         for alike in groups(rows.take(pa.array(chosen)), self._fields):
-            fields = grown(self._fields, self._seen(rows, chosen[alike[:1]].tolist()))
+            fields = grow_schema(self._fields, self._seen(rows, chosen[alike[:1]].tolist()))
             if fields != self._fields:
                 same = chosen[alike].tolist()
                 _, bad = RowSchema(fields, "json", exact=True).fit(rows.take(pa.array(same)))
@@ -239,7 +239,7 @@ class Growth:
 
     def _seen(self, rows: pa.StructArray, chosen: Sequence[int]) -> pa.StructType:
         """Return the type that the rows show, whatever others are decoded with them."""
-        return observed(rows.take(pa.array(chosen, pa.int64()))).type
+        return observe(rows.take(pa.array(chosen, pa.int64()))).type
 
 
 def _is_new(fields: pa.StructType, path: Sequence[str]) -> bool:
@@ -289,5 +289,5 @@ def _short(kind: pa.DataType) -> str:
     elif pa.types.is_map(kind):
         text = f"map<{_short(kind.item_type)}>"
     else:
-        return str(described(kind))
+        return str(describe_type(kind))
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."

@@ -33,7 +33,7 @@ from secor.formats.typed.nested_arrays import (
     as_json,
     children,
     entries,
-    flattened,
+    flatten,
     is_json,
     is_list,
     list_of,
@@ -52,7 +52,7 @@ UNITS = ("s", "ms", "us", "ns")
 INT64 = range(-(1 << 63), 1 << 63)
 
 
-def observed(array: pa.Array, *, marked: bool = False) -> pa.Array:
+def observe(array: pa.Array, *, marked: bool = False) -> pa.Array:
     """Return the column typed by its own values; ``marked`` says that it is JSON text.
 
     Struct fields are in the order of the column, those without a value left out.
@@ -65,18 +65,18 @@ def observed(array: pa.Array, *, marked: bool = False) -> pa.Array:
     if pa.types.is_struct(kind):
         return _struct(array)
     if is_list(kind):
-        values = observed(flattened(array), marked=is_mixed(kind.value_field))
+        values = observe(flatten(array), marked=is_mixed(kind.value_field))
         return list_of(values, pa.field("item", values.type), array)
     if pa.types.is_map(kind):
         lists, flat = entries(array)
-        items = observed(flat.field(1), marked=is_mixed(kind.item_field))
+        items = observe(flat.field(1), marked=is_mixed(kind.item_field))
         return map_of(flat.field(0).cast(pa.string()), items, lists)
     return _scalar(array)
 
 
 def _struct(array: pa.StructArray) -> pa.StructArray:
     columns = [
-        (field.name, observed(column, marked=is_mixed(field)))
+        (field.name, observe(column, marked=is_mixed(field)))
         for field, column in children(array)
         if column.null_count < len(column)
     ]
@@ -87,9 +87,9 @@ def _struct(array: pa.StructArray) -> pa.StructArray:
 def _scalar(array: pa.Array) -> pa.Array:
     kind = array.type
     if pa.types.is_dictionary(kind):
-        return observed(array.cast(kind.value_type))
+        return observe(array.cast(kind.value_type))
     if pa.types.is_floating(kind):
-        return narrowed(array.cast(pa.float64()))
+        return narrow(array.cast(pa.float64()))
     if pa.types.is_integer(kind) and kind != pa.uint64():
         return array.cast(pa.int64())
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -99,7 +99,7 @@ def _scalar(array: pa.Array) -> pa.Array:
     return array
 
 
-def narrowed(doubles: pa.Array) -> pa.Array:
+def narrow(doubles: pa.Array) -> pa.Array:
     """Return int64 if every one is an integer that a double holds exactly."""
     values = pc.fill_null(doubles, 0.0).to_numpy(zero_copy_only=False)
     whole = (np.trunc(values) == values) & (np.abs(values) <= EXACT)
@@ -196,7 +196,7 @@ def _maps(objects: Sequence[dict[str, Any]]) -> pa.MapArray:
     pairs = [[(name, it[name]) for name in sorted(it) if it[name] is not None] for it in objects]
     keys = pa.array([[name for name, _ in some] for some in pairs], pa.list_(pa.string()))
     items = typed([item for some in pairs for _, item in some], lossless=True)
-    return map_of(flattened(keys), items, keys)
+    return map_of(flatten(keys), items, keys)
 
 
 def _lists(values: Sequence[Any], lossless: bool) -> pa.Array:
@@ -206,7 +206,7 @@ def _lists(values: Sequence[Any], lossless: bool) -> pa.Array:
     return list_of(items, pa.field("item", items.type), like)
 
 
-def widened(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
+def widen(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
     """Return the type that holds the values of both: commutative and associative, but that the
     fields of the first come first.
     """
@@ -217,9 +217,9 @@ def widened(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind) and pa.types.is_struct(other):
         return _union(kind, other)
     if is_list(kind) and is_list(other):
-        return pa.list_(pa.field("item", widened(kind.value_type, other.value_type)))
+        return pa.list_(pa.field("item", widen(kind.value_type, other.value_type)))
     if pa.types.is_map(kind) and pa.types.is_map(other):
-        return pa.map_(pa.string(), widened(kind.item_type, other.item_type))
+        return pa.map_(pa.string(), widen(kind.item_type, other.item_type))
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(other):
         if (kind.tz is None) == (other.tz is None):
             zone = kind.tz if kind.tz == other.tz else "UTC"
@@ -233,7 +233,7 @@ def widened(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
 def _union(struct: pa.StructType, other: pa.StructType) -> pa.DataType:
     kinds = {field.name: field.type for field in struct.fields}
     for field in other.fields:
-        kinds[field.name] = widened(kinds.get(field.name, pa.null()), field.type)
+        kinds[field.name] = widen(kinds.get(field.name, pa.null()), field.type)
     if len(kinds) > MAX_FIELDS:
         return JSON
     return pa.struct([pa.field(name, kind) for name, kind in kinds.items()])

@@ -16,10 +16,10 @@ from secor.core.ports import Sink
 from secor.formats.streams import BLOCK, Decompressing, codec_identity, compressing
 from secor.formats.typed import metadata
 from secor.formats.typed.metadata import ROW
-from secor.formats.typed.nested_arrays import unmarked
+from secor.formats.typed.nested_arrays import unmark
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
-from secor.formats.typed.to_python import ENCODER, plain, written_out
+from secor.formats.typed.to_python import ENCODER, plain, write_out
 from secor.formats.typed.writer import fit_or_refuse, flattened
 
 EXTENSIONS: Mapping[str, str] = MappingProxyType(
@@ -48,7 +48,7 @@ class JsonLinesFormat:
 
     def __post_init__(self) -> None:
         check("JSON lines", self.codec, EXTENSIONS, 1, "rows")
-        object.__setattr__(self, "metadata_columns", metadata.checked(self.metadata_columns))
+        object.__setattr__(self, "metadata_columns", metadata.check_columns(self.metadata_columns))
 
     @property
     def extension(self) -> str:
@@ -118,7 +118,7 @@ class JsonLinesWriter:
 
     def _lines(self, records: pa.RecordBatch) -> bytes:
         schema, names = self._format.schema, self._format.metadata_columns
-        row = unmarked(records.column(ROW), records.schema.field(ROW))
+        row = unmark(records.column(ROW), records.schema.field(ROW))
         if schema.declared:
             row = fit_or_refuse(schema, records.column(ROW), records.column("offset"))
         columns = [*metadata.columns_of(records, names), row]
@@ -127,7 +127,7 @@ class JsonLinesWriter:
         if not group.num_columns:  # such a batch does not know how many rows it has
             return self._encoder.encode_lines([{}] * records.num_rows)
         struct = group.to_struct_array()
-        rows = plain(written_out(struct), integral=not schema.declared)
+        rows = plain(write_out(struct), integral=not schema.declared)
         return self._encoder.encode_lines(rows)
 
 

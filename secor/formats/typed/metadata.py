@@ -12,7 +12,7 @@ import pyarrow as pa
 from secor.core.errors import ConfigurationError
 from secor.core.model import HEADERS_TYPE, SCHEMA
 from secor.formats.typed.nested_arrays import any_leaf, rebuild
-from secor.formats.typed.to_python import json_text, plain, written_out
+from secor.formats.typed.to_python import json_text, plain, write_out
 
 ROW = "row"
 """The column of decoded fields in the batches that a typed format is given."""
@@ -51,7 +51,7 @@ PYTHON: Mapping[str, Any] = MappingProxyType(
 """What the columns are in JSON; header values are base64."""
 
 
-def checked(names: Iterable[str]) -> tuple[str, ...]:
+def check_columns(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names in the order of ``COLUMNS``.  Raises ``ConfigurationError``."""
     wanted = set(names)
     unknown = wanted - set(COLUMNS)
@@ -91,7 +91,7 @@ def fields_beside(names: Sequence[str], own: Sequence[pa.Field]) -> list[pa.Fiel
     return fields
 
 
-def found_in(schema: pa.Schema) -> tuple[str, ...]:
+def metadata_columns_of(schema: pa.Schema) -> tuple[str, ...]:
     """Return the metadata columns at the beginning of a file's schema, told by name and type."""
     names: list[str] = []
     for field in schema:
@@ -109,7 +109,7 @@ def as_messages(rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     """Return messages whose values are the rows as JSON; what no column tells is null."""
     own = [name for name in rows.schema.names if name not in names]
     struct = rows.select(own).to_struct_array()
-    texts = [json_text(value) for value in plain(written_out(struct))]
+    texts = [json_text(value) for value in plain(write_out(struct))]
     return messages(texts, {name: rows.column(name) for name in names})
 
 
@@ -130,7 +130,7 @@ def _message_column(column: pa.Array | None, kind: pa.DataType, rows: int) -> pa
     return column.cast(kind)
 
 
-def stored(array: pa.Array, leaf: Callable[[pa.Array], pa.Array]) -> pa.Array:
+def to_stored(array: pa.Array, leaf: Callable[[pa.Array], pa.Array]) -> pa.Array:
     """Return a column with the leaves as a format can store them; untouched if all are."""
     if any_leaf(array.type, lambda kind: leaf(pa.nulls(0, kind)).type != kind):
         return rebuild(array, leaf)

@@ -15,9 +15,9 @@ from secor.core.variant_json import is_mixed
 from secor.formats.typed.descriptions import DEFAULT
 from secor.formats.typed.inference import by_kind
 from secor.formats.typed.iso_times import DAY, clock, moment
-from secor.formats.typed.nested_arrays import children, entries, flattened, is_json, is_list
+from secor.formats.typed.nested_arrays import children, entries, flatten, is_json, is_list
 from secor.formats.typed.scalar_casts import NUMBER, takes
-from secor.formats.typed.time_limits import counted, is_limited, readable
+from secor.formats.typed.time_limits import count_type, is_limited, readable
 from secor.formats.typed.to_python import EXACT
 
 Truths = npt.NDArray[np.bool_]
@@ -74,7 +74,7 @@ def _nested(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths | None:
         ]
         return np.logical_or.reduce(parts) if parts else np.zeros(len(array), dtype=bool)
     if is_list(array.type) and is_list(kind):
-        items, marked = flattened(array), is_mixed(array.type.value_field)
+        items, marked = flatten(array), is_mixed(array.type.value_field)
         return _holders(array, _suspects(items, kind.value_type, marked, exact))
     if pa.types.is_map(array.type) and pa.types.is_map(kind):
         lists, flat = entries(array)
@@ -131,7 +131,7 @@ def _lossy(array: pa.Array, kind: pa.DataType) -> Truths:
     """Tell which numbers or times are not the same when they have been ``kind``."""
     source = array.type
     if pa.types.is_temporal(kind) and not pa.types.is_temporal(source):
-        counts = counted(kind)
+        counts = count_type(kind)
         lost = _lossy(array, counts)
         return lost | ~_truths(readable(array.cast(counts, safe=False).view(kind)))
     try:

@@ -71,7 +71,7 @@ def offsets_of(array: pa.Array) -> pa.Array:
     return pc.if_else(valid, starts, pa.scalar(None, pa.int32()))
 
 
-def flattened(array: pa.Array) -> pa.Array:
+def flatten(array: pa.Array) -> pa.Array:
     """Return what the lists of ``array`` hold, one after the other."""
     if array.null_count == len(array):  # Arrow does not do that with structs of JSON text
         return array.values[:0]
@@ -95,7 +95,7 @@ def entries(array: pa.MapArray) -> tuple[pa.Array, pa.StructArray]:
         lists = pa.nulls(len(array), pa.list_(pa.field("entries", named)))
     else:
         lists = array.cast(pa.list_(pa.field("entries", named)))
-    flat = flattened(lists)
+    flat = flatten(lists)
     columns = flat.flatten()
     return lists, pa.StructArray.from_arrays(columns, fields=list(entry))
 
@@ -113,7 +113,7 @@ def rebuild(array: pa.Array, leaf: Callable[[pa.Array], pa.Array]) -> pa.Array:
         fields = [pa.field(field.name, column.type, field.nullable) for field, column in parts]
         return struct_of([column for _, column in parts], fields, array)
     if is_list(kind):
-        values = rebuild(flattened(array), leaf)
+        values = rebuild(flatten(array), leaf)
         return list_of(values, pa.field("item", values.type), array)
     if pa.types.is_map(kind):
         lists, flat = entries(array)
@@ -149,7 +149,7 @@ def has_marks(field: pa.Field) -> bool:
     return any(has_marks(kind.field(at)) for at in range(kind.num_fields))
 
 
-def unmarked(array: pa.Array, field: pa.Field) -> pa.Array:
+def unmark(array: pa.Array, field: pa.Field) -> pa.Array:
     """Return the column with what decoders marked as JSON text typed so."""
     kind = array.type
     if not has_marks(field):
@@ -157,14 +157,14 @@ def unmarked(array: pa.Array, field: pa.Field) -> pa.Array:
     if is_mixed(field):
         return as_json(text_of(array))
     if pa.types.is_struct(kind):
-        columns = [unmarked(column, inner) for inner, column in children(array)]
+        columns = [unmark(column, inner) for inner, column in children(array)]
         fields = [
             pa.field(inner.name, column.type)
             for inner, column in zip(kind.fields, columns, strict=True)
         ]
         return struct_of(columns, fields, array)
     if is_list(kind):
-        values = unmarked(flattened(array), kind.value_field)
+        values = unmark(flatten(array), kind.value_field)
         return list_of(values, pa.field("item", values.type), array)
     lists, flat = entries(array)
-    return map_of(flat.field(0), unmarked(flat.field(1), kind.item_field), lists)
+    return map_of(flat.field(0), unmark(flat.field(1), kind.item_field), lists)

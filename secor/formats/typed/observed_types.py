@@ -16,7 +16,7 @@ from secor.formats.typed.inference import INT64
 from secor.formats.typed.nested_arrays import (
     children,
     entries,
-    flattened,
+    flatten,
     is_json,
     is_list,
     offsets_of,
@@ -57,7 +57,7 @@ def _codes(array: pa.Array, marked: bool, *, nested: bool = True) -> Codes:
         columns = [_codes(column, is_mixed(field)) for field, column in children(array)]
         return _numbered(zip(codes.tolist(), *(it.tolist() for it in columns), strict=True))
     if is_list(kind):
-        return _held(array, _codes(flattened(array), is_mixed(kind.value_field)))
+        return _held(array, _codes(flatten(array), is_mixed(kind.value_field)))
     if pa.types.is_map(kind):
         lists, flat = entries(array)
         return _held(lists, _codes(flat.field(1), is_mixed(kind.item_field)))

@@ -49,7 +49,7 @@ class OrcFormat:
 
     def __post_init__(self) -> None:
         check("ORC", self.codec, CODECS, self.stripe_rows, "stripe_rows")
-        object.__setattr__(self, "metadata_columns", metadata.checked(self.metadata_columns))
+        object.__setattr__(self, "metadata_columns", metadata.check_columns(self.metadata_columns))
 
     @property
     def extension(self) -> str:
@@ -74,7 +74,7 @@ class OrcFormat:
         """Give rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
         try:
             stripes = orc.ORCFile(file)
-            names = metadata.found_in(stripes.schema)
+            names = metadata.metadata_columns_of(stripes.schema)
             for at in range(stripes.nstripes):
                 for rows in rows_in_blocks(stripes.read_stripe(at), ROWS_READ):
                     yield metadata.as_messages(rows, names)

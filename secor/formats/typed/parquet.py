@@ -39,7 +39,7 @@ class TypedParquetFormat:
 
     def __post_init__(self) -> None:
         check("typed Parquet", self.codec, CODECS, self.row_group_rows, "row_group_rows")
-        object.__setattr__(self, "metadata_columns", metadata.checked(self.metadata_columns))
+        object.__setattr__(self, "metadata_columns", metadata.check_columns(self.metadata_columns))
 
     @property
     def extension(self) -> str:
@@ -123,7 +123,7 @@ def read(file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
     """Give the rows of any Parquet file as JSON messages.  Raises ``CorruptFile``."""
     try:
         parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        names = metadata.found_in(parquet.schema_arrow)
+        names = metadata.metadata_columns_of(parquet.schema_arrow)
         for batch in parquet.iter_batches(MESSAGES_READ):
             yield metadata.as_messages(batch, names)
     except (pa.ArrowException, OSError) as error:

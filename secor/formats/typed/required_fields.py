@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from secor.formats.typed.nested_arrays import (
     entries,
-    flattened,
+    flatten,
     is_list,
     list_of,
     map_of,
@@ -32,7 +32,7 @@ def without_hidden_nulls(array: pa.Array) -> pa.Array:
     if not has_required(kind):
         return array
     if is_list(kind):
-        return list_of(without_hidden_nulls(flattened(array)), kind.value_field, array)
+        return list_of(without_hidden_nulls(flatten(array)), kind.value_field, array)
     if pa.types.is_map(kind):
         lists, flat = entries(array)
         return map_of(flat.field(0), without_hidden_nulls(flat.field(1)), lists)

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from secor.formats.typed.descriptions import LONGEST_INTEGER, MOST_DIGITS
 from secor.formats.typed.iso_times import is_written_as
-from secor.formats.typed.time_limits import counted, is_limited, readable
+from secor.formats.typed.time_limits import count_type, is_limited, readable
 from secor.formats.typed.to_python import EXACT
 
 EXACT_FLOAT = 1 << 24
@@ -94,7 +94,7 @@ def _as_kind(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Arra
     if pa.types.is_float32(kind) and pa.types.is_float64(source):
         return _narrow(array)
     if pa.types.is_temporal(kind) and _is_number(source):
-        return array.cast(counted(kind)).cast(kind)
+        return array.cast(count_type(kind)).cast(kind)
     if pa.types.is_time(kind) and _is_text(source):
         moments = pc.binary_join_element_wise("1970-01-01", array.cast(pa.string()), "T")
         return moments.cast(pa.timestamp(kind.unit)).cast(kind)

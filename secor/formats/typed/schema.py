@@ -15,11 +15,11 @@ from secor.formats.typed.columns import ColumnFit
 from secor.formats.typed.declarations import parse
 from secor.formats.typed.descriptions import DEFAULT, describe
 from secor.formats.typed.fitting import MisfitError, default_of
-from secor.formats.typed.inference import final, observed, widened
-from secor.formats.typed.nested_arrays import JSON, as_json, children, struct_of, unmarked
+from secor.formats.typed.inference import final, observe, widen
+from secor.formats.typed.nested_arrays import JSON, as_json, children, struct_of, unmark
 from secor.formats.typed.required_fields import has_required
 from secor.formats.typed.time_limits import all_readable
-from secor.formats.typed.to_python import json_text, plain, written_out
+from secor.formats.typed.to_python import json_text, plain, write_out
 
 ExtraFields = Literal["drop", "quarantine", "json"]
 
@@ -68,7 +68,7 @@ class RowSchema:
         """Return a declaration that all ``samples`` fit; ``describe`` writes it down."""
         kind: pa.DataType = pa.struct([])
         for rows in samples:
-            kind = widened(kind, observed(rows).type)
+            kind = widen(kind, observe(rows).type)
         kind = final(kind)
         if not pa.types.is_struct(kind):
             raise ConfigurationError("the messages looked at have no fields to infer a schema from")
@@ -151,10 +151,10 @@ class _Fitting:
 
     def keep(self, field: pa.Field, column: pa.Array) -> None:
         """Take a field that is not declared."""
-        more = unmarked(column, field) if self._extra else None
+        more = unmark(column, field) if self._extra else None
         if more is None or more.null_count == len(more):
             return
-        for row, value in enumerate(plain(written_out(more))):
+        for row, value in enumerate(plain(write_out(more))):
             if value is not None:
                 self._left.setdefault(row, {})[field.name] = value
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.formats.typed.nested_arrays import any_leaf, children, entries, flattened, is_list
+from secor.formats.typed.nested_arrays import any_leaf, children, entries, flatten, is_list
 
 SECOND = MappingProxyType({"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9})
 """Units in a second."""
@@ -29,7 +29,7 @@ def readable(times: pa.Array) -> pa.Array:
     else:
         unit = "ms" if pa.types.is_date64(kind) else kind.unit
         first, end = (day * DAY * SECOND[unit] for day in (FIRST_DAY, END_DAY))
-    counts = times.view(counted(kind))
+    counts = times.view(count_type(kind))
     if kind.bit_width > pa.int32().bit_width and end > INT64_END:  # nanoseconds hold fewer years
         return pc.is_valid(times)
     return pc.and_(pc.greater_equal(counts, first), pc.less(counts, end))
@@ -46,13 +46,13 @@ def all_readable(array: pa.Array) -> bool:
     if pa.types.is_struct(kind):
         return all(all_readable(column) for _, column in children(array))
     if is_list(kind):
-        return all_readable(flattened(array))
+        return all_readable(flatten(array))
     if pa.types.is_map(kind):
         return all_readable(entries(array)[1].field(1))
     return bool(pc.all(readable(array), min_count=0).as_py())
 
 
-def counted(kind: pa.DataType) -> pa.DataType:
+def count_type(kind: pa.DataType) -> pa.DataType:
     """Return the type of integers in which a date or time is counted."""
     return pa.int32() if kind.bit_width == pa.int32().bit_width else pa.int64()
 

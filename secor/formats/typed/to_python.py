@@ -15,7 +15,7 @@ from secor.core.variant_json import loads
 from secor.formats.typed.nested_arrays import (
     children,
     entries,
-    flattened,
+    flatten,
     is_json,
     is_list,
     offsets_of,
@@ -34,14 +34,14 @@ def plain(array: pa.Array, *, integral: bool = False) -> list[Any]:
     """Return Python values: structs and maps as dictionaries without their null members.
 
     JSON text is parsed and made canonical, decimals are ``Decimal``; dates and times must
-    be other things by now (``written_out``, or integers).  ``integral`` makes integers of
+    be other things by now (``write_out``, or integers).  ``integral`` makes integers of
     doubles that are.
     """
     kind = array.type
     if pa.types.is_struct(kind):
         return _dictionaries(array, integral)
     if is_list(kind):
-        return _pieces(plain(flattened(array), integral=integral), array)
+        return _pieces(plain(flatten(array), integral=integral), array)
     if pa.types.is_map(kind):
         lists, flat = entries(array)
         keys, items = flat.flatten()
@@ -102,7 +102,7 @@ def _pieces(values: Sequence[Any], like: pa.Array) -> list[list[Any] | None]:
     ]
 
 
-def written_out(array: pa.Array) -> pa.Array:
+def write_out(array: pa.Array) -> pa.Array:
     """Return ``array`` with dates, times and timestamps as ISO 8601 text."""
     return rebuild(array, _written)
 
@@ -130,7 +130,7 @@ def _written(array: pa.Array) -> pa.Array:
 
 def json_texts(array: pa.Array) -> pa.Array:
     """Return the canonical JSON text of every value, null for null."""
-    values = plain(written_out(array))
+    values = plain(write_out(array))
     return pa.array([None if value is None else json_text(value) for value in values], pa.string())
 
 

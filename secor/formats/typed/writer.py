@@ -124,7 +124,7 @@ def flattened(group: pa.RecordBatch, leaf: Leaf) -> pa.RecordBatch:
     names = group.schema.names[:-1]
     own = children(row)
     all_columns = [*group.columns[:-1], *(column for _, column in own)]
-    columns = [metadata.stored(column, leaf) for column in all_columns]
+    columns = [metadata.to_stored(column, leaf) for column in all_columns]
     fields = metadata.fields_beside(names, [field for field, _ in own])
     named = [field.with_type(column.type) for field, column in zip(fields, columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(named))

@@ -24,7 +24,7 @@ from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     Undecodable,
     brief,
-    declared,
+    build_declared,
     depth_of,
     rowwise,
 )
@@ -86,7 +86,7 @@ class AvroDecoder:
         items, bad = rowwise(messages, self._decode)
         objects = [None if item is None else item[0].full(item[1]) for item in items]
         kind = _together(list(dict.fromkeys(item[0] for item in items if item is not None)))
-        return declared(objects, kind, bad, paths)
+        return build_declared(objects, kind, bad, paths)
 
     def decode_apart(
         self, messages: pa.RecordBatch, paths: tuple[str, ...] | None

@@ -49,7 +49,7 @@ def rowwise(
     return objects, bad
 
 
-def decoded(
+def build_decoded(
     objects: Sequence[Any], bad: Mapping[int, str], paths: tuple[str, ...] | None
 ) -> Decoded:
     """Build the answer of a decoder from one dictionary a message."""
@@ -59,7 +59,7 @@ def decoded(
     return Decoded(struct_of(columns, paths, len(objects), bad), bad)
 
 
-def decoded_apart(
+def build_apart(
     objects: list[Any], bad: dict[int, str], messages: pa.RecordBatch
 ) -> list[tuple[Rows, Decoded]]:
     """Build all fields of one dictionary a message, in groups: see ``extent``.
@@ -222,7 +222,7 @@ def _lists(values: Sequence[Any], node: Node | None) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, column, type=pa.list_(_field("item", column, mixed)))
 
 
-def typed(objects: list[Any], kind: pa.DataType, bad: dict[int, str]) -> pa.StructArray:
+def build_typed(objects: list[Any], kind: pa.DataType, bad: dict[int, str]) -> pa.StructArray:
     """Build rows of a known struct type; a message that does not fit is added to ``bad``."""
     try:
         return pa.array(objects, kind)
@@ -235,14 +235,14 @@ def typed(objects: list[Any], kind: pa.DataType, bad: dict[int, str]) -> pa.Stru
     return pa.array(objects, kind)
 
 
-def declared(
+def build_declared(
     objects: list[Any], kind: pa.StructType, bad: dict[int, str], paths: Sequence[str] | None
 ) -> Decoded:
     """Build the answer of a decoder that knows its type; of it only what ``paths`` lead to."""
     if paths is None:
-        return Decoded(typed(objects, kind, bad), dict(sorted(bad.items())))
+        return Decoded(build_typed(objects, kind, bad), dict(sorted(bad.items())))
     wanted = {path.partition(".")[0] for path in paths}
-    rows = typed(objects, pa.struct([field for field in kind if field.name in wanted]), bad)
+    rows = build_typed(objects, pa.struct([field for field in kind if field.name in wanted]), bad)
     columns = [field_at(rows, path) for path in paths]
     return Decoded(struct_of(columns, paths, len(rows), bad), dict(sorted(bad.items())))
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from secor.parsing.decoders import json_text
-from secor.parsing.decoders.columns import Undecodable, decoded_apart, everything
+from secor.parsing.decoders.columns import Undecodable, build_apart, everything
 from secor.parsing.decoders.json_fields import read_fields
 from secor.parsing.decoders.json_object import decode_exactly, decode_quickly
 from secor.parsing.rows import Decoded, Rows
@@ -65,7 +65,7 @@ class JsonDecoder:
         rows, more = _columns(good)
         if rows is not None:
             return [(every, _rows_of_all(rows, more, bad, len(values)))]
-        return decoded_apart(*_decode_objects(values, _merge(bad, more, len(values))), messages)
+        return build_apart(*_decode_objects(values, _merge(bad, more, len(values))), messages)
 
 
 def _rows_of_all(

@@ -21,7 +21,7 @@ def read_fields(values: pa.Array, paths: tuple[str, ...]) -> tuple[pa.StructArra
     reader = _FieldReader([names for alternatives in ways for names in alternatives])
     bad: dict[int, str] = {}
     try:
-        objects = reader.decoder.decode_lines(json_text.joined(values))
+        objects = reader.decoder.decode_lines(json_text.join_lines(values))
         columns = reader.columns(objects) if len(objects) == len(values) else None
     except _ERRORS:
         columns = None

@@ -126,7 +126,7 @@ def _broken(row: int, raw: bytes | None) -> tuple[int, int] | None:
     return None
 
 
-def joined(values: pa.Array) -> pa.Buffer:
+def join_lines(values: pa.Array) -> pa.Buffer:
     """The messages with a newline after each, contiguous."""
     lines = pc.binary_join_element_wise(values, b"", b"\n")
     _, offsets, data = lines.buffers()
@@ -163,7 +163,7 @@ def _table(values: pa.Array) -> pa.Table | None:
     A sample tells which fields there are.  If it does not tell all, the names are counted
     before a first reading of the whole: the reader's time grows with its cells.
     """
-    text = joined(values)
+    text = join_lines(values)
     table = _as_sampled(values, text)
     if table is not None:
         return table
@@ -181,7 +181,7 @@ def _as_sampled(values: pa.Array, text: pa.Buffer) -> pa.Table | None:
     few = int(np.searchsorted(np.cumsum(lengths), SAMPLE_BYTES, side="right"))
     if not few:
         return None
-    sample = _parse(joined(values.slice(0, few)), None).schema
+    sample = _parse(join_lines(values.slice(0, few)), None).schema
     braces = int(np.count_nonzero(np.frombuffer(text, dtype=np.uint8) == 0x7B))
     cells = sum(_cells(field.type, len(values), braces) for field in sample)
     if _has(sample, pa.types.is_null) or not affordable(cells, text.size):

@@ -13,8 +13,8 @@ from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     Undecodable,
     brief,
-    decoded,
-    decoded_apart,
+    build_apart,
+    build_decoded,
     rowwise,
 )
 from secor.parsing.rows import Decoded, Rows
@@ -37,7 +37,7 @@ class MessagePackDecoder:
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
         objects, bad = rowwise(messages, _decode)
-        return decoded(objects, bad, paths)
+        return build_decoded(objects, bad, paths)
 
     def decode_apart(
         self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
@@ -45,8 +45,8 @@ class MessagePackDecoder:
         """See ``rows.DividingDecoder``."""
         objects, bad = rowwise(messages, _decode)
         if paths is None:
-            return decoded_apart(objects, bad, messages)
-        return [(np.arange(len(objects)), decoded(objects, bad, paths))]
+            return build_apart(objects, bad, messages)
+        return [(np.arange(len(objects)), build_decoded(objects, bad, paths))]
 
 
 def _decode(raw: bytes) -> dict[str, Any]:

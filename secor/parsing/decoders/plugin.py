@@ -14,8 +14,8 @@ from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     Undecodable,
     brief,
-    decoded,
-    decoded_apart,
+    build_apart,
+    build_decoded,
     rowwise,
 )
 from secor.parsing.plugins import FAULTS
@@ -55,7 +55,7 @@ class PluginDecoder:
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
-        return decoded(*self._objects(messages), paths)
+        return build_decoded(*self._objects(messages), paths)
 
     def decode_apart(
         self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
@@ -63,8 +63,8 @@ class PluginDecoder:
         """See ``rows.DividingDecoder``."""
         objects, bad = self._objects(messages)
         if paths is None:
-            return decoded_apart(objects, bad, messages)
-        return [(np.arange(len(objects)), decoded(objects, bad, paths))]
+            return build_apart(objects, bad, messages)
+        return [(np.arange(len(objects)), build_decoded(objects, bad, paths))]
 
     def _objects(self, messages: pa.RecordBatch) -> tuple[list[Any], dict[int, str]]:
         with quiet():

@@ -19,12 +19,12 @@ from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     Undecodable,
     brief,
-    declared,
+    build_declared,
     rowwise,
 )
 from secor.parsing.decoders.json_text import depth
 from secor.parsing.rows import Decoded
-from secor.parsing.user_classes import imported
+from secor.parsing.user_classes import import_class
 
 Convert = Callable[[Any], Any]
 Getter = tuple[str, bool, Convert | None]
@@ -89,7 +89,7 @@ class ProtobufDecoder:
             getters = [getter for getter in getters if getter[0] in wanted]
         plain = _dictionary(getters)
         objects, bad = rowwise(messages, lambda raw: plain(self._message(raw)))
-        return declared(objects, self._type, bad, paths)
+        return build_declared(objects, self._type, bad, paths)
 
     def _message(self, raw: bytes) -> Message:
         return self._parse(_unframed(raw) if self._framed else raw)
@@ -126,7 +126,7 @@ def _described(path: Path, name: str) -> type[Message]:
 
 def _imported(place: str) -> type[Message]:
     try:
-        message_class = imported("protobuf", place)
+        message_class = import_class("protobuf", place)
     except VersionError as error:
         raise ConfigurationError(f"protobuf class {place!r}: {error}") from error
     if not (isinstance(message_class, type) and issubclass(message_class, Message)):

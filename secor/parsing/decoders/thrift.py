@@ -13,9 +13,9 @@ from secor.core.errors import ConfigurationError
 from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     Undecodable,
-    declared,
-    decoded,
-    decoded_apart,
+    build_apart,
+    build_declared,
+    build_decoded,
     rowwise,
 )
 from secor.parsing.decoders.thrift_class import GeneratedStruct
@@ -59,8 +59,8 @@ class ThriftDecoder:
         """See ``rows.Decoder``."""
         objects, bad = rowwise(messages, self._decode)
         if self._class is not None:
-            return declared(objects, self._class.type, bad, paths)
-        return decoded(objects, bad, paths)
+            return build_declared(objects, self._class.type, bad, paths)
+        return build_decoded(objects, bad, paths)
 
     def decode_apart(
         self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
@@ -68,7 +68,7 @@ class ThriftDecoder:
         """See ``rows.DividingDecoder``."""
         if paths is None and self._class is None:
             objects, bad = rowwise(messages, self._decode)
-            return decoded_apart(objects, bad, messages)
+            return build_apart(objects, bad, messages)
         return [(np.arange(messages.num_rows), self.decode(messages, paths))]
 
     def _decode(self, raw: bytes) -> dict[str, Any]:

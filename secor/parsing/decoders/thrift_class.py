@@ -31,7 +31,7 @@ from secor.parsing.decoders.thrift_wire import (
     STRUCT,
     UUID,
 )
-from secor.parsing.user_classes import imported
+from secor.parsing.user_classes import import_class
 
 BINARY = "BINARY"
 """The argument of a string that is bytes; others have ``UTF8``."""
@@ -70,7 +70,7 @@ class GeneratedStruct:
     """
 
     def __init__(self, place: str) -> None:
-        self._class = imported("thrift", place)
+        self._class = import_class("thrift", place)
         self._place = place
         self._fields: dict[type, dict[str, Field]] = {}
         self.type = self._struct(self._class, (self._class,))

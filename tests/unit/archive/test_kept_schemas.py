@@ -17,7 +17,7 @@ from secor.batch.policy import Policy
 from secor.core.errors import OutcomeUnknown, SchemaLost, SecorError, Unavailable
 from secor.core.naming import parse_key
 from secor.core.ports import ObjectStore
-from secor.formats.typed.growth import NOTHING, Propose, changes, grown
+from secor.formats.typed.growth import NOTHING, Propose, changes, grow_schema
 from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.format import PlainFormat
 from tests.fakes.store import FakeStore
@@ -46,7 +46,7 @@ class Process:
 
     def grow(self, *proposals: pa.StructType) -> KeptSchema:
         for proposal in proposals:
-            self.plans.propose(grown(self.kept.newest().fields, proposal))
+            self.plans.propose(grow_schema(self.kept.newest().fields, proposal))
         self.plans.plan()
         return self.kept.newest()
 
@@ -67,7 +67,7 @@ def test_before_anything_is_known_there_is_version_0_without_fields(store: FakeS
 def test_what_is_proposed_is_the_next_version_and_told(store: FakeStore) -> None:
     process = Process(store)
     assert process.grow(A) == KeptSchema(1, A)
-    assert process.grow(WIDE, B) == KeptSchema(2, grown(WIDE, B))
+    assert process.grow(WIDE, B) == KeptSchema(2, grow_schema(WIDE, B))
     assert process.told == [(1, ["a (int64)"]), (2, ["a (int64 to double)", "b (string)"])]
     assert process.made == [1, 2]
     assert list(store.objects) == ["p/_schema/clicks/1_0001.json", "p/_schema/clicks/1_0002.json"]
@@ -78,7 +78,7 @@ def test_what_is_proposed_is_the_next_version_and_told(store: FakeStore) -> None
         "generation": "1",
         "schema-version": "1",
     }
-    assert process.grow() == KeptSchema(2, grown(WIDE, B))
+    assert process.grow() == KeptSchema(2, grow_schema(WIDE, B))
 
 
 def test_a_kept_schema_is_not_taken_for_an_object_of_messages(store: FakeStore) -> None:
@@ -109,7 +109,7 @@ def test_of_two_that_grow_at_once_the_second_follows_the_first(
     store.before = first
     found = one.grow(A)
     assert found.version == versions
-    assert found.fields == grown(theirs, A)
+    assert found.fields == grow_schema(theirs, A)
     assert two.told == [(1, changes(NOTHING, theirs))]
     assert one.told == ([(2, ["a (int64)"])] if versions == 2 else [])
 
@@ -133,7 +133,7 @@ def test_many_threads_that_grow_at_once_lose_nothing(store: FakeStore) -> None:
     assert processes[0].kept.versions() == list(range(1, newest.version + 1))
     for version in range(1, newest.version):
         before, after = (processes[0].kept.read(at).fields for at in (version, version + 1))
-        assert grown(before, after) == after
+        assert grow_schema(before, after) == after
 
 
 @pytest.mark.parametrize(("phase", "error"), [("before", Unavailable), ("after", OutcomeUnknown)])
@@ -217,7 +217,7 @@ def test_versions_that_an_earlier_secor_put_below_the_topic_go_on_there(
     store.put(f"{ROOT}/_schema/1_0001.json", body, crc32c(body.read_bytes()), {})
     process = Process(store)
     assert process.kept.newest() == KeptSchema(1, A)
-    assert process.grow(B) == KeptSchema(2, grown(A, B))
+    assert process.grow(B) == KeptSchema(2, grow_schema(A, B))
     assert list(store.objects) == [f"{ROOT}/_schema/1_0001.json", f"{ROOT}/_schema/1_0002.json"]
     Process(store, generation=2).grow(B)
     assert list(store.objects)[2:] == ["p/_schema/clicks/2_0001.json"]

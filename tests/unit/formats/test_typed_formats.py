@@ -21,8 +21,8 @@ from secor.core.errors import ConfigurationError, CorruptFile, RecordRefused
 from secor.core.model import SCHEMA
 from secor.core.ports import LogFormat
 from secor.formats import format_of_key, make_format
-from secor.formats.typed.growth import NOTHING, grown
-from secor.formats.typed.inference import observed
+from secor.formats.typed.growth import NOTHING, grow_schema
+from secor.formats.typed.inference import observe
 from secor.formats.typed.schema import RowSchema
 from tests.unit.formats.typed_rows import (
     FIRST_TIMESTAMP,
@@ -76,7 +76,7 @@ def kept(log_format: LogFormat, *batches: pa.RecordBatch) -> LogFormat:
     """Return the format with the schema that growth makes of these rows."""
     fields = NOTHING
     for records in batches:
-        fields = grown(fields, observed(records.column("row")).type)
+        fields = grow_schema(fields, observe(records.column("row")).type)
     schema = RowSchema(fields, "json", exact=True)
     return log_format if log_format.extension == ".json" else with_schema(log_format, schema)
 

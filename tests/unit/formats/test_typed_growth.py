@@ -22,9 +22,9 @@ from secor.formats.typed.growth import (
     Growth,
     changes,
     field_count,
-    grown,
+    grow_schema,
 )
-from secor.formats.typed.inference import observed
+from secor.formats.typed.inference import observe
 from secor.formats.typed.nested_arrays import JSON
 from secor.formats.typed.schema import RowSchema
 from tests.unit.formats.typed_rows import decoded, wild_messages
@@ -39,7 +39,7 @@ def kept(*fields: tuple[str, Any]) -> pa.StructType:
 def seen(*messages: Any) -> pa.StructType:
     """Return the type that these messages show, as the JSON decoder reads them together."""
     values = [json.dumps(message).encode() for message in messages]
-    return observed(decoded(values).column("row")).type
+    return observe(decoded(values).column("row")).type
 
 
 class Topic:
@@ -165,7 +165,7 @@ def test_rows_that_are_out_already_grow_nothing() -> None:
 def test_new_fields_come_last_and_what_is_there_stays_where_it_is() -> None:
     before = kept(("z", INT), ("a", kept(("y", INT))))
     new = kept(("d", INT), ("c", INT))
-    after = grown(before, seen({"b": {"d": 1, "c": 1}, "a": {"x": 1, "y": 1.5}, "z": 1}))
+    after = grow_schema(before, seen({"b": {"d": 1, "c": 1}, "a": {"x": 1, "y": 1.5}, "z": 1}))
     assert after == kept(("z", INT), ("a", kept(("y", DOUBLE), ("x", INT))), ("b", new))
     shown = "b (struct<d: int64, c: int64>)"
     assert changes(before, after) == ["a.y (int64 to double)", "a.x (int64)", shown]
@@ -199,24 +199,24 @@ def test_new_fields_come_last_and_what_is_there_stays_where_it_is() -> None:
 def test_types_widen_as_far_as_nothing_is_lost(
     kind: pa.DataType, other: pa.DataType, wide: pa.DataType
 ) -> None:
-    assert grown(kept(("a", kind)), kept(("a", other))) == kept(("a", wide))
+    assert grow_schema(kept(("a", kind)), kept(("a", other))) == kept(("a", wide))
 
 
 def test_types_that_no_schema_writes_down_become_what_holds_them() -> None:
     odd = kept(("n", pa.uint64()), ("t", pa.duration("ms")), ("nothing", pa.null()))
-    assert grown(NOTHING, odd) == kept(("n", pa.decimal128(20, 0)), ("t", JSON))
+    assert grow_schema(NOTHING, odd) == kept(("n", pa.decimal128(20, 0)), ("t", JSON))
 
 
 def test_there_is_an_end_of_fields_of_names_and_of_depth() -> None:
-    many = grown(NOTHING, seen({f"k{at}": {"x": at} for at in range(MOST_FIELDS)}))
+    many = grow_schema(NOTHING, seen({f"k{at}": {"x": at} for at in range(MOST_FIELDS)}))
     assert field_count(many) == MOST_FIELDS
     assert KeptSchema(1, many).full
-    assert grown(many, seen({"one": 1})) == many
-    assert grown(NOTHING, seen({"k" * (LONGEST_NAME + 1): 1, "_extra": 1})) == NOTHING
+    assert grow_schema(many, seen({"one": 1})) == many
+    assert grow_schema(NOTHING, seen({"k" * (LONGEST_NAME + 1): 1, "_extra": 1})) == NOTHING
     deep: Any = 1
     for _ in range(DEEPEST + 10):
         deep = {"d": deep}
-    fields = grown(NOTHING, seen(deep))
+    fields = grow_schema(NOTHING, seen(deep))
     assert field_count(fields) == DEEPEST
     topic = Topic(fields)
     assert topic.verdicts(deep, {"_extra": 1}, {"k" * 300: 1}) == "fff"
@@ -225,7 +225,7 @@ def test_there_is_an_end_of_fields_of_names_and_of_depth() -> None:
 def test_names_that_readers_take_for_one_get_one_column_and_no_name_gets_none() -> None:
     before = kept(("id", INT), ("in", kept(("X", INT))))
     message = {"ID": 1, "a": 1, "A": 2, "": 3, "_EXTRA": 4, "in": {"x": 5, "y": 6}}
-    after = grown(before, seen(message))
+    after = grow_schema(before, seen(message))
     assert after == kept(("id", INT), ("in", kept(("X", INT), ("y", INT))), ("a", INT))
     topic = Topic(after)
     assert topic.verdicts(message, {"Id": 1}, {"id": 1, "ID": "x"}) == "fff"
@@ -233,7 +233,7 @@ def test_names_that_readers_take_for_one_get_one_column_and_no_name_gets_none() 
     [extra] = topic.rows.fit(rows)[0].field("_extra").to_pylist()
     assert json.loads(extra) == {"": 3, "A": 2, "ID": 1, "_EXTRA": 4, "in": {"x": 5}}
     lists = {"l": [{"b": 1, "B": 2}], "new": {"c": 1, "C": 2}}
-    assert grown(NOTHING, seen(lists)) == kept(
+    assert grow_schema(NOTHING, seen(lists)) == kept(
         ("l", pa.list_(kept(("b", INT)))), ("new", kept(("c", INT)))
     )
 
@@ -255,8 +255,8 @@ def test_growing_twice_changes_nothing_and_the_text_of_a_schema_is_all_of_it(see
     fields = NOTHING
     for _ in range(4):
         rows = decoded(wild_messages(chance)).column("row")
-        step = grown(fields, observed(rows).type)
-        assert grown(fields, step) == step == grown(step, observed(rows).type)
+        step = grow_schema(fields, observe(rows).type)
+        assert grow_schema(fields, step) == step == grow_schema(step, observe(rows).type)
         fields = step
     again = KeptSchema.parse(KeptSchema(1, fields).text, "text", 1)
     assert again == KeptSchema(1, fields)
@@ -266,7 +266,7 @@ def test_growing_twice_changes_nothing_and_the_text_of_a_schema_is_all_of_it(see
 @given(st.integers(0, 1 << 32))
 def test_what_becomes_of_a_message_depends_on_no_other(seed: int) -> None:
     chance = random.Random(seed)
-    topic = Topic(grown(NOTHING, observed(decoded(wild_messages(chance)).column("row")).type))
+    topic = Topic(grow_schema(NOTHING, observe(decoded(wild_messages(chance)).column("row")).type))
     values = wild_messages(chance)
     alone = topic.verdicts(*map(json.loads, values))
     assert topic.first(*map(json.loads, values)) == (alone.find("g") if "g" in alone else None)
@@ -297,7 +297,7 @@ def test_each_step_grows_and_after_a_few_all_that_can_be_stored_is(seed: int) ->
             at = end
             continue
         [proposed] = topic.proposed
-        assert grown(fields, proposed) == proposed != fields
+        assert grow_schema(fields, proposed) == proposed != fields
         assert fits(KeptSchema(1, proposed).rows, log[at + first])
         fields, at, steps = proposed, at + first, steps + 1
     assert steps <= 60

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from secor.core.errors import ConfigurationError
-from secor.formats.typed.fitting import fitted
-from secor.formats.typed.inference import MAX_FIELDS, final, observed, typed, widened
+from secor.formats.typed.fitting import fit_array
+from secor.formats.typed.inference import MAX_FIELDS, final, observe, typed, widen
 from secor.formats.typed.nested_arrays import JSON
 from secor.formats.typed.schema import RowSchema
 
@@ -21,9 +21,9 @@ def merged(*columns: pa.Array) -> pa.Array:
     """One column of several, in the type that is inferred from all of them."""
     kind: pa.DataType = pa.null()
     for column in columns:
-        kind = widened(kind, observed(column).type)
+        kind = widen(kind, observe(column).type)
     target = pa.field("column", final(kind))
-    return pa.concat_arrays([fitted(column, target, "column") for column in columns])
+    return pa.concat_arrays([fit_array(column, target, "column") for column in columns])
 
 
 def test_integers_and_doubles_are_doubles() -> None:
@@ -33,15 +33,15 @@ def test_integers_and_doubles_are_doubles() -> None:
 
 
 def test_doubles_without_any_fraction_are_integers() -> None:
-    assert observed(pa.array([1.0, None, -3.0])).equals(pa.array([1, None, -3]))
+    assert observe(pa.array([1.0, None, -3.0])).equals(pa.array([1, None, -3]))
     for double in (0.5, -0.0, float("nan"), float("inf"), 2.0**60):
-        assert observed(pa.array([1.0, double])).type == pa.float64()
+        assert observe(pa.array([1.0, double])).type == pa.float64()
 
 
 def test_every_width_of_numbers_counts_as_the_widest() -> None:
-    assert observed(pa.array([1], pa.int8())).type == pa.int64()
-    assert observed(pa.array([1], pa.uint32())).type == pa.int64()
-    assert observed(pa.array([0.1], pa.float32())).type == pa.float64()
+    assert observe(pa.array([1], pa.int8())).type == pa.int64()
+    assert observe(pa.array([1], pa.uint32())).type == pa.int64()
+    assert observe(pa.array([0.1], pa.float32())).type == pa.float64()
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_marked_text_is_typed_by_its_values() -> None:
     def found(*texts: str | None) -> pa.Array:
         field = pa.field("a", pa.string(), metadata=MARK)
         rows = pa.StructArray.from_arrays([pa.array(texts, pa.string())], fields=[field])
-        return observed(rows).field("a")
+        return observe(rows).field("a")
 
     assert found("1", None, "2.0").equals(pa.array([1, None, 2]))
     assert found("1", "2.5").equals(pa.array([1.0, 2.5]))
@@ -100,13 +100,13 @@ def test_marked_text_is_typed_by_its_values() -> None:
 def test_marks_are_seen_in_lists_too() -> None:
     item = pa.field("item", pa.string(), metadata=MARK)
     lists = pa.array([["1", "2"], None, []], pa.list_(pa.string())).cast(pa.list_(item))
-    assert observed(lists).to_pylist() == [[1, 2], None, []]
+    assert observe(lists).to_pylist() == [[1, 2], None, []]
 
 
 def test_seeing_twice_changes_nothing() -> None:
     values = [{"a": 1, "b": [1, "x"], "c": {"d": 1.5, "e": {}}}, {"a": "y", "b": [], "c": None}]
     once = typed(values)
-    assert observed(once).equals(once)
+    assert observe(once).equals(once)
 
 
 def ordered(kind: pa.DataType) -> pa.DataType:
@@ -136,16 +136,16 @@ def test_widening_is_the_same_in_any_order_but_for_that_of_fields() -> None:
         JSON,
     ]
     for one, two in itertools.product(kinds, repeat=2):
-        assert ordered(widened(one, two)) == ordered(widened(two, one))
-        assert widened(one, one) == one
+        assert ordered(widen(one, two)) == ordered(widen(two, one))
+        assert widen(one, one) == one
         for three in kinds:
-            assert widened(widened(one, two), three) == widened(one, widened(two, three))
+            assert widen(widen(one, two), three) == widen(one, widen(two, three))
 
 
 def test_decimals_get_room_for_both() -> None:
-    assert widened(pa.decimal128(10, 2), pa.decimal128(8, 4)) == pa.decimal128(12, 4)
-    assert widened(pa.decimal128(10, 2), pa.int64()) == pa.decimal128(21, 2)
-    assert widened(pa.decimal128(38, 0), pa.decimal128(38, 20)) == JSON
+    assert widen(pa.decimal128(10, 2), pa.decimal128(8, 4)) == pa.decimal128(12, 4)
+    assert widen(pa.decimal128(10, 2), pa.int64()) == pa.decimal128(21, 2)
+    assert widen(pa.decimal128(38, 0), pa.decimal128(38, 20)) == JSON
 
 
 def test_instants_get_the_finer_unit() -> None:
@@ -153,7 +153,7 @@ def test_instants_get_the_finer_unit() -> None:
         pa.array([1], pa.timestamp("s", "UTC")), pa.array([1_500], pa.timestamp("ms", "UTC"))
     )
     assert column.cast(pa.int64()).to_pylist() == [1_000, 1_500]
-    assert widened(pa.timestamp("s"), pa.timestamp("s", "UTC")) == JSON
+    assert widen(pa.timestamp("s"), pa.timestamp("s", "UTC")) == JSON
 
 
 def test_an_object_of_too_many_names_is_json_text() -> None:

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secor.core.variant_json import is_mixed
-from secor.formats.typed.extra_fields import undeclared
-from secor.formats.typed.fitting import MisfitError, fitted_field
+from secor.formats.typed.extra_fields import find_undeclared
+from secor.formats.typed.fitting import MisfitError, fit_field
 from secor.formats.typed.nested_arrays import children, rebuild
 from secor.formats.typed.schema import RowSchema
-from secor.formats.typed.to_python import plain, written_out
+from secor.formats.typed.to_python import plain, write_out
 from tests.unit.formats.typed_rows import decoded, wild_messages
 
 STEADY = settings(deadline=None, max_examples=50, derandomize=True)
@@ -46,13 +46,15 @@ def halved(
     rows = len(valid)
     try:
         like = pc.if_else(valid, True, None)
-        made = fitted_field(field, column, target, like, exact=exact)
+        made = fit_field(field, column, target, like, exact=exact)
     except MisfitError as misfit:
         if rows == 1:
             return ["None"], {0: str(misfit)}, {}
     else:
-        more = None if field is None else undeclared(column, target.type, marked=is_mixed(field))
-        left = [] if more is None else plain(written_out(more))
+        more = (
+            None if field is None else find_undeclared(column, target.type, marked=is_mixed(field))
+        )
+        left = [] if more is None else plain(write_out(more))
         return shown(made), {}, {at: it for at, it in enumerate(left) if it is not None}
     values, bad, more_left = [], {}, {}
     for start, end in ((0, rows // 2), (rows // 2, rows)):

@@ -21,7 +21,7 @@ from secor.config.load import validate
 from secor.core.errors import SchemaGrew
 from secor.core.model import QUARANTINE, SCHEMA, Chunk, TopicPartition
 from secor.formats import make_format
-from secor.parsing.parts import released
+from secor.parsing.parts import release_part
 from secor.tables.catalog import TableCommit
 from secor.tables.manifest import Manifest
 from secor.wiring.tables import TablePlans, store_of_tables
@@ -165,6 +165,6 @@ class WorkerWorld:
             log_format = make_format("sequencefile")
             with self.own.open(stored.key) as file:
                 for records in log_format.read(file, stored.key):
-                    found += released(records)[1]
+                    found += release_part(records)[1]
         assert QUARANTINE
         return found
