@@ -25,7 +25,7 @@ from secor.core.clock import SystemClock
 from secor.core.model import TopicPartition
 from secor.core.observer import Observer
 from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
-from secor.parsing.parts import quarantined
+from secor.parsing.parts import quarantine_part
 from secor.parsing.pipeline import FILTERED, QUARANTINED, Count
 from secor.service.daemon import Daemon, Loop, Working
 from secor.service.metrics import Metrics
@@ -162,7 +162,7 @@ def _consumer(
         observer=telemetry,
         trail=ParseTrail(workspace.directory),
         deaths=workspace.deaths,
-        quarantine=quarantined,
+        quarantine=quarantine_part,
     )
     return Consumer(
         source=source,
@@ -211,7 +211,7 @@ def _counting(observer: Observer) -> Count:
         if name == FILTERED:
             observer.filtered(topic_partition, messages)
         else:
-            observer.quarantined(topic_partition, name.removeprefix(QUARANTINED), messages)
+            observer.quarantine_part(topic_partition, name.removeprefix(QUARANTINED), messages)
 
     return count
 

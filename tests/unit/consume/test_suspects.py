@@ -22,7 +22,7 @@ from secor.core.errors import RestartPartition
 from secor.core.model import QUARANTINE, Chunk, OffsetRange, Part, TopicPartition
 from secor.core.naming import topic_of
 from secor.parsing.offset_layout import OffsetBuckets
-from secor.parsing.parts import quarantined
+from secor.parsing.parts import quarantine_part
 from tests.fakes.clock import FakeClock
 from tests.fakes.executor import InlineExecutor
 from tests.fakes.format import PlainFormat
@@ -63,7 +63,7 @@ class Noting(SilentObserver):
     def __init__(self, notes: list[str]) -> None:
         self.notes = notes
 
-    def quarantined(self, topic_partition: TopicPartition, stage: str, messages: int) -> None:
+    def quarantine_part(self, topic_partition: TopicPartition, stage: str, messages: int) -> None:
         self.notes.append(f"{stage} {messages}")
 
     def died(self, topic_partition: TopicPartition, suspected: OffsetRange) -> None:
@@ -121,7 +121,7 @@ class Machine:
             observer=observer,
             trail=trail,
             deaths=workspace.deaths,
-            quarantine=quarantined,
+            quarantine=quarantine_part,
         )
         source.assign([KEY])
         return Consumer(
