@@ -211,7 +211,7 @@ def _counting(observer: Observer) -> Count:
         if name == FILTERED:
             observer.filtered(topic_partition, messages)
         else:
-            observer.quarantine_part(topic_partition, name.removeprefix(QUARANTINED), messages)
+            observer.quarantined(topic_partition, name.removeprefix(QUARANTINED), messages)
 
     return count
 

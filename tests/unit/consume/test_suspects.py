@@ -63,7 +63,7 @@ class Noting(SilentObserver):
     def __init__(self, notes: list[str]) -> None:
         self.notes = notes
 
-    def quarantine_part(self, topic_partition: TopicPartition, stage: str, messages: int) -> None:
+    def quarantined(self, topic_partition: TopicPartition, stage: str, messages: int) -> None:
         self.notes.append(f"{stage} {messages}")
 
     def died(self, topic_partition: TopicPartition, suspected: OffsetRange) -> None:
