@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 from secor.core.errors import CorruptFile, NotFound, Unavailable
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes
-from secor.tables.manifest import TableFiles, parse_table_files
+from secor.tables.manifest import TableFiles, parse_table_files, table_files_data
 from secor.tables.vector import Vector
 
 DIRECTORY = "_commits"
@@ -41,7 +41,18 @@ class CommitObject:
 
     def dump(self) -> bytes:
         """Return the object's bytes."""
-        data = asdict(self) | {"vector": json.loads(self.vector.dump()), "version": VERSION}
+        data = {
+            "id": self.id,
+            "group": self.group,
+            "table": self.table,
+            "uuid": self.uuid,
+            "previous": self.previous,
+            "at": self.at,
+            "vector": json.loads(self.vector.dump()),
+            "manifests": self.manifests,
+            "files": [table_files_data(files) for files in self.files],
+            "version": VERSION,
+        }
         return json.dumps(data, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
     @classmethod

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
 from secor.core.errors import CorruptFile
@@ -112,7 +112,8 @@ class Manifest:
 
     def dump(self) -> bytes:
         """Return the object's bytes: the same for the same manifest."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode() + b"\n"
+        data = {**_fields(self), "tables": [table_files_data(files) for files in self.tables]}
+        return json.dumps(data, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
     @classmethod
     def parse(cls, body: bytes, key: str) -> Self:
@@ -149,6 +150,19 @@ def parse_manifest_key(prefix: str, topic: str, key: str) -> tuple[int, OffsetRa
         return None
     start, end = int(match["start"]), int(match["end"])
     return (int(match["partition"]), OffsetRange(start, end)) if start <= end else None
+
+
+def table_files_data(files: TableFiles) -> dict[str, Any]:
+    """Return one table's files for JSON; ``parse_table_files`` reads it back.
+
+    ``dataclasses.asdict`` copies every number on the way, which took as long as writing a file.
+    """
+    listed = [{**_fields(file), "statistics": _fields(file.statistics)} for file in files.files]
+    return {**_fields(files), "files": listed}
+
+
+def _fields(value: Manifest | TableFiles | DataFile | Statistics) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def parse_table_files(data: Mapping[str, Any]) -> TableFiles:

@@ -117,7 +117,7 @@ def _tables(
     route = {"table": table_of(group), "auto_create": True, "partition_by": list(partition_by)}
     return {
         "catalog.properties": catalog,
-        "commit": {"interval": "2s", "timeout": "10s"},
+        "commit": {"interval": "10s", "timeout": "10s"},
         "[tables]": route,
     }
 

@@ -20,6 +20,9 @@ from secor.tables.manifest import Statistics
 VERSION = 1
 """Of the writer: grows when it writes other bytes for the same settings."""
 
+BUFFER_BYTES = 32 * 1024
+"""Of a file that is being written; there may be hundreds."""
+
 
 @dataclass(frozen=True, slots=True)
 class ParquetDataFormat:
@@ -59,10 +62,12 @@ class _ParquetFile:
 
     def __init__(self, sink: Sink, data_format: ParquetDataFormat) -> None:
         self._output = Output(sink)
+        # The library writes a column in several pieces of some bytes each.
+        self._buffer = pa.BufferedOutputStream(pa.PythonFile(self._output, mode="w"), BUFFER_BYTES)
         self._statistics = data_format.statistics
         self._footers: list[pq.FileMetaData] = []
         self._writer = pq.ParquetWriter(
-            pa.PythonFile(self._output, mode="w"),
+            self._buffer,
             data_format.columns,
             store_decimal_as_integer=True,
             metadata_collector=self._footers,
@@ -72,10 +77,12 @@ class _ParquetFile:
     def write(self, group: pa.Table) -> None:
         """Write one row group."""
         self._writer.write_table(group, row_group_size=group.num_rows)
+        self._buffer.flush()  # the file's size on disk says when its batch is large enough
 
     def close(self) -> Statistics:
         """Write the footer."""
         self._writer.close()
+        self._buffer.flush()
         return self._statistics(self._footers[0])
 
     def discard(self) -> None:
