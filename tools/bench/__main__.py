@@ -14,8 +14,10 @@ from secor.core.errors import SecorError
 from secor.sandbox import Sandbox
 from tools.bench import restore as restore_bench
 from tools.bench.cases import CASES, Case, settings_of, write_config
+from tools.bench.commits import measure as measure_commits
 from tools.bench.fill import Filled, create_topic, fill
 from tools.bench.pieces import LOOKED_AT, Piece, measure
+from tools.bench.recovery import measure as measure_recovery
 from tools.bench.report import (
     Result,
     as_json,
@@ -127,6 +129,9 @@ def _say(line: str) -> None:
 @click.option("--spark", is_flag=True, help="Instead: read and parse local archives in Spark.")
 @click.option("--restore", is_flag=True, help="Instead: write local archives back to Kafka.")
 @click.option("--profile", is_flag=True, help="Show what the functions of the loop took (slower).")
+@click.option(
+    "--tables", is_flag=True, help="Instead: commits to tables, and recovery after kill -9."
+)
 @click.option("--json", "json_", is_flag=True, help="Print JSON for a script.")
 @click.option(
     "--directory",
@@ -140,6 +145,7 @@ def main(
     pieces: bool,
     spark: bool,
     restore: bool,
+    tables: bool,
     profile: bool,
     json_: bool,
     directory: Path | None,
@@ -155,7 +161,9 @@ def main(
     scans: list[Scan] = []
     writes: list[Restored | Recovery] = []
     try:
-        if restore:
+        if tables:
+            _measure_tables(directory)
+        elif restore:
             writes = _measure_restore(messages or 1_000_000, partitions, json_, directory)
         elif spark:
             scans = _measure_spark(messages or 1_000_000, partitions, json_, directory)
@@ -192,6 +200,17 @@ def _measure(
             measured.append(piece)
             click.echo(piece_line(piece), err=quiet)
     return results, measured
+
+
+def _measure_tables(directory: Path | None) -> None:
+    """Measure the coordinator alone, then a group of which it is killed."""
+    with tempfile.TemporaryDirectory(prefix="secor-bench-", dir=directory) as temporary:
+        folder = Path(temporary)
+        for commit in measure_commits(folder):
+            click.echo(commit.line())
+        with Sandbox.up(folder / "servers", progress=_say) as sandbox:
+            for seconds in measure_recovery(sandbox, folder):
+                click.echo(f"{seconds:.1f} s from kill -9 until later rows are in the table")
 
 
 def _measure_spark(

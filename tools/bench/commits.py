@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -191,9 +192,9 @@ class _World:
                 )
 
 
-def _with_snapshots(metadata: dict[str, object], number: int) -> dict[str, object]:
+def _with_snapshots(metadata: dict[str, Any], number: int) -> dict[str, Any]:
     """Return metadata with copies of its snapshot as ancestors of its branch."""
-    (last,) = metadata["snapshots"]  # type: ignore[misc,attr-defined]
+    (last,) = metadata["snapshots"]
     ids = [last["snapshot-id"] - at for at in range(number - 1, -1, -1)]
     snapshots = [
         {
@@ -201,7 +202,7 @@ def _with_snapshots(metadata: dict[str, object], number: int) -> dict[str, objec
             "snapshot-id": snapshot_id,
             "sequence-number": at + 1,
             **({"parent-snapshot-id": ids[at - 1]} if at else {}),
-            "summary": {**last["summary"], "secor.commit": f"{last['summary']['secor.commit']}"}
+            "summary": last["summary"]
             if at == number - 1
             else {"operation": "append", "secor.commit": f"old-{at}"},
         }

@@ -16,6 +16,7 @@ from secor.sandbox import S3Access
 from secor.wire import decode_chunks
 from secor.wiring.plans import plan_for
 from secor.wiring.tables import check_new_table
+from tools.bench import commits
 from tools.bench.archive import TOPIC, group, store
 from tools.bench.cases import CASES, Case, settings_of, write_config
 from tools.bench.fill import Filled, batches, encode_batch, values
@@ -122,3 +123,19 @@ def test_reading_in_spark_is_told_beside_what_it_is_measured_against() -> None:
     )
     assert not any("times" in line for line in (hadoop, text, backfill))
     assert json.loads(as_json([], [], scans))["spark"][4]["per_core"] == 30.0
+
+
+def test_commit_cycles_are_measured_by_what_they_may_grow_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, sizes in (("SNAPSHOTS", (3,)), ("TABLES", (2,)), ("PARTITIONS", (4,)), ("KEPT", ())):
+        monkeypatch.setattr(commits, name, sizes)
+    monkeypatch.setattr(commits, "REPEATS", 1)
+    measured = list(commits.measure(tmp_path))
+    assert [(it.varied, it.size) for it in measured] == [
+        ("snapshots", 3),
+        ("tables", 2),
+        ("topic partitions", 4),
+    ]
+    assert all(it.seconds > 0 and it.cpu_seconds > 0 for it in measured)
+    assert "commit cycle with      3 snapshots" in measured[0].line()

@@ -1,0 +1,148 @@
+"""How long rows are late after ``kill -9``: from the kill until what was produced afterwards is in
+the table.
+
+Two processes, a commit every 5 s; the one that coordinates is killed, and started again as a
+supervisor would.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from secor.config.load import load
+from secor.core.errors import NotFound, SecorError, Unavailable
+from secor.sandbox import Sandbox
+from secor.tables.group_record import GroupRecord
+from secor.wiring.tables import open_tables
+from tools.bench.cases import CASES, settings_of, table_of, write_config
+from tools.bench.fill import Producer, create_topic, encode_batch, values
+
+TOPIC, PARTITIONS, KILLS = "recovery", 4, 3
+INTERVAL = "5s"
+WITHIN = 300.0
+_PRODUCE_EVERY = 0.5
+_BATCH = 100
+
+
+class _Daemon:
+    """``secor run``, which logs when it coordinates."""
+
+    def __init__(self, config: Path, log: Path) -> None:
+        self.log = log
+        with log.open("wb") as output:
+            code = "from secor.cli.main import main; main()"
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code, "run", str(config)], stdout=output, stderr=output
+            )
+
+    def coordinates_since(self) -> str:
+        """Return when it began to coordinate, for comparison; empty if it never did."""
+        lines = [json.loads(line) for line in self.log.read_text().splitlines() if line[:1] == "{"]
+        return max((it["timestamp"] for it in lines if it["event"] == "coordinating"), default="")
+
+    def end(self) -> None:
+        """SIGKILL."""
+        self.process.kill()
+        self.process.wait()
+
+
+class _Recovery:
+    """A group at work."""
+
+    def __init__(self, sandbox: Sandbox, folder: Path) -> None:
+        self._folder = folder
+        self._group = "recovery"
+        self._config = write_config(_settings(sandbox, folder, self._group), folder / "table.toml")
+        self._producer = Producer(sandbox.kafka)
+        self._catalog, _ = open_tables(load(self._config, {}))
+        self._batch = encode_batch(values(_BATCH, seed=1)).data
+        self._produced = 0
+        self._at = 0.0
+        self._started = 0
+
+    def start(self) -> _Daemon:
+        """Start a daemon."""
+        self._started += 1
+        return _Daemon(self._config, self._folder / f"daemon-{self._started}.log")
+
+    def produce(self) -> int:
+        """Produce a batch to each partition, if it is time; return the offset after the last."""
+        if time.monotonic() - self._at >= _PRODUCE_EVERY:
+            self._at = time.monotonic()
+            for partition in range(PARTITIONS):
+                self._producer.send(TOPIC, partition, self._batch)
+            self._produced += _BATCH
+        else:
+            time.sleep(0.05)
+        return self._produced
+
+    def in_table(self) -> int:
+        """Return up to which offset the table has every partition."""
+        try:
+            table = self._catalog.load_table(table_of(self._group))
+        except NotFound:
+            return 0
+        offsets = [it for _, _, it in GroupRecord.of(table, self._group).vector.offsets()]
+        return min(offsets) if len(offsets) == PARTITIONS else 0
+
+    def wait(self, offset: int, daemons: list[_Daemon]) -> float:
+        """Produce until the table has everything before ``offset``; return the seconds."""
+        began = time.monotonic()
+        while self.in_table() < offset:
+            self.produce()
+            if time.monotonic() - began > WITHIN:
+                raise Unavailable(f"rows are not in the table after {WITHIN:.0f} s")
+            if any(daemon.process.poll() is not None for daemon in daemons):
+                raise SecorError(f"a daemon has ended; see {self._folder}")
+        return time.monotonic() - began
+
+    def close(self) -> None:
+        """End the connection."""
+        self._producer.close()
+
+
+def measure(sandbox: Sandbox, folder: Path) -> Iterator[float]:
+    """Kill the coordinator several times; give the seconds of each."""
+    create_topic(sandbox.kafka, TOPIC, PARTITIONS)
+    with ExitStack() as running, closing(_Recovery(sandbox, folder)) as group:
+        daemons = [group.start(), group.start()]
+        running.callback(_end_all, daemons)
+        group.wait(_BATCH, daemons)
+        for _ in range(KILLS):
+            victim = max(daemons, key=lambda daemon: daemon.coordinates_since())
+            victim.end()
+            daemons.remove(victim)
+            killed = time.monotonic()
+            daemons.append(group.start())
+            afterwards = group.produce() + _BATCH
+            while group.produce() < afterwards:
+                pass
+            group.wait(afterwards, daemons)
+            yield time.monotonic() - killed
+            group.wait(group.produce() + 20 * _BATCH, daemons)  # both are at work again
+
+
+def _end_all(daemons: list[_Daemon]) -> None:
+    for daemon in daemons:
+        daemon.end()
+
+
+def _settings(sandbox: Sandbox, folder: Path, group: str) -> dict[str, dict[str, object]]:
+    (case,) = [case for case in CASES if case.name == "json-iceberg-1"]
+    settings = settings_of(
+        case, sandbox, group=group, topic=TOPIC, directory=folder / "local", port=0
+    )
+    more: dict[str, dict[str, object]] = {
+        "kafka": {"session_timeout": "6s", "heartbeat_interval": "2s"},
+        "ledger.zookeeper": {"session_timeout": "5s"},
+        "commit": {"interval": INTERVAL, "timeout": "5s"},
+        "policy": {"max_age": "1m"},
+        "logs": {"level": "info"},
+    }
+    return {name: {**keys, **more.get(name, {})} for name, keys in settings.items()}
