@@ -158,7 +158,7 @@ class Archive:
             and (generations is None or name.generation in generations)
             and (offsets is None or name.start_offset < offsets.end)
         )
-        for found in self._described(wanted) if with_info else wanted:
+        for found in self.described(wanted) if with_info else wanted:
             ends_before = offsets and found.info and found.info.batch.end <= offsets.start
             if not ends_before:
                 yield found
@@ -222,7 +222,7 @@ class Archive:
         except CorruptFile as error:
             return replace(found, fault=str(error))
 
-    def _described(self, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
+    def described(self, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
         """Ask for metadata of several objects at a time; the order stays."""
         waiting = iter(objects)
         with ThreadPoolExecutor(HEADS_AT_ONCE, thread_name_prefix="head") as pool:

@@ -6,8 +6,10 @@ again in other sizes or by another generation are read to the same records.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,35 @@ from secor.restore.model import Boundary, Piece, SourceExtent, SourcePartition
 from secor.restore.ports import PieceReader
 from secor.restore.reading import ReadAhead
 from secor.restore.sources.coverage import Coverage, Slice, Unit, cover, units_of
+
+LISTED_FOR = 5.0
+"""Seconds that a listing of a topic's objects is used: it has those of all its partitions."""
+
+
+class TopicListings:
+    """The objects of topics by partition; any number of threads.
+
+    Without it every source partition would have all objects of its topic listed, and the work
+    would grow with the square of the partitions.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._listed: dict[str, tuple[float, dict[int, list[ArchivedObject]]]] = {}
+
+    def objects(
+        self, archive: Archive, topic: str, partition: int, generations: Collection[int] | None
+    ) -> list[ArchivedObject]:
+        """Return the objects of a topic partition, without what their metadata tells."""
+        with self._lock:
+            at, listed = self._listed.get(topic, (-LISTED_FOR, {}))
+            if not listed or self._now() - at >= LISTED_FOR:
+                at, listed = self._now(), {}
+                for archived in archive.objects(topic, generations=generations):
+                    listed.setdefault(archived.name.partition, []).append(archived)
+                self._listed[topic] = at, listed
+            return listed.get(partition, [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +69,7 @@ class ArchiveSource:
     holes: bool = False
     generations: Collection[int] | None = None
     reader: Callable[[Iterator[Piece]], PieceReader] = ReadAhead
+    listings: TopicListings = field(default_factory=TopicListings)
 
     @property
     def exactly_once(self) -> bool:
@@ -107,10 +139,8 @@ class ArchiveSource:
 
     def _coverage(self, source: SourcePartition) -> Coverage:
         archive = self.archives(source.topic)
-        objects = archive.objects(
-            source.topic, [source.partition], generations=self.generations, with_info=True
-        )
-        return cover(units_of(objects))
+        objects = self.listings.objects(archive, source.topic, source.partition, self.generations)
+        return cover(units_of(archive.described(objects)))
 
     def _of_slice(self, source: SourcePartition, part: Slice, start: int) -> Iterator[Piece]:
         position = start

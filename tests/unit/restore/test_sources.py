@@ -7,16 +7,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from secor.adapters.local import LocalStore
 from secor.archive.objects import Archive
 from secor.core.errors import ArchiveIncomplete
-from secor.core.model import OffsetRange
+from secor.core.model import OffsetRange, StoredObject, TopicPartition
 from secor.core.ports import LogFormat
 from secor.formats import make_format
 from secor.restore.model import Boundary, Piece, Silence, SourcePartition
 from secor.restore.reading import DirectReader, ReadAhead
-from secor.restore.sources.archive import ArchiveSource
+from secor.restore.sources.archive import LISTED_FOR, ArchiveSource, TopicListings
 from secor.restore.sources.json_lines import JsonLinesSource
 from tests.fakes.archive import Shelf, messages
+from tests.fakes.clock import FakeClock
 
 CLICKS = SourcePartition("archive", "clicks", 0)
 
@@ -139,6 +141,42 @@ def test_what_lost_a_part_of_its_messages_is_restored_only_when_told_to(tmp_path
     assert [row["value"] for row in pieces[0].records.to_pylist()] == [
         b"payload %d" % offset for offset in range(5, 9)
     ]
+
+
+class CountingStore(LocalStore):
+    """Counts listings."""
+
+    listings = 0
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        self.listings += 1
+        return super().list(prefix)
+
+
+def test_many_source_partitions_are_listed_together_and_grow_all_the_same(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    for partition in range(30):
+        where = TopicPartition("clicks", partition)
+        shelf.put(messages(range(5)), OffsetRange(0, 5), topic_partition=where)
+    store, clock = CountingStore(tmp_path / "bucket"), FakeClock()
+    archive = Archive(store, shelf.prefix)
+    source = ArchiveSource(
+        "archive",
+        lambda _topic: archive,
+        lambda: ["clicks"],
+        reader=DirectReader,
+        listings=TopicListings(clock.monotonic),
+    )
+    sources = source.partitions()
+    for each in sources:
+        assert source.extent(each).range == OffsetRange(0, 5)
+        assert offsets(source.pieces(each, 0)) == list(range(5))
+    assert len(sources) == 30
+    assert store.listings <= 2
+    put(shelf, 5, 9)
+    clock.advance(LISTED_FOR)
+    assert offsets(source.pieces(CLICKS, 0)) == list(range(9))
 
 
 def test_reading_ahead_gives_the_same_and_then_the_error() -> None:
