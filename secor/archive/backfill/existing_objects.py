@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from secor.archive.backfill.coverage import merged
 from secor.archive.backfill.model import BackfillPlan
 from secor.archive.objects import HEADS_AT_ONCE, Archive, ArchivedObject
 from secor.core.errors import ConfigurationError
-from secor.core.model import OffsetRange
-from secor.core.naming import parse_key, routed_root
+from secor.core.model import OffsetRange, TopicPartition
+from secor.core.naming import ObjectInfo, parse_key, routed_root
 
 Place = tuple[str, str, int]
 """Directory, output partition, generation."""
@@ -18,10 +19,11 @@ Place = tuple[str, str, int]
 
 def present_keys(archive: Archive, plan: BackfillPlan) -> set[str]:
     """Return the keys of the objects that hold messages of a plan now."""
-    old = Standing(archive, plan.topic, {batch.partition for batch in plan.batches})
     ranges: dict[int, list[OffsetRange]] = {}
     for batch in plan.batches:
         ranges.setdefault(batch.partition, []).append(batch.range)
+    ends = {number: max(it.end for it in several) for number, several in ranges.items()}
+    old = Standing(archive, plan.topic, ranges, ends.get)
     return {
         one.key
         for partition, of_partition in ranges.items()
@@ -32,8 +34,18 @@ def present_keys(archive: Archive, plan: BackfillPlan) -> set[str]:
 class Standing:
     """The objects of the partition group about some partitions: listed once, asked as needed."""
 
-    def __init__(self, archive: Archive, topic: str, partitions: Collection[int]) -> None:
+    def __init__(
+        self,
+        archive: Archive,
+        topic: str,
+        partitions: Collection[int],
+        committed: Callable[[int], int | None],
+    ) -> None:
+        """``committed`` tells where the last object of a partition ends if only its name tells
+        anything, as Java Secor's.
+        """
         self._archive = archive
+        self._committed = committed
         self._topic = topic
         self._known: dict[str, ArchivedObject] = {}
         self.quarantine = archive.quarantine.root(topic)
@@ -87,7 +99,41 @@ class Standing:
 
     def _ask(self, objects: Iterable[ArchivedObject]) -> None:
         missing = [one for one in objects if one.key not in self._known]
-        self._known |= {one.key: one for one in described(self._archive, missing)}
+        self._known |= {one.key: self._by_name(one) for one in described(self._archive, missing)}
+
+    def _by_name(self, one: ArchivedObject) -> ArchivedObject:
+        """Return an object without metadata with what names tell: where its batch ends, too.
+
+        All objects of a batch begin at one offset, in whatever directory.
+        """
+        if one.info is not None or one.fault is not None:
+            return one
+        name = one.name
+        if name.root not in (self._archive.root(self._topic), self.quarantine):
+            return one  # who brought it there, no name tells
+        starts = [it.name.start_offset for it in self._listed[name.partition]]
+        later = [start for start in starts if start > name.start_offset]
+        end = min(later) if later else self._committed(name.partition)
+        if end is None:
+            raise ConfigurationError(
+                f"{one.key}: has no metadata, no later object says where it ends, and the group has"
+                " committed nothing: commit its offset with 'secor offsets set', or move it away"
+            )
+        info = ObjectInfo(
+            topic_partition=TopicPartition(self._topic, name.partition),
+            batch=OffsetRange(name.start_offset, max(end, name.start_offset + 1)),
+            first_offset=name.start_offset,
+            records=0,
+            generation=name.generation,
+            fingerprint="",
+        )
+        return replace(one, info=info)
+
+    def range_of(self, one: ArchivedObject) -> OffsetRange | None:
+        """Return the range of an object's batch; None if it is another topic's."""
+        self._ask([one])
+        known = self._known[one.key]
+        return known.info.batch if self._is_ours(known) and known.info else None
 
     def batches(self, partition: int, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
         """Return the ranges of their batches."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from secor.archive.backfill.coverage import covers_of, merged
-from secor.archive.backfill.existing_objects import described, roots_of
+from secor.archive.backfill.existing_objects import Standing, described, roots_of
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import ConfigurationError, NotFound
 from secor.core.model import OffsetRange
@@ -31,6 +31,7 @@ class Asking:
     topic: str
     backup: Archive
     archive: Archive
+    committed: Callable[[int], int | None]
 
     def offsets(
         self, wanted: Wanted, raw: Mapping[int, Sequence[ArchivedObject]]
@@ -72,13 +73,14 @@ class Asking:
                 f"{key}: is no object of topic {self.topic} of this group (below {roots[0]}/)"
             )
         name = next(name for root in roots if (name := parse_key(root, key)))
+        old = Standing(self.archive, self.topic, {name.partition}, self.committed)
         try:
-            found = self.archive.describe(ArchivedObject(self.topic, name, 0, 0.0))
+            batch = old.range_of(ArchivedObject(self.topic, name, 0, 0.0))
         except NotFound as error:
             raise ConfigurationError(f"{key}: there is no such object") from error
-        if found.info is None or found.info.topic_partition.topic != self.topic:
+        if batch is None:
             raise ConfigurationError(f"{key}: its metadata do not name topic {self.topic}")
-        return name.partition, found.info.batch
+        return name.partition, batch
 
 
 def _may_hold(one: ArchivedObject, times: tuple[int, int]) -> bool:

@@ -54,8 +54,9 @@ class Planner:
                 " configuration of the group that backs it up"
             )
         self._check_format(raw)
-        asked = Asking(self.topic, self.backup, self.archive).offsets(wanted, raw)
-        old = Standing(self.archive, self.topic, asked)
+        asking = Asking(self.topic, self.backup, self.archive, self.committed)
+        asked = asking.offsets(wanted, raw)
+        old = Standing(self.archive, self.topic, asked, self.committed)
         drafts: list[PlannedBatch] = []
         notes: list[str] = []
         for partition in sorted(asked):
@@ -65,6 +66,12 @@ class Planner:
             raise ConfigurationError(
                 f"nothing of topic {self.topic} to do again there: the group has stored nothing of"
                 " these offsets yet"
+            )
+        unknown = sum(1 for it in drafts for one in it.replaces if one.records == 0)
+        if unknown:
+            notes.append(
+                f"{unknown:,} objects that are replaced have no metadata, as Java Secor's: their"
+                " batches go by their names, and their messages are not counted"
             )
         chosen = self._generation(generation, drafts)
         return BackfillPlan(

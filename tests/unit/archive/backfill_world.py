@@ -86,10 +86,13 @@ def sealed_batches(
     return sealed
 
 
-def put_all(store: ObjectStore, sealed: Sequence[SealedBatch]) -> None:
+def put_all(
+    store: ObjectStore, sealed: Sequence[SealedBatch], *, names_alone: bool = False
+) -> None:
     for batch in sealed:
         for file in batch.files:
-            store.put(file.key, file.local.path, file.local.crc32c, file.info.metadata())
+            metadata = {} if names_alone else file.info.metadata()
+            store.put(file.key, file.local.path, file.local.crc32c, metadata)
         batch.delete()
 
 
@@ -102,8 +105,19 @@ class World:
     mended: Config
 
     @classmethod
-    def made(cls, store: ObjectStore, tmp_path: Path, *, below: str = "", **output: Any) -> World:
-        """Put the backup, and what the faulty parser made of it; ``below`` begins all keys."""
+    def made(
+        cls,
+        store: ObjectStore,
+        tmp_path: Path,
+        *,
+        below: str = "",
+        names_alone: bool = False,
+        **output: Any,
+    ) -> World:
+        """Put the backup, and what the faulty parser made of it; ``below`` begins all keys.
+
+        With ``names_alone`` the latter has no metadata, as what Java Secor wrote.
+        """
         output = {"format": "text", "prefix": f"{below}partition", **output}
         bucket = tmp_path / "bucket"
         world = cls(
@@ -114,7 +128,8 @@ class World:
             config(bucket, "partition", MENDED, **output),
         )
         put_all(store, sealed_batches(world.backup, world.workspace))
-        put_all(store, sealed_batches(world.faulty, world.workspace))
+        faulty = sealed_batches(world.faulty, world.workspace)
+        put_all(store, faulty, names_alone=names_alone)
         return world
 
     def planner(

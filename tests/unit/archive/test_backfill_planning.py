@@ -266,3 +266,37 @@ def test_staged_and_replaced_objects_are_no_topics(world: World) -> None:
         local.finish()
         world.store.put(f"partition/{directory}/id/{TOPIC}/dt=1/1_0_{7:020d}.gz", local.path, 0, {})
     assert world.planner().archive.topics() == [TOPIC]
+
+
+@pytest.fixture
+def nameless(tmp_path: Path) -> Iterator[World]:
+    """Return a world whose partition group is Java Secor: its objects have no metadata."""
+    made = World.made(FakeStore(), tmp_path / "nameless", names_alone=True)
+    yield made
+    made.workspace.close()
+
+
+def test_names_alone_give_the_plan_that_metadata_give(world: World, nameless: World) -> None:
+    for wanted in (offsets(0, 25, 41), offsets(1, 0, 5), None):
+        plan, other = world.plan(wanted), nameless.plan(wanted)
+        assert ranges(plan) == ranges(other)
+        assert [one.key for one in plan.replaced] == [one.key for one in other.replaced]
+        assert plan.batches[0].inputs == other.batches[0].inputs
+        assert "Java Secor" in other.notes[-1]
+        assert not plan.notes
+    key = f"partition/{TOPIC}/dt=2023-11-15/1_1_{30:020d}.txt.gz"
+    assert ranges(nameless.plan(Wanted(keys=[key]))) == [(1, 30, 60)]
+
+
+def test_of_names_alone_the_last_batch_ends_at_the_committed_offset(nameless: World) -> None:
+    plan = nameless.planner(lambda _: 55).plan(offsets(0, 41, 60))
+    assert ranges(plan) == [(0, 40, 55)]
+    with pytest.raises(ConfigurationError, match=r"1_0_0*40.*no later object says where it ends"):
+        nameless.planner(lambda _: None).plan(offsets(0, 41, 60))
+    assert ranges(nameless.planner(lambda _: None).plan(offsets(0, 1, 5))) == [(0, 0, 20)]
+
+
+def test_what_was_uploaded_and_never_committed_is_left_where_it_is(nameless: World) -> None:
+    plan = nameless.planner(lambda _: 40).plan(offsets(0, 25, 60))
+    assert ranges(plan) == [(0, 20, 40)]
+    assert not [one.key for one in plan.replaced if f"{40:020d}" in one.key]

@@ -74,9 +74,9 @@ class Scene:
         }
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    made = Scene(World.made(FakeStore(), tmp_path))
+@pytest.fixture(params=[False, True], ids=["with-metadata", "names-alone"])
+def scene(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    made = Scene(World.made(FakeStore(), tmp_path, names_alone=request.param))
     yield made
     made.world.workspace.close()
 
