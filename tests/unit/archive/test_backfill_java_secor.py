@@ -86,8 +86,8 @@ def test_java_secors_objects_are_replaced_and_come_back(
     assert {one.key for one in plan.replaced} == set(theirs)
     topic_plan = replace(plan_for(group, TOPIC), generation=plan.generation)
     job = Job(plan.head, raw, archive, topic_plan, workspace, FakeClock())
-    for batch in plan.batches:
-        run_batch(job, batch)
+    for planned in plan.batches:
+        run_batch(job, planned)
 
     def publisher() -> Publisher:
         return Publisher(plan, store, workspace, present=lambda: present_keys(archive, plan))
