@@ -1,3 +1,3 @@
 """Secor: Kafka topics to object storage, exactly once."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"

@@ -119,6 +119,8 @@ class Kafka(Brokers):
     max_partition_fetch_bytes: Size = MIB
     fetch_max_bytes: Size = 4 * MIB
     queue_bytes: Size = 8 * MIB
+    max_messages_per_second: Maybe[int] = Field(default=None, ge=1)
+    max_bytes_per_second: Maybe[Size] = None
     metadata_max_age: Duration = 20.0
 
     @model_validator(mode="after")

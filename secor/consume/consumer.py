@@ -19,10 +19,15 @@ from secor.consume.positioning import Position, Positioning
 from secor.core.errors import SchemaGrew, SecorError, StopPartition
 from secor.core.model import Chunk, TopicPartition
 from secor.core.observer import Observer
+from secor.core.pace import Pace
 from secor.core.ports import Assigned, Clock, Executor, Failed, Fetched, MessageSource, Revoked
 
 ROUND = 0.5
 """Seconds of appending in one turn.  Then results and due batches come first again."""
+
+
+THROTTLE_DEBT = 1.0
+"""Seconds that reading may be ahead of the throttle's rate; at half of it, it resumes."""
 
 
 class Consumer:
@@ -40,9 +45,13 @@ class Consumer:
         clock: Clock,
         observer: Observer,
         waits: Waits | None = None,
+        pace: Pace | None = None,
         round_seconds: float = ROUND,
     ) -> None:
-        """Read nothing yet.  ``round_seconds`` bounds the reading of one ``run_once``."""
+        """Read nothing yet.  ``round_seconds`` bounds the reading of one ``run_once``.
+
+        ``pace`` is the throttle of the process; without one, it reads as fast as it can.
+        """
         waits = waits if waits is not None else Waits()
         self._source = source
         self._tasks = BlockingTasks(executor, positioning, uploader, clock)
@@ -55,6 +64,8 @@ class Consumer:
         )
         self._arrived: dict[TopicPartition, Iterator[Chunk]] = {}
         self._round = round_seconds
+        self._pace = pace if pace is not None else Pace(clock)
+        self._throttled = False
         self._limited = False
         self._sharing = 1
         self._draining = False
@@ -66,6 +77,9 @@ class Consumer:
         for result in self._tasks.finished():
             self._finished(result)
         self._receive(timeout)
+        # It resumes before all is made up, so that the rate is reached.
+        most = THROTTLE_DEBT / 2 if self._throttled else THROTTLE_DEBT
+        self._throttled = self._pace.debt() > most
         for partition in self._assignment:
             if partition.states.is_reading:
                 self._seal_if_due(partition)
@@ -98,7 +112,11 @@ class Consumer:
     def status(self) -> list[Status]:
         """Return the state of every assigned topic partition."""
         return [
-            status_of(partition, self._source.known_end(partition.topic_partition))
+            status_of(
+                partition,
+                self._source.known_end(partition.topic_partition),
+                throttled=self._throttled,
+            )
             for partition in self._assignment
         ]
 
@@ -171,6 +189,7 @@ class Consumer:
             return
         added = batch.messages - messages
         self._observer.consumed(partition.topic_partition, added, chunk.records.nbytes)
+        self._pace.took(chunk.records.nbytes, added)
         if batch.last_timestamp is not None:
             partition.last_timestamp = batch.last_timestamp
         if rest is None:
@@ -245,7 +264,7 @@ class Consumer:
             self._lifecycle.on(partition, Event.SEAL, reason=reason)
             reason = None
         if partition.states.is_reading:
-            hold = reason is not None or self._is_limited(partition)
+            hold = reason is not None or self._throttled or self._is_limited(partition)
             self._lifecycle.on(partition, Event.HOLD if hold else Event.GO)
 
     def _is_limited(self, partition: Partition) -> bool:

@@ -38,6 +38,7 @@ class Pause(StrEnum):
 
     UPLOAD = "the open batch is due, and the one before it is not uploaded yet"
     LIMITS = "limits.memory or limits.local_bytes is reached"
+    THROTTLE = "kafka.max_messages_per_second or kafka.max_bytes_per_second is reached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,11 @@ class Status:
     stopped_at: float | None = None
 
 
-def status_of(partition: Partition, known_end: int | None) -> Status:
-    """Return what is reported; ``known_end`` is the end of its log."""
+def status_of(partition: Partition, known_end: int | None, *, throttled: bool = False) -> Status:
+    """Return what is reported; ``known_end`` is the end of its log.
+
+    ``throttled`` tells that the process pauses all reading to keep its rate.
+    """
     batch, states = partition.batch, partition.states
     sealed = partition.sealed[0] if partition.sealed else None
     first = sealed if sealed is not None else batch
@@ -102,13 +106,15 @@ def status_of(partition: Partition, known_end: int | None) -> Status:
         sealed=sealed.range if sealed is not None else None,
         sealed_batches=len(partition.sealed),
         in_work=states.is_uploading,
-        pause=_pause(partition),
+        pause=_pause(partition, throttled=throttled),
         again_at=states.wake_at if states.reading in (Reading.WAITING, Reading.STOPPED) else None,
     )
 
 
-def _pause(partition: Partition) -> Pause | None:
+def _pause(partition: Partition, *, throttled: bool) -> Pause | None:
     batch = partition.batch
     if partition.states.reading is not Reading.PAUSED or batch is None:
         return None
-    return Pause.UPLOAD if partition.sealed and batch.due() is not None else Pause.LIMITS
+    if partition.sealed and batch.due() is not None:
+        return Pause.UPLOAD
+    return Pause.THROTTLE if throttled else Pause.LIMITS

@@ -9,11 +9,11 @@ from typing import Protocol
 
 from secor.core.errors import RestartPartition, SecorError, StopPartition, Unavailable
 from secor.core.model import TopicPartition
+from secor.core.pace import Pace
 from secor.core.ports import Assigned, Clock, MessageSource, Revoked
 from secor.restore.control import JobRecord, Wish
 from secor.restore.model import SourcePartition
 from secor.restore.opening import Opener
-from secor.restore.pace import Pace
 from secor.restore.schedule import After, Held, Opening, Phase, Schedule
 
 WISH_EVERY = 2.0

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 
+from secor.core.pace import Pace
 from secor.restore.boundaries import Boundaries
 from secor.restore.control import Wish
 from secor.restore.engine import Ended, Engine
 from secor.restore.model import SourcePartition
 from secor.restore.opening import Opener
-from secor.restore.pace import Pace
 from secor.restore.schedule import Schedule
 from secor.restore.task import TaskSettings
 from secor.service.monitoring.restore_telemetry import RestoreTelemetry

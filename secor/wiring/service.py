@@ -24,6 +24,7 @@ from secor.consume.suspects import Suspects
 from secor.core.clock import SystemClock
 from secor.core.model import TopicPartition
 from secor.core.observer import Observer
+from secor.core.pace import Pace
 from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.parsing.parts import quarantine_part
 from secor.parsing.pipeline import FILTERED, QUARANTINED, Count
@@ -193,6 +194,7 @@ def _consumer(
         limits=Limits(memory=config.limits.memory, local=config.limits.local_bytes),
         clock=clock,
         observer=telemetry,
+        pace=Pace(clock, config.kafka.max_bytes_per_second, config.kafka.max_messages_per_second),
     )
 
 

@@ -107,6 +107,7 @@ def _reading(draft: Draft) -> None:
     reset = draft.value(effective).lower()
     draft.copy("kafka.reset", effective, _RESETS.get(reset, reset))
     draft.unneeded(f"{effective} counts for the consumer that was used", other)
+    draft.copy_number("kafka.max_messages_per_second", "secor.messages.per.second")
     draft.copy_number("kafka.max_poll_interval", f"{_NEW}max.poll.interval.ms", "ms")
     name = f"{_NEW}partition.assignment.strategy.class"
     assignor = draft.value(name).rpartition(".")[2]

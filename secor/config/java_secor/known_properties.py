@@ -45,8 +45,6 @@ UNNEEDED: Mapping[str, str] = MappingProxyType(
             kafka.new.consumer.sasl.jaas.config kafka.new.consumer.sasl.mechanism""",
         "read_committed is always used": "kafka.new.consumer.isolation.level",
         "the old consumer does not look at it": "kafka.new.consumer.topic.list",
-        "nothing is throttled; the brokers' quotas do that, by kafka.client_id": """
-            secor.messages.per.second""",
         "Java Secor's offsets in ZooKeeper are continued": "kafka.dual.commit.enabled",
         "offsets are where they are here by default": "kafka.zookeeper.path",
         "10 s is the default here; a shorter session expires in a pause": """

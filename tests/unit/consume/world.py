@@ -15,6 +15,7 @@ from secor.consume.consumer import Consumer
 from secor.consume.partition_status import State
 from secor.consume.positioning import Positioning
 from secor.core.model import TopicPartition
+from secor.core.pace import Pace
 from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.clock import FakeClock
 from tests.fakes.executor import InlineExecutor
@@ -49,6 +50,7 @@ class Process:
         broker: FakeBroker,
         server: LedgerServer,
         limits: Limits = AMPLE,
+        messages_per_second: float | None = None,
     ) -> None:
         self.clock = FakeClock()
         self.source: FakeSource = broker.source(most=4)
@@ -62,6 +64,7 @@ class Process:
         self.plans: Plans = lambda *_: self.plan
         self.observer = DelayObserver()
         self._limits = limits
+        self._pace = Pace(self.clock, messages_per_second=messages_per_second)
         self.consumer = self._consumer()
 
     def _consumer(self) -> Consumer:
@@ -91,6 +94,7 @@ class Process:
             limits=self._limits,
             clock=self.clock,
             observer=observer,
+            pace=self._pace,
         )
 
     def _plan(self, topic: str, fingerprint: str | None) -> TopicPlan:

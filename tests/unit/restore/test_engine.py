@@ -8,6 +8,7 @@ import pytest
 
 from secor.core.errors import ArchiveIncomplete, RestartPartition, SecorError, Unavailable
 from secor.core.model import TopicPartition
+from secor.core.pace import Pace
 from secor.core.ports import Assigned, Event, Revoked
 from secor.core.transactions import BrokerCode
 from secor.restore.boundaries import Boundaries
@@ -15,7 +16,6 @@ from secor.restore.control import JobRecord, Wish
 from secor.restore.engine import DISCOVER_EVERY, OTHERS_EVERY, WISH_EVERY, Ended, Engine
 from secor.restore.model import SourcePartition
 from secor.restore.opening import Opener
-from secor.restore.pace import Pace
 from secor.restore.routing import Routing
 from secor.restore.schedule import LATER_CAP, After, Phase, Schedule
 from secor.restore.task import TaskSettings

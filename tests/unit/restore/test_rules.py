@@ -20,6 +20,7 @@ from secor.core.errors import (
     WriterFenced,
 )
 from secor.core.model import OffsetRange, TopicPartition
+from secor.core.pace import Pace
 from secor.restore.boundaries import Boundaries
 from secor.restore.model import Boundary, JobSpec, Piece, SourceExtent, SourcePartition
 from secor.restore.offsets import (
@@ -31,7 +32,6 @@ from secor.restore.offsets import (
     record,
     rows_of,
 )
-from secor.restore.pace import Pace
 from secor.restore.pairs import pairs_of, pairs_record
 from secor.restore.preflight import JobLimits, Severity, TargetTopic, findings
 from secor.restore.routing import PROVENANCE, Routing

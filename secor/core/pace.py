@@ -1,4 +1,4 @@
-"""Limits of bytes and messages a second, kept between transactions."""
+"""Limits of bytes and messages a second for a whole process."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from secor.core.ports import Clock
 
 @dataclass(slots=True)
 class Pace:
-    """One budget for all source partitions of a process; None is no limit.
+    """One budget for all partitions of a process; None is no limit.
 
-    What a transaction took is owed afterwards: waiting inside of one would keep it open.
+    What was taken is owed afterwards: whoever reads or writes finishes what it has begun, such
+    as a transaction, and waits before it begins more.
     """
 
     clock: Clock
@@ -22,7 +23,7 @@ class Pace:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def took(self, size: int, messages: int) -> None:
-        """Count what was written."""
+        """Count what was read or written; ``size`` in bytes."""
         seconds = max(
             size / self.bytes_per_second if self.bytes_per_second else 0.0,
             messages / self.messages_per_second if self.messages_per_second else 0.0,
@@ -31,6 +32,6 @@ class Pace:
             self._free_at = max(self._free_at, self.clock.monotonic()) + seconds
 
     def debt(self) -> float:
-        """Return seconds until the next transaction may begin."""
+        """Return seconds until more may begin."""
         with self._lock:
             return max(0.0, self._free_at - self.clock.monotonic())
