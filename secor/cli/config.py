@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from secor.cli.examples import example, init, write
 from secor.cli.exit_codes import Exit
 from secor.cli.restore_options import load_job
 from secor.config.load import is_restore, load
+from secor.config.model import Config
 from secor.config.show import Setting, settings, topic_settings
 from secor.core.errors import ConfigurationError
 
@@ -35,8 +37,13 @@ def command() -> None:
     is_flag=True,
     help="Do not look for the files and classes that it names: the service is on another machine.",
 )
-def check(config: Path, without_files: bool) -> None:
-    """Say what is wrong with CONFIG, everything at once; no server is asked.
+@click.option(
+    "--online",
+    is_flag=True,
+    help="Then look at the servers as well, as 'secor doctor' does; its exit codes.",
+)
+def check(config: Path, without_files: bool, online: bool) -> int:
+    """Say what is wrong with CONFIG, everything at once; no server is asked without --online.
 
     Schema files, descriptor sets, generated classes and plug-ins have to be usable on this
     machine, as the service's user finds them (PYTHONPATH, directories of relative paths).
@@ -47,8 +54,12 @@ def check(config: Path, without_files: bool) -> None:
 
     if is_restore(config):
         load_job(config)
+        if online:
+            raise ConfigurationError(
+                f"{config}: of a restore, 'secor restore plan' asks the servers"
+            )
         click.echo(f"{config}: valid")
-        return
+        return Exit.OK
     loaded = load(config, os.environ)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
@@ -59,6 +70,17 @@ def check(config: Path, without_files: bool) -> None:
             hint = "is the service on another one? --without-files looks at the rest only"
             raise ConfigurationError(f"{config}: {error}\n{hint}") from error
     click.echo(f"{config}: valid")
+    return _look_at_servers(loaded) if online else Exit.OK
+
+
+def _look_at_servers(config: Config) -> int:
+    from secor.cli.doctor import findings, line
+
+    well = True
+    for finding in findings(config, time.time):
+        well = well and finding.ok
+        click.echo(line(finding))
+    return Exit.OK if well else Exit.DIFFERENT
 
 
 @command.command(epilog="Example: secor config show backup.toml --topic clicks")

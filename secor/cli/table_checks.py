@@ -8,9 +8,11 @@ from functools import partial
 from secor.cli.doctor_checks import SCRATCH, Finding, examine
 from secor.cli.store_checks import impatient, rights
 from secor.config.model import Config
+from secor.config.tables import describe_namesakes, namesakes
 from secor.core.errors import ConfigurationError, NotFound
 from secor.core.ports import ObjectStore
 from secor.tables.catalog import Catalog
+from secor.tables.group_record import GroupRecord, groups_of, property_name
 from secor.tables.library import TableLibrary
 from secor.tables.routing import Route
 from secor.tables.table_version import TableVersion, open_version
@@ -33,6 +35,7 @@ def of_tables(config: Config) -> Iterator[Finding]:
 
     yield examine("catalog", reach)
     for catalog, library in opened:
+        yield from _of_topics(config, catalog)
         versions: list[TableVersion] = []
         for name, route in sorted(named_tables(config).items()):
             look = partial(_look, config, catalog, library, name, route, versions)
@@ -42,6 +45,61 @@ def of_tables(config: Config) -> Iterator[Finding]:
                 store = store_of_tables(config, own)
                 for root in dict.fromkeys(version.root for version in versions):
                     yield from _rights(store, root)
+
+
+def _of_topics(config: Config, catalog: Catalog) -> Iterator[Finding]:
+    """Check that no two topics, and no two groups, meet in a table by mistake."""
+    from secor.wiring.clients import open_reader
+
+    kafka = config.kafka
+    seen: list[tuple[str, set[str]]] = []
+
+    def names() -> str:
+        with open_reader(config) as reader:
+            partitions = reader.group_partitions(
+                kafka.topics, kafka.topics_pattern, kafka.topics_exclude
+            )
+            topics = {it.topic for it in partitions}
+            seen.append((reader.cluster_id(), topics))
+        for table, several in namesakes(config.tables, topics).items():
+            raise ConfigurationError(describe_namesakes(table, several))
+        return f"each of {len(topics)} has tables of its own"
+
+    yield examine("topics", names)
+    for cluster, topics in seen:
+        yield examine("groups", partial(_other_groups, config, catalog, cluster, topics))
+
+
+def _other_groups(config: Config, catalog: Catalog, cluster: str, topics: set[str]) -> str:
+    looked_at = 0
+    for name in sorted(_tables_of_topics(config, topics)):
+        try:
+            table = catalog.load_table(name)
+        except NotFound:
+            continue
+        looked_at += 1
+        for group in sorted(groups_of(table) - {config.group.name}):
+            vector = GroupRecord.of(table, group).vector
+            both = topics & set(vector.clusters.get(cluster, {}))
+            if both:
+                raise ConfigurationError(
+                    f"{name} has rows of {', '.join(sorted(both))} from group {group}, too: two"
+                    " groups that feed one topic into one table append every message twice. Stop"
+                    f" one of them, or give it another table; once group {group} is gone, remove"
+                    f" the table's properties {property_name(group, '')}*"
+                )
+    return f"no other group feeds these topics into the {looked_at} tables that exist"
+
+
+def _tables_of_topics(config: Config, topics: set[str]) -> set[str]:
+    from secor.wiring.tables import routes_of
+
+    return {
+        route.name_for(topic)
+        for topic in topics
+        for route in routes_of(config, topic)
+        if not route.named_by_messages
+    }
 
 
 def named_tables(config: Config) -> dict[str, Route]:

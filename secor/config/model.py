@@ -20,6 +20,8 @@ from secor.config.tables import (
     Rows,
     TableRoute,
     check_of_tables,
+    describe_namesakes,
+    namesakes,
     without_control_topic,
 )
 from secor.config.transforms import CHANGES_FIELDS
@@ -153,6 +155,8 @@ class Config(Section):
                 raise fault("name at least one: [[tables]] with table = ...", "tables")
             if self.commit.topic_of(self.group.name) in self.kafka.topics:
                 raise fault("names the control topic, which holds no rows", "kafka.topics")
+            for table, topics in namesakes(self.tables, self.kafka.topics).items():
+                raise fault(describe_namesakes(table, topics), "tables")
             return
         for name, default in (("catalog", Catalog()), ("rows", Rows()), ("commit", Commit())):
             if getattr(self, name) != default:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from string import Formatter
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
@@ -14,9 +14,14 @@ from secor.config.output import Output
 from secor.config.parser import Parser
 from secor.config.transforms import Scalar, check_path, check_topic
 from secor.config.values import Duration, Expression, Maybe, Names, Section, fault
-from secor.core.text import MASK, is_secret_name
+from secor.core.text import MASK, is_secret_name, safe_name
 
-METADATA_COLUMNS = ("_topic", "_partition", "_offset", "_timestamp")
+RESERVED = frozenset({"_partition", "_file", "_pos", "_spec_id", "_deleted"})
+"""Names of columns that engines for Iceberg keep for themselves: Spark can neither compact nor
+change a table that has one.
+"""
+
+METADATA_COLUMNS = ("_topic", "_kafka_partition", "_offset", "_timestamp")
 
 _NAME = re.compile(r"[A-Za-z0-9_.\-]+")
 
@@ -65,7 +70,10 @@ class Rows(Section):
         for name in self.metadata_columns:
             if name not in METADATA_COLUMNS:
                 known = ", ".join(METADATA_COLUMNS)
-                raise fault(f"no column {name!r}: use some of {known}", "metadata_columns")
+                why = f"no column {name!r}"
+                if name in RESERVED:
+                    why = f"{name} is a name that Iceberg keeps for itself"
+                raise fault(f"{why}: use some of {known}", "metadata_columns")
         return self
 
 
@@ -172,6 +180,29 @@ def parts_of(template: str) -> list[tuple[str, str | None]]:
         if form or conversion or (path is not None and not _known(path)):
             raise fault("braces may hold {topic} and {fields.name}", "table")
     return [(text, path) for text, path, _, _ in parsed]
+
+
+def namesakes(routes: Sequence[TableRoute], topics: Iterable[str]) -> dict[str, list[str]]:
+    """Return the tables that would get the rows of several topics by mistake, with the topics.
+
+    Their names differ only in characters that become underscores: ``a-b`` and ``a_b``.
+    """
+    found: dict[str, set[str]] = {}
+    for topic in topics:
+        for route in routes:
+            if route.takes(topic) and "{topic}" in route.table:
+                table = route.table.replace("{topic}", safe_name(topic))
+                found.setdefault(table, set()).add(topic)
+    return {table: sorted(names) for table, names in found.items() if len(names) > 1}
+
+
+def describe_namesakes(table: str, topics: Sequence[str]) -> str:
+    """Return what is wrong, and what to do."""
+    return (
+        f"topics {' and '.join(topics)} would both be rows of {table}, because names of tables"
+        " have underscores for other characters: give one a [[tables]] of its own (topics = ...),"
+        " or leave it out by kafka.topics_exclude"
+    )
 
 
 def _known(path: str) -> bool:

@@ -25,6 +25,11 @@ def how_many(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
+def safe_name(text: str) -> str:
+    """Return text as every catalog takes it in a name: letters, digits and underscores."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", text)
+
+
 def mask_urls(text: str) -> str:
     """Return text with the user and password of its URLs masked."""
     return _USER_OF_URL.sub(rf"\g<shown>{MASK}", text)

@@ -32,7 +32,7 @@ def _tables(sandbox: Sandbox) -> Settings:
     return {
         "group": {"name": "try-table", "kind": "table"},
         "catalog.properties": sandbox.catalog,
-        "rows": {"metadata_columns": ["_topic", "_partition", "_offset"]},
+        "rows": {"metadata_columns": ["_topic", "_kafka_partition", "_offset"]},
         "commit": {"interval": "5s", "timeout": "10s"},
         "[tables]": {"table": "try.{topic}", "auto_create": True, "evolve": True},
     }

@@ -8,6 +8,7 @@ read cannot overwrite a newer vector.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -109,6 +110,12 @@ class Lineage(StrEnum):
 def property_name(group: str, name: str) -> str:
     """Return the name of a table property of a group."""
     return f"secor.{group}.{name}"
+
+
+def groups_of(table: Table) -> frozenset[str]:
+    """Return the groups that have committed to a table."""
+    names = [re.fullmatch(r"secor\.(.+)\.vector", name) for name in table.properties]
+    return frozenset(name[1] for name in names if name is not None)
 
 
 def lineage(table: Table, branch: str, record: GroupRecord) -> Lineage:

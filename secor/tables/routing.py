@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from secor.core.text import safe_name
 from secor.parsing.fields import Texts, field_at, show_value, texts
 from secor.parsing.placement import Work
 from secor.parsing.transforms import Selector
@@ -104,11 +104,6 @@ def _values(
         why = "is missing" if value is None else f"{show_value(value)} names no table"
         bad.setdefault(row, f"{path.removeprefix('fields.')} {why}")
     return table[found.codes]
-
-
-def safe_name(text: str) -> str:
-    """Return text as every catalog takes it in a name: letters, digits and underscores."""
-    return re.sub(r"[^A-Za-z0-9_]", "_", text)
 
 
 def safe_identifier(text: str) -> str:

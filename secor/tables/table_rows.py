@@ -19,7 +19,7 @@ UUID_BYTES = 16
 
 METADATA_TYPES: Mapping[str, pa.DataType] = {
     "_topic": pa.string(),
-    "_partition": pa.int32(),
+    "_kafka_partition": pa.int32(),
     "_offset": pa.int64(),
     "_timestamp": pa.timestamp("us", "UTC"),
 }
@@ -124,7 +124,7 @@ def _origin_of(name: str, chunk: Chunk) -> pa.Array:
     match name:
         case "_topic":
             return pa.repeat(topic_partition.topic, records.num_rows)
-        case "_partition":
+        case "_kafka_partition":
             return pa.repeat(pa.scalar(topic_partition.partition, pa.int32()), records.num_rows)
         case "_timestamp":
             return records.column("timestamp").cast(pa.timestamp("ms", "UTC"))
@@ -140,7 +140,7 @@ def _check_origin(schema: pa.Schema, name: str, where: str) -> pa.DataType:
             " rows.metadata_columns"
         )
     kind = schema.field(at).type
-    allowed = {METADATA_TYPES[name], pa.int64()} if name == "_partition" else {METADATA_TYPES[name]}
+    allowed = {METADATA_TYPES[name]} | ({pa.int64()} if name == "_kafka_partition" else set())
     if kind not in allowed:
         raise ConfigurationError(
             f"{where}: its column {name} is {kind} and must be {METADATA_TYPES[name]}"

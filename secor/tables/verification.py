@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from secor.core.model import TopicPartition, next_offset
 from secor.core.text import how_many
 
-COLUMNS = ("_topic", "_partition", "_offset")
+COLUMNS = ("_topic", "_kafka_partition", "_offset")
 """What rows must have to be compared one by one."""
 
 Offsets = npt.NDArray[np.int64]
@@ -45,9 +45,9 @@ def offsets_of(batches: Iterable[pa.RecordBatch]) -> dict[TopicPartition, Offset
     for batch in batches:
         rows = pa.table([batch.column(name) for name in COLUMNS], names=list(COLUMNS))
         rows = rows.filter(pc.is_valid(rows.column("_offset")))
-        pairs = rows.group_by(["_topic", "_partition"]).aggregate([("_offset", "list")])
+        pairs = rows.group_by(["_topic", "_kafka_partition"]).aggregate([("_offset", "list")])
         for row in pairs.to_pylist():
-            key = TopicPartition(row["_topic"], row["_partition"])
+            key = TopicPartition(row["_topic"], row["_kafka_partition"])
             parts.setdefault(key, []).append(np.array(row["_offset_list"], np.int64))
     return {key: np.sort(np.concatenate(found)) for key, found in parts.items()}
 

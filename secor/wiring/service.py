@@ -132,7 +132,8 @@ def _connect(
         opened.callback(pool.close)
         counting = _counting(telemetry)
         if tables is not None:
-            plans = TablePlans(config, *tables, membership.source.cluster_id, counting, clock)
+            source = membership.source
+            plans = TablePlans(config, *tables, source.cluster_id, counting, clock, source.topics)
             opened.callback(plans.refreshing().close)
         else:
             plans = growing_plans(config, store, telemetry, counting)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +12,11 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from secor.adapters.kafka.topics import topic_pattern
 from secor.batch.plan import OutputStream, TopicPlan
 from secor.config.model import Config
-from secor.config.tables import TableRoute, parts_of
-from secor.core.errors import ConfigurationError, SecorError
+from secor.config.tables import TableRoute, describe_namesakes, namesakes, parts_of
+from secor.core.errors import ConfigurationError, SecorError, TableUnusable
 from secor.core.model import QUARANTINE
 from secor.core.naming import quarantine_root, topic_root
 from secor.core.ports import Clock, ObjectStore
@@ -57,12 +59,14 @@ class TablePlans:
         cluster_id: Callable[[], str],
         count: Count,
         clock: Clock,
+        topics: Callable[[], Iterable[str]] = tuple,
     ) -> None:
-        """Ask nobody yet."""
+        """Ask nobody yet.  ``topics`` gives the names of all topics of the cluster."""
         self._config = config
         self._catalog = catalog
         self._library = library
         self._cluster_id = cache(cluster_id)
+        self._all_topics = topics
         self._count = count
         self._clock = clock
         self._log = structlog.get_logger("secor.tables")
@@ -86,6 +90,8 @@ class TablePlans:
             return [tables.refresh for tables in self._topics.values()]
 
     def _tables_of(self, topic: str) -> TopicTables:
+        self._check_name(topic)
+
         def make(
             routes: Sequence[Route], versions: Versions, needs: Needs, outdated: Outdated
         ) -> TopicPlan:
@@ -104,6 +110,17 @@ class TablePlans:
             self._tell,
             Freshness(self._clock),
         )
+
+    def _check_name(self, topic: str) -> None:
+        """Raise ``TableUnusable`` where another topic of the group has the same tables' names."""
+        kafka = self._config.kafka
+        if kafka.topics_pattern is None:
+            return  # the configuration was checked
+        wanted = re.compile(topic_pattern(kafka.topics_pattern, kafka.topics_exclude))
+        topics = {name for name in self._all_topics() if wanted.match(name)}
+        for table, names in namesakes(self._config.tables, topics | {topic}).items():
+            if topic in names:
+                raise TableUnusable(describe_namesakes(table, names))
 
     def _tell(self, table: str, schema_id: int, columns: Sequence[str]) -> None:
         shown = [*columns[:MOST_SHOWN], *(["..."] if len(columns) > MOST_SHOWN else [])]

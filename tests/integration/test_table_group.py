@@ -69,7 +69,7 @@ def config_of(
             "group": {"name": topic, "kind": "table"},
             "parser": {"decoder": "json"},
             "policy": {"max_messages": 200, "max_age": "20s"},
-            "rows": {"metadata_columns": ["_topic", "_partition", "_offset", "_timestamp"]},
+            "rows": {"metadata_columns": ["_topic", "_kafka_partition", "_offset", "_timestamp"]},
             "commit": {"interval": "2s", "timeout": "4s", "control": control, **more},
         },
         more="\n".join(
@@ -118,7 +118,9 @@ def assert_once(config: Path, topic: str, count: int) -> None:
     rows = read(config, f"logs.{topic}")
     assert rows is not None
     with duckdb.connect() as connection:  # an engine that is not ours
-        query = "SELECT count(*), count(DISTINCT (_partition, _offset)), max(_offset) FROM rows"
+        query = (
+            "SELECT count(*), count(DISTINCT (_kafka_partition, _offset)), max(_offset) FROM rows"
+        )
         (total, distinct, greatest) = connection.execute(query).fetchall()[0]
     assert (total, distinct, greatest) == (count, count, (count - 1) // PARTITIONS)
     verified = run_secor("verify", str(config))

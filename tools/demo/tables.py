@@ -72,7 +72,7 @@ def write_configuration(folder: Path, sandbox: Sandbox) -> Path:
         "policy": {"max_messages": 12000, "max_age": "3s"},
         "output": {"prefix": "table"},
         "catalog.properties": catalog,
-        "rows": {"metadata_columns": ["_topic", "_partition", "_offset"]},
+        "rows": {"metadata_columns": ["_topic", "_kafka_partition", "_offset"]},
         "commit": {"interval": "1s", "timeout": "5s"},
         "logs": {"format": "json"},
     }

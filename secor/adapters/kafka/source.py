@@ -166,6 +166,11 @@ class KafkaSource:
         """Ask the broker for the cluster's id (blocks).  Raises ``Unavailable``."""
         return self._questions.cluster_id()
 
+    def topics(self) -> frozenset[str]:
+        """Ask for the names of all topics that this user sees (blocks).  Raises ``Unavailable``."""
+        known = self._questions.topics(None)
+        return frozenset(name for name, topic in known.items() if not topic.internal)
+
     def topic_id(self, topic: str) -> str | None:
         """Ask for the topic's id; None when it does not exist, or the broker has no ids."""
         found = self._questions.topics([topic]).get(topic)

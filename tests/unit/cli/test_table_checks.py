@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,11 @@ from secor.cli.doctor_checks import Finding
 from secor.cli.table_checks import of_tables
 from secor.config.load import validate
 from secor.config.model import Config
-from secor.tables.catalog import NewTable
+from secor.core.model import TopicPartition
+from secor.tables.catalog import NewTable, TableCommit
+from secor.tables.group_record import GroupRecord
+from secor.tables.vector import Vector
+from secor.wiring import clients
 from secor.wiring.check_references import unusable_materials
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
 
@@ -34,6 +40,26 @@ def config_of(directory: Path, *tables: dict[str, Any]) -> Config:
     )
     assert config is not None, faults
     return config
+
+
+@dataclass
+class Reader:
+    """The brokers, as far as the checks ask them."""
+
+    topics: tuple[str, ...] = ("a", "b")
+
+    def group_partitions(self, *asked: object) -> frozenset[TopicPartition]:
+        return frozenset(TopicPartition(topic, 0) for topic in self.topics)
+
+    def cluster_id(self) -> str:
+        return "cluster"
+
+
+@pytest.fixture(autouse=True)
+def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
+    brokers = Reader()
+    monkeypatch.setattr(clients, "open_reader", lambda config: nullcontext(brokers))
+    return brokers
 
 
 def told(findings: list[Finding]) -> dict[str, str]:
@@ -88,3 +114,36 @@ def test_config_check_looks_at_tables_that_are_to_be_made(
     given = {key: str(declared) if it == "DECLARED" else it for key, it in table.items()}
     config = config_of(tmp_path, {"table": "db.t", "auto_create": True, **given})
     assert words in unusable_materials(config)["tables.0"]
+
+
+def test_a_group_that_feeds_the_same_topic_into_the_same_table_is_told(
+    tmp_path: Path, reader: Reader
+) -> None:
+    catalog = sqlite_catalog(tmp_path)
+    table = catalog.create_table("db.all", NewTable(pa.schema([pa.field("id", pa.int64())])))
+    ends = {TopicPartition("a", 0): 5}
+    record = GroupRecord(Vector().advance("cluster", "id-of-a", ends))
+    catalog.commit(table, TableCommit(None, (), record.properties("neighbour")))
+    config = config_of(tmp_path, {"table": "db.all"})
+    (fault,) = [it for it in of_tables(config) if not it.ok]
+    assert fault.check == "groups"
+    assert "db.all has rows of a from group neighbour, too" in fault.text
+    reader.topics = ("b",)  # another topic in the same table is what tables are for
+    assert all(finding.ok for finding in of_tables(config))
+
+
+def test_a_group_of_another_cluster_is_no_neighbour(tmp_path: Path) -> None:
+    catalog = sqlite_catalog(tmp_path)
+    table = catalog.create_table("db.all", NewTable(pa.schema([pa.field("id", pa.int64())])))
+    record = GroupRecord(Vector().advance("elsewhere", None, {TopicPartition("a", 0): 5}))
+    catalog.commit(table, TableCommit(None, (), record.properties("neighbour")))
+    found = list(of_tables(config_of(tmp_path, {"table": "db.all"})))
+    assert all(finding.ok for finding in found)
+
+
+def test_topics_whose_tables_would_have_one_name_are_told(tmp_path: Path, reader: Reader) -> None:
+    sqlite_catalog(tmp_path)
+    reader.topics = ("a-b", "a_b", "c")
+    config = config_of(tmp_path, {"table": "db.{topic}", "auto_create": True})
+    faults = told([it for it in of_tables(config) if not it.ok])
+    assert "topics a-b and a_b would both be rows of db.a_b" in faults["topics FAULT"]

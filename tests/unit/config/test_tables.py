@@ -34,6 +34,15 @@ def loaded(**more: Any) -> Config:
     ("more", "key", "words"),
     [
         ({"tables": []}, "tables", "at least one"),
+        (
+            {
+                "kafka": {"bootstrap_servers": ["localhost:1"], "topics": ["a-b", "a_b"]},
+                "tables": [{"table": "db.{topic}"}],
+            },
+            "tables",
+            "topics a-b and a_b would both be rows of db.a_b",
+        ),
+        ({"rows": {"metadata_columns": ["_partition"]}}, "rows.metadata_columns", "for itself"),
         ({"tables": [{"table": "t"}]}, "tables.0.table", 'write "namespace.table"'),
         ({"tables": [{"table": "db.{key}"}]}, "tables.0.table", "braces may hold"),
         ({"tables": [{"table": "db.{fields.a..b}"}]}, "tables.0.table", "names no field"),

@@ -9,7 +9,7 @@ def rows(*places: tuple[str | None, int | None, int | None]) -> pa.RecordBatch:
     topics, partitions, offsets = zip(*places, strict=True)
     return pa.RecordBatch.from_arrays(
         [pa.array(topics, pa.string()), pa.array(partitions, pa.int32()), pa.array(offsets)],
-        ["_topic", "_partition", "_offset"],
+        ["_topic", "_kafka_partition", "_offset"],
     )
 
 

@@ -194,11 +194,11 @@ def test_statistics_let_readers_skip_files(tmp_path: Path) -> None:
 
 
 def test_a_row_tells_where_it_came_from(tmp_path: Path) -> None:
-    columns = ["_topic", "_partition", "_offset", "_timestamp"]
+    columns = ["_topic", "_kafka_partition", "_offset", "_timestamp"]
     world = WorkerWorld(tmp_path, [FLIGHTS], {"rows": {"metadata_columns": columns}})
     world.write({"id": 7, "_offset": "a field of this name is no column"}, {"id": 8})
     at = dt.datetime.fromtimestamp(TIMESTAMP / 1000, dt.UTC)
-    origin = {"_topic": "flights", "_partition": 0, "_timestamp": at}
+    origin = {"_topic": "flights", "_kafka_partition": 0, "_timestamp": at}
     assert world.rows() == [{"id": 7, "_offset": 0, **origin}, {"id": 8, "_offset": 1, **origin}]
 
 

@@ -254,3 +254,30 @@ def test_a_field_may_have_the_whole_name_of_the_table(tmp_path: Path) -> None:
         "route: to 'click' names no table",
         "route: to 'db..click' names no table",
     ]
+
+
+def test_topics_of_a_pattern_whose_tables_would_have_one_name_are_stopped(
+    tmp_path: Path,
+) -> None:
+    """Rows of two topics are never mixed by an accident of their names."""
+    kafka = {"bootstrap_servers": ["localhost:1"], "topics_pattern": ".*", "topics_exclude": "x-y"}
+    routes = [{"table": "db.{topic}", **MADE}]
+    world = WorkerWorld(tmp_path, routes, {"kafka": kafka})
+    world.topics = {"a-b", "a_b", "c", "x-y", "x_y"}
+    for topic in ("a-b", "a_b"):
+        with pytest.raises(
+            TableUnusable, match=r"topics a-b and a_b would both be rows of db\.a_b"
+        ):
+            world.write({"id": 1}, topic=topic)
+    world.write({"id": 1}, topic="c")
+    world.write({"id": 2}, topic="x_y")
+    assert world.catalog.list_tables("db") == ["db.c", "db.x_y"]
+
+
+def test_topics_may_share_a_table_that_is_named(tmp_path: Path) -> None:
+    kafka = {"bootstrap_servers": ["localhost:1"], "topics_pattern": ".*"}
+    world = WorkerWorld(tmp_path, [{"table": "db.all", **MADE}], {"kafka": kafka})
+    world.topics = {"a-b", "a_b"}
+    world.write({"id": 1}, topic="a-b")
+    world.write({"id": 2}, topic="a_b")
+    assert ids(world, "db.all") == [1, 2]

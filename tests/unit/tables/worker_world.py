@@ -58,6 +58,7 @@ class WorkerWorld:
     tables: Sequence[Mapping[str, Any]]
     settings: Mapping[str, Any] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+    topics: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -84,7 +85,13 @@ class WorkerWorld:
         """Return the plans of a process that has just begun."""
         library = IcebergLibrary()
         return TablePlans(
-            self.config, self.catalog, library, lambda: "cluster", self._count, self.clock
+            self.config,
+            self.catalog,
+            library,
+            lambda: "cluster",
+            self._count,
+            self.clock,
+            lambda: self.topics,
         )
 
     def _count(self, topic_partition: TopicPartition, name: str, messages: int) -> None:
