@@ -13,6 +13,10 @@ class ConfigurationError(SecorError):
     """The configuration or the command line is wrong: report and exit 2."""
 
 
+class UnsupportedTable(ConfigurationError):
+    """A table is of a format version that cannot be written here."""
+
+
 class Unavailable(SecorError):
     """A server did not answer, refused for now, or timed out *without effect*: try again."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from secor.core.errors import NotFound, SecorError, TableStopped
+from secor.core.errors import NotFound, SecorError, TableStopped, UnsupportedTable
 from secor.core.model import TopicPartition
 from secor.tables.catalog import Catalog
 from secor.tables.group_record import GroupRecord
@@ -56,8 +56,8 @@ def tables_of_group(
         for identifier in set(catalog.list_tables(namespace)) - tables:
             try:
                 known = GroupRecord.of(catalog.load_table(identifier), group).commit is not None
-            except NotFound:
-                continue  # dropped meanwhile
+            except (NotFound, UnsupportedTable):
+                continue  # dropped meanwhile; or nothing can be said of it
             if known:
                 tables.add(identifier)
     return sorted(tables)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from secor.core.errors import NotFound, SecorError, TableStopped, Unavailable
+from secor.core.errors import NotFound, SecorError, TableStopped, Unavailable, UnsupportedTable
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.core.retry import delay
@@ -145,6 +145,8 @@ class TableCommitter:
                 " staged for it is kept",
                 "gone",
             ) from error
+        except UnsupportedTable as error:
+            raise TableStopped(str(error), "format_version") from error
         if table.format_version > NEWEST_FORMAT:
             raise TableStopped(
                 f"{identifier}: has format version {table.format_version}; Secor commits to"

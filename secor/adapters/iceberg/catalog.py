@@ -20,7 +20,7 @@ from pyiceberg.types import PrimitiveType
 from secor.adapters.iceberg.failures import translated
 from secor.adapters.iceberg.partition_terms import partition_spec
 from secor.adapters.iceberg.types import arrow_schema, iceberg_schema, iceberg_type
-from secor.core.errors import ConfigurationError
+from secor.core.errors import ConfigurationError, UnsupportedTable
 from secor.tables.catalog import (
     AddColumn,
     MakeOptional,
@@ -112,10 +112,10 @@ def library_table_of(table: Table) -> LibraryTable:
 
 
 def describe(identifier: str, table: LibraryTable) -> Table:
-    """Return a plain description.  Raises ``ConfigurationError`` for what is not version 2."""
+    """Return a plain description.  Raises ``UnsupportedTable`` for what is beyond version 2."""
     metadata = table.metadata
     if metadata.format_version > NEWEST_FORMAT:
-        raise ConfigurationError(
+        raise UnsupportedTable(
             f"table {identifier} has format version {metadata.format_version}: this version can be"
             f" read, and the Iceberg library for Python commits to {NEWEST_FORMAT} at most. Give"
             " the messages another table, or make this one again with 'format-version' = '2'"
