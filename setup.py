@@ -82,7 +82,7 @@ setup(
         "rich>=13",
     ],
     extras_require={
-        "spark": SPARK,
+        "spark": [*SPARK, "psutil>=7"],  # with what fetches the jars for tables
         "parsers": PARSERS,
         "zookeeper-sasl": ZOOKEEPER_SASL,
         "tables": TABLES,

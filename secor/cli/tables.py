@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "commit": ("secor.cli.tables_run", "Commit now what is staged."),
     "accept": ("secor.cli.tables_settle", "Go on with a table that was stopped."),
     "replay": ("secor.cli.tables_settle", "Commit again what a rollback has removed."),
+    "maintain": ("secor.cli.tables_maintain", "Compact tables and expire snapshots, by Spark."),
     "expire": ("secor.cli.tables_expire", "Delete what no commit will ever take."),
 }
 """Where each command is, and its line in the list; imported when it is called."""

@@ -56,7 +56,7 @@ def session(
     """
     from secor.spark.versions import require_pyspark
 
-    require_pyspark("secor backfill")
+    require_pyspark(name)
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name)

@@ -11,8 +11,11 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from secor.sandbox.jars import SPARK_ICEBERG, jar_folder
+from secor.sandbox.sandbox import quiet
 from secor.sandbox.spark import quiet_java_options, spark_java_home
 from secor.spark import register
+from secor.tables.spark_catalog import EXTENSIONS
 
 
 @pytest.fixture(scope="package")
@@ -39,6 +42,8 @@ def spark(spark_home: Path) -> Iterator[SparkSession]:
         .config("spark.driver.memory", "768m")
         .config("spark.local.dir", str(spark_home))
         .config("spark.sql.warehouse.dir", str(spark_home / "warehouse"))
+        .config("spark.sql.extensions", EXTENSIONS)
+        .config("spark.jars", ",".join(map(str, jar_folder(SPARK_ICEBERG, quiet).glob("*.jar"))))
         .getOrCreate()
     )
     register(session)

@@ -34,15 +34,23 @@ SERVICES = {
     for name in (
         *("secor@.service", "secor-finalize@.service"),
         *("secor-backfill.service", "secor-tables@.service", "secor-restore@.service"),
+        "secor-tables-maintain@.service",
     )
 }
 SERVICE = SERVICES["secor@.service"]
-ONESHOTS = [SERVICES["secor-finalize@.service"], SERVICES["secor-backfill.service"]]
+ONESHOTS = [
+    SERVICES[name]
+    for name in (
+        *("secor-finalize@.service", "secor-backfill.service"),
+        "secor-tables-maintain@.service",
+    )
+]
 CHECKED = (
     *SERVICES,
     "secor.target",
     "secor-finalize@.timer",
     "secor-backfill.timer",
+    "secor-tables-maintain@.timer",
 )
 
 
@@ -168,6 +176,7 @@ EXPOSURE = {
     "secor-backfill.service": 1.2,
     "secor-tables@.service": 1.1,
     "secor-restore@.service": 1.1,
+    "secor-tables-maintain@.service": 1.2,
 }
 """At most, from 0 (exposed to nothing) to 10; docs/deploy.md tells them."""
 

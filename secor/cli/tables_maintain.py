@@ -1,0 +1,196 @@
+"""``secor tables maintain``: compaction and expiry of snapshots, by Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secor.cli.exit_codes import Exit
+from secor.cli.load_tables import load_tables
+from secor.config.model import Config
+from secor.core.errors import ConfigurationError, TableStopped, Unavailable
+from secor.core.installing import how_to_install
+from secor.tables.maintenance import STEPS, Maintenance
+from secor.tables.overview import tables_of_group
+
+if TYPE_CHECKING:
+    from secor.wiring.table_commits import TableGroup
+
+
+@click.command(epilog="Example: secor tables maintain table.toml --dry-run")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("names", metavar="[TABLE]...", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="Only print the SQL; Spark is not started.")
+@click.option(
+    "--step",
+    "steps",
+    multiple=True,
+    type=click.Choice(list(STEPS)),
+    help="Only this; may be repeated.  Default: all.",
+)
+@click.option(
+    "--older-than",
+    type=click.FloatRange(1.0),
+    default=5.0,
+    show_default=True,
+    help="Days after which snapshots expire; a rollback can be replayed until then.",
+)
+@click.option(
+    "--retain-last",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Snapshots of a table that stay however old they are.",
+)
+@click.option("--master", help="Spark's master; default: spark-submit's, or local[*].")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def maintain(
+    context: click.Context,
+    config: Path,
+    names: tuple[str, ...],
+    dry_run: bool,
+    steps: tuple[str, ...],
+    older_than: float,
+    retain_last: int,
+    master: str | None,
+    conf: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Let Spark compact tables and expire their old snapshots.
+
+    Of all tables of the group, or of those that are named.  It may run while the group does:
+    what is staged is never touched, and commits of both sides are repeated where they meet.  A
+    table that is stopped is left as it is.
+    """
+    settings = load_tables(config)
+    wanted = Maintenance(
+        steps or tuple(STEPS), datetime.now(UTC) - timedelta(days=older_than), retain_last
+    )
+    tables, stopped = _tables(settings, names)
+    for why in stopped.values():
+        click.echo(f"{why}; left as it is", err=True)
+    catalog = settings.catalog.name
+    statements = {table: wanted.statements(catalog, table) for table in tables}
+    if dry_run:
+        _print_statements(statements, as_json=as_json)
+        done: list[dict[str, Any]] = []
+    else:
+        with _spark(settings, master, _parsed(conf)) as spark:
+            done = list(_run(spark, statements, as_json=as_json))
+        if as_json:
+            click.echo(json.dumps({"done": done, "stopped": stopped}, indent=2))
+    if any("error" in entry for entry in done):
+        context.exit(Exit.UNAVAILABLE)
+    if stopped:
+        context.exit(Exit.DIFFERENT)
+
+
+def _tables(config: Config, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the tables to work on, and why others are left.  Raises ``ConfigurationError``."""
+    from secor.wiring.table_commits import open_table_group
+
+    with open_table_group(config) as group:
+        known = tables_of_group(
+            group.catalog, group.name, group.named, group.namespaces, group.staged()
+        )
+        for name in names:
+            if name not in known:
+                listed = ", ".join(known) or "none"
+                raise ConfigurationError(f"{name}: is no table of this group; its tables: {listed}")
+        return _sorted_out(group, names or known)
+
+
+def _sorted_out(group: TableGroup, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Leave out what is stopped: the snapshots of a rollback must not expire."""
+    tables, stopped = [], {}
+    for name in names:
+        try:
+            table, _ = group.committer.look(name)
+        except TableStopped as error:
+            stopped[name] = str(error)
+            continue
+        if table.snapshots:
+            tables.append(name)
+    return tables, stopped
+
+
+def _run(
+    spark: Any, statements: Mapping[str, Mapping[str, str]], *, as_json: bool
+) -> Iterator[dict[str, Any]]:
+    from secor.spark.procedures import call
+
+    for table, of_table in statements.items():
+        for step, statement in of_table.items():
+            try:
+                outcome = call(spark, statement)
+            except Unavailable as error:
+                click.echo(f"{table}: {error}", err=True)
+                yield {"table": table, "step": step, "error": str(error)}
+                continue
+            changed = {name: value for name, value in outcome.items() if value}
+            if not as_json:
+                listed = ", ".join(f"{name} {value:,}" for name, value in changed.items())
+                click.echo(f"{table}: {step}: {listed or 'nothing to do'}")
+            yield {"table": table, "step": step, "changed": changed}
+
+
+def _print_statements(statements: Mapping[str, Mapping[str, str]], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"statements": statements}, indent=2))
+        return
+    for of_table in statements.values():
+        for step, statement in of_table.items():
+            click.echo(f"{statement};  -- {STEPS[step]}")
+
+
+def _parsed(conf: Sequence[str]) -> dict[str, str]:
+    settings = {}
+    for text in conf:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise click.UsageError(f"--conf {text}: write KEY=VALUE")
+        settings[key] = value
+    return settings
+
+
+@contextmanager
+def _spark(config: Config, master: str | None, conf: Mapping[str, str]) -> Iterator[Any]:
+    """Give a session with the group's catalog; ``conf`` has the last word."""
+    from secor.spark import backfill
+    from secor.wiring.tables import spark_catalog_of
+
+    catalog = spark_catalog_of(config)
+    settings = {"spark.ui.enabled": "false", **catalog.settings, **conf}
+    settings["spark.sql.session.timeZone"] = "UTC"  # the statements say so
+    os.environ.update(catalog.environment)
+    if not any(key.startswith("spark.jars") for key in settings):
+        settings["spark.jars"] = _jars()
+    with backfill.session(f"secor tables maintain {config.group.name}", master, settings) as spark:
+        spark.sparkContext.setLogLevel("ERROR")
+        yield spark
+
+
+def _jars() -> str:
+    """Return the jars of Iceberg for Spark, fetched once; see that Java can be found."""
+    try:
+        from secor.sandbox.cache import cache_folder
+        from secor.sandbox.jars import SPARK_ICEBERG, jar_folder
+        from secor.sandbox.spark import spark_java_home
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"fetching jars needs the package {error.name}: {how_to_install('spark')}"
+        ) from error
+    folder = jar_folder(SPARK_ICEBERG, lambda line: click.echo(line, err=True))
+    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+        os.environ["JAVA_HOME"] = str(spark_java_home(cache_folder() / "spark"))
+    return ",".join(sorted(str(path) for path in folder.glob("*.jar")))

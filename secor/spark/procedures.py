@@ -1,0 +1,38 @@
+"""Iceberg's procedures in Spark, with their failures in the program's own errors."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from secor.core.errors import Unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def call(spark: SparkSession, statement: str) -> dict[str, Any]:
+    """Run one ``CALL``; return what it says of itself, by name.
+
+    Raises ``Unavailable`` with the first line of Spark's error: the table is as it was.
+    """
+
+    def run() -> list[Any]:
+        return list(spark.sql(statement).collect())
+
+    with ThreadPoolExecutor(1, thread_name_prefix="spark") as pool:
+        future = pool.submit(run)
+    error = future.exception()
+    if error is None:
+        rows = future.result()
+        return dict(rows[0].asDict()) if rows else {}
+    if type(error).__module__.partition(".")[0] not in ("py4j", "pyspark"):
+        raise error
+    raise Unavailable(f"{statement}: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """Return what happened, without Java's traceback."""
+    lines = [line.strip(" \t:") for line in str(error).splitlines() if line.strip(" \t:")]
+    causes = [line for line in lines if "Exception: " in line or "Error: " in line]
+    return (causes or lines or [type(error).__name__])[0]
