@@ -44,7 +44,9 @@ def source(partition: int) -> pa.RecordBatch:
     rows = [row for row in map(json.loads, lines) if row["partition"] == partition]
     made = [
         {
-            **{"offset": row["offset"], "timestamp": row["timestamp"], "timestamp_type": 0},
+            "offset": row["offset"],
+            "timestamp": row["timestamp"],
+            "timestamp_type": 0,
             "value": bytes.fromhex(row["value"]),
         }
         for row in sorted(rows, key=lambda row: int(row["offset"]))

@@ -10,6 +10,7 @@ import pytest
 
 from secor.service.metrics import Metrics
 from secor.service.monitoring.last_run import BACKFILL, FINALIZE
+from secor.service.restore_metrics import RestoreMetrics
 from tests.monitoring.dashboard import Query, dashboard, panels, queries
 
 OF_TARGETS = {"job", "instance", "group"}
@@ -21,7 +22,7 @@ def labels_of_metrics() -> dict[str, set[str]]:
     known = {"up": OF_TARGETS}
     for family in metrics.registry.collect():
         known |= {sample.name: OF_TARGETS for sample in family.samples}
-    for it in (*metrics.definitions, *FINALIZE, *BACKFILL):
+    for it in (*metrics.definitions, *RestoreMetrics().definitions, *FINALIZE, *BACKFILL):
         labels = OF_TARGETS | set(it.labels)
         if it.kind == "histogram":
             known[f"{it.name}_bucket"] = labels | {"le"}
@@ -54,7 +55,8 @@ def test_every_query_asks_for_metrics_and_labels_that_exist(query: Query) -> Non
 def test_every_metric_of_a_process_is_on_it() -> None:
     used = {name for query in queries() for name, _ in query.selected()}
     shown = {re.sub(r"_(bucket|sum|count)$", "", name) for name in used}
-    assert {it.name for it in Metrics().definitions} <= shown
+    definitions = (*Metrics().definitions, *RestoreMetrics().definitions)
+    assert {definition.name for definition in definitions} <= shown
 
 
 def test_variables_are_defined_and_used() -> None:
