@@ -236,4 +236,25 @@ TABLE_MUTANTS = (
         "            return CommitResult(Outcome.REFUSED, why=str(error))\n",
         ICEBERG,
     ),
+    Mutant(
+        "another group's manifest is taken for ours",
+        "secor/core/naming.py",
+        "        return same and len(ids) <= 1 and len(groups) <= 1\n",
+        "        return same and len(ids) <= 1\n",
+        ("tests/unit/commit/test_last_file.py",),
+    ),
+    Mutant(
+        "topics whose names make one table's are mixed",
+        "secor/wiring/tables.py",
+        "        self._check_name(topic)\n",
+        "",
+        ("tests/unit/tables/test_worker_routes.py",),
+    ),
+    Mutant(
+        "snapshots of a table that was rolled back expire",
+        "secor/cli/tables_maintain.py",
+        "            stopped[name] = str(error)\n            continue\n",
+        "            table = group.catalog.load_table(name)\n",
+        ("tests/unit/cli/test_tables_maintain.py",),
+    ),
 )

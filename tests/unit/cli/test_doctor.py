@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from secor.adapters.local import LocalStore
-from secor.cli import doctor, doctor_checks, server_checks, store_checks
+from secor.cli import config, doctor, doctor_checks, server_checks, store_checks
 from secor.config.model import Config
 from secor.core.errors import AccessDenied, ConfigurationError, LedgerCorrupt, Unavailable
 from secor.core.model import Entry, Intent, TopicPartition
@@ -95,6 +95,24 @@ def test_the_lines_are_there_as_json(world: World) -> None:
         *("versions", "disk", "open files", "port", "kafka", "group", "ledger", "partitions"),
         *("store", "clock", "put", "get", "list", "put once", "delete"),
     ]
+
+
+def test_a_check_of_the_configuration_may_look_at_the_servers_too(world: World) -> None:
+    def check() -> Result:
+        arguments = ["check", str(world.config), "--online"]
+        runner = CliRunner()
+        return runner.invoke(
+            config.command, arguments, catch_exceptions=False, standalone_mode=False
+        )
+
+    shown = check()
+    assert shown.return_value == 0
+    assert shown.stdout.splitlines()[0] == f"{world.config}: valid"
+    assert "ok     kafka" in shown.stdout
+    world.ledger.busy.add(TopicPartition(doctor_checks.SCRATCH, 0))
+    shown = check()
+    assert shown.return_value == 5
+    assert "FAULT  ledger" in shown.stdout
 
 
 def test_one_fault_does_not_hide_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
