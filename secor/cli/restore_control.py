@@ -107,7 +107,8 @@ def show(config: Path, as_json: bool) -> None:
     for line in table(rows, left=frozenset({0, 2})):
         click.echo(line)
     if offsets.foreign:
-        click.echo(f"{how_many(offsets.foreign, 'record')} of the topic are not this job's")
+        foreign = how_many(offsets.foreign, "record that is", "records that are")
+        click.echo(f"the topic has {foreign} not this job's; they change nothing")
 
 
 @offsets.command("set", epilog="Example: secor restore offsets set flights.toml clicks 0 1200")

@@ -15,9 +15,11 @@ import pytest
 import yaml
 from dockerfile_parse import DockerfileParser
 
+from secor.cli.exit_codes import Exit
 from secor.config import environment, schema
-from secor.config.load import load
+from secor.config.load import load, load_as
 from secor.config.model import Config
+from secor.config.restore import RestoreConfig
 from secor.core.clock import SystemClock
 from secor.service.monitoring.health import Health, HealthServer
 from secor.wiring.service import DRAIN, STUCK
@@ -235,3 +237,40 @@ def test_the_pods_have_no_rights(pod: dict[str, Any], container: dict[str, Any])
     assert own["capabilities"] == {"drop": ["ALL"]}
     mounted = {one["mountPath"] for one in container["volumeMounts"]}
     assert mounted == {"/etc/secor", "/var/cache/secor"}
+
+
+# -------------------------------------------------------------------- a restore
+
+
+@pytest.fixture(scope="module")
+def restore() -> dict[str, Any]:
+    text = (ROOT / "config" / "kubernetes" / "restore.yaml").read_text()
+    return {one["kind"]: one for one in yaml.safe_load_all(text)}
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.37"])
+def test_the_objects_of_a_restore_are_what_kubernetes_knows(
+    version: str, restore: dict[str, Any]
+) -> None:
+    assert set(restore) == {"ConfigMap", "Secret", "Job"}
+    for described in restore.values():
+        kubernetes_validate.validate(described, version, strict=True)
+
+
+def test_the_job_of_a_restore_is_one_and_fits_its_pod(
+    restore: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "restore.toml"
+    path.write_text(restore["ConfigMap"]["data"]["restore.toml"])
+    job, _ = load_as(RestoreConfig, path, restore["Secret"]["stringData"])
+    spec = restore["Job"]["spec"]
+    pod = spec["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] > job.writing.transaction_timeout
+    (container,) = pod["containers"]
+    assert container["args"] == ["restore", "run", f"/etc/secor/{path.name}"]
+    # The image gives the port; the job's own default is to serve nothing.
+    image = (ROOT / "Dockerfile").read_text()
+    assert f"SECOR_METRICS__PORT={container['ports'][0]['containerPort']}" in image
+    (rule,) = spec["podFailurePolicy"]["rules"]
+    fatal = [Exit.CONFIGURATION, Exit.DENIED, Exit.DIFFERENT]
+    assert rule["onExitCodes"]["values"] == fatal
