@@ -189,10 +189,10 @@ class Batch:
             file.local.finish()
         batch_range = OffsetRange(self.start, self.next_offset)
         files = [
-            self._sealed(file, stream, batch_range) for (stream, _), file in self._files.items()
+            self._batch_file(file, stream, batch_range) for (stream, _), file in self._files.items()
         ]
         last = self._plan.last_file
-        described = None if last is None else self._described(last, batch_range, files)
+        last_object = None if last is None else self._write_last_file(last, batch_range, files)
         self._become(BatchState.SEALED)
         return SealedBatch(
             topic_partition=self.topic_partition,
@@ -204,7 +204,7 @@ class Batch:
             reason=reason,
             opened=self._clock.monotonic() if self._opened is None else self._opened,
             first_timestamp=self.first_timestamp,
-            last=described,
+            last=last_object,
             losses=self._losses(),
         )
 
@@ -214,7 +214,7 @@ class Batch:
             losses.update(file.writer.losses)
         return losses
 
-    def _sealed(self, file: _OpenFile, stream: str, batch_range: OffsetRange) -> BatchFile:
+    def _batch_file(self, file: _OpenFile, stream: str, batch_range: OffsetRange) -> BatchFile:
         info = replace(
             self._info(batch_range),
             first_offset=file.first_offset,
@@ -243,12 +243,12 @@ class Batch:
         if directory is None:
             return file.name
         place = file.name.output_partition
-        who = f"{self._plan.group}-{self.topic_partition.topic}-{self.topic_partition.partition}"
-        what = f"{self.start:020d}-{self._fingerprint}-{file.local.crc32c:08x}"
-        key = f"{directory(place)}/{who}-{what}{file.name.extension}"
+        source = f"{self._plan.group}-{self.topic_partition.topic}-{self.topic_partition.partition}"
+        content = f"{self.start:020d}-{self._fingerprint}-{file.local.crc32c:08x}"
+        key = f"{directory(place)}/{source}-{content}{file.name.extension}"
         return UniqueName(file.name.root, place, key)
 
-    def _described(
+    def _write_last_file(
         self, last: LastFile, batch_range: OffsetRange, files: Sequence[BatchFile]
     ) -> BatchFile:
         written = [

@@ -92,13 +92,13 @@ def _candidates(
             seen.add(listed.key)
             info = _info(store, listed.key)
             if info is None or (
-                name.generation != batch.plan.generation and not _replaced(info, intent)
+                name.generation != batch.plan.generation and not _is_superseded(info, intent)
             ):
                 continue
             yield listed.key, Place(root, name.output_partition), info
 
 
-def _replaced(info: ObjectInfo, intent: Intent) -> bool:
+def _is_superseded(info: ObjectInfo, intent: Intent) -> bool:
     return any(info.fingerprint == old.fingerprint for old in intent.supersedes)
 
 

@@ -170,12 +170,12 @@ class _CommitAttempts:
             waited = not self._must_wait()
             if batch.last is not None and not waited:
                 return False  # the other configuration's last file may land yet, and be right
-            done = self._recover(proof, entry)
+            adopted = self._recover(proof, entry)
             if not waited or self._must_wait():
                 return False
-            todo = [file for file in batch.files if file.place not in done]
+            todo = [file for file in batch.files if file.place not in adopted]
             parallel(lambda file: self._put(file, proof), todo)
-            if batch.last is not None and batch.last.place not in done:
+            if batch.last is not None and batch.last.place not in adopted:
                 self._put(batch.last, proof)
             self._commit_sent = True
             lease.commit(proof.entry, batch.range.end, batch.topic_id)
@@ -226,13 +226,13 @@ class _CommitAttempts:
         if before.intent is None:
             return frozenset()
 
-        def deleted() -> None:
+        def restart_wait() -> None:
             self._ports.superseded.restart_wait(self._batch.topic_partition, proof.intent)
 
-        done = recover(self._ports.store, self._batch, proof.intent, proof.renew, deleted)
-        if done:
-            self._ports.observer.adopted(self._batch.topic_partition, len(done))
-        return done
+        adopted = recover(self._ports.store, self._batch, proof.intent, proof.renew, restart_wait)
+        if adopted:
+            self._ports.observer.adopted(self._batch.topic_partition, len(adopted))
+        return adopted
 
     def _put(self, file: BatchFile, proof: LeaseProof) -> None:
         """Put until the outcome is known, as far as a few tries tell.

@@ -75,7 +75,7 @@ class Consumer:
     def run_once(self, timeout: float) -> None:
         """Handle results, then messages (waiting up to ``timeout`` seconds), then what is due."""
         for result in self._tasks.finished():
-            self._finished(result)
+            self._handle_result(result)
         self._receive(timeout)
         # It resumes before all is made up, so that the rate is reached.
         most = THROTTLE_DEBT / 2 if self._throttled else THROTTLE_DEBT
@@ -200,16 +200,16 @@ class Consumer:
 
     # --------------------------------------------------------------- results
 
-    def _finished(self, result: object) -> None:
+    def _handle_result(self, result: object) -> None:
         match result:
             case Located(partition, position):
-                self._located(partition, position)
+                self._handle_position(partition, position)
             case Uploaded(partition, batch, outcome):
-                self._uploaded(partition, batch, outcome)
+                self._handle_outcome(partition, batch, outcome)
             case _:
                 raise AssertionError(f"an unknown result: {result!r}")
 
-    def _located(self, partition: Partition, result: Position | SecorError) -> None:
+    def _handle_position(self, partition: Partition, result: Position | SecorError) -> None:
         if partition.states.reading is Reading.LEAVING:
             self._lifecycle.on(partition, Event.SEARCH_ENDED)
             return
@@ -223,7 +223,7 @@ class Consumer:
         self._arrived.pop(partition.topic_partition, None)
         self._lifecycle.on(partition, Event.LOCATED)
 
-    def _uploaded(self, partition: Partition, batch: SealedBatch, outcome: Outcome) -> None:
+    def _handle_outcome(self, partition: Partition, batch: SealedBatch, outcome: Outcome) -> None:
         seconds = self._clock.monotonic() - batch.opened
         match outcome:
             case Committed():
