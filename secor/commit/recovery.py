@@ -77,7 +77,7 @@ def conflict(key: str, batch: SealedBatch, info: ObjectInfo) -> ObjectConflict:
 def _candidates(
     store: ObjectStore, batch: SealedBatch, intent: Intent
 ) -> Iterator[tuple[str, Place, ObjectInfo]]:
-    """Give key, place and metadata of objects whose name may be of the range.
+    """Yield key, place and metadata of objects whose name may be of the range.
 
     Objects of earlier versions are named by their first message, anywhere in it.
     """
@@ -117,7 +117,7 @@ def foreign(error: CorruptFile) -> ObjectConflict:
 
 
 def _places(batch: SealedBatch, intent: Intent) -> Iterator[tuple[str, str]]:
-    """Give (directory, listing prefix): narrow for ours, whole topics for superseded.
+    """Yield (directory, listing prefix): narrow for ours, whole topics for superseded.
 
     Under another configuration the output partitions are not known; that is rare, and
     worth a listing of the topic.

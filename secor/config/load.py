@@ -229,7 +229,7 @@ def _forget(sources: dict[str, str], key: str) -> None:
 def _leaves(
     value: object, root: type[Section], before: tuple[Step, ...] = ()
 ) -> Iterator[tuple[Step, ...]]:
-    """Give the keys below a value: into tables and into ``[[topics]]``, not into arrays."""
+    """Yield the keys below a value: into tables and into ``[[topics]]``, not into arrays."""
     if isinstance(value, dict) and _is_section(before, root):
         for key, inner in value.items():
             yield from _leaves(inner, root, (*before, key))

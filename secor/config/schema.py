@@ -66,7 +66,7 @@ def is_secret(steps: Sequence[Step], root: type[Section] = Config) -> bool:
 def every_key(
     section: type[Section] = Config, before: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, ...]]:
-    """Give every key that holds a value, ``("kafka", "topics")``; ``topics`` counts as one."""
+    """Yield every key that holds a value, ``("kafka", "topics")``; ``topics`` counts as one."""
     for name, field in section.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, Section):

@@ -216,7 +216,7 @@ class WatchedParser:
 
 
 def _cut(chunk: Chunk, alone: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Iterator[Chunk]:
-    """Give the messages that are ``alone`` singly, and those between them together."""
+    """Yield the messages that are ``alone`` singly, and those between them together."""
     offsets = chunk.records.column("offset").to_numpy()
     cuts = sorted({0, len(alone), *np.flatnonzero(alone), *(np.flatnonzero(alone) + 1)})
     for start, end in pairwise(cuts):

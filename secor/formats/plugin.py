@@ -44,7 +44,7 @@ class PlugIn(Protocol):
         """Begin a file of these columns; it writes to ``sink.write(bytes)``."""
 
     def read(self, file: BinaryIO) -> Iterable[pa.RecordBatch]:
-        """Give the rows of a file, its columns by their names."""
+        """Return the rows of a file, its columns by their names."""
 
 
 def plugged_format(name: str, settings: Mapping[str, object]) -> PlugIn:
@@ -108,12 +108,12 @@ class PluginFormat:
         )
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Give rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
+        """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
         return read(self._plug_in, file, name)
 
 
 def read(plug_in: PlugIn, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a file as JSON messages.  Raises ``CorruptFile``."""
+    """Yield the rows of a file as JSON messages.  Raises ``CorruptFile``."""
     try:
         for rows in plug_in.read(file):
             yield metadata.as_messages(rows, metadata.metadata_columns_of(rows.schema))

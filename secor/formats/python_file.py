@@ -8,7 +8,7 @@ from secor.core.ports import Sink
 
 
 class Output:
-    """Gives on to a sink until it is discarded; closing it closes nothing.
+    """Writes to a sink until it is discarded; closing it closes nothing.
 
     Libraries write a footer when a file that was given up is collected: after ``discard``
     such bytes go nowhere.
@@ -21,7 +21,7 @@ class Output:
         self._written = 0
 
     def write(self, data: Any) -> int:
-        """Give on."""
+        """Write to the sink; return the bytes taken."""
         if self._sink is not None:
             self._sink.write(data)
         self._written += len(data)
@@ -43,5 +43,5 @@ class Output:
         self.closed = True
 
     def discard(self) -> None:
-        """Give on nothing any more."""
+        """Drop everything that is written from here on."""
         self._sink = None

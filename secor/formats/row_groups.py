@@ -91,7 +91,7 @@ class RowGroups:
                 yield self.rest()
 
     def rest(self) -> pa.RecordBatch:
-        """Give what is held, at least one row."""
+        """Return the remaining rows, at least one."""
         return self._held.take()
 
     @property

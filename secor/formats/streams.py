@@ -51,7 +51,7 @@ class Stream(Protocol):
         """Return the bytes not yet given on."""
 
     def close(self) -> None:
-        """Give the rest on; the sink below stays open."""
+        """Write the rest; the sink below stays open."""
 
 
 class PlainStream:

@@ -71,7 +71,7 @@ class TextFormat:
         return Decompressing(file, self.codec, name)
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Give the payloads; every other column is null.
+        """Yield the payloads; every other column is null.
 
         Raises ``CorruptFile`` after the last payload when no delimiter ends it.
         """

@@ -219,7 +219,7 @@ def _maps(column: pa.MapArray) -> list[dict[str, Any] | None]:
 
 
 def _merged(codes: npt.NDArray[np.int64], values: list[str | None]) -> Texts:
-    """Give equal texts one code."""
+    """Return the texts with one code for equal ones."""
     places: dict[str, int] = {}
     table = [-1 if value is None else places.setdefault(value, len(places)) for value in values]
     if table != list(range(len(values))):

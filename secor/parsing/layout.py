@@ -110,7 +110,7 @@ def _path(parts: Sequence[tuple[Codes, list[str]] | str], row: int) -> str:
 
 
 def _places(codes: Codes, paths: list[str], distinct: int) -> Places:
-    """Give equal paths one code, and refuse those that no store would take."""
+    """Return one code for equal paths, and refuse those that no store would take."""
     kept: dict[str, int] = {}
     table = np.empty(distinct, dtype=np.int64)
     long: dict[int, str] = {}

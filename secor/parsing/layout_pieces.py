@@ -134,7 +134,7 @@ class TimePiece:
 
 
 def directives(format: str) -> list[tuple[str, str]]:
-    """Give pairs of literal text and the directive after it, "" at the end."""
+    """Return pairs of literal text and the directive after it, "" at the end."""
     pieces, at = [], 0
     for match in _TIME.finditer(format):
         if match[1] not in FORMATS_OF_TIME or not match[1]:

@@ -26,7 +26,7 @@ Codes = npt.NDArray[np.int64]
 def parts_of(
     records: pa.RecordBatch, codes: Codes, places: Sequence[tuple[str, str]]
 ) -> Iterator[Part]:
-    """Give a part for each place (output stream, output partition) that a row names, by first row.
+    """Yield a part for each place (output stream, output partition) that a row names, by first row.
 
     Rows keep their order.  Nothing is copied where the rows of each part stand together.
     """

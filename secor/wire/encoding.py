@@ -135,7 +135,7 @@ def record_sizes(records: pa.RecordBatch) -> Places:
 def split_rows(
     records: pa.RecordBatch, most_bytes: int, most_records: int
 ) -> Iterator[pa.RecordBatch]:
-    """Give slices that are batches of at most so many bytes, uncompressed, and records.
+    """Yield slices that are batches of at most so many bytes, uncompressed, and records.
 
     A row that is larger by itself is a slice of its own.
     """

@@ -289,7 +289,7 @@ class Process(Host):
     # ---------------------------------------------------------------- faults
 
     def point(self, port: str, name: str, phase: str, what: str) -> None:
-        """Give way, and perhaps fail, at a call that crosses a port."""
+        """Let others run, and perhaps fail, at a call that crosses a port."""
         if not self.alive:
             raise Crash
         if self._hub.current is None:

@@ -14,7 +14,7 @@ def needs_a_person(draft: Draft) -> bool:
 
 
 def report(draft: Draft) -> Iterator[str]:
-    """Give the lines: the most pressing ones last, where a terminal shows them."""
+    """Yield the lines: the most pressing ones last, where a terminal shows them."""
     for outcome in (Outcome.MAPPED, Outcome.UNNEEDED, Outcome.UNKNOWN, Outcome.UNSUPPORTED):
         names = [name for name in draft.properties if draft.outcomes[name][0] is outcome]
         if not names:

@@ -30,7 +30,7 @@ class _Block:
 def read_blocks(
     window: Window, keys: KeyReader, codec: Codec, marker: bytes, end: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Give the blocks' records, up to the first block at or after position ``end``."""
+    """Yield the blocks' records, up to the first block at or after position ``end``."""
     at = 0
     while True:
         if end is not None and window.base + at >= end:

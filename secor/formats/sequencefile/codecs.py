@@ -47,7 +47,7 @@ class Expander(Protocol):
         """What follows the end of the stream."""
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        """Give at most ``max_length`` bytes."""
+        """Return at most ``max_length`` bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def _lz4_expand(data: bytes, limit: int) -> bytes:
 
 
 def _translated(expand: Callable[[], bytes]) -> bytes:
-    """Give every library's complaint about bad input one name."""
+    """Turn each library's error about bad input into one of ours."""
     errors: tuple[type[Exception], ...] = (
         zlib.error,
         OSError,

@@ -81,13 +81,13 @@ class SequenceFileFormat:
         return SequenceFileWriter(output, body)
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Give the file's records in ``SCHEMA``.  Raises ``CorruptFile`` naming ``name``."""
+        """Yield the file's records in ``SCHEMA``.  Raises ``CorruptFile`` naming ``name``."""
         return read_file(file, name)
 
     def read_split(
         self, file: BinaryIO, start: int, end: int, name: str
     ) -> Iterator[pa.RecordBatch]:
-        """Give the records that belong to the bytes ``[start, end)``, as Hadoop splits files.
+        """Yield the records that belong to the bytes ``[start, end)``, as Hadoop splits files.
 
         These are the records from the first sync marker in the range on, up to the first one
         at or after ``end``; the header's end counts as a marker.  ``file`` must be seekable.

@@ -40,14 +40,14 @@ class _Kind:
 
 
 def read_file(file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-    """Give all records of ``file``, which stands at its beginning."""
+    """Yield all records of ``file``, which stands at its beginning."""
     window = Window(file, name)
     kind = _take_header(window)
     yield from _read(window, kind, None)
 
 
 def read_split(file: BinaryIO, start: int, end: int, name: str) -> Iterator[pa.RecordBatch]:
-    """Give the records after the sync markers that begin in ``[start, end)``."""
+    """Yield the records after the sync markers that begin in ``[start, end)``."""
     file.seek(0)
     window = Window(file, name)
     kind = _take_header(window)

@@ -49,7 +49,7 @@ class _Places:
 def read_records(
     window: Window, keys: KeyReader, codec: Codec | None, marker: bytes, end: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Give the records, up to the first sync marker at or after position ``end``."""
+    """Yield the records, up to the first sync marker at or after position ``end``."""
     while True:
         scan = _find_records(window, marker, end)
         if scan.starts:

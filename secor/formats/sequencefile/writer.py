@@ -192,7 +192,7 @@ class BlockBody:
         ]
 
     def _block_ends(self, sizes: Longs) -> Iterator[int]:
-        """Give the rows after which a block is full."""
+        """Yield the rows after which a block is full."""
         ends = np.cumsum(sizes)
         origin = -self._size
         while True:

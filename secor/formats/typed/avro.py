@@ -75,7 +75,7 @@ class AvroFormat:
         return TypedWriter(self._shape, lambda schema: _File(sink, self.codec, marker, schema))
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Give rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
+        """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
         rows: list[Any] = []
         try:
             for block in fastavro.block_reader(file):

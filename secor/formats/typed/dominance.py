@@ -98,7 +98,7 @@ def _count(array: pa.Array, marked: bool, path: Path, tally: Tally) -> None:
 
 
 def _below(array: pa.Array) -> Iterator[tuple[str, pa.Array, bool]]:
-    """Give the columns within a nested one."""
+    """Yield the columns within a nested one."""
     kind = array.type
     if pa.types.is_struct(kind):
         for field, column in children(array):

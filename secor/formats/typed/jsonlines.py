@@ -67,7 +67,7 @@ class JsonLinesFormat:
         return JsonLinesWriter(sink, self)
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Give rows as JSON messages, with what metadata columns tell.
+        """Yield rows as JSON messages, with what metadata columns tell.
 
         A line does not tell which those are: members of their names are taken for them.
         Raises ``CorruptFile``.

@@ -71,7 +71,7 @@ class OrcFormat:
         return TypedWriter(self._shape, lambda schema: _File(sink, self))
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Give rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
+        """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
         try:
             stripes = orc.ORCFile(file)
             names = metadata.metadata_columns_of(stripes.schema)

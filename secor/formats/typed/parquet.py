@@ -62,7 +62,7 @@ class TypedParquetFormat:
         return TypedWriter(self._shape, lambda schema: _File(sink, self, schema))
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Give rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
+        """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
         return read(file, name)
 
 
@@ -120,7 +120,7 @@ def leaf_paths(schema: pa.Schema) -> list[str]:
 
 
 def read(file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-    """Give the rows of any Parquet file as JSON messages.  Raises ``CorruptFile``."""
+    """Yield the rows of any Parquet file as JSON messages.  Raises ``CorruptFile``."""
     try:
         parquet = pq.ParquetFile(file, page_checksum_verification=True)
         names = metadata.metadata_columns_of(parquet.schema_arrow)
@@ -136,7 +136,7 @@ class EitherParquet(ParquetFormat):
     __slots__ = ()
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Give the file's records.  Raises ``CorruptFile``."""
+        """Yield the file's records.  Raises ``CorruptFile``."""
         at = file.tell()
         try:
             schema = pq.read_schema(file)
