@@ -63,13 +63,13 @@ def load_as(
     """Read a configuration of another kind, as ``load`` does; also return where keys came from."""
     unset: dict[str, str] = {}
     tree = expand(_read(path), environment, unset)
-    sources = dict.fromkeys(map(_dotted, _leaves(tree, root)), "file")
+    sources = dict.fromkeys(map(_dotted_key, _leaves(tree, root)), "file")
     given, unknown = variables.read(environment, root)
     for variable in given:
         if _set(tree, variable.key, variable.value):
-            _forget(sources, _dotted(variable.key))
+            _forget(sources, _dotted_key(variable.key))
             leaves = _leaves(variable.value, root, variable.key)
-            sources |= dict.fromkeys(map(_dotted, leaves), f"environment {variable.name}")
+            sources |= dict.fromkeys(map(_dotted_key, leaves), f"environment {variable.name}")
     config, faults = validate_as(root, tree)
     unset = {key: message for key, message in unset.items() if _of_file(sources, key)}
     faults = {
@@ -104,7 +104,7 @@ def validate_as(root: type[Root], tree: Mapping[str, Any]) -> tuple[Root | None,
             for detail in error.errors():
                 steps = _steps(detail)
                 if not _inherited(tree, steps, faults):
-                    faults.setdefault(_dotted(steps), _message(detail, steps, root))
+                    faults.setdefault(_dotted_key(steps), _message(detail, steps, root))
                 _mend(mended, steps, root)
         else:
             break
@@ -174,7 +174,7 @@ def _inherited(tree: Mapping[str, Any], steps: Sequence[Step], faults: Mapping[s
         try:
             here = here[step]
         except (KeyError, IndexError, TypeError):
-            return _dotted(steps[2:]) in faults
+            return _dotted_key(steps[2:]) in faults
     return False
 
 
@@ -245,5 +245,5 @@ def _is_section(steps: Sequence[Step], root: type[Section]) -> bool:
     return schema.section_at(steps, root) is not None
 
 
-def _dotted(steps: Sequence[Step]) -> str:
+def _dotted_key(steps: Sequence[Step]) -> str:
     return ".".join(map(str, steps))

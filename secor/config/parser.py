@@ -83,9 +83,9 @@ class Parser(Section):
     @model_validator(mode="after")
     def _check(self) -> Self:
         self._check_decoder()
-        zone = _made("time_zone", lambda: Zone(self.time_zone))
-        _made("time_format", lambda: TimeReader(self.time_format, zone))
-        layout = _made("layout", lambda: Layout(self.layout, zone))
+        zone = _make("time_zone", lambda: Zone(self.time_zone))
+        _make("time_format", lambda: TimeReader(self.time_format, zone))
+        layout = _make("layout", lambda: Layout(self.layout, zone))
         self._check_plugin()
         if self.dead_letter_topic is not None:
             check_topic(self.dead_letter_topic, "dead_letter_topic")
@@ -122,7 +122,7 @@ class Parser(Section):
             raise fault("the class has names, too; take one of them away", "names")
         if self.decoder == "regex" or self.names:
             key = "names" if self.names else "pattern"
-            _made(key, lambda: make_decoder(self.decoder, **self.settings_of_decoder()))
+            _make(key, lambda: make_decoder(self.decoder, **self.settings_of_decoder()))
 
     def _check_registry(self) -> None:
         if not self.schema_file and not self.registry_url:
@@ -130,7 +130,7 @@ class Parser(Section):
         if self.registry_username is None and self.registry_password is not None:
             raise fault("is missing, and there is a password", "registry_username")
         if self.registry_url:
-            _made("registry_url", lambda: SchemaRegistry(self.registry_url or ""))
+            _make("registry_url", lambda: SchemaRegistry(self.registry_url or ""))
         elif self.registry_username is not None:
             raise fault("is for a registry: give registry_url, too", "registry_username")
 
@@ -208,7 +208,7 @@ def _targets(transform: Transform) -> tuple[str, ...]:
     return transform.targets if transform.kind == "route" else ()
 
 
-def _made(key: str, make: Callable[[], Any]) -> Any:
+def _make(key: str, make: Callable[[], Any]) -> Any:
     """Make what a setting describes, to see whether it can be made."""
     try:
         return make()

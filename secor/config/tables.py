@@ -37,7 +37,7 @@ def _text(value: object) -> object:
     }
 
 
-def _masked(properties: Mapping[str, str]) -> dict[str, str]:
+def _mask(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: MASK if is_secret_name(name) else it for name, it in properties.items()}
 
 
@@ -49,7 +49,7 @@ class Catalog(Section):
     """``[catalog]``: where tables are found, by the Iceberg library's own properties."""
 
     name: str = Field(default="secor", min_length=1)
-    properties: Annotated[Properties, PlainSerializer(_masked, when_used="json")] = Field(
+    properties: Annotated[Properties, PlainSerializer(_mask, when_used="json")] = Field(
         default_factory=dict
     )
 
@@ -177,7 +177,7 @@ def parts_of(template: str) -> list[tuple[str, str | None]]:
     except ValueError as error:
         raise fault(f"{template!r}: {error}", "table") from error
     for _, path, form, conversion in parsed:
-        if form or conversion or (path is not None and not _known(path)):
+        if form or conversion or (path is not None and not _is_known(path)):
             raise fault("braces may hold {topic} and {fields.name}", "table")
     return [(text, path) for text, path, _, _ in parsed]
 
@@ -205,7 +205,7 @@ def describe_namesakes(table: str, topics: Sequence[str]) -> str:
     )
 
 
-def _known(path: str) -> bool:
+def _is_known(path: str) -> bool:
     return path == "topic" or path.startswith("fields.")
 
 

@@ -77,7 +77,7 @@ class Transform(Section):
     @model_validator(mode="after")
     def _check(self) -> Self:
         for key in self.model_fields_set - {"kind", *OF_KINDS[self.kind]}:
-            raise fault(f"{self.kind} has no such setting, only {_listed(self.kind)}", key)
+            raise fault(f"{self.kind} has no such setting, only {_list_keys(self.kind)}", key)
         if self.kind not in ("route", "plugin") and not self.field:
             raise fault(f"{self.kind} needs the field that it is about", "field")
         if self.field is not None:
@@ -127,5 +127,5 @@ class Transform(Section):
         return self.topics if self.to is None else (self.to,)
 
 
-def _listed(kind: str) -> str:
+def _list_keys(kind: str) -> str:
     return ", ".join(OF_KINDS[kind])

@@ -84,9 +84,9 @@ class TextFormat:
                 yield values_only(pa.array(lines, pa.binary()))
         if rest:
             yield values_only(pa.array([rest], pa.binary()))
-            raise CorruptFile(f"{name}: {self._unended(len(rest), delimited)}")
+            raise CorruptFile(f"{name}: {self._unended_message(len(rest), delimited)}")
 
-    def _unended(self, rest: int, delimited: bool) -> str:
+    def _unended_message(self, rest: int, delimited: bool) -> str:
         if delimited:
             return f"its last {rest} bytes have no delimiter after them: it was cut short"
         return (

@@ -70,7 +70,7 @@ class DeterminismCheck:
             if first != second:
                 raise NotDeterministic(
                     f"{self._name} is not deterministic: the message at offset {offset} of "
-                    f"{sample.topic_partition} was {_told(first)}, then {_told(second)}; "
+                    f"{sample.topic_partition} was {_describe(first)}, then {_describe(second)}; "
                     "it must use neither clock, chance, memory nor other messages"
                 )
 
@@ -107,7 +107,7 @@ def _row(columns: Sequence[tuple[str, Texts]], row: int) -> dict[str, str]:
     return {name: "{…}" if text[:1] in ("{", "[") else text for name, text in values.items()}
 
 
-def _told(outcome: Outcome | None) -> str:
+def _describe(outcome: Outcome | None) -> str:
     if outcome is None:
         return "left out"
     stream, path, extra = outcome

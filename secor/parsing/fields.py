@@ -88,7 +88,7 @@ def along(rows: pa.StructArray, steps: Sequence[str]) -> pa.Array:
         else:
             return pa.nulls(len(rows))
         if mixed:
-            return _unmixed(here, steps[at + 1 :])
+            return _parse_along(here, steps[at + 1 :])
     return here
 
 
@@ -99,7 +99,7 @@ def parse_mixed(column: pa.Array) -> list[Any]:
     return [None if text is None else loads(text) for text in column.to_pylist()]
 
 
-def _unmixed(column: pa.Array, steps: Sequence[str]) -> pa.Array:
+def _parse_along(column: pa.Array, steps: Sequence[str]) -> pa.Array:
     """Return the texts of the values at ``steps`` in a column of several kinds."""
     values = parse_mixed(column)
     for step in steps:
@@ -176,12 +176,12 @@ def texts(column: pa.Array) -> Texts:
         column = readable(column).dictionary_encode()
     codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     values = [text_of(value) for value in readable(column.dictionary).to_pylist()]
-    return _merged(codes, values)
+    return _merge_equal(codes, values)
 
 
 def _texts_one_by_one(column: pa.Array) -> Texts:
     values = [text_of(value) for value in values_of(column)]
-    return _merged(np.arange(len(values), dtype=np.int64), values)
+    return _merge_equal(np.arange(len(values), dtype=np.int64), values)
 
 
 def values_of(column: pa.Array) -> list[Any]:
@@ -189,13 +189,13 @@ def values_of(column: pa.Array) -> list[Any]:
     kind = column.type
     if pa.types.is_struct(kind):
         names = [it.name for it in kind]
-        inner = [_held(pc.struct_field(column, [at]), it) for at, it in enumerate(kind)]
+        inner = [_values_of(pc.struct_field(column, [at]), it) for at, it in enumerate(kind)]
         return [
             dict(zip(names, (it[row] for it in inner), strict=True)) if present else None
             for row, present in enumerate(column.is_valid().to_pylist())
         ]
     if pa.types.is_list(kind):
-        items = iter(_held(column.flatten(), kind.value_field))
+        items = iter(_values_of(column.flatten(), kind.value_field))
         counts = pc.list_value_length(column).to_pylist()
         return [None if count is None else list(islice(items, count)) for count in counts]
     if pa.types.is_map(kind):
@@ -203,14 +203,14 @@ def values_of(column: pa.Array) -> list[Any]:
     return list(readable(column).to_pylist())
 
 
-def _held(column: pa.Array, field: pa.Field) -> list[Any]:
+def _values_of(column: pa.Array, field: pa.Field) -> list[Any]:
     return parse_mixed(column) if is_mixed(field) else values_of(column)
 
 
 def _maps(column: pa.MapArray) -> list[dict[str, Any] | None]:
     """Return maps as objects, which they are in JSON text."""
     keys = [str(text_of(key)) for key in values_of(column.keys)]
-    pairs = list(zip(keys, _held(column.items, column.type.item_field), strict=True))
+    pairs = list(zip(keys, _values_of(column.items, column.type.item_field), strict=True))
     valid = column.is_valid().to_pylist()
     return [
         dict(pairs[start:end]) if present else None
@@ -218,7 +218,7 @@ def _maps(column: pa.MapArray) -> list[dict[str, Any] | None]:
     ]
 
 
-def _merged(codes: npt.NDArray[np.int64], values: list[str | None]) -> Texts:
+def _merge_equal(codes: npt.NDArray[np.int64], values: list[str | None]) -> Texts:
     """Return the texts with one code for equal ones."""
     places: dict[str, int] = {}
     table = [-1 if value is None else places.setdefault(value, len(places)) for value in values]

@@ -80,13 +80,13 @@ class Layout:
         if not len(columns.offsets):
             return Places(np.zeros(0, np.int64), [])
         varying = [part for part in parts if not isinstance(part, str)]
-        combined = _combined([codes for codes, _ in varying], len(columns.offsets))
+        combined = _combine([codes for codes, _ in varying], len(columns.offsets))
         distinct, first, codes = _first_rows(combined)
         paths = [_path(parts, int(row)) for row in first]
         return _places(codes, paths, len(distinct))
 
 
-def _combined(columns: Sequence[Codes], rows: int) -> Codes:
+def _combine(columns: Sequence[Codes], rows: int) -> Codes:
     """Make one number of several columns' codes."""
     total = np.zeros(rows, dtype=np.int64)
     for codes in columns:

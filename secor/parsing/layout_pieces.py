@@ -78,7 +78,7 @@ class FieldPiece:
 
     def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
         """See ``Piece``."""
-        return _escaped(texts(field_at(columns.rows, self.path)), self.named)
+        return _escape(texts(field_at(columns.rows, self.path)), self.named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class TopicPiece:
 
     def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
         """See ``Piece``."""
-        return _escaped(columns.topics, self.named)
+        return _escape(columns.topics, self.named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def directives(format: str) -> list[tuple[str, str]]:
     return [*pieces, (format[at:], "")]
 
 
-def _escaped(column: Texts, named: bool) -> tuple[Codes, list[str]]:
+def _escape(column: Texts, named: bool) -> tuple[Codes, list[str]]:
     safe = [_safe(text, named) for text in column.distinct]
     # The last place, which is -1 as well, is that of null.
     return np.where(column.codes < 0, len(safe), column.codes), [*safe, _safe(None, named)]

@@ -138,19 +138,19 @@ class Pipeline:
 
     def _split(self, chunk: Chunk) -> tuple[Lost, list[Part]]:
         lost = Lost()
-        works = list(self._decoded(chunk, lost))
+        works = list(self._decode(chunk, lost))
         for step in self._steps:
             works = [part for work in works for part in _apply(step, work)]
         if self._distribution is not None:
             parts = self._distribution.parts(works)
         else:
-            parts = self._placed_parts(works)
+            parts = self._place_parts(works)
         if lost.bad:
             parts.append(quarantine_part(chunk.records, lost.bad))
         return lost, parts
 
-    def _placed_parts(self, works: Sequence[Work]) -> list[Part]:
-        placed = [self._placed(work) for work in works]
+    def _place_parts(self, works: Sequence[Work]) -> list[Part]:
+        placed = [self._place(work) for work in works]
         records = self._with_rows(works) if self._typed else [work.chunk.records for work in works]
         return together(
             [
@@ -159,7 +159,7 @@ class Pipeline:
             ]
         )
 
-    def _decoded(self, chunk: Chunk, lost: Lost) -> Iterator[Work]:
+    def _decode(self, chunk: Chunk, lost: Lost) -> Iterator[Work]:
         """Yield the rows of a chunk as one work or, where the decoder divides them, as several."""
         messages, large = self._without_large(chunk.records)
         for rows, decoded in self._groups(messages):
@@ -192,7 +192,7 @@ class Pipeline:
             return self._decoder.decode_apart(messages, self._paths)
         return [(np.arange(messages.num_rows), self._decoder.decode(messages, self._paths))]
 
-    def _placed(self, work: Work) -> tuple[Codes, list[tuple[str, str]]]:
+    def _place(self, work: Work) -> tuple[Codes, list[tuple[str, str]]]:
         assert self._placement is not None
         codes, paths = self._placement.place(work)
         if self._typed and work.has_other_values:
@@ -209,7 +209,7 @@ class Pipeline:
         fits = [self._schema.fit(work.decoded.rows) for work in works]
         reasons = [bad for _, bad in fits]
         if self._growth is not None:
-            reasons = _grown(self._growth, works, fits)
+            reasons = _look_for_growth(self._growth, works, fits)
         for work, bad in zip(works, reasons, strict=True):
             work.fail("schema", bad)
         return [self._beside(work, rows) for work, (rows, _) in zip(works, fits, strict=True)]
@@ -233,7 +233,9 @@ class Pipeline:
             self._count(topic_partition, QUARANTINED + stage, number)
 
 
-def _grown(growth: Growth, works: Sequence[Work], fits: Sequence[Fit]) -> list[Mapping[int, str]]:
+def _look_for_growth(
+    growth: Growth, works: Sequence[Work], fits: Sequence[Fit]
+) -> list[Mapping[int, str]]:
     """Return why rows of each work do not fit.  Raises ``SchemaGrew`` for the first that grows."""
     looks = [
         growth.look(work.decoded.rows, rows, bad, work.live)

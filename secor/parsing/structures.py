@@ -87,11 +87,11 @@ def replace_field(
 ) -> pa.StructArray:
     """Return ``rows`` with the column at ``path`` changed (None: left out), if there is one."""
     for steps in routes_of(rows.type, path):
-        rows = _replaced(rows, steps, change)
+        rows = _replace(rows, steps, change)
     return rows
 
 
-def _replaced(
+def _replace(
     rows: pa.StructArray, steps: Sequence[str], change: Callable[[pa.Array], pa.Array | None]
 ) -> pa.StructArray:
     # Through the path, not the field's own array: JSON texts of mixed kinds are values.
@@ -111,7 +111,7 @@ def _replaced(
         elif item.get(name) is not None:
             item[name] = values[row]
 
-    return _edited(rows, steps, edit, edit_object)
+    return _edit(rows, steps, edit, edit_object)
 
 
 def rename_field(rows: pa.StructArray, steps: Sequence[str], name: str) -> pa.StructArray:
@@ -133,7 +133,7 @@ def rename_field(rows: pa.StructArray, steps: Sequence[str], name: str) -> pa.St
         if item.get(old) is not None:
             item[name] = item.pop(old)
 
-    return _edited(rows, steps, edit, edit_object)
+    return _edit(rows, steps, edit, edit_object)
 
 
 def alike(kind: pa.StructType, path: Sequence[str], other: Sequence[str]) -> bool:
@@ -156,7 +156,7 @@ def _field_at(kind: pa.DataType, steps: Sequence[str]) -> pa.Field | None:
     return field
 
 
-def _edited(
+def _edit(
     rows: pa.StructArray,
     steps: Sequence[str],
     edit: Edit,
@@ -171,9 +171,9 @@ def _edited(
     else:
         kind, inner = columns[steps[0]]
         if is_mixed(kind):
-            inner = _edited_text(inner, steps[1:], edit_object)
+            inner = _edit_text(inner, steps[1:], edit_object)
         else:
-            inner = _edited(inner, steps[1:], edit, edit_object)
+            inner = _edit(inner, steps[1:], edit, edit_object)
         columns[steps[0]] = kind.with_type(inner.type), inner
     if not columns:
         return pa.array([{} if it else None for it in valid(rows).tolist()], pa.struct([]))
@@ -184,7 +184,7 @@ def _edited(
     )
 
 
-def _edited_text(column: pa.Array, steps: Sequence[str], edit: EditObject) -> pa.Array:
+def _edit_text(column: pa.Array, steps: Sequence[str], edit: EditObject) -> pa.Array:
     """Return JSON text with the objects at ``steps`` edited, where there are some."""
     values = parse_mixed(column)
     for row, item in enumerate(values):

@@ -133,7 +133,7 @@ class TimeReader:
         if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
             return self._numbers(column)
         if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-            return self._typed(column)
+            return self._read_typed(column)
         return np.zeros(len(column), np.int64), np.zeros(len(column), bool)
 
     # -------------------------------------------------------------- numbers
@@ -206,7 +206,7 @@ class TimeReader:
 
     # --------------------------------------------------------------- types
 
-    def _typed(self, column: pa.Array) -> Reading:
+    def _read_typed(self, column: pa.Array) -> Reading:
         """Read Arrow's own times and dates; those without a zone are of the setting's."""
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         if pa.types.is_date(column.type):

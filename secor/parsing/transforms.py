@@ -117,10 +117,10 @@ class Mask:
     def apply(self, decoded: Decoded) -> Decoded:
         """Return the rows with the field as text; where it would be left as it is is bad."""
         bad = _kept(decoded.rows, self.path, "mask")
-        rows = replace_field(decoded.rows, self.path, self._masked)
+        rows = replace_field(decoded.rows, self.path, self._mask)
         return Decoded(rows, bad | dict(decoded.bad))
 
-    def _masked(self, column: pa.Array) -> pa.Array:
+    def _mask(self, column: pa.Array) -> pa.Array:
         values = texts(column)
         masked = pa.array([self._text(text) for text in values.distinct], pa.string())
         codes = pa.array(values.codes, mask=values.codes < 0)
@@ -204,14 +204,14 @@ class Filter:
     def identity(self) -> str:
         """All of it."""
         pattern = self.pattern.pattern if self.pattern else None
-        return f"filter {self.path} {self._wanted()} {pattern!r} {self.negated}"
+        return f"filter {self.path} {self._wanted_texts()} {pattern!r} {self.negated}"
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The field."""
         return (self.path,)
 
-    def _wanted(self) -> list[str] | None:
+    def _wanted_texts(self) -> list[str] | None:
         return None if self.values is None else sorted(str(text_of(it)) for it in self.values)
 
     def keep(self, decoded: Decoded) -> Truths:
@@ -220,7 +220,7 @@ class Filter:
         if self.values is None and self.pattern is None:
             return valid(column) ^ self.negated
         values = texts(column)
-        wanted = self._wanted()
+        wanted = self._wanted_texts()
         fits = [
             (wanted is None or text in wanted)
             and (self.pattern is None or self.pattern.fullmatch(text) is not None)

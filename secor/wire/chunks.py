@@ -72,7 +72,7 @@ def decode_chunks(
             reached = header.next_offset
             if header.is_control or reached <= start or not header.count:
                 continue
-            records = _uncompressed(topic_partition, header, view, max_uncompressed)
+            records = _decompress(topic_partition, header, view, max_uncompressed)
         except CorruptBatch:
             if waiting:
                 yielded = waiting[-1].header.next_offset
@@ -110,7 +110,7 @@ def _pieces(chunk: Chunk) -> Iterator[Chunk]:
     yield Chunk(chunk.topic_partition, chunk.records.slice(first), chunk.next_offset)
 
 
-def _uncompressed(
+def _decompress(
     topic_partition: TopicPartition, header: RecordBatchHeader, batch: memoryview, most: int
 ) -> bytes | memoryview:
     try:

@@ -81,7 +81,7 @@ def _headers(raw: bytes, data: Bytes, fields: Fields) -> Iterator[Columns]:
         columns, at = _one_of_each(data, fours, walk, number)
         yield columns
         left = walk.left - 1
-        _finished(walk.rows, at == walk.end, left == 0)
+        _check_ends(walk.rows, at == walk.end, left == 0)
         walk = _Walk(walk.rows, at, left, walk.end).only(left > 0)
         if not len(walk.rows):
             return
@@ -111,7 +111,7 @@ def _inside(rows: Places, truths: npt.NDArray[np.bool_], what: str) -> None:
         raise BadRecord(int(rows[np.flatnonzero(~truths)[0]]), f"{what} leads out of the record")
 
 
-def _finished(rows: Places, at_end: npt.NDArray[np.bool_], last: npt.NDArray[np.bool_]) -> None:
+def _check_ends(rows: Places, at_end: npt.NDArray[np.bool_], last: npt.NDArray[np.bool_]) -> None:
     wrong = last & ~at_end
     if wrong.any():
         row = int(rows[np.flatnonzero(wrong)[0]])

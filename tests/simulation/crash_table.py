@@ -91,7 +91,7 @@ def _successor(world: World) -> str:
     if done.count("commit") > done.count("record"):
         steps.append("writes the first entry")
     if "record" in done:
-        if successor.observer.counts.get("adopted") or "head" in done or _followed(world):
+        if successor.observer.counts.get("adopted") or "head" in done or _follows_intent(world):
             steps.append("follows the intent")
         else:
             steps.append("records the intent")
@@ -104,7 +104,7 @@ def _successor(world: World) -> str:
     return ", ".join(steps) or "goes on there"
 
 
-def _followed(world: World) -> bool:
+def _follows_intent(world: World) -> bool:
     """The successor wrote an intent that stood already."""
     intents = [entry.intent for _, entry in world.ledger.history if entry.intent is not None]
     return len(intents) > 1

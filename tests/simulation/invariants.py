@@ -73,13 +73,13 @@ class Watch:
             and visible == len(self.objects)
         ):
             return
-        self._removed()
+        self._check_removed()
         for key, digest in audit[self._audited :]:
-            self._appeared(key, digest)
+            self._check_appeared(key, digest)
         self._audited = len(audit)
         for topic_partition, entry in history[self._written :]:
             assert entry.committed is not None
-            self._moved(topic_partition, entry.committed)
+            self._check_moved(topic_partition, entry.committed)
             self._intents[topic_partition] = entry.intent
         self._written = len(history)
         self._every_object_is_covered()
@@ -93,7 +93,7 @@ class Watch:
 
     # -------------------------------------------------------------- objects
 
-    def _appeared(self, key: str, digest: str) -> None:
+    def _check_appeared(self, key: str, digest: str) -> None:
         if key in self.foreign:
             return
         if "_schema/" in key:
@@ -156,7 +156,7 @@ class Watch:
             )
         return rows
 
-    def _removed(self) -> None:
+    def _check_removed(self) -> None:
         gone = [key for key in self.objects if key not in self._store.objects]
         for key in gone:
             seen = self.objects.pop(key)
@@ -168,7 +168,7 @@ class Watch:
 
     # --------------------------------------------------------------- ledger
 
-    def _moved(self, key: TopicPartition, committed: int) -> None:
+    def _check_moved(self, key: TopicPartition, committed: int) -> None:
         if key not in self.committed:
             self.first[key] = self.committed[key] = committed
             return
@@ -180,14 +180,14 @@ class Watch:
         for offset in range(before, committed):
             holder = self.holder.get((key, offset))
             if holder is not None:
-                self._as_intended(holder, intent)
+                self._check_intended(holder, intent)
             elif offset in log.records and not self._left_out(log.records[offset], intent):
                 raise Violated(f"{key} {offset} is lost: committed went to {committed} without it")
         if committed > max(log.end, log.highest):
             raise Violated(f"{key}: committed went to {committed}, the log ends at {log.end}")
         self.committed[key] = committed
 
-    def _as_intended(self, key: str, intent: Intent | None) -> None:
+    def _check_intended(self, key: str, intent: Intent | None) -> None:
         """What is committed was made under the configuration that commits it."""
         fingerprint = self.objects[key].info.fingerprint
         if intent is None or fingerprint != intent.fingerprint:

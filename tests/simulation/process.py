@@ -165,11 +165,11 @@ class Process(Host):
 
             root = topic_root(setup.prefix, topic)
             kept = KeptSchemas(self.store, root, setup.generation)
-            return GrowingPlans(kept, make, self._told(topic))
+            return GrowingPlans(kept, make, self._listener(topic))
 
         return lambda topic, tried: growing(topic).plan(tried)
 
-    def _told(self, topic: str) -> Callable[[int, list[str], list[str]], None]:
+    def _listener(self, topic: str) -> Callable[[int, list[str], list[str]], None]:
         return lambda *grown: self.observer.schema_grew(topic, *grown)
 
     def _consumer(self) -> Consumer:

@@ -20,7 +20,9 @@ def report(draft: Draft) -> Iterator[str]:
         if not names:
             continue
         yield f"{outcome.value} ({len(names)})"
-        yield from _grouped(draft, names) if outcome is Outcome.UNNEEDED else _each(draft, names)
+        yield from (
+            _group_by_reason(draft, names) if outcome is Outcome.UNNEEDED else _each(draft, names)
+        )
     empty = sum(outcome is Outcome.EMPTY for outcome, _ in draft.outcomes.values())
     if empty:
         yield f"empty, so as good as not there ({empty})"
@@ -36,7 +38,7 @@ def _each(draft: Draft, names: list[str]) -> Iterator[str]:
         yield f"  {name} ({draft.properties.place(name)})" + (f": {why}" if why else "")
 
 
-def _grouped(draft: Draft, names: list[str]) -> Iterator[str]:
+def _group_by_reason(draft: Draft, names: list[str]) -> Iterator[str]:
     reasons = dict.fromkeys(draft.outcomes[name][1] for name in names)
     for why in reasons:
         listed = ", ".join(name for name in names if draft.outcomes[name][1] == why)
@@ -52,13 +54,13 @@ def _oddities(draft: Draft) -> Iterator[str]:
         )
         for name, ignored in again:
             first = draft.properties.place(name)
-            yield f"  {name}: {ignored.place} never counted, {first} does ({_shown(draft, name)})"
+            yield f"  {name}: {ignored.place} never counted, {first} does ({_display(draft, name)})"
     if draft.properties.ignored:
         yield "lines that Java Secor passes over"
         yield from (f"  {line}" for line in draft.properties.ignored)
 
 
-def _shown(draft: Draft, name: str) -> str:
+def _display(draft: Draft, name: str) -> str:
     if any(word in name for word in ("secret", "password", "token", "jaas", ".key")):
         return "not shown"
     return draft.properties.text(name) or "empty"

@@ -64,7 +64,7 @@ class Codec:
     expand: Callable[[bytes, int], bytes]
 
 
-def _deflated(data: bytes | bytearray, wbits: int) -> bytes:
+def _deflate(data: bytes | bytearray, wbits: int) -> bytes:
     """Compress as a stream: of the same data ISA-L's call for whole buffers now and then makes
     other bytes.
     """
@@ -74,11 +74,11 @@ def _deflated(data: bytes | bytearray, wbits: int) -> bytes:
 
 
 def _gzip_compress(data: bytes | bytearray) -> bytes:
-    return _deflated(data, _GZIP)
+    return _deflate(data, _GZIP)
 
 
 def _zlib_compress(data: bytes | bytearray) -> bytes:
-    return _deflated(data, _ZLIB)
+    return _deflate(data, _ZLIB)
 
 
 def _inflater(wbits: int) -> Expander:
@@ -104,15 +104,15 @@ def _expand_streams(start: Callable[[], Expander], data: bytes, limit: int) -> b
 
 
 def _gzip_expand(data: bytes, limit: int) -> bytes:
-    return _translated(lambda: _expand_streams(lambda: _inflater(_GZIP), data, limit))
+    return _translate_errors(lambda: _expand_streams(lambda: _inflater(_GZIP), data, limit))
 
 
 def _zlib_expand(data: bytes, limit: int) -> bytes:
-    return _translated(lambda: _expand_streams(lambda: _inflater(_ZLIB), data, limit))
+    return _translate_errors(lambda: _expand_streams(lambda: _inflater(_ZLIB), data, limit))
 
 
 def _bzip2_expand(data: bytes, limit: int) -> bytes:
-    return _translated(lambda: _expand_streams(bz2.BZ2Decompressor, data, limit))
+    return _translate_errors(lambda: _expand_streams(bz2.BZ2Decompressor, data, limit))
 
 
 def _zstd_compress(data: bytes | bytearray) -> bytes:
@@ -132,7 +132,7 @@ def _zstd_expand(data: bytes, limit: int) -> bytes:
                     raise ValueError(f"it expands to more than {limit} bytes")
         return b"".join(parts)
 
-    return _translated(read)
+    return _translate_errors(read)
 
 
 def _in_chunks(compress: Callable[[memoryview], bytes], data: bytes | bytearray) -> bytes:
@@ -185,7 +185,7 @@ def _snappy_compress(data: bytes | bytearray) -> bytes:
 
 
 def _snappy_expand(data: bytes, limit: int) -> bytes:
-    return _translated(lambda: _out_of_chunks(_snappy_chunk, data, limit))
+    return _translate_errors(lambda: _out_of_chunks(_snappy_chunk, data, limit))
 
 
 def _lz4_compress(data: bytes | bytearray) -> bytes:
@@ -198,10 +198,10 @@ def _lz4_chunk(chunk: bytes, limit: int) -> bytes:
 
 
 def _lz4_expand(data: bytes, limit: int) -> bytes:
-    return _translated(lambda: _out_of_chunks(_lz4_chunk, data, limit))
+    return _translate_errors(lambda: _out_of_chunks(_lz4_chunk, data, limit))
 
 
-def _translated(expand: Callable[[], bytes]) -> bytes:
+def _translate_errors(expand: Callable[[], bytes]) -> bytes:
     """Turn each library's error about bad input into one of ours."""
     errors: tuple[type[Exception], ...] = (
         zlib.error,

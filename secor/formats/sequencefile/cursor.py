@@ -83,13 +83,13 @@ class Cursor:
 
     def binary(self, present: Bools) -> tuple[Longs, Longs]:
         """Take a binary where present; return where each begins and ends."""
-        return self._sized(present, _BINARY_BYTES, 0)
+        return self._read_sizes(present, _BINARY_BYTES, 0)
 
     def text(self, present: Bools) -> tuple[Longs, Longs]:
         """Take a text where present; return where its UTF-8 begins and ends."""
-        return self._sized(present, _TEXT_BYTES, 0x1F)
+        return self._read_sizes(present, _TEXT_BYTES, 0x1F)
 
-    def _sized(self, present: Bools, widths: Longs, small: int) -> tuple[Longs, Longs]:
+    def _read_sizes(self, present: Bools, widths: Longs, small: int) -> tuple[Longs, Longs]:
         """Take a size, of its first byte's bits ``small`` or of bytes that follow, and so many."""
         first = self._bytes[self._at]
         width = np.where(present, widths[first], 0)

@@ -91,7 +91,7 @@ class AvroDeclaration:
         if isinstance(schema, list):
             return self._optional(schema, namespace)[0]
         if isinstance(schema, str):
-            return self._called(schema, namespace)
+            return self._resolve(schema, namespace)
         if not isinstance(schema, dict):
             raise FaultError("has no type" if schema is None else f"no type {schema!r:.80}")
         logical = schema.get("logicalType")
@@ -100,7 +100,7 @@ class AvroDeclaration:
             return self._remember(schema, namespace, kind)
         return self._complex(schema, namespace)
 
-    def _called(self, name: str, namespace: str) -> pa.DataType:
+    def _resolve(self, name: str, namespace: str) -> pa.DataType:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         kind = PRIMITIVE.get(name) or self._named.get(full) or self._named.get(name)
         if kind is None:

@@ -51,11 +51,11 @@ class ColumnFit:
         self.bad: dict[int, str] = {}
         self.left: dict[int, Any] = {}
 
-    def fitted(self) -> pa.Array:
+    def fit(self) -> pa.Array:
         """Return the column of all rows, null where they do not fit."""
-        return self._fitted(np.arange(len(self._valid)), self._field, self._column)
+        return self._fit(np.arange(len(self._valid)), self._field, self._column)
 
-    def _fitted(self, rows: Rows, field: pa.Field | None, column: pa.Array | None) -> pa.Array:
+    def _fit(self, rows: Rows, field: pa.Field | None, column: pa.Array | None) -> pa.Array:
         """Fit ``rows`` at once or, if that does not do, the culprits apart from the others."""
         try:
             return self._at_once(rows, field, column)
@@ -72,14 +72,14 @@ class ColumnFit:
         suspect = suspects(field, column, self._target, valid, exact=self._exact)
         if not suspect.any():
             suspect = np.arange(len(rows)) < len(rows) // 2
-            judged = self._fitted
+            judged = self._fit
         else:
             judged = self._singly
         converted = [
             (at, judge(rows[at], field, None if column is None else column.take(pa.array(at))))
             for at, judge in (
                 (np.flatnonzero(suspect), judged),
-                (np.flatnonzero(~suspect), self._fitted),
+                (np.flatnonzero(~suspect), self._fit),
             )
             if len(at)
         ]
@@ -89,7 +89,7 @@ class ColumnFit:
         converted = []
         for at, part in parts:
             field = pa.field(self._target.name, part.type)
-            converted.append((at, self._fitted(rows[at], field, part)))
+            converted.append((at, self._fit(rows[at], field, part)))
         return together(converted)
 
     def _at_once(self, rows: Rows, field: pa.Field | None, column: pa.Array | None) -> pa.Array:
@@ -125,4 +125,4 @@ class ColumnFit:
 
     def _single(self, row: int) -> pa.Array:
         piece = None if self._column is None else self._column.slice(row, 1)
-        return self._fitted(np.array([row]), self._field, piece)
+        return self._fit(np.array([row]), self._field, piece)

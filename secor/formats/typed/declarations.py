@@ -30,7 +30,7 @@ def parse(text: str, where: str) -> pa.StructType:
     ``DEFAULT``.  Raises ``ConfigurationError``.
     """
     try:
-        fields = _declared(json.loads(text))
+        fields = _parse_declared(json.loads(text))
         if _levels(fields) > DEEPEST:
             raise FaultError(f"it is nested deeper than {DEEPEST} levels")
     except FaultError as fault:
@@ -42,7 +42,7 @@ def parse(text: str, where: str) -> pa.StructType:
     return fields
 
 
-def _declared(declared: Any) -> pa.StructType:
+def _parse_declared(declared: Any) -> pa.StructType:
     if isinstance(declared, dict) and declared.get("type") == "record":
         return AvroDeclaration().record(declared)
     if isinstance(declared, dict) and "fields" in declared:

@@ -62,9 +62,11 @@ def seen_together(groups: Sequence[pa.StructArray]) -> tuple[pa.StructType, list
     tally: Tally = {}
     for rows in groups:
         _count(rows, False, (), tally)
-    outvoted = [it for path, kinds in tally.items() if (it := _outvoted(path, kinds)) is not None]
+    outvoted = [
+        it for path, kinds in tally.items() if (it := _find_outvoted(path, kinds)) is not None
+    ]
     winners = {it.path: it.kind for it in outvoted}
-    columns = [observe(_pruned(rows, False, (), winners) if winners else rows) for rows in groups]
+    columns = [observe(_prune(rows, False, (), winners) if winners else rows) for rows in groups]
     together, *others = (column.type for column in columns)
     for other in others:
         both = widen(together, other)
@@ -73,7 +75,7 @@ def seen_together(groups: Sequence[pa.StructArray]) -> tuple[pa.StructType, list
     return _with_times(together, columns), outvoted
 
 
-def _outvoted(path: Path, kinds: Counter[str]) -> Outvoted | None:
+def _find_outvoted(path: Path, kinds: Counter[str]) -> Outvoted | None:
     total = kinds.total()
     (kind, count), *others = kinds.most_common()
     if not others or count < total * MAJORITY:
@@ -149,21 +151,19 @@ def _kind_of_value(value: Any) -> str:
     return _OF_VALUES.get(type(value), "numbers")
 
 
-def _pruned(array: pa.Array, marked: bool, path: Path, winners: Mapping[Path, str]) -> pa.Array:
+def _prune(array: pa.Array, marked: bool, path: Path, winners: Mapping[Path, str]) -> pa.Array:
     """Return the column with null for what was outvoted."""
     kind = array.type
     if array.null_count == len(array):
         return array
     if marked or is_json(kind):
         values = [None if it is None else loads(it) for it in text_of(array).to_pylist()]
-        pruned = [_pruned_value(value, path, winners) for value in values]
+        pruned = [_prune_value(value, path, winners) for value in values]
         texts = pa.array([None if it is None else dumps(it) for it in pruned], pa.string())
         return texts if not is_json(kind) else pa.ExtensionArray.from_storage(kind, texts)
     if winners.get(path, _kind(kind)) != _kind(kind):
         return pa.nulls(len(array), kind)
-    columns = [
-        _pruned(below, mixed, (*path, step), winners) for step, below, mixed in _below(array)
-    ]
+    columns = [_prune(below, mixed, (*path, step), winners) for step, below, mixed in _below(array)]
     if pa.types.is_struct(kind):
         return struct_of(columns, kind.fields, array)
     if is_list(kind):
@@ -174,13 +174,13 @@ def _pruned(array: pa.Array, marked: bool, path: Path, winners: Mapping[Path, st
     return array
 
 
-def _pruned_value(value: Any, path: Path, winners: Mapping[Path, str]) -> Any:
+def _prune_value(value: Any, path: Path, winners: Mapping[Path, str]) -> Any:
     if value is None or winners.get(path, (kind := _kind_of_value(value))) != kind:
         return None
     if isinstance(value, dict):
-        return {name: _pruned_value(it, (*path, name), winners) for name, it in value.items()}
+        return {name: _prune_value(it, (*path, name), winners) for name, it in value.items()}
     if isinstance(value, list):
-        return [_pruned_value(it, (*path, ITEM), winners) for it in value]
+        return [_prune_value(it, (*path, ITEM), winners) for it in value]
     return value
 
 

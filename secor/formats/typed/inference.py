@@ -61,7 +61,7 @@ def observe(array: pa.Array, *, marked: bool = False) -> pa.Array:
     if array.null_count == len(array):
         return pa.nulls(len(array))
     if marked or is_json(kind):
-        return typed(_parsed(array))
+        return typed(_parse_json(array))
     if pa.types.is_struct(kind):
         return _struct(array)
     if is_list(kind):
@@ -108,13 +108,13 @@ def narrow(doubles: pa.Array) -> pa.Array:
     return doubles.cast(pa.int64())
 
 
-def _parsed(array: pa.Array) -> list[Any]:
+def _parse_json(array: pa.Array) -> list[Any]:
     return [None if text is None else loads(text) for text in text_of(array).to_pylist()]
 
 
 def typed_text(array: pa.Array) -> pa.Array:
     """Return JSON text typed without any loss: numbers that no type holds exactly stay text."""
-    return typed(_parsed(array), lossless=True)
+    return typed(_parse_json(array), lossless=True)
 
 
 def by_kind(array: pa.Array, *, maps: bool = False) -> Iterator[tuple[Rows, pa.Array]]:
@@ -123,7 +123,7 @@ def by_kind(array: pa.Array, *, maps: bool = False) -> Iterator[tuple[Rows, pa.A
     Null is of no kind.  Integers beyond 64 bits have no type: they stay JSON text, and so do
     objects with too many names, unless they are wanted as ``maps``.
     """
-    values = _parsed(array)
+    values = _parse_json(array)
     rows: dict[str, list[int]] = {}
     for row, value in enumerate(values):
         rows.setdefault(_kind(value), []).append(row)

@@ -28,14 +28,14 @@ def suspects(
 ) -> Truths:
     """Tell which rows of a struct's column likely do not fit; ``valid`` are the structs."""
     if field is None or column is None:
-        return valid & _needed(target)
+        return valid & _is_needed(target)
     rows = _suspects(column, target.type, is_mixed(field), exact)
-    if _needed(target):
+    if _is_needed(target):
         rows |= valid & column.is_null().to_numpy(zero_copy_only=False)
     return rows
 
 
-def _needed(target: pa.Field) -> bool:
+def _is_needed(target: pa.Field) -> bool:
     return not target.nullable and DEFAULT not in (target.metadata or {})
 
 
@@ -52,12 +52,12 @@ def _suspects(array: pa.Array, kind: pa.DataType, marked: bool, exact: bool) -> 
     if array.type == kind and not pa.types.is_nested(kind) and not is_limited(kind):
         return nobody
     if pa.types.is_nested(kind) or pa.types.is_nested(array.type):
-        within = _nested(array, kind, exact)
+        within = _find_nested(array, kind, exact)
         return present if within is None else within
     return present & _scalars(array, kind, exact)
 
 
-def _nested(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths | None:
+def _find_nested(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths | None:
     """Return the suspects of nested columns; None if one is no such thing as the other."""
     if pa.types.is_struct(array.type) and pa.types.is_struct(kind):
         columns = {field.name: (field, column) for field, column in children(array)}

@@ -37,7 +37,7 @@ def groups(rows: pa.StructArray, kept: pa.StructType) -> list[Codes]:
         _codes(column, is_mixed(field), nested=field.name not in flat)
         for field, column in children(rows)
     ]
-    codes = _numbered(zip(*columns, strict=True)) if columns else np.zeros(len(rows), np.int64)
+    codes = _number(zip(*columns, strict=True)) if columns else np.zeros(len(rows), np.int64)
     order = np.argsort(codes, kind="stable")
     ends = np.flatnonzero(np.diff(codes[order])) + 1
     return np.split(order, ends)
@@ -49,18 +49,18 @@ def _codes(array: pa.Array, marked: bool, *, nested: bool = True) -> Codes:
     kind = array.type
     if marked or is_json(kind):
         texts = text_of(array).to_pylist()
-        return _numbered(None if it is None else _shape(loads(it), nested) for it in texts)
+        return _number(None if it is None else _shape(loads(it), nested) for it in texts)
     codes: Codes = present.astype(np.int64)
     if not nested or not codes.any():
         return _fractions(array, codes)
     if pa.types.is_struct(kind):
         columns = [_codes(column, is_mixed(field)) for field, column in children(array)]
-        return _numbered(zip(codes.tolist(), *(it.tolist() for it in columns), strict=True))
+        return _number(zip(codes.tolist(), *(it.tolist() for it in columns), strict=True))
     if is_list(kind):
-        return _held(array, _codes(flatten(array), is_mixed(kind.value_field)))
+        return _codes_of_lists(array, _codes(flatten(array), is_mixed(kind.value_field)))
     if pa.types.is_map(kind):
         lists, flat = entries(array)
-        return _held(lists, _codes(flat.field(1), is_mixed(kind.item_field)))
+        return _codes_of_lists(lists, _codes(flat.field(1), is_mixed(kind.item_field)))
     return _fractions(array, codes)
 
 
@@ -73,18 +73,18 @@ def _fractions(array: pa.Array, codes: Codes) -> Codes:
     return codes
 
 
-def _held(lists: pa.Array, items: Codes) -> Codes:
+def _codes_of_lists(lists: pa.Array, items: Codes) -> Codes:
     """Lists show what their items show together."""
     bounds = pc.fill_null_backward(offsets_of(lists)).to_pylist()
     observed_items = items.tolist()
     valid = lists.is_valid().to_pylist()
-    return _numbered(
+    return _number(
         frozenset(observed_items[start:end]) if present else None
         for (start, end), present in zip(pairwise(bounds), valid, strict=True)
     )
 
 
-def _numbered(shapes: Iterable[Hashable]) -> Codes:
+def _number(shapes: Iterable[Hashable]) -> Codes:
     numbers: dict[Hashable, int] = {None: 0}
     return np.array([numbers.setdefault(it, len(numbers)) for it in shapes], dtype=np.int64)
 

@@ -143,7 +143,7 @@ class _Fitting:
     def column(self, field: pa.Field | None, column: pa.Array | None, target: pa.Field) -> pa.Array:
         """Return a field of all rows; a row's first reason stays."""
         fit = ColumnFit(field, column, target, self._valid, extra=self._extra, exact=self._exact)
-        fitted = fit.fitted()
+        fitted = fit.fit()
         self.bad = fit.bad | self.bad
         for row, value in fit.left.items():
             self._left.setdefault(row, {})[target.name] = value

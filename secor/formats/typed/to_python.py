@@ -104,13 +104,13 @@ def _pieces(values: Sequence[Any], like: pa.Array) -> list[list[Any] | None]:
 
 def write_out(array: pa.Array) -> pa.Array:
     """Return ``array`` with dates, times and timestamps as ISO 8601 text."""
-    return rebuild(array, _written)
+    return rebuild(array, _write_leaf)
 
 
-def _written(array: pa.Array) -> pa.Array:
+def _write_leaf(array: pa.Array) -> pa.Array:
     kind = array.type
     if pa.types.is_dictionary(kind):
-        return _written(array.cast(kind.value_type))
+        return _write_leaf(array.cast(kind.value_type))
     if pa.types.is_timestamp(kind):
         form = "%Y-%m-%dT%H:%M:%S"
         if kind.tz is None:

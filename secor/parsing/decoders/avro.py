@@ -146,14 +146,14 @@ class AvroDecoder:
     def _codec(self, schema_id: int) -> _Codec:
         codec = self._codecs.get(schema_id)
         if codec is None:
-            codec = self._fetched(schema_id)
+            codec = self._fetch(schema_id)
             if isinstance(codec, _Codec):
                 self._codecs[schema_id] = codec
         if isinstance(codec, str):
             raise Undecodable(codec)
         return codec
 
-    def _fetched(self, schema_id: int) -> _Codec | str:
+    def _fetch(self, schema_id: int) -> _Codec | str:
         assert self._registry is not None
         try:
             registered = self._registry.schema(schema_id)
@@ -172,14 +172,14 @@ class _Codec:
     """Reads by one schema, and resolves to another if there is one."""
 
     def __init__(self, writer: Any, reader: Any, references: Sequence[Any]) -> None:
-        self._writer = _parsed(writer, references)
-        self._reader = None if reader is None else _parsed(reader, [])
+        self._writer = _parse(writer, references)
+        self._reader = None if reader is None else _parse(reader, [])
         shown = writer if reader is None else reader
         named = references if reader is None else []
-        self.column, recursive = _planned(shown, named)
+        self.column, recursive = _plan(shown, named)
         self._full = self.column.convert
         # The compiled reader overflows the C stack on data that nests without end.
-        self._loops = _planned(writer, references)[1] or recursive
+        self._loops = _plan(writer, references)[1] or recursive
         self._read = (
             fastavro._read_py.schemaless_reader if self._loops else fastavro.schemaless_reader
         )
@@ -244,7 +244,7 @@ def _together(codecs: Sequence[_Codec]) -> pa.DataType:
     return kind
 
 
-def _planned(schema: Any, references: Sequence[Any]) -> tuple[Column, bool]:
+def _plan(schema: Any, references: Sequence[Any]) -> tuple[Column, bool]:
     planner = Planner()
     try:
         for item in references:
@@ -257,7 +257,7 @@ def _planned(schema: Any, references: Sequence[Any]) -> tuple[Column, bool]:
     return column, planner.recursive
 
 
-def _parsed(schema: Any, references: Sequence[Any]) -> Any:
+def _parse(schema: Any, references: Sequence[Any]) -> Any:
     named: dict[str, Any] = {}
     try:
         # Nothing with half of a surrogate pair: a default or a symbol could be taken for bytes.

@@ -82,7 +82,7 @@ class Planner:
         if isinstance(kind, (dict, list)):
             return self.column(kind, space)
         if kind in NAMED:
-            return self._named(schema, space)
+            return self._resolve(schema, space)
         if kind == "array":
             return self._array(self.column(schema["items"], space))
         if kind == "map":
@@ -101,18 +101,18 @@ class Planner:
         if full not in self.named:
             raise ConfigurationError(f"Avro schema: unknown type {name!r}")
         schema, inner = self.named[full]
-        return self._defined(full, schema, inner)
+        return self._define(full, schema, inner)
 
-    def _named(self, schema: Mapping[str, Any], space: str) -> Column:
+    def _resolve(self, schema: Mapping[str, Any], space: str) -> Column:
         name = schema["name"]
         inner = name.rpartition(".")[0] or schema.get("namespace", space)
         full = name if "." in name or not inner else f"{inner}.{name}"
         self.named[full] = (schema, inner)
         for alias in schema.get("aliases", ()):
             self.named.setdefault(alias, (schema, inner))
-        return self._defined(full, schema, inner)
+        return self._define(full, schema, inner)
 
-    def _defined(self, full: str, schema: Mapping[str, Any], space: str) -> Column:
+    def _define(self, full: str, schema: Mapping[str, Any], space: str) -> Column:
         if schema["type"] == "enum":
             return Column(pa.string())
         if schema["type"] == "fixed":

@@ -109,10 +109,10 @@ def struct_of(
 ) -> pa.StructArray:
     """Put equally long columns together, null where a row is bad."""
     fields = [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)]
-    return _masked(columns, fields, rows, bad)
+    return _mask_bad(columns, fields, rows, bad)
 
 
-def _masked(
+def _mask_bad(
     columns: Sequence[pa.Array], fields: Sequence[pa.Field], rows: int, bad: Mapping[int, str]
 ) -> pa.StructArray:
     if not columns:
@@ -174,7 +174,7 @@ def everything(
         column, mixed = _infer(values, below)
         columns.append(column)
         fields.append(_field(name, column, mixed))
-    return _masked(columns, fields, len(objects), bad)
+    return _mask_bad(columns, fields, len(objects), bad)
 
 
 def _names(objects: Sequence[Any]) -> list[str]:
@@ -193,7 +193,7 @@ def _infer(values: Sequence[Any], node: Node | None) -> tuple[pa.Array, bool]:
     if not kinds:
         return pa.nulls(len(values)), False
     if kinds == {dict}:
-        array = _nested(values, node)
+        array = _build_nested(values, node)
     elif kinds == {list}:
         array = _lists(values, node)
     else:
@@ -204,7 +204,7 @@ def _infer(values: Sequence[Any], node: Node | None) -> tuple[pa.Array, bool]:
     return pa.array(texts, pa.string()), True
 
 
-def _nested(values: Sequence[Any], node: Node | None) -> pa.Array | None:
+def _build_nested(values: Sequence[Any], node: Node | None) -> pa.Array | None:
     if (node is not None and node.crowded) or len(_names(values)) > MAX_FIELDS:
         return None
     missing = {row: "" for row, value in enumerate(values) if value is None}

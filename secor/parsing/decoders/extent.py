@@ -101,7 +101,7 @@ class Extent:
                 self.cells += items.length
             if type(inner) is dict or type(inner) is list:
                 below = known.fields.get(name) if known is not None else None
-                self._nested(inner, child, items, below)
+                self._add_nested(inner, child, items, below)
         if node is not self.root and len(fields) > MAX_FIELDS:
             self._crowd(node, items)
 
@@ -113,7 +113,7 @@ class Extent:
         node.fields, node.crowded = {}, True
         self.crowded = True
 
-    def _nested(self, value: Any, node: Node, items: _Items, known: Node | None) -> None:
+    def _add_nested(self, value: Any, node: Node, items: _Items, known: Node | None) -> None:
         if type(value) is dict:
             self._object(value, node, items, known)
             return
@@ -124,7 +124,7 @@ class Extent:
         below = known.item if known is not None else None
         for item in value:
             if type(item) is dict or type(item) is list:
-                self._nested(item, inner, inner, below)
+                self._add_nested(item, inner, inner, below)
 
 
 def _paths_below(node: Node) -> int:

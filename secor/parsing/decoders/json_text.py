@@ -53,7 +53,7 @@ def check(values: pa.Array, max_elements: int) -> dict[int, str]:
         reason = _shape(values[row].as_py())
         if reason is not None:
             bad[row] = reason
-    for row in _crowded(bytes_, starts, ends).tolist():
+    for row in _find_crowded(bytes_, starts, ends).tolist():
         if depth(values[row].as_py()) > MAX_DEPTH:
             bad.setdefault(row, f"nested deeper than {MAX_DEPTH}")
     for row, place in _not_utf8(values):
@@ -87,7 +87,7 @@ def _shape(raw: bytes | None) -> str | None:
     return None if text[-1:] == b"}" else CUT_SHORT
 
 
-def _crowded(
+def _find_crowded(
     content: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], ends: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:
     """Rows with so many opening brackets that they may be too deep."""
@@ -164,7 +164,7 @@ def _table(values: pa.Array) -> pa.Table | None:
     before a first reading of the whole: the reader's time grows with its cells.
     """
     text = join_lines(values)
-    table = _as_sampled(values, text)
+    table = _read_as_sampled(values, text)
     if table is not None:
         return table
     if not _affordable(values, text):
@@ -172,10 +172,10 @@ def _table(values: pa.Array) -> pa.Table | None:
     table = _parse(text, None)
     if not _has(table.schema, pa.types.is_timestamp):
         return table
-    return _parse(text, _untimed(table.schema))
+    return _parse(text, _without_times(table.schema))
 
 
-def _as_sampled(values: pa.Array, text: pa.Buffer) -> pa.Table | None:
+def _read_as_sampled(values: pa.Array, text: pa.Buffer) -> pa.Table | None:
     """Read by the fields of a sample; None if these are not all."""
     lengths = pc.binary_length(values.slice(0, SAMPLE)).to_numpy()
     few = int(np.searchsorted(np.cumsum(lengths), SAMPLE_BYTES, side="right"))
@@ -187,7 +187,7 @@ def _as_sampled(values: pa.Array, text: pa.Buffer) -> pa.Table | None:
     if _has(sample, pa.types.is_null) or not affordable(cells, text.size):
         return None
     try:
-        table = _parse(text, _untimed(sample), others="error")
+        table = _parse(text, _without_times(sample), others="error")
     except pa.ArrowInvalid:
         return None
     return None if _has(table.schema, pa.types.is_timestamp) else table
@@ -231,7 +231,7 @@ def _leaves(kind: pa.DataType) -> list[pa.DataType]:
     return [kind]
 
 
-def _untimed(schema: pa.Schema) -> pa.Schema:
+def _without_times(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, _as_text(field.type)) for field in schema])
 
 

@@ -94,13 +94,13 @@ def _plain(value: Any, levels: int) -> Any:
         return [_plain(it, levels - 1) for it in value]
     for kind in (bool, int, float, str, bytes):
         if isinstance(value, kind):
-            return _checked(value, kind)
+            return _check(value, kind)
     if value is None:
         return None
     raise Undecodable(f"the plug-in gives a {type(value).__name__}, which no column holds")
 
 
-def _checked(value: Any, kind: Callable[[Any], Any]) -> Any:
+def _check(value: Any, kind: Callable[[Any], Any]) -> Any:
     if isinstance(value, float) and not np.isfinite(value):
         raise Undecodable(f"the plug-in gives {value}, which no column holds")
     if isinstance(value, str):

@@ -70,11 +70,11 @@ class ProtobufDecoder:
                 "protobuf: give either message and descriptor_set, or message_class"
             )
         if message_class is not None:
-            self._class = _imported(message_class)
+            self._class = _import_message(message_class)
         else:
             assert message is not None
             assert descriptor_set is not None
-            self._class = _described(Path(descriptor_set), message)
+            self._class = _load_described(Path(descriptor_set), message)
         self._parse = self._binary if encoding == "binary" else self._json
         kind: Any = self._class.DESCRIPTOR
         self._framed = framing == "confluent"
@@ -92,7 +92,7 @@ class ProtobufDecoder:
         return build_declared(objects, self._type, bad, paths)
 
     def _message(self, raw: bytes) -> Message:
-        return self._parse(_unframed(raw) if self._framed else raw)
+        return self._parse(_strip_frame(raw) if self._framed else raw)
 
     def _binary(self, raw: bytes) -> Message:
         try:
@@ -111,7 +111,7 @@ class ProtobufDecoder:
             raise Undecodable(f"invalid protobuf JSON: {brief(error)}") from error
 
 
-def _described(path: Path, name: str) -> type[Message]:
+def _load_described(path: Path, name: str) -> type[Message]:
     pool = descriptor_pool.DescriptorPool()
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes())
@@ -124,7 +124,7 @@ def _described(path: Path, name: str) -> type[Message]:
         raise ConfigurationError(f"protobuf descriptor set {path}: {error}") from error
 
 
-def _imported(place: str) -> type[Message]:
+def _import_message(place: str) -> type[Message]:
     try:
         message_class = import_class("protobuf", place)
     except VersionError as error:
@@ -148,7 +148,7 @@ def _hash(kind: Descriptor) -> str:
     return hashlib.sha256(b"".join(seen[name] for name in sorted(seen))).hexdigest()[:16]
 
 
-def _unframed(raw: bytes) -> bytes:
+def _strip_frame(raw: bytes) -> bytes:
     """Return the message behind a zero byte, the schema's id and the indexes of its type.
 
     Source: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/

@@ -78,19 +78,19 @@ class ThriftDecoder:
             raise Undecodable(f"bytes after the struct's end, at byte {reader.position}")
         if self._class is not None:
             return self._class.named(fields)
-        return self._named(fields, "") if self._names else fields
+        return self._name_fields(fields, "") if self._names else fields
 
-    def _named(self, value: Any, above: str) -> Any:
+    def _name_fields(self, value: Any, above: str) -> Any:
         if type(value) is list:
-            return [self._named(item, above) for item in value]
+            return [self._name_fields(item, above) for item in value]
         if type(value) is not dict:
             return value
         if "key" in value:  # a pair of a map
-            return {part: self._named(item, above) for part, item in value.items()}
+            return {part: self._name_fields(item, above) for part, item in value.items()}
         fields_by_name = {}
         for number, item in value.items():
             path = f"{above}.{number}" if above else number
-            fields_by_name[self._names.get(path, number)] = self._named(item, path)
+            fields_by_name[self._names.get(path, number)] = self._name_fields(item, path)
         return fields_by_name
 
 

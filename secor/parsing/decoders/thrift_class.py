@@ -79,11 +79,11 @@ class GeneratedStruct:
 
     def named(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return a struct that was read by ids, for ``type``.  Raises ``Undecodable``."""
-        return self._named(fields, self._class, (self._class,))
+        return self._name_fields(fields, self._class, (self._class,))
 
     # ------------------------------------------------------------------ types
 
-    def _known(self, kind: Any) -> dict[str, Field]:
+    def _known_fields(self, kind: Any) -> dict[str, Field]:
         """Return a struct's fields by the digits of their ids."""
         spec = getattr(kind, "thrift_spec", None)
         if not isinstance(kind, type) or not isinstance(spec, tuple):
@@ -102,7 +102,7 @@ class GeneratedStruct:
         return pa.struct(
             [
                 self._field(member.name, member.kind, member.args, above)
-                for member in self._known(kind).values()
+                for member in self._known_fields(kind).values()
             ]
         )
 
@@ -125,7 +125,7 @@ class GeneratedStruct:
 
     # ----------------------------------------------------------------- values
 
-    def _named(self, fields: Mapping[str, Any], kind: type, above: Above) -> dict[str, Any]:
+    def _name_fields(self, fields: Mapping[str, Any], kind: type, above: Above) -> dict[str, Any]:
         return {
             member.name: self._value(
                 member.name, fields.get(number, member.default), member.kind, member.args, above
@@ -137,12 +137,12 @@ class GeneratedStruct:
         if value is None:
             return None
         if kind == STRUCT:
-            return self._inner(_checked(name, value, dict), args[0], above)
+            return self._inner(_check(name, value, dict), args[0], above)
         if kind in (LIST, SET):
-            of = _checked(name, value, list)
+            of = _check(name, value, list)
             return [self._value(name, item, args[0], args[1], above) for item in of]
         if kind == MAP:
-            pairs = [_pair(name, item) for item in _checked(name, value, list)]
+            pairs = [_pair(name, item) for item in _check(name, value, list)]
             return [
                 {
                     "key": self._value(name, key, args[0], args[1], above),
@@ -152,17 +152,17 @@ class GeneratedStruct:
             ]
         if args == BINARY and type(value) is str:
             return value.encode()
-        return _checked(name, value, bytes if args == BINARY else SCALARS[kind][1])
+        return _check(name, value, bytes if args == BINARY else SCALARS[kind][1])
 
     def _inner(self, fields: dict[str, Any], kind: type, above: Above) -> Any:
         if above is None:
-            return self._named(fields, kind, None)
+            return self._name_fields(fields, kind, None)
         if kind in above:
-            return dumps(self._named(fields, kind, None))
-        return self._named(fields, kind, (*above, kind))
+            return dumps(self._name_fields(fields, kind, None))
+        return self._name_fields(fields, kind, (*above, kind))
 
 
-def _checked(name: str, value: Any, wanted: type) -> Any:
+def _check(name: str, value: Any, wanted: type) -> Any:
     pair = wanted is dict and type(value) is dict and "key" in value  # of a map
     if pair or type(value) is not wanted:
         given_kind = "map" if pair else type(value).__name__
