@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from secor.config.load import report_faults, validate
+from secor.config.load import report_faults, validate, validate_as
+from secor.config.restore import RestoreConfig
 from secor.core.errors import ConfigurationError
 
 FOLDERS = ("config", "systemd")
@@ -63,11 +64,18 @@ def example(name: str | None, output: Path | None) -> None:
     " --bucket logs -o backup.toml"
 )
 @click.option(
-    "--kind", type=click.Choice(["backup", "partition"]), default="backup", show_default=True
+    "--kind",
+    type=click.Choice(["backup", "partition", "table", "restore"]),
+    default="backup",
+    show_default=True,
+    help="Of group; restore is a job that writes an archive back into Kafka.",
 )
 @click.option("--name", help="The consumer group.  Default: secor_KIND.")
 @click.option("--kafka", default="localhost:9092", show_default=True, help="Brokers, with commas.")
-@click.option("--topics", help="Topics, with commas; without, all but those that begin with _.")
+@click.option(
+    "--topics",
+    help="Topics, with commas; without, all but those that begin with _.  A restore names them.",
+)
 @click.option(
     "--ledger", type=click.Choice(["zookeeper", "kafka"]), default="zookeeper", show_default=True
 )
@@ -75,6 +83,13 @@ def example(name: str | None, output: Path | None) -> None:
 @click.option("--bucket", help="The S3 bucket.")
 @click.option("--endpoint", help="Address of an S3 server that is not Amazon's.")
 @click.option("--directory", help="A directory instead of a bucket, for trials.")
+@click.option(
+    "--catalog", help="Of a table group: address of a REST catalog, or a file for SQLite."
+)
+@click.option(
+    "--warehouse", help="Of a table group: where new tables are.  Default: warehouse, there."
+)
+@click.option("--prefix", help="Of a restore: the output.prefix of the archive.  Default: backup.")
 @click.option(
     "-o", "output", type=click.Path(path_type=Path), help="Write here, instead of printing."
 )
@@ -88,6 +103,9 @@ def init(
     bucket: str | None,
     endpoint: str | None,
     directory: str | None,
+    catalog: str | None,
+    warehouse: str | None,
+    prefix: str | None,
     output: Path | None,
 ) -> None:
     """Print a configuration to begin with, of what is known of the servers.
@@ -96,17 +114,23 @@ def init(
     """
     if (bucket is None) == (directory is None):
         raise click.UsageError("give --bucket, or --directory")
+    for option, value, own in (
+        ("--catalog", catalog, "table"),
+        ("--warehouse", warehouse, "table"),
+        ("--prefix", prefix, "restore"),
+    ):
+        if value is not None and kind != own:
+            raise click.UsageError(f"{option} is for --kind {own}")
     tree: dict[str, dict[str, Any]] = {
         "group": {"name": name or f"secor_{kind}", "kind": kind},
         "kafka": {"bootstrap_servers": _listed(kafka)},
-        "ledger": {"kind": ledger},
     }
-    if topics:
-        tree["kafka"]["topics"] = _listed(topics)
+    if kind == "restore":
+        if not topics:
+            raise click.UsageError("give --topics: a restore names its topics")
+        tree["source"] = {"prefix": prefix or "backup", "topics": _listed(topics)}
     else:
-        tree["kafka"] |= {"topics_pattern": ".*", "topics_exclude": "_.*"}
-    if ledger == "zookeeper":
-        tree["ledger.zookeeper"] = {"hosts": _listed(zookeeper)}
+        tree |= _reading(tree["kafka"], topics, ledger, zookeeper)
     if directory is not None:
         tree |= {"store": {"kind": "local"}, "store.local": {"directory": directory}}
     else:
@@ -116,7 +140,38 @@ def init(
     if kind == "partition":
         tree["output"] = {"format": "parquet", "metadata_columns": ["_partition", "_offset"]}
         tree["parser"] = {"decoder": "json", "layout": "dt={time:%Y-%m-%d}/hr={time:%H}"}
+    if kind == "table":
+        place = f"s3://{bucket}" if bucket else f"file://{Path(directory or '').resolve()}"
+        tree |= _tables(catalog or "catalog.db", warehouse or f"{place}/warehouse")
     write(_rendered(tree, kind), output)
+
+
+def _reading(
+    kafka: dict[str, Any], topics: str | None, ledger: str, zookeeper: str
+) -> dict[str, dict[str, Any]]:
+    """Return the sections of a group that reads topics."""
+    if topics:
+        chosen: dict[str, Any] = {"topics": _listed(topics)}
+    else:
+        chosen = {"topics_pattern": ".*", "topics_exclude": "_.*"}
+    sections: dict[str, dict[str, Any]] = {"kafka": kafka | chosen, "ledger": {"kind": ledger}}
+    if ledger == "zookeeper":
+        sections["ledger.zookeeper"] = {"hosts": _listed(zookeeper)}
+    return sections
+
+
+def _tables(catalog: str, warehouse: str) -> dict[str, dict[str, Any]]:
+    """Return the sections of a table group: a table for each topic."""
+    if catalog.startswith(("http://", "https://")):
+        properties = {"type": "rest", "uri": catalog}
+    else:
+        properties = {"type": "sql", "uri": f"sqlite:///{Path(catalog).resolve()}"}
+    return {
+        "parser": {"decoder": "json"},
+        "catalog.properties": {**properties, "warehouse": warehouse},
+        "rows": {"metadata_columns": ["_topic", "_partition", "_offset"]},
+        "[tables]": {"table": "logs.{topic}", "auto_create": True, "evolve": True},
+    }
 
 
 def _listed(text: str) -> list[str]:
@@ -133,7 +188,11 @@ def _rendered(tree: dict[str, dict[str, Any]], kind: str) -> str:
     ]
     about = f"# secor config example config/{kind}.toml explains every key."
     text = "\n\n".join([about, *sections]) + "\n"
-    _, faults = validate(tomllib.loads(text))
+    tree_of_text = tomllib.loads(text)
+    if kind == "restore":
+        faults = validate_as(RestoreConfig, tree_of_text)[1]
+    else:
+        faults = validate(tree_of_text)[1]
     if faults:
         raise ConfigurationError(report_faults("these options", faults))
     return text

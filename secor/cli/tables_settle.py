@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from secor.cli.load_tables import load_tables
+from secor.cli.table_type import TABLE
 from secor.tables.settle import Settled
 
 config_argument = click.argument("config", type=click.Path(path_type=Path))
-table_argument = click.argument("name", metavar="TABLE")
+table_argument = click.argument("name", metavar="TABLE", type=TABLE)
 dry_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 
 

@@ -16,6 +16,7 @@ import click
 from secor.cli.exit_codes import Exit
 from secor.cli.load_tables import load_tables
 from secor.cli.open_archive import human_size, table
+from secor.cli.table_type import TABLE
 from secor.config.model import Config
 from secor.core.errors import SecorError
 from secor.core.text import how_many
@@ -57,7 +58,7 @@ def ls(config: Path, as_json: bool) -> int:
 
 @click.command(epilog="Example: secor tables show table.toml logs.clicks")
 @config_argument
-@click.argument("name", metavar="TABLE")
+@click.argument("name", metavar="TABLE", type=TABLE)
 @json_option
 def show(config: Path, name: str, as_json: bool) -> int:
     """Show which offsets a table has, its last commits, and what waits for the next."""

@@ -100,15 +100,12 @@ class TableGroup:
     @property
     def named(self) -> list[str]:
         """The tables that the configuration names as they are."""
-        return [route.table for route in self.config.tables if "{" not in route.table]
+        return fixed_tables(self.config)
 
     @property
     def namespaces(self) -> set[str]:
         """Where tables are whose names are made from messages."""
-        spaces = {
-            route.table.rpartition(".")[0] for route in self.config.tables if "{" in route.table
-        }
-        return {space for space in spaces if space and "{" not in space}
+        return namespaces_of(self.config)
 
     def staged(self) -> list[Staged]:
         """Read the ledger, then what is staged below it."""
@@ -159,6 +156,17 @@ class TableGroup:
             keep=commit.keep_manifests,
             parallel=self.parallel,
         )
+
+
+def fixed_tables(config: Config) -> list[str]:
+    """Return the tables that a configuration names as they are."""
+    return [route.table for route in config.tables if "{" not in route.table]
+
+
+def namespaces_of(config: Config) -> set[str]:
+    """Return the namespaces of tables whose names are made from messages."""
+    spaces = {route.table.rpartition(".")[0] for route in config.tables if "{" in route.table}
+    return {space for space in spaces if space and "{" not in space}
 
 
 def new_id() -> str:

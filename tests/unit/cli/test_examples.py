@@ -6,12 +6,17 @@ import re
 from pathlib import Path
 
 import click
+import pyarrow as pa
 import pytest
 
 from secor.cli import main
 from secor.cli.exit_codes import Exit
+from secor.cli.restore_options import load_job
+from secor.cli.table_type import TABLE
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
+from secor.tables.catalog import NewTable
+from secor.wiring.tables import check_new_table, open_tables
 
 ROOT = Path(__file__).parents[3]
 
@@ -43,7 +48,7 @@ def test_an_unknown_example_is_told_where_the_known_ones_are(
     assert "secor config example lists all" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["backup", "partition"])
+@pytest.mark.parametrize("kind", ["backup", "partition", "table"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -62,6 +67,10 @@ def test_a_configuration_to_begin_with_is_valid(
     assert config.kafka.bootstrap_servers == ("k-1:9092", "k-2:9092")
     if kind == "partition":
         assert config.output.metadata_columns == ("_partition", "_offset")
+    if kind == "table":
+        check_new_table(config.tables[0])
+        place = "s3://logs" if "--bucket" in options else "file:///tmp/archive"
+        assert config.catalog.properties["warehouse"] == f"{place}/warehouse"
     if "--bucket" in options:
         assert config.kafka.topics == ("clicks", "orders")
         assert config.store.s3.path_style
@@ -77,6 +86,9 @@ def test_a_configuration_to_begin_with_is_valid(
         ("--bucket", "b", "--directory", "d"),
         ("--bucket", "s3://b"),
         ("--bucket", "b", "--kafka", "a b"),
+        ("--bucket", "b", "--catalog", "catalog.db"),
+        ("--bucket", "b", "--kind", "restore"),
+        ("--bucket", "b", "--kind", "table", "--prefix", "x"),
     ],
 )
 def test_options_that_make_no_configuration_are_refused(options: tuple[str, ...]) -> None:
@@ -94,3 +106,33 @@ def test_topics_of_the_configuration_are_completed(tmp_path: Path) -> None:
     assert TOPIC.shell_complete(context, argument, "a") == []
     context.params = {}
     assert TOPIC.shell_complete(context, argument, "a") == []
+
+
+def test_a_restore_to_begin_with_is_valid(tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    options = ["--kind", "restore", "--bucket", "b", "--topics", "a,b", "--prefix", "raw"]
+    assert main.run(["config", "init", *options, "-o", str(path)]) == 0
+    job = load_job(path)
+    assert (job.source.prefix, job.source.topics) == ("raw", ("a", "b"))
+
+
+def test_tables_are_completed_from_the_configuration_and_the_catalog(tmp_path: Path) -> None:
+    path = tmp_path / "table.toml"
+    options = ["--kind", "table", "--directory", str(tmp_path), "--topics", "a"]
+    catalog = ["--catalog", str(tmp_path / "catalog.db")]
+    assert main.run(["config", "init", *options, *catalog, "-o", str(path)]) == 0
+    with path.open("a") as file:
+        file.write('\n[[tables]]\ntable = "db.fixed"\n')
+    tables, _ = open_tables(load(path, {}))
+    tables.create_table("logs.clicks", NewTable(pa.schema([pa.field("id", pa.int64())])))
+    context = click.Context(main.cli)
+    context.params = {"config": path}
+    argument = click.Argument(["table"])
+
+    def complete(text: str) -> list[str]:
+        return [item.value for item in TABLE.shell_complete(context, argument, text)]
+
+    assert complete("") == ["db.fixed", "logs.clicks"]
+    assert complete("logs.") == ["logs.clicks"]
+    context.params = {"config": tmp_path / "absent.toml"}
+    assert complete("") == []
