@@ -28,7 +28,9 @@ def accept(config: Path, name: str, dry_run: bool) -> None:
     from secor.wiring.table_commits import open_table_group
 
     with open_table_group(load_tables(config)) as group:
-        settled = group.settling.accept(name, group.staged(), group.request(), dry_run=dry_run)
+        staged = group.staged()
+        group.require(name, staged)
+        settled = group.settling.accept(name, staged, group.request(), dry_run=dry_run)
     _tell(name, settled, dry_run=dry_run)
 
 
@@ -45,6 +47,7 @@ def replay(config: Path, name: str, dry_run: bool) -> None:
     from secor.wiring.table_commits import open_table_group
 
     with open_table_group(load_tables(config)) as group:
+        group.require(name, group.staged())
         settled = group.settling.replay(name, group.request(), dry_run=dry_run)
     _tell(name, settled, dry_run=dry_run)
 

@@ -16,6 +16,7 @@ import click
 from secor.cli.exit_codes import Exit
 from secor.cli.load_tables import load_tables
 from secor.cli.open_archive import human_size, table
+from secor.cli.progress import duration
 from secor.cli.table_type import TABLE
 from secor.config.model import Config
 from secor.core.errors import SecorError
@@ -23,7 +24,7 @@ from secor.core.text import how_many
 from secor.tables.commit_history import CommitObject
 from secor.tables.coordinator import backlog
 from secor.tables.observer import Backlog
-from secor.tables.overview import TableOverview, look_at, tables_of_group
+from secor.tables.overview import TableOverview, look_at
 from secor.tables.staging import Staged
 from secor.tables.table_commit import Result, TableResult
 
@@ -64,7 +65,9 @@ def show(config: Path, name: str, as_json: bool) -> int:
     """Show which offsets a table has, its last commits, and what waits for the next."""
     settings = load_tables(config)
     with _open(settings) as group:
-        overview = look_at(group.committer, name, group.staged())
+        staged = group.staged()
+        group.require(name, staged)
+        overview = look_at(group.committer, name, staged)
         last = overview.record.commit
         commits = list(
             islice(group.history.back_from(overview.uuid or "", last.id if last else None), COMMITS)
@@ -89,32 +92,54 @@ def show(config: Path, name: str, as_json: bool) -> int:
 @config_argument
 @json_option
 def status(config: Path, as_json: bool) -> int:
-    """Show what is staged and not committed, how old it is, and which tables are behind.
+    """Show what is not staged yet, what is staged and not committed, and the state of each table.
+
+    "Valid through" is a timestamp of messages: the table has every message up to it.
 
     Exit code 5 when a table or a topic partition of it is stopped.
     """
     settings = load_tables(config)
     with _open(settings) as group:
+        unstaged = group.unstaged()
         staged = group.staged()
         seen = _look(group, staged)
     waiting = [item for item in staged if any(_waits(item, one) for one in seen)]
     summary, now = backlog(waiting), time.time()
     if as_json:
-        data = {"staged": _backlog(summary, now), "tables": [_as_json(one) for one in seen]}
+        data = {
+            "unstaged": {str(key): offsets for key, offsets in unstaged.items()},
+            "staged": _backlog(summary, now),
+            "tables": [_as_json(one) for one in seen],
+        }
         click.echo(json.dumps(data, indent=2))
         return _exit(seen)
-    age = f", the oldest for {now - summary.oldest:.0f} s" if summary.oldest is not None else ""
-    click.echo(
-        f"staged: {summary.manifests:,} batches with"
-        f" {how_many(summary.files, 'file')}, {human_size(summary.size)}{age}"
-    )
+    if unstaged:
+        where = how_many(len(unstaged), "topic partition")
+        click.echo(f"not staged yet: {sum(unstaged.values()):,} offsets of {where}")
+    click.echo(_waiting(summary, now))
     for one in seen:
         valid = one.record.valid_through
-        behind = "unknown" if valid is None else f"{max(0.0, now - valid / 1000):.0f} s ago"
-        click.echo(f"{one.table}: {one.state}, valid through {behind}")
+        rows = f", {how_many(one.staged_rows, 'row')} staged" if one.staged_rows else ""
+        click.echo(f"{one.table}: {one.state}{rows}, {_through(valid, now)}")
         if one.why:
             click.echo(f"  {one.why}")
     return _exit(seen)
+
+
+def _waiting(summary: Backlog, now: float) -> str:
+    if not summary.manifests:
+        return "nothing that is staged waits for a commit"
+    batches = how_many(summary.manifests, "batch", "batches")
+    files = f"{how_many(summary.files, 'file')}, {human_size(summary.size)}"
+    age = f", the oldest for {duration(now - summary.oldest)}" if summary.oldest else ""
+    return f"staged and not committed: {batches} with {files}{age}"
+
+
+def _through(valid: int | None, now: float) -> str:
+    if valid is None:
+        return "valid through: not known yet"
+    behind = duration(max(0.0, now - valid / 1000))
+    return f"valid through {_time(valid)} (UTC), {behind} ago"
 
 
 class Told:
@@ -175,7 +200,7 @@ def _open(config: Config) -> AbstractContextManager[TableGroup]:
 
 
 def _look(group: TableGroup, staged: list[Staged]) -> list[TableOverview]:
-    names = tables_of_group(group.catalog, group.name, group.named, group.namespaces, staged)
+    names = group.tables(staged)
     return list(group.parallel(lambda name: look_at(group.committer, name, staged), names))
 
 

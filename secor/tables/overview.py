@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from secor.core.errors import NotFound, SecorError, TableStopped, UnsupportedTable
+from secor.core.errors import (
+    ConfigurationError,
+    NotFound,
+    SecorError,
+    TableStopped,
+    UnsupportedTable,
+)
 from secor.core.model import TopicPartition
 from secor.tables.catalog import Catalog
 from secor.tables.group_record import GroupRecord
@@ -61,6 +67,22 @@ def tables_of_group(
             if known:
                 tables.add(identifier)
     return sorted(tables)
+
+
+def require_table(name: str, group: str, tables: Sequence[str], catalog: Catalog) -> None:
+    """Raise ``ConfigurationError`` for a table that neither ``tables`` nor the catalog has.
+
+    ``tables`` are those of the group: one of them may have been dropped.
+    """
+    if name in tables:
+        return
+    has = f"the tables of {group}: {', '.join(tables)}" if tables else f"{group} has no tables yet"
+    if not all(name.partition(".")):
+        raise ConfigurationError(f"{name}: write namespace.table; {has}")
+    try:
+        catalog.load_table(name)
+    except NotFound as error:
+        raise ConfigurationError(f"{name}: the catalog has no such table; {has}") from error
 
 
 def look_at(committer: TableCommitter, table: str, staged: Sequence[Staged]) -> TableOverview:

@@ -26,6 +26,7 @@ from secor.tables.coordinator_thread import CoordinatorThread
 from secor.tables.cycle import Timing
 from secor.tables.election import Election
 from secor.tables.observer import TableObserver
+from secor.tables.overview import require_table, tables_of_group
 from secor.tables.settle import Settling
 from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import CommitRequest, TableCommitter
@@ -116,6 +117,20 @@ class TableGroup:
             if offset is not None:
                 committed[topic_partition] = offset
         return self.staging.read(committed)
+
+    def tables(self, staged: Sequence[Staged]) -> list[str]:
+        """Return the tables that the group has, or is about to have, rows in."""
+        return tables_of_group(self.catalog, self.name, self.named, self.namespaces, staged)
+
+    def require(self, name: str, staged: Sequence[Staged]) -> None:
+        """Raise ``ConfigurationError`` for a table that nobody knows."""
+        require_table(name, self.name, self.tables(staged), self.catalog)
+
+    def unstaged(self) -> dict[TopicPartition, int]:
+        """Return how many offsets of each topic partition the ledger does not have yet."""
+        ends = self.topics.ends(self.topics.partitions())
+        behind = {it: ends[it] - (self.ledger.read(it).committed or 0) for it in sorted(ends)}
+        return {it: offsets for it, offsets in behind.items() if offsets > 0}
 
     @property
     def settling(self) -> Settling:
