@@ -169,7 +169,7 @@ def _tables(catalog: str, warehouse: str) -> dict[str, dict[str, Any]]:
     return {
         "parser": {"decoder": "json"},
         "catalog.properties": {**properties, "warehouse": warehouse},
-        "rows": {"metadata_columns": ["_topic", "_partition", "_offset"]},
+        "rows": {"metadata_columns": ["_topic", "_kafka_partition", "_offset"]},
         "[tables]": {"table": "logs.{topic}", "auto_create": True, "evolve": True},
     }
 
