@@ -7,7 +7,7 @@ partition for this table: nobody guesses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from secor.core.errors import TableStopped
@@ -27,7 +27,7 @@ class Selection:
 
     ``vector`` is the table's after the commit of ``files``; ``manifests`` are the keys they
     come from.  ``done`` are keys of manifests that this table needs no more.  ``stopped`` says
-    why topic partitions go no further.
+    why topic partitions go no further.  ``replays`` are those that the table notes afterwards.
     """
 
     files: tuple[TableFiles, ...]
@@ -35,6 +35,7 @@ class Selection:
     manifests: tuple[str, ...]
     done: frozenset[str]
     stopped: Mapping[TopicPartition, str]
+    replays: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -48,15 +49,20 @@ def select(
     record: GroupRecord,
     staged: Sequence[Staged],
     operation: Operation = "append",
+    is_finished: Callable[[str], bool] = lambda key: False,
 ) -> Selection:
     """Choose among ``staged``, all of them below the ledger's committed offsets.
+
+    ``is_finished`` tells of the key of a replay's manifest whether every table has had it.  It
+    must look *after* ``record`` was read: tables forget what is finished.
 
     Raises ``TableStopped`` where the files are of another table, topic or cluster than the
     vector, or need another engine.
     """
     by_partition: dict[TopicPartition, list[Staged]] = {}
     for item in staged:
-        by_partition.setdefault(item.topic_partition, []).append(item)
+        if not item.found.replay:
+            by_partition.setdefault(item.topic_partition, []).append(item)
     files: list[TableFiles] = []
     keys: list[str] = []
     done: set[str] = set()
@@ -73,7 +79,62 @@ def select(
             vector = vector.advance(manifest.cluster, manifest.topic_id, ends)
             files += of_table
             keys.append(key)
-    return Selection(tuple(files), vector, tuple(keys), frozenset(done), stopped)
+    replays = _Replays(table, uuid, record, operation, is_finished)
+    for item in staged:
+        if item.found.replay:
+            replays.look_at(item)
+    return Selection(
+        files=(*files, *replays.files),
+        vector=vector,
+        manifests=(*keys, *replays.taken),
+        done=frozenset(done | replays.done),
+        stopped={**replays.stopped, **stopped},
+        replays=replays.noted({item.found.key for item in staged}),
+    )
+
+
+class _Replays:
+    """Chooses among the manifests of replays, which lie below the vector.
+
+    A table that notes a replay has its rows.  The vector says nothing of them.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        uuid: str,
+        record: GroupRecord,
+        operation: Operation,
+        is_finished: Callable[[str], bool],
+    ) -> None:
+        self._table = table
+        self._uuid = uuid
+        self._record = record
+        self._operation = operation
+        self._is_finished = is_finished
+        self.files: list[TableFiles] = []
+        self.taken: list[str] = []
+        self.done: set[str] = set()
+        self.stopped: dict[TopicPartition, str] = {}
+
+    def look_at(self, item: Staged) -> None:
+        """Take it, or note why not."""
+        key, manifest = item.found.key, item.manifest
+        if manifest is None:
+            self.stopped[item.topic_partition] = item.fault
+            return
+        of_table = _files_of(self._table, self._uuid, self._record, manifest)
+        if not of_table or key in self._record.replays or self._is_finished(key):
+            self.done.add(key)
+            return
+        _check_table(self._table, self._uuid, of_table, self._operation)
+        self.files += of_table
+        self.taken.append(key)
+
+    def noted(self, staged: Collection[str]) -> tuple[str, ...]:
+        """Return what the table notes: what it took, and what may still be staged."""
+        kept = [key for key in self._record.replays if key in staged or not self._is_finished(key)]
+        return (*kept, *self.taken)
 
 
 @dataclass(frozen=True, slots=True)
