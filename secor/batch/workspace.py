@@ -165,7 +165,7 @@ def _delete_abandoned(directory: Path, deaths: list[Death]) -> None:
     Over what they died is added to ``deaths``.
     """
     for lock in directory.glob("*/.lock"):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # gone, another user's, or no file: none of ours
             descriptor = os.open(lock, os.O_RDWR)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

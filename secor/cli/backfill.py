@@ -80,7 +80,7 @@ def run_command(
     plan, last_run = read_plan(plan_file), LastRun(metrics_file, SystemClock())
     if _published(partition, plan, local_directory):
         return
-    receipts = _do(stage, backup, partition, plan, master, conf, local_directory)
+    receipts = _do("parsing", stage, backup, partition, plan, master, conf, local_directory)
     backfilled(last_run, partition, plan, "run")
     files = [file for receipt in receipts for file in receipt.files]
     click.echo(
@@ -120,7 +120,9 @@ def verify_command(
     plan, last_run = read_plan(plan_file), LastRun(metrics_file, SystemClock())
     if _published(partition, plan, local_directory):
         return Exit.OK
-    summary = summary_of(_do(check, backup, partition, plan, master, conf, local_directory))
+    summary = summary_of(
+        _do("verifying", check, backup, partition, plan, master, conf, local_directory)
+    )
     if summary.right:
         with open_publisher(load(partition, os.environ), plan, local_directory, 1) as publisher:
             publisher.record_verified()
@@ -141,6 +143,7 @@ def _published(partition: Path, plan: BackfillPlan, directory: Path | None) -> b
 
 
 def _do(
+    what: str,
     step: Callable[..., Iterator[Any]],
     backup: Path,
     partition: Path,
@@ -165,7 +168,7 @@ def _do(
         pass  # the settings are the plan's, and the stores answer: known before Spark starts
     with (
         backfill.session(f"secor backfill {plan.topic} {plan.id}", master, settings) as spark,
-        progress() as show,
+        progress(what, sum(batch.end - batch.start for batch in plan.batches)) as show,
     ):
         return backfill.run(spark, partial(step, setting), plan.batches, show)
 

@@ -20,17 +20,40 @@ from secor.service.monitoring.last_run import LastRun
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar on standard error, when a person watches."""
+def progress(what: str, offsets: int | None = None) -> Iterator[Callable[[int, int], None] | None]:
+    """Show total, rate and time left on standard error, when a person watches.
+
+    What is given is told how many parts of how many are done.  With ``offsets``, that they hold
+    together, it is shown in these: parts are of about one size.
+    """
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeRemainingColumn as TimeLeft
 
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("backfill", total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.fields[all]:,} {task.fields[unit]}"),
+        TextColumn("{task.fields[rate]:,.1f}/s"),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeLeft(elapsed_when_finished=False),
+    )
+    unit = "batches" if offsets is None else "offsets"
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=None, all=offsets or 0, unit=unit, rate=0.0)
+
+        def show(done: int, parts: int) -> None:
+            total = parts if offsets is None else offsets
+            completed = total * done / max(parts, 1)
+            elapsed = bars.tasks[0].elapsed or 0.0
+            rate = completed / elapsed if elapsed else 0.0
+            bars.update(task, completed=completed, total=total, all=total, rate=rate)
+
+        yield show
 
 
 _workers_option = click.option(
@@ -76,7 +99,7 @@ def publish_command(
     plan, last_run = read_plan(plan_file), LastRun(metrics_file, SystemClock())
     config = load(partition, os.environ)
     with (
-        progress() as show,
+        progress("publishing") as show,
         open_publisher(config, plan, local_directory, workers) as publisher,
     ):
         publisher.progress = _counted(show, len(plan.batches))
@@ -111,7 +134,7 @@ def rollback_command(
     plan, last_run = read_plan(plan_file), LastRun(metrics_file, SystemClock())
     config = load(partition, os.environ)
     with (
-        progress() as show,
+        progress("rolling back") as show,
         open_publisher(config, plan, local_directory, workers) as publisher,
     ):
         publisher.progress = _counted(show, len(plan.batches))

@@ -40,6 +40,8 @@ DEATHS = 2
 STAGE = "process"
 REASON = f"{STAGE}: {DEATHS} processes died or stalled while they parsed this message"
 
+LAST_OFFSET = (1 << 63) - 1
+
 LISTING_LIFETIME = 60.0
 """Seconds."""
 
@@ -130,12 +132,13 @@ class Suspects:
             name = stored.key.rpartition("/")[2]
             if (match := _DIED.fullmatch(name)) is not None:
                 generation, partition, start, end = map(int, match.groups()[:4])
-                if start < end:
+                if start < end <= LAST_OFFSET:
                     died = known.deaths.setdefault((generation, partition), [])
                     died.append(OffsetRange(start, end))
             elif (match := _SKIP.fullmatch(name)) is not None:
                 generation, partition, offset = map(int, match.groups())
-                known.skips.setdefault((generation, partition), set()).add(offset)
+                if offset <= LAST_OFFSET:
+                    known.skips.setdefault((generation, partition), set()).add(offset)
         return known
 
 

@@ -145,3 +145,24 @@ def test_no_free_descriptor_is_something_that_passes(
             Workspace(tmp_path, "another")
     file.write(b"x")
     assert file.path.read_bytes() == b"x"
+
+
+def test_what_others_left_in_a_shared_directory_keeps_nobody_from_starting(
+    tmp_path: Path,
+) -> None:
+    shared, elsewhere = tmp_path / "shared", tmp_path / "elsewhere"
+    (shared / "folder" / ".lock").mkdir(parents=True)
+    elsewhere.mkdir()
+    (elsewhere / ".lock").touch()
+    (elsewhere / "precious").touch()
+    (shared / "link").symlink_to(elsewhere, target_is_directory=True)
+    (shared / "loop").mkdir()
+    (shared / "loop" / ".lock").symlink_to(".lock")
+    (tmp_path / "alias").symlink_to(shared, target_is_directory=True)
+    first = Workspace(tmp_path / "alias", "first")
+    second = Workspace(shared, "second")
+    assert first.directory.is_dir()
+    assert (elsewhere / "precious").exists()
+    second.close()
+    first.close()
+    assert (elsewhere / "precious").exists()

@@ -314,6 +314,8 @@ def test_foreign_objects_beside_the_notes_are_passed_over(
         "1_0_x.skip",
         "1_0_00000000000000000009-00000000000000000001.p.died",
         "a/b",
+        f"1_0_{'9' * 20}.skip",
+        f"1_0_{1:020d}-{'9' * 20}.p.died",
         "x.died",
     ]
     for name in strange:
