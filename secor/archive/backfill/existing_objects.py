@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -48,6 +49,7 @@ class Standing:
         self._committed = committed
         self._topic = topic
         self._known: dict[str, ArchivedObject] = {}
+        self._starts: dict[tuple[int, int | None], list[int]] = {}
         self.quarantine = archive.quarantine.root(topic)
         self._listed: dict[int, list[ArchivedObject]] = {}
         own = (archive.root(topic), self.quarantine)
@@ -111,9 +113,11 @@ class Standing:
         name = one.name
         if name.root not in (self._archive.root(self._topic), self.quarantine):
             return one  # who brought it there, no name tells
-        starts = [it.name.start_offset for it in self._listed[name.partition]]
-        later = [start for start in starts if start > name.start_offset]
-        end = min(later) if later else self._committed(name.partition)
+        end = self._next_start(name.partition, name.generation, name.start_offset)
+        if end is None:  # the next generation goes on where this one ended
+            end = self._next_start(name.partition, None, name.start_offset)
+        if end is None:
+            end = self._committed(name.partition)
         if end is None:
             raise ConfigurationError(
                 f"{one.key}: has no metadata, no later object says where it ends, and the group has"
@@ -128,6 +132,16 @@ class Standing:
             fingerprint="",
         )
         return replace(one, info=info)
+
+    def _next_start(self, partition: int, generation: int | None, start: int) -> int | None:
+        """Return where the next batch of a partition begins, of any generation for None."""
+        starts = self._starts.get((partition, generation))
+        if starts is None:
+            names = [it.name for it in self._listed[partition]]
+            chosen = {it.start_offset for it in names if generation in (None, it.generation)}
+            starts = self._starts[partition, generation] = sorted(chosen)
+        at = bisect_right(starts, start)
+        return starts[at] if at < len(starts) else None
 
     def range_of(self, one: ArchivedObject) -> OffsetRange | None:
         """Return the range of an object's batch; None if it is another topic's."""

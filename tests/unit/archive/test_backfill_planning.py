@@ -300,3 +300,21 @@ def test_what_was_uploaded_and_never_committed_is_left_where_it_is(nameless: Wor
     plan = nameless.planner(lambda _: 40).plan(offsets(0, 25, 60))
     assert ranges(plan) == [(0, 20, 40)]
     assert not [one.key for one in plan.replaced if f"{40:020d}" in one.key]
+
+
+def test_of_names_alone_a_batch_ends_within_its_generation_or_where_the_next_one_begins(
+    nameless: World,
+) -> None:
+    newer = nameless.faulty.model_copy(
+        update={"output": nameless.faulty.output.model_copy(update={"generation": 3})}
+    )
+    shelf = [it for it in sealed_batches(newer, nameless.workspace) if it.range.start == 40]
+    put_all(nameless.store, shelf, names_alone=True)
+    oldest = nameless.faulty.output.prefix
+    for stored in list(nameless.store.list(f"{oldest}/")):
+        if f"1_0_{40:020d}" in stored.key:
+            nameless.store.delete(stored.key)
+    plan = nameless.plan(offsets(0, 21, 22))
+    assert ranges(plan) == [(0, 20, 40)]
+    assert plan.generation == 2
+    assert nameless.plan(offsets(0, 41, 42)).generation == 4
