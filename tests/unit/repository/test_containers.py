@@ -25,7 +25,7 @@ from secor.service.monitoring.health import Health, HealthServer
 from secor.wiring.service import DRAIN, STUCK
 
 ROOT = Path(__file__).parents[3]
-EXAMPLE = ROOT / "config" / "kubernetes" / "secor.yaml"
+EXAMPLES = [ROOT / "config" / "kubernetes" / name for name in ("secor.yaml", "table.yaml")]
 SETTINGS = {environment.variable_name(key) for key in schema.every_key()}
 UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 
@@ -120,9 +120,9 @@ def test_the_health_check_sees_a_loop_that_stands_still(
 # ----------------------------------------------------------------- Kubernetes
 
 
-@pytest.fixture(scope="module")
-def objects() -> dict[str, Any]:
-    return {one["kind"]: one for one in yaml.safe_load_all(EXAMPLE.read_text())}
+@pytest.fixture(scope="module", params=EXAMPLES, ids=[path.stem for path in EXAMPLES])
+def objects(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return {one["kind"]: one for one in yaml.safe_load_all(request.param.read_text())}
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +174,9 @@ def test_the_check_by_schema_finds_what_is_wrong(objects: dict[str, Any]) -> Non
 
 def test_the_example_is_a_configuration(objects: dict[str, Any], config: Config) -> None:
     assert config.metrics.username == "prometheus"
-    assert set(objects["Secret"]["stringData"]) <= SETTINGS
+    references = set(re.findall(r"\$\{(\w+)\}", objects["ConfigMap"]["data"]["secor.toml"]))
+    assert set(objects["Secret"]["stringData"]) <= SETTINGS | references
+    assert config.group.name == objects["ConfigMap"]["metadata"]["name"].removeprefix("secor-")
 
 
 def test_every_object_means_the_same_pods(objects: dict[str, Any]) -> None:
@@ -221,8 +223,8 @@ def test_the_cache_has_room_for_what_the_configuration_allows(
     (room,) = [one["emptyDir"]["sizeLimit"] for one in pod["volumes"] if "emptyDir" in one]
     assert bytes_of(room) > config.limits.local_bytes
     assert bytes_of(container["resources"]["limits"]["ephemeral-storage"]) > bytes_of(room)
-    # Python, Arrow and the clients take some 200 MiB beside the batches.
-    needed = config.limits.memory + (256 << 20)
+    # Python, Arrow and the clients take some 200 MiB beside the batches, the Iceberg library 70.
+    needed = config.limits.memory + ((384 if config.group.kind == "table" else 256) << 20)
     assert bytes_of(container["resources"]["requests"]["memory"]) >= needed
 
 
