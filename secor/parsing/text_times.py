@@ -56,11 +56,19 @@ def group_by_shape(column: pa.Array) -> Iterator[Group]:
     text = np.frombuffer(data if data is not None else b"", dtype=np.uint8)
     text, ends = text[ends[0] : ends[-1]], ends - ends[0]
     valid = column.is_valid().to_numpy(zero_copy_only=False)
-    rows = np.flatnonzero(valid & (np.diff(ends) <= LONGEST))
+    lengths = np.diff(ends)
+    rows = np.flatnonzero(valid & (lengths <= LONGEST))
     if not len(rows):
         return
     digits = text - _ZERO
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(text - digits * (digits <= 9))]
+    zeroed = text - digits * (digits <= 9)
+    if len(rows) == len(column) and len(text) and (lengths == lengths[0]).all():
+        table = zeroed.reshape(len(rows), -1)
+        if (table == table[0]).all():  # the usual case, without an index per byte
+            only = table[0].tobytes().decode("utf-8", "replace")
+            yield Group(only, rows, digits.reshape(table.shape).T)
+            return
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(zeroed)]
     shapes = pa.Array.from_buffers(pa.binary(), len(column), buffers).dictionary_encode()
     codes = shapes.indices.to_numpy()[rows]
     if len(shapes.dictionary) > 1:

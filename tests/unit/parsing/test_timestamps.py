@@ -62,6 +62,12 @@ def test_line_18_numbers_that_may_be_two_units_or_a_date_are_bad_unless_the_unit
     assert good(99_999_999_999, format="ms") == [99_999_999_999_000]
 
 
+def test_texts_of_other_lengths_are_read_apart() -> None:
+    assert good("12", "345", "6", format="s") == [12_000_000, 345_000_000, 6_000_000]
+    assert good("12", "34", "56", format="s") == [12_000_000, 34_000_000, 56_000_000]
+    assert isinstance(read(["", ""])[1], str)
+
+
 @pytest.mark.parametrize(
     ("format", "number", "expected"),
     [
