@@ -140,7 +140,7 @@ def _restore(
         messages_per_second=round(stored.messages / seconds),
         transactions_per_second=round(int(str(ended["transactions"])) / seconds, 1),
         peak_megabytes=round(used.peak / 1e6, 1),
-        goal_us=GOAL_US if codec == "none" else None,
+        goal_us=GOAL_US if codec == "none" and not writing else None,
     )
 
 
