@@ -257,6 +257,13 @@ TABLE_MUTANTS = (
         ICEBERG,
     ),
     Mutant(
+        "the files of an attempt that was refused after it was done are deleted",
+        ICEBERG_COMMITS,
+        "            if self._may_be_there(library_table, snapshot.snapshot_id):\n",
+        "            if self._may_be_there(library_table, -1):\n",
+        ICEBERG,
+    ),
+    Mutant(
         "the catalog is not asked to check the table",
         ICEBERG_COMMITS,
         "            AssertTableUUID(uuid=library_table.metadata.table_uuid),\n",

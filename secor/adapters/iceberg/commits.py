@@ -66,6 +66,8 @@ class IcebergCatalog(IcebergTables):
         except OutcomeUnknown as error:
             return CommitResult(Outcome.UNKNOWN, why=str(error))
         except (Refused, NotFound, ConfigurationError) as error:
+            if self._may_be_there(library_table, snapshot.snapshot_id):
+                return CommitResult(Outcome.UNKNOWN, why=str(error))
             self._discard(library_table, snapshot)
             return CommitResult(Outcome.REFUSED, why=str(error))
         committed = LibraryTable(
@@ -113,6 +115,21 @@ class IcebergCatalog(IcebergTables):
             return first
         why = f"table {table.identifier}: had no snapshot that a branch could begin at"
         return CommitResult(Outcome.REFUSED, why=first.why or why)
+
+    def _may_be_there(self, table: LibraryTable, snapshot_id: int) -> bool:
+        """Tell whether a refused attempt may have been done all the same.
+
+        A proxy or the server itself may send a request again whose answer was lost: the second
+        one is refused, because of the first.  Its files are the table's then.
+        """
+        try:
+            with translated(f"table {'.'.join(table.name())}"):
+                present = self.library.load_table(table.name())
+        except NotFound:
+            return False
+        except SecorError:
+            return True
+        return present.metadata.snapshot_by_id(snapshot_id) is not None
 
     def _discard(self, table: LibraryTable, snapshot: AppendedSnapshot) -> None:
         """Delete what a refused attempt wrote, as far as that is possible."""

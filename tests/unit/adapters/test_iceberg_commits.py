@@ -95,6 +95,24 @@ def test_a_refused_attempt_leaves_no_metadata_files_behind(tmp_path: Path) -> No
     assert set(tmp_path.rglob("*.avro")) == avro
 
 
+def test_an_attempt_that_was_done_and_refused_when_it_came_again_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a proxy sends a request again whose answer was lost."""
+    catalog = sqlite_catalog(tmp_path)
+    table = make_table(catalog)
+    commit_once = catalog.library.commit_table
+
+    def commit_twice(*given: Any) -> Any:
+        commit_once(*given)
+        return commit_once(*given)
+
+    monkeypatch.setattr(catalog.library, "commit_table", commit_twice)
+    result = catalog.commit(table, TableCommit(None, (stage(table, [1]),)))
+    assert result.outcome is Outcome.UNKNOWN
+    assert ids_of(catalog) == [1]  # its manifests are there
+
+
 def test_a_commit_without_files_makes_a_snapshot_all_the_same(tmp_path: Path) -> None:
     """Else somebody who read the older vector before could still commit."""
     catalog = sqlite_catalog(tmp_path)
