@@ -13,6 +13,7 @@ from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import human_size, table
 from secor.cli.restore_options import as_json, configuration, load_job
 from secor.cli.restore_progress import progress_bar
+from secor.core.errors import ConfigurationError
 from secor.core.text import how_many
 
 if TYPE_CHECKING:
@@ -30,12 +31,13 @@ def plan(config: Path, as_json: bool) -> int:
     Exit code 5 when the job must not begin.
     """
     from secor.wiring.restore import open_job
-    from secor.wiring.restore_plan import NOTHING_ARCHIVED
+    from secor.wiring.restore_plan import nothing_archived
     from secor.wiring.restore_plan import plan as look
 
     with open_job(load_job(config)) as job:
         planned = look(job)
         version = job.requests.version
+        verdict = _verdict(planned) if planned.topics else nothing_archived(job)
     if as_json:
         click.echo(json.dumps(_as_json(planned, version), indent=2))
         return Exit.OK if planned.may_begin else Exit.DIFFERENT
@@ -52,11 +54,12 @@ def plan(config: Path, as_json: bool) -> int:
                     topic.target.name + new,
                 )
             )
-    for line in [*table(rows, left=frozenset({0, 1, 4})), *_made(planned)]:
+    shown = table(rows, left=frozenset({0, 1, 4})) if planned.topics else ()
+    for line in [*shown, *_made(planned)]:
         click.echo(line)
     for finding in planned.findings:
         click.echo(f"{finding.severity.value}: {finding.topic}: {finding.what}")
-    click.echo(_verdict(planned) if planned.topics else NOTHING_ARCHIVED)
+    click.echo(verdict)
     return Exit.OK if planned.may_begin else Exit.DIFFERENT
 
 
@@ -128,7 +131,7 @@ def status(config: Path, as_json: bool) -> int:
     Exit code 0 when all is written, else 5.  No daemon is asked, and none is disturbed.
     """
     from secor.wiring.restore import open_job
-    from secor.wiring.restore_plan import left, read_all_offsets
+    from secor.wiring.restore_plan import left, nothing_archived, read_all_offsets
 
     with open_job(load_job(config)) as job:
         count = job.offsets_partitions()
@@ -140,6 +143,8 @@ def status(config: Path, as_json: bool) -> int:
             stored = offsets.get(source)
             rest = left(extent, stored.next_offset if stored else 0)
             rows.append((str(source), stored.next_offset if stored else None, extent, rest))
+        if not rows:
+            raise ConfigurationError(nothing_archived(job))
     remaining = sum(rest.end - rest.start for *_, rest in rows)
     state = "not begun" if record is None else record.wish.value
     if record is not None and rows and not remaining:
@@ -165,7 +170,7 @@ def status(config: Path, as_json: bool) -> int:
             click.echo(line)
         behind = f", {how_many(remaining, 'offset')} left" if remaining else ""
         click.echo(f"{job.name}: {state}{behind}")
-    return Exit.DIFFERENT if remaining or not rows else Exit.OK
+    return Exit.DIFFERENT if remaining else Exit.OK
 
 
 @click.command(epilog="Example: secor restore verify flights.toml")

@@ -24,8 +24,8 @@ from secor.restore.preflight import (
     making,
     refused,
 )
-from secor.wiring.clients import brokers_options
-from secor.wiring.restore import Job
+from secor.wiring.clients import brokers_options, store_of
+from secor.wiring.restore import Job, source_of
 
 _OFFSETS_RIGHTS = ("READ", "WRITE", "DESCRIBE")
 
@@ -124,7 +124,7 @@ def prepare(job: Job) -> JobPlan:
         )
     planned = plan(job)
     if not planned.topics:
-        raise ConfigurationError(NOTHING_ARCHIVED)
+        raise ConfigurationError(nothing_archived(job))
     refusing = refused(planned.findings)
     if refusing:
         lines = "\n".join(f"  {finding.topic}: {finding.what}" for finding in refusing)
@@ -139,9 +139,23 @@ def prepare(job: Job) -> JobPlan:
     return planned
 
 
-NOTHING_ARCHIVED = (
-    "the archive has no object of these topics: look at source.prefix, source.topics and [store]"
-)
+def nothing_archived(job: Job) -> str:
+    """Return what to say where the archive has nothing of the job's topics: what it does have."""
+    wanted = job.config.source.model_copy(update={"topics": (), "topics_pattern": None})
+    everything = job.config.model_copy(update={"source": wanted})
+    source = source_of(everything, store_of(job.config.store, connections=8))
+    topics = sorted({it.topic for it in source.partitions()})
+    if not topics:
+        return "the archive has no object at all: look at source.prefix and [store]"
+    more = ", ..." if len(topics) > MOST_NAMED else ""
+    return (
+        "the archive has no object of these topics: look at source.topics; it has those of"
+        f" {', '.join(topics[:MOST_NAMED])}{more}"
+    )
+
+
+MOST_NAMED = 10
+"""Topics that a sentence names."""
 
 
 def read_all_offsets(job: Job, partitions: int) -> OffsetTable:
