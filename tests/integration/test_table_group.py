@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from tests.integration.daemons import (
     create_topic,
     daemons,
     run_secor,
+    secor,
     wait_until,
     write_config,
 )
@@ -215,3 +217,33 @@ def _commit(config: Path, topic: str) -> bool:
     done = run_secor("tables", "commit", str(config))
     assert done.returncode == 0, done.stdout + done.stderr
     return all_there(config, topic, 900)
+
+
+def test_messages_in_quarantine_become_rows_once_when_their_replay_is_killed(
+    sandbox: Sandbox, tmp_path: Path, start: Start
+) -> None:
+    topic = "replayed_tables"
+    create_topic(sandbox, topic, PARTITIONS)
+    config = config_of(tmp_path, sandbox, topic, "zookeeper", "kafka")
+    wide = config.read_text()
+    narrow = wide.replace('table = "logs.{topic}"\n', 'table = "logs.{topic}"\nfield = "late"\n')
+    config.write_text(narrow.replace('field = "late"\n', 'field = "late"\nequals = true\n', 1))
+    daemon = start(config, tmp_path / "log")
+    produce_rows(sandbox, topic, range(300))
+    late = list(range(0, 300, 3))
+    wait_until(lambda: ids(config, f"logs.{topic}") == late, "the rows that fit")
+    config.write_text(wide)
+    dry = run_secor("quarantine", "replay", "--dry-run", "--json", str(config))
+    assert json.loads(dry.stdout)["placed"] == 200, dry.stdout + dry.stderr
+    for seconds in (2.0, 3.0):
+        killed = subprocess.Popen(secor("quarantine", "replay", str(config)))
+        time.sleep(seconds)
+        killed.kill()
+        killed.wait()
+    for _ in range(2):
+        replayed = run_secor("quarantine", "replay", str(config))
+        assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    wait_until(lambda: ids(config, f"logs.{topic}") == list(range(300)), "the replayed rows")
+    daemon.send(signal.SIGTERM)
+    assert daemon.wait() == 0
+    assert_once(config, topic, 300)
