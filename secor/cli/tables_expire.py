@@ -15,14 +15,27 @@ from secor.cli.load_tables import load_tables
 from secor.cli.open_archive import human_size
 from secor.core.errors import TableStopped
 from secor.core.text import how_many
-from secor.tables.expiry import Expired, Known, expired_commits, expired_manifests, orphans
+from secor.tables.expiry import (
+    Expired,
+    Known,
+    expired_changes,
+    expired_commits,
+    expired_manifests,
+    orphans,
+)
 from secor.tables.overview import tables_of_group
+from secor.tables.row_changes import changes_root
 
 if TYPE_CHECKING:
     from secor.wiring.table_commits import TableGroup
 
 DAY = 86400.0
-KINDS = {"commit": "old commit", "manifest": "manifest", "orphan": "orphaned file"}
+KINDS = {
+    "commit": "old commit",
+    "manifest": "manifest",
+    "orphan": "orphaned file",
+    "changes": "file of merged changes",
+}
 
 
 @click.command(epilog="Example: secor tables expire table.toml --dry-run")
@@ -37,7 +50,7 @@ KINDS = {"commit": "old commit", "manifest": "manifest", "orphan": "orphaned fil
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def expire(config: Path, dry_run: bool, older_than: float, as_json: bool) -> None:
-    """Delete old commit objects, finished manifests, and data files that nothing names.
+    """Delete old commit objects, finished manifests, merged changes, and orphaned data files.
 
     What is staged and not committed stays, and so does what a rollback may need: commits of
     snapshots that the table still has.  Run it while the group is as it usually is.
@@ -77,7 +90,8 @@ def _expired(group: TableGroup, before: float) -> Iterator[Expired]:
             tables.append(Known(*group.committer.look(name, settles=True)))
         except TableStopped as error:
             click.echo(f"{error}; what belongs to it stays", err=True)
-    yield from expired_commits(group.history, tables, before)
+    commits = list(expired_commits(group.history, tables, before))
+    yield from commits
     yield from expired_manifests(staged, tables, before)
     for known in tables:
 
@@ -85,3 +99,5 @@ def _expired(group: TableGroup, before: float) -> Iterator[Expired]:
             return group.catalog.data_files(known.table)
 
         yield from orphans(group.objects, known, staged, referenced, before)
+        root, gone = changes_root(group.config.output.prefix), [it.key for it in commits]
+        yield from expired_changes(group.objects, root, group.history, known, staged, gone, before)

@@ -16,6 +16,7 @@ import structlog
 
 from secor.cli.exit_codes import Exit
 from secor.cli.load_tables import load_tables
+from secor.cli.merge_engine import merging
 from secor.config.model import Config
 from secor.core.errors import Unavailable
 from secor.tables.cycle import State, Timing
@@ -52,10 +53,12 @@ def run(config: Path) -> None:
     metrics = Metrics()
     observer = TableTelemetry(metrics, clock)
     health = Health(clock, limit=10 * settings.commit.interval + 600.0)
-    with metrics_server(settings.metrics, health, metrics):
+    with metrics_server(settings.metrics, health, metrics), merging(settings) as engine:
         while not stopping.is_set():
             try:
-                with open_table_group(settings) as group:
+                if engine is not None:
+                    engine.start()  # it takes seconds: not when the first rows wait
+                with open_table_group(settings, engine) as group:
                     channel = open_channel(settings, observer.event)
                     try:
                         coordinator = group.coordinator(channel, observer, lambda: True, _sender())
@@ -84,7 +87,7 @@ def commit(config: Path, now: bool) -> int:
     settings = load_tables(config)
     told = Told()
     asks = not now and settings.commit.control != "none"
-    with open_table_group(settings) as group:
+    with merging(settings) as engine, open_table_group(settings, engine) as group:
         channel = open_channel(settings if asks else _silent(settings), lambda *_: None)
         try:
             ready = getattr(channel, "ready", None)

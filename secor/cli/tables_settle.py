@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from secor.cli.load_tables import load_tables
+from secor.cli.merge_engine import merging
 from secor.cli.table_type import TABLE
 from secor.tables.settle import Settled
 
@@ -27,7 +28,8 @@ def accept(config: Path, name: str, dry_run: bool) -> None:
     """
     from secor.wiring.table_commits import open_table_group
 
-    with open_table_group(load_tables(config)) as group:
+    settings = load_tables(config)
+    with merging(settings) as engine, open_table_group(settings, engine) as group:
         staged = group.staged()
         group.require(name, staged)
         settled = group.settling.accept(name, staged, group.request(), dry_run=dry_run)
@@ -46,7 +48,8 @@ def replay(config: Path, name: str, dry_run: bool) -> None:
     """
     from secor.wiring.table_commits import open_table_group
 
-    with open_table_group(load_tables(config)) as group:
+    settings = load_tables(config)
+    with merging(settings) as engine, open_table_group(settings, engine) as group:
         group.require(name, group.staged())
         settled = group.settling.replay(name, group.request(), dry_run=dry_run)
     _tell(name, settled, dry_run=dry_run)

@@ -18,6 +18,7 @@ from secor.config.tables import (
     Catalog,
     Commit,
     Rows,
+    Spark,
     TableRoute,
     check_of_tables,
     describe_namesakes,
@@ -104,6 +105,7 @@ class Config(Section):
     catalog: Catalog = Field(default_factory=Catalog)
     rows: Rows = Field(default_factory=Rows)
     commit: Commit = Field(default_factory=Commit)
+    spark: Spark = Field(default_factory=Spark)
     limits: Limits = Field(default_factory=Limits)
     local: Local = Field(default_factory=Local)
     metrics: Metrics = Field(default_factory=Metrics)
@@ -149,6 +151,11 @@ class Config(Section):
         check_together(parsers)
         return self
 
+    @property
+    def changes_rows(self) -> bool:
+        """Whether messages change rows of tables, so that an engine has to merge them."""
+        return any(route.mode != "append" for route in self.tables)
+
     def _check_tables(self) -> None:
         if self.group.kind == "table":
             if not self.tables:
@@ -157,8 +164,19 @@ class Config(Section):
                 raise fault("names the control topic, which holds no rows", "kafka.topics")
             for table, topics in namesakes(self.tables, self.kafka.topics).items():
                 raise fault(describe_namesakes(table, topics), "tables")
+            for number, route in enumerate(self.tables):
+                if route.mode != "append" and self.commit.coordinator != "alone":
+                    why = (
+                        'rows are merged by Spark, in "secor tables run": set'
+                        ' commit.coordinator = "alone"'
+                    )
+                    raise fault(why, f"tables.{number}.mode")
             return
-        for name, default in (("catalog", Catalog()), ("rows", Rows()), ("commit", Commit())):
+        sections = (
+            *(("catalog", Catalog()), ("rows", Rows()), ("commit", Commit())),
+            ("spark", Spark()),
+        )
+        for name, default in sections:
             if getattr(self, name) != default:
                 raise fault('only group.kind "table" has tables', name)
         if self.tables:

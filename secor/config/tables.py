@@ -104,6 +104,21 @@ class Commit(Section):
         return self
 
 
+class Spark(Section):
+    """``[spark]``: the application that merges rows, by Spark's own settings."""
+
+    settings: Annotated[Properties, PlainSerializer(_mask, when_used="json")] = Field(
+        default_factory=dict
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name in self.settings:
+            if not name.startswith("spark."):
+                raise fault(f"{name!r}: Spark's settings begin with spark.", "settings")
+        return self
+
+
 class TableRoute(Section):
     """One of ``[[tables]]``: which messages go to which table, and how that one is made."""
 
@@ -121,6 +136,11 @@ class TableRoute(Section):
     schema_file: Maybe[str] = None
     location: Maybe[str] = None
     properties: Properties = Field(default_factory=dict)
+    mode: Literal["append", "upsert", "cdc"] = "append"
+    key: Names = ()
+    operation_field: Maybe[str] = None
+    upserts: Names = ()
+    deletes: Names = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -145,7 +165,30 @@ class TableRoute(Section):
         for key, value in ONLY_NEW.items():
             if not self.auto_create and getattr(self, key) != value:
                 raise fault("is for tables that are made here: set auto_create = true", key)
+        self._check_changes()
         return self
+
+    def _check_changes(self) -> None:
+        for key, value in ONLY_CHANGES.items():
+            if self.mode == "append" and getattr(self, key) != value:
+                raise fault('is for mode = "upsert" or "cdc"', key)
+        if self.mode != "append" and self.auto_create and not self.key:
+            raise fault("name the columns that tell the rows of the new table apart", "key")
+        if self.operation_field is None:
+            for key in ("upserts", "deletes"):
+                if getattr(self, key):
+                    raise fault("name the operation_field that has these values", key)
+            return
+        check_path(self.operation_field, "operation_field")
+        if not self.deletes:
+            raise fault("say which values of operation_field delete a row", "deletes")
+        if self.mode == "upsert" and self.upserts:
+            raise fault('mode = "upsert" takes every other value: take this away', "upserts")
+        if self.mode == "cdc" and not self.upserts:
+            raise fault("say which values of operation_field put a row", "upserts")
+        both = set(self.upserts) & set(self.deletes)
+        if both:
+            raise fault(f"{', '.join(sorted(both))}: a value has one meaning", "deletes")
 
     def _check_table(self) -> None:
         for text, path in parts_of(self.table):
@@ -165,6 +208,11 @@ ONLY_NEW: Mapping[str, object] = MappingProxyType(
     {"partition_by": (), "schema_file": None, "location": None, "properties": {}}
 )
 """Settings of tables that are made here, with their defaults."""
+
+ONLY_CHANGES: Mapping[str, object] = MappingProxyType(
+    {"key": (), "operation_field": None, "upserts": (), "deletes": ()}
+)
+"""Settings of routes whose messages change rows, with their defaults."""
 
 
 def parts_of(template: str) -> list[tuple[str, str | None]]:

@@ -58,6 +58,10 @@ class Distribution(Protocol):
     def identity(self) -> str:
         """All settings that change the result, for the fingerprint."""
 
+    @property
+    def takes_tombstones(self) -> bool:
+        """Whether messages without a value come to it; else they are bad."""
+
     def parts(self, works: Sequence[Work]) -> list[Part]:
         """Return the parts of live rows, in the order of offsets; others are taken out of their
         work.  Raises ``SchemaGrew`` before it has changed anything outside of ``works``.
@@ -168,7 +172,9 @@ class Pipeline:
             if large:
                 places = enumerate(rows.tolist())
                 work.fail("decode", {at: large[row] for at, row in places if row in large})
-            work.fail("decode", decoded.bad)
+            if self._distribution is not None and self._distribution.takes_tombstones:
+                work.tombstones = some.records.column("value").is_null().to_numpy(False)
+            work.fail("decode", _without_tombstones(work, decoded.bad))
             yield work
 
     def _without_large(self, messages: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, str]]:
@@ -266,17 +272,24 @@ def _apply(step: Step, work: Work) -> list[Work]:
     return works
 
 
+def _without_tombstones(work: Work, bad: Mapping[int, str]) -> Mapping[int, str]:
+    """Return what is bad of messages that should have fields."""
+    if work.tombstones is None or not work.tombstones.any():
+        return bad
+    return {row: why for row, why in bad.items() if not work.tombstones[row]}
+
+
 def _apply_to_group(step: Step, work: Work) -> None:
     """Apply a step to rows that it can give one type."""
     if isinstance(step, Selector):
-        work.leave_out(~step.keep(work.decoded))
+        work.leave_out(work.has_fields() & ~step.keep(work.decoded))
     elif isinstance(step, Router):
         topics, bad = step.route(work.decoded)
         work.fail("route", bad)
         work.topics = topics
     else:
         work.decoded = step.apply(work.decoded)
-        work.fail("transform", work.decoded.bad)
+        work.fail("transform", _without_tombstones(work, work.decoded.bad))
 
 
 def _with_streams(

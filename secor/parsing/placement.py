@@ -45,6 +45,8 @@ class Work:
     lost: Lost
     topics: Texts | None = None
     has_other_values: bool = False
+    tombstones: npt.NDArray[np.bool_] | None = None
+    """Messages without a value that are live all the same, where they mean something."""
 
     def fail(self, stage: str, bad: Mapping[int, str]) -> None:
         """Take bad rows out; those that are out already stay where they are."""
@@ -57,6 +59,10 @@ class Work:
         """Take rows out on purpose."""
         self.lost.filtered += int((self.live & rows).sum())
         self.live &= ~rows
+
+    def has_fields(self) -> npt.NDArray[np.bool_]:
+        """Tell which live rows have fields that can be looked at."""
+        return self.live if self.tombstones is None else self.live & ~self.tombstones
 
     def replace_values(self, values: Mapping[int, bytes | None]) -> None:
         """Store other values, by row, than those that came."""
@@ -88,6 +94,7 @@ class Work:
             self.rows[group],
             self.lost,
             None if topics is None else Texts(topics.codes[group], topics.distinct),
+            tombstones=None if self.tombstones is None else self.tombstones[group],
         )
 
 

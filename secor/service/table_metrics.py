@@ -39,6 +39,11 @@ class TableMetrics:
         )
         self.rows = counter("secor_table_rows_total", TABLE, "Rows committed to the table.")
         self.files = counter("secor_table_files_total", TABLE, "Data files committed to it.")
+        self.unordered = counter(
+            "secor_table_unordered_keys_total",
+            TABLE,
+            "Keys changed in several topic partitions in one commit: time decided.",
+        )
         self.conflicts = counter(
             "secor_table_conflicts_total",
             TABLE,

@@ -56,8 +56,9 @@ class BatchManifest:
             uuid=version.table.uuid,
             schema_id=version.schema_id,
             spec_id=version.spec_id,
-            operation="append",
+            operation="append" if version.changes is None else "changes",
             files=tuple(made),
+            key=() if version.changes is None else version.changes.key_ids,
         )
 
 

@@ -16,6 +16,9 @@ from secor.tables.manifest import TableFiles
 
 MAIN = "main"
 
+STAGED_WRITES = "write.wap.enabled"
+"""Table property without which an engine cannot stage a snapshot that nobody sees."""
+
 FIELD_ID = b"PARQUET:field_id"
 """Key of a column's id in the metadata of an Arrow field, at every level."""
 
@@ -47,7 +50,8 @@ class Table:
 
     ``schemas`` and ``specs`` are by id, with every version that the table still names; Arrow
     fields carry ``FIELD_ID``.  ``refs`` has the snapshot of each branch and tag: a table
-    without a snapshot has no ``main``.  ``handle`` belongs to the adapter that made it.
+    without a snapshot has no ``main``.  ``key`` names the identifier columns of the present
+    schema.  ``handle`` belongs to the adapter that made it.
     """
 
     identifier: str
@@ -61,6 +65,7 @@ class Table:
     properties: Mapping[str, str]
     refs: Mapping[str, int]
     snapshots: Mapping[int, Snapshot]
+    key: tuple[str, ...] = ()
     handle: object = field(default=None, compare=False, repr=False)
 
     @property
@@ -81,12 +86,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table to be made: ``partition_by`` holds terms such as ``day(ts)``, ``bucket(16, id)``."""
+    """A table to be made: ``partition_by`` holds terms such as ``day(ts)``, ``bucket(16, id)``.
+
+    ``key`` names the identifier columns, which must be required.
+    """
 
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     location: str | None = None
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +152,15 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """``table`` is the table after a commit that is done; ``why`` says what was answered."""
+    """``table`` is the table after a commit that is done; ``why`` says what was answered.
+
+    ``unordered`` keys were changed in several topic partitions: see ``merging.Merged``.
+    """
 
     outcome: Outcome
     table: Table | None = None
     why: str = ""
+    unordered: int = 0
 
 
 class Catalog(Protocol):

@@ -22,8 +22,16 @@ from secor.tables.growth import first_change, following_columns
 from secor.tables.needs import Need, Needs, NeedsSchema, NeedsTable
 from secor.tables.new_tables import can_be_made
 from secor.tables.routing import Route, Rows, route_rows
-from secor.tables.table_rows import Fitted
-from secor.tables.table_version import TableVersion, identity_of
+from secor.tables.row_changes import (
+    DELETE,
+    UPSERT,
+    missing_keys,
+    read_changes,
+    source_of,
+    staged_rows,
+)
+from secor.tables.table_rows import Fitted, TableRows
+from secor.tables.table_version import RowChanges, TableVersion, identity_of
 
 STREAM_PREFIX = "table="
 """Output streams of tables begin with this."""
@@ -38,6 +46,9 @@ class _TableWork:
     rows: Rows
     renamed: pa.StructArray
     fitted: Fitted
+    fitter: TableRows
+    operation: int | None = None
+    """What staged changes do; None for rows that are appended."""
 
 
 class TableDistribution:
@@ -63,6 +74,11 @@ class TableDistribution:
         self._outdated = outdated
 
     @property
+    def takes_tombstones(self) -> bool:
+        """Where messages change rows, one without a value deletes."""
+        return any(route.changes_rows for route in self._routes)
+
+    @property
     def identity(self) -> str:
         """All settings that change the result, the tables' versions included."""
         routes = ";".join(route.identity for route in self._routes)
@@ -85,7 +101,10 @@ class TableDistribution:
                     self._needs(need)
             raise SchemaGrew(first)
         for table in fitted:
-            bad = table.version.rows.refuse_extra(table.fitted)
+            bad = table.fitter.refuse_extra(table.fitted)
+            if table.version.changes is not None:
+                key = table.version.changes.key
+                bad = {**missing_keys(table.fitted.rows, key), **bad}
             name = table.version.table.identifier
             rows = table.rows
             table.work.fail("schema", {int(rows[at]): f"{name}: {why}" for at, why in bad.items()})
@@ -103,23 +122,56 @@ class TableDistribution:
                 why = f"there is no table {name}"
                 work.fail("route", dict.fromkeys(rows.tolist(), why))
                 continue
+            if version.changes is not None:
+                fitted += _fit_changes(work, version, version.changes, rows)
+                continue
             whole = len(rows) == len(work.live)
             decoded = work.decoded.rows if whole else work.decoded.rows.take(pa.array(rows))
-            renamed = version.rows.rename(decoded)
-            fitted.append(_TableWork(work, version, rows, renamed, version.rows.fit(renamed)))
+            fitted.append(_fit_rows(work, version, version.rows, rows, decoded))
 
     def _ask_for_table(
         self, work: Work, name: str, route: Route, rows: Rows, needed: list[tuple[int, Need]]
     ) -> None:
         """Ask for a table that is not open, with what these messages show of its columns."""
-        seen = observe(work.decoded.rows.take(pa.array(rows))).type
         settings = route.settings
+        source = source_of(settings.changes, work.decoded.rows.take(pa.array(rows)))
+        seen = observe(source).type
         of_messages = settings.auto_create and settings.schema_file is None
-        if of_messages and not can_be_made(seen):
+        if of_messages and not _shows_columns(seen, settings.changes.key):
             why = f"there is no table {name} yet, and the message tells no columns of it"
             work.fail("route", dict.fromkeys(rows.tolist(), why))
             return
         needed.append((_offset(work, int(rows[0])), NeedsTable(name, route, seen)))
+
+
+def _shows_columns(seen: pa.DataType, key: Sequence[str]) -> bool:
+    """Tell whether messages of this type are enough to make a table with this key."""
+    return can_be_made(seen) and all(seen.get_field_index(name) >= 0 for name in key)
+
+
+def _fit_rows(
+    work: Work,
+    version: TableVersion,
+    fitter: TableRows,
+    rows: Rows,
+    decoded: pa.StructArray,
+    operation: int | None = None,
+) -> _TableWork:
+    renamed = fitter.rename(decoded)
+    return _TableWork(work, version, rows, renamed, fitter.fit(renamed), fitter, operation)
+
+
+def _fit_changes(
+    work: Work, version: TableVersion, changes: RowChanges, rows: Rows
+) -> list[_TableWork]:
+    """Return the rows that messages change: whole ones that they put, keys that they delete."""
+    found = read_changes(changes.settings, changes.key, rows, work.decoded.rows, work.chunk)
+    work.fail("change", found.bad)
+    fitters = {UPSERT: version.rows, DELETE: changes.key_rows}
+    return [
+        _fit_rows(work, version, fitters[some.operation], some.rows, some.source, some.operation)
+        for some in found.changes
+    ]
 
 
 def _offset(work: Work, row: int) -> int:
@@ -129,7 +181,7 @@ def _offset(work: Work, row: int) -> int:
 def _growth(table: _TableWork) -> tuple[int, Need] | None:
     """Return the offset of the first row that needs a wider schema, and the need."""
     version = table.version
-    if not version.settings.evolve:
+    if not version.settings.evolve or table.operation == DELETE:
         return None
     live = table.work.live[table.rows]
     found = first_change(version.rows, version.declined, table.renamed, table.fitted, live)
@@ -153,11 +205,24 @@ def _parts(table: _TableWork) -> list[Part]:
     if len(table.rows) < len(table.work.live) or not live.all():
         chunk = rows_of(chunk, table.rows[live])
         rows = rows.take(pa.array(np.flatnonzero(live)))
+    if table.operation is not None:
+        return [_changes_part(table, table.operation, rows, chunk)]
     rows = table.version.rows.with_origin(rows, chunk)
     codes, partitions = table.version.partitioning.place(rows)
     stream = stream_of_table(table.version.table.identifier)
     places = [(stream, json.dumps([it.path, *it.values])) for it in partitions]
     return list(parts_of(_with_rows(chunk, rows), codes, places))
+
+
+def _changes_part(table: _TableWork, operation: int, rows: pa.StructArray, chunk: Chunk) -> Part:
+    """Return rows as changes, which are staged together whatever their partition is."""
+    version = table.version
+    if operation == UPSERT:
+        rows = version.rows.with_origin(rows, chunk)
+    columns = version.table.schemas[version.schema_id]
+    staged = staged_rows(operation, rows, columns, chunk)
+    stream = stream_of_table(version.table.identifier)
+    return Part(json.dumps([""]), _with_rows(chunk, staged), stream)
 
 
 def _with_rows(chunk: Chunk, rows: pa.StructArray) -> pa.RecordBatch:

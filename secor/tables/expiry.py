@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from secor.archive.quarantine.parsing_again import REPLAYED
 from secor.core.errors import CorruptFile, NotFound, SecorError
+from secor.core.model import StoredObject
 from secor.core.naming import ObjectInfo
 from secor.core.ports import ObjectStore
 from secor.tables.catalog import Table
@@ -23,7 +23,7 @@ from secor.tables.vector import Vector
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """An object that may go; ``kind`` is ``commit``, ``manifest`` or ``orphan``."""
+    """An object that may go; ``kind`` is ``commit``, ``manifest``, ``orphan`` or ``changes``."""
 
     kind: str
     key: str
@@ -69,8 +69,8 @@ def expired_manifests(
         except SecorError:
             done[identifier] = frozenset()  # stopped: it needs all of them still
     for item in staged:
-        if item.manifest is None or item.found.modified >= before or item.found.replay:
-            continue  # the coordinator deletes those of replays, after it has noted their end
+        if item.manifest is None or item.found.modified >= before:
+            continue
         needed = {files.table for files in item.manifest.tables if files.files}
         if all(item.found.key in done.get(table, frozenset()) for table in needed):
             yield Expired("manifest", item.found.key, item.found.size, "all of its tables have it")
@@ -86,10 +86,51 @@ def orphans(
     """Give data files of the group below a table that neither it nor a manifest names.
 
     ``referenced`` gives the paths in all of the table's snapshots.  Only files of a range that
-    the table's vector has passed count: nothing that is committed later can name them.  Files
-    of replays do not count: one that slept may still put the manifest that names them.
+    the table's vector has passed count: nothing that is committed later can name them.
     """
     root = f"{known.table.location}/data/"
+    for stored, info in _unnamed(store, root, known, staged, referenced, before):
+        why = f"another try of {info.topic_partition} {info.batch} was committed"
+        yield Expired("orphan", stored.key, stored.size, why)
+
+
+def expired_changes(
+    store: ObjectStore,
+    root: str,
+    history: CommitHistory,
+    known: Known,
+    staged: Sequence[Staged],
+    gone: Iterable[str],
+    before: float,
+) -> Iterator[Expired]:
+    """Give staged changes of rows, below ``root``, that are merged and no rollback can need.
+
+    A rollback merges those again that its commits' objects name; ``gone`` are the keys of
+    objects that are deleted now.
+    """
+    gone = set(gone)
+
+    def referenced() -> Iterator[str]:
+        for listed in history.list():
+            if listed.uuid == known.table.uuid and listed.key not in gone:
+                for files in history.read(listed.uuid, listed.id).files:
+                    yield from (file.path for file in files.files)
+
+    place = f"{root}/{known.table.identifier}/"
+    for stored, info in _unnamed(store, place, known, staged, referenced, before):
+        why = f"the table has {info.topic_partition} {info.batch}"
+        yield Expired("changes", stored.key, stored.size, why)
+
+
+def _unnamed(
+    store: ObjectStore,
+    root: str,
+    known: Known,
+    staged: Sequence[Staged],
+    referenced: Callable[[], Iterable[str]],
+    before: float,
+) -> Iterator[tuple[StoredObject, ObjectInfo]]:
+    """Give files of ranges that the table has, which neither a manifest nor anybody else names."""
     candidates = [it for it in store.list(root) if it.modified < before]
     if not candidates:
         return
@@ -106,15 +147,14 @@ def orphans(
             continue
         info = _info(store, stored.key)
         if info is not None and _passed(known.record.vector, info):
-            why = f"another try of {info.topic_partition} {info.batch} was committed"
-            yield Expired("orphan", stored.key, stored.size, why)
+            yield stored, info
 
 
 def _info(store: ObjectStore, key: str) -> ObjectInfo | None:
-    """Return what an object says of itself, None where it is not one of a batch, or replayed."""
+    """Return what an object says of itself, None where it is not one of a batch."""
     try:
         metadata: Mapping[str, str] = store.head(key).metadata or {}
-        return None if REPLAYED in metadata else ObjectInfo.of(metadata, key)
+        return ObjectInfo.of(metadata, key)
     except (NotFound, CorruptFile):
         return None
 

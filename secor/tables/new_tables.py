@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
 from secor.formats.typed.schema import RowSchema
-from secor.tables.catalog import NewTable
+from secor.tables.catalog import STAGED_WRITES, NewTable
 from secor.tables.routing import TableSettings
+from secor.tables.row_changes import check_key
 from secor.tables.schema_changes import column_type
 from secor.tables.table_rows import METADATA_TYPES
 
@@ -46,13 +47,21 @@ def new_table(
     else:
         columns = column_type(seen)
         assert columns is not None
+    key = settings.changes.key
     own = [_as_column(field) for field in columns.fields if field.name not in metadata_columns]
+    own = [field.with_nullable(field.name not in key and field.nullable) for field in own]
     origin = [pa.field(column, METADATA_TYPES[column]) for column in metadata_columns]
+    schema = pa.schema([*own, *origin])
+    properties = {**DEFAULT_PROPERTIES, **settings.properties}
+    if settings.changes.mode != "append":
+        check_key(key, schema, "the new table")
+        properties[STAGED_WRITES] = "true"
     return NewTable(
-        schema=pa.schema([*own, *origin]),
+        schema=schema,
         partition_by=settings.partition_by,
-        properties={**DEFAULT_PROPERTIES, **settings.properties},
+        properties=properties,
         location=settings.location,
+        key=key,
     )
 
 

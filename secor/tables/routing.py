@@ -12,6 +12,7 @@ from secor.core.text import safe_name
 from secor.parsing.fields import Texts, field_at, show_value, texts
 from secor.parsing.placement import Work
 from secor.parsing.transforms import Selector
+from secor.tables.row_changes import ChangeSettings
 
 Truths = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
@@ -31,6 +32,7 @@ class TableSettings:
     schema_file: str | None = None
     location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    changes: ChangeSettings = field(default_factory=ChangeSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,12 @@ class Route:
     def identity(self) -> str:
         """All that changes where messages go."""
         selector = self.selector.identity if self.selector is not None else ""
-        return f"route {self.template} {selector}"
+        return f"route {self.template} {selector}{self.settings.changes.identity}"
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether messages change rows; else they are appended."""
+        return self.settings.changes.mode != "append"
 
     @property
     def named_by_messages(self) -> bool:
@@ -67,10 +74,17 @@ class Route:
         return "".join(text + (safe_name(topic) if path else "") for text, path in self.template)
 
     def taken(self, work: Work) -> Truths:
-        """Tell for each row whether the route takes it."""
-        if self.selector is None:
-            return work.live.copy()
-        return work.live & self.selector.keep(work.decoded)
+        """Tell for each row whether the route takes it.
+
+        A tombstone has no field to look at: every route that changes rows takes it, since to
+        delete a row that is not there does no harm.
+        """
+        taken = work.has_fields().copy()
+        if self.selector is not None:
+            taken &= self.selector.keep(work.decoded)
+        if work.tombstones is not None and self.changes_rows and not self.named_by_messages:
+            taken |= work.live & work.tombstones
+        return taken
 
     def tables(self, work: Work, taken: Truths) -> tuple[dict[str, Rows], dict[int, str]]:
         """Return the rows of each table, and why others name none."""

@@ -7,7 +7,7 @@ partition for this table: nobody guesses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from secor.core.errors import TableStopped
@@ -16,6 +16,10 @@ from secor.tables.group_record import GroupRecord
 from secor.tables.manifest import Manifest, Operation, TableFiles
 from secor.tables.staging import Staged
 from secor.tables.vector import Vector
+
+EVERY_OPERATION: frozenset[Operation] = frozenset({"append", "changes"})
+APPENDS: frozenset[Operation] = frozenset({"append"})
+"""What can be committed without an engine."""
 
 ACCEPT = "secor tables accept"
 """The command that every stop for a changed source or table names."""
@@ -27,7 +31,7 @@ class Selection:
 
     ``vector`` is the table's after the commit of ``files``; ``manifests`` are the keys they
     come from.  ``done`` are keys of manifests that this table needs no more.  ``stopped`` says
-    why topic partitions go no further.  ``replays`` are those that the table notes afterwards.
+    why topic partitions go no further.
     """
 
     files: tuple[TableFiles, ...]
@@ -35,7 +39,6 @@ class Selection:
     manifests: tuple[str, ...]
     done: frozenset[str]
     stopped: Mapping[TopicPartition, str]
-    replays: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -48,93 +51,53 @@ def select(
     uuid: str,
     record: GroupRecord,
     staged: Sequence[Staged],
-    operation: Operation = "append",
-    is_finished: Callable[[str], bool] = lambda key: False,
+    operations: frozenset[Operation] = EVERY_OPERATION,
 ) -> Selection:
     """Choose among ``staged``, all of them below the ledger's committed offsets.
 
-    ``is_finished`` tells of the key of a replay's manifest whether every table has had it.  It
-    must look *after* ``record`` was read: tables forget what is finished.
-
-    Raises ``TableStopped`` where the files are of another table, topic or cluster than the
-    vector, or need another engine.
+    Changes of rows that are told apart by other columns than those before them wait for the
+    next commit.  Raises ``TableStopped`` where the files are of another table, topic or cluster
+    than the vector, or need an engine that is not there.
     """
     by_partition: dict[TopicPartition, list[Staged]] = {}
     for item in staged:
-        if not item.found.replay:
-            by_partition.setdefault(item.topic_partition, []).append(item)
+        by_partition.setdefault(item.topic_partition, []).append(item)
     files: list[TableFiles] = []
     keys: list[str] = []
     done: set[str] = set()
     stopped: dict[TopicPartition, str] = {}
     vector = record.vector
+    one_key = _OneKey()
     for topic_partition, items in sorted(by_partition.items()):
-        chosen = _of_partition(table, uuid, record, items, operation)
+        chosen = _of_partition(table, uuid, record, items, operations)
         done |= chosen.done
         if chosen.stop:
             stopped[topic_partition] = chosen.stop
         for manifest, key, of_table in chosen.take:
+            if not one_key.has(of_table):
+                break
             _check_source(table, vector, manifest)  # against what this commit takes, too
             ends = {topic_partition: manifest.end}
             vector = vector.advance(manifest.cluster, manifest.topic_id, ends)
             files += of_table
             keys.append(key)
-    replays = _Replays(table, uuid, record, operation, is_finished)
-    for item in staged:
-        if item.found.replay:
-            replays.look_at(item)
-    return Selection(
-        files=(*files, *replays.files),
-        vector=vector,
-        manifests=(*keys, *replays.taken),
-        done=frozenset(done | replays.done),
-        stopped={**replays.stopped, **stopped},
-        replays=replays.noted({item.found.key for item in staged}),
-    )
+    return Selection(tuple(files), vector, tuple(keys), frozenset(done), stopped)
 
 
-class _Replays:
-    """Chooses among the manifests of replays, which lie below the vector.
+class _OneKey:
+    """Whether all changes of rows are of the same identifier columns."""
 
-    A table that notes a replay has its rows.  The vector says nothing of them.
-    """
+    def __init__(self) -> None:
+        self._key: tuple[int, ...] | None = None
 
-    def __init__(
-        self,
-        table: str,
-        uuid: str,
-        record: GroupRecord,
-        operation: Operation,
-        is_finished: Callable[[str], bool],
-    ) -> None:
-        self._table = table
-        self._uuid = uuid
-        self._record = record
-        self._operation = operation
-        self._is_finished = is_finished
-        self.files: list[TableFiles] = []
-        self.taken: list[str] = []
-        self.done: set[str] = set()
-        self.stopped: dict[TopicPartition, str] = {}
-
-    def look_at(self, item: Staged) -> None:
-        """Take it, or note why not."""
-        key, manifest = item.found.key, item.manifest
-        if manifest is None:
-            self.stopped[item.topic_partition] = item.fault
-            return
-        of_table = _files_of(self._table, self._uuid, self._record, manifest)
-        if not of_table or key in self._record.replays or self._is_finished(key):
-            self.done.add(key)
-            return
-        _check_table(self._table, self._uuid, of_table, self._operation)
-        self.files += of_table
-        self.taken.append(key)
-
-    def noted(self, staged: Collection[str]) -> tuple[str, ...]:
-        """Return what the table notes: what it took, and what may still be staged."""
-        kept = [key for key in self._record.replays if key in staged or not self._is_finished(key)]
-        return (*kept, *self.taken)
+    def has(self, of_table: Iterable[TableFiles]) -> bool:
+        """Tell whether these have the columns of the first that had any."""
+        for files in of_table:
+            if files.operation == "changes":
+                self._key = files.key if self._key is None else self._key
+                if files.key != self._key:
+                    return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +112,7 @@ def _of_partition(
     uuid: str,
     record: GroupRecord,
     items: Iterable[Staged],
-    operation: Operation,
+    operations: frozenset[Operation],
 ) -> _Chosen:
     """Walk one topic partition's manifests by offset, until one stops it."""
     take: list[tuple[Manifest, str, tuple[TableFiles, ...]]] = []
@@ -171,7 +134,7 @@ def _of_partition(
         if not of_table:
             done.add(key)
             continue
-        _check_table(table, uuid, of_table, operation)
+        _check_table(table, uuid, of_table, operations)
         _check_source(table, record.vector, manifest)
         next_offset = record.vector.next_offset(manifest.cluster, manifest.topic_partition)
         if next_offset is not None and manifest.end <= next_offset:
@@ -201,7 +164,7 @@ def _files_of(
 
 
 def _check_table(
-    table: str, uuid: str, of_table: Sequence[TableFiles], operation: Operation
+    table: str, uuid: str, of_table: Sequence[TableFiles], operations: frozenset[Operation]
 ) -> None:
     for files in of_table:
         if files.uuid != uuid:
@@ -210,9 +173,10 @@ def _check_table(
                 f" {uuid}: it was dropped and made again; '{ACCEPT}' gives those files up",
                 "replaced",
             )
-        if files.operation != operation:
+        if files.operation not in operations:
             raise TableStopped(
-                f"{table}: {files.operation} are staged, which this process cannot commit",
+                f"{table}: changes of rows are staged, which only Spark can merge: give its route"
+                ' of [[tables]] mode = "upsert" or "cdc", and run \'secor tables run\'',
                 "operation",
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from secor.core.errors import ConfigurationError, TableStopped
@@ -17,7 +17,7 @@ from secor.tables.group_record import (
     find_commit,
     lineage,
 )
-from secor.tables.manifest import Manifest
+from secor.tables.manifest import Manifest, Operation
 from secor.tables.selection import select
 from secor.tables.staging import Staged
 from secor.tables.table_commit import (
@@ -64,8 +64,8 @@ class Settling:
                     f"the rows that left the branch {self._branch} with commit"
                     f" {record.commit.id} stay away"
                 )
-            is_finished = self._history.replays.has
-            proposal = _accepted(loaded, record, staged, changes, is_finished)
+            operations = self._committer.operations
+            proposal = _accepted(loaded, record, staged, changes, operations)
             return proposal if changes and not dry_run else None
 
         done = self._committer.attempt(table, request, propose, Attempts(), settles=True)
@@ -133,7 +133,7 @@ def _accepted(
     record: GroupRecord,
     staged: Sequence[Staged],
     changes: list[str],
-    is_finished: Callable[[str], bool],
+    operations: frozenset[Operation],
 ) -> Proposal:
     """Return what makes the present table, topics and clusters right; tell ``changes``."""
     manifests = [
@@ -151,24 +151,16 @@ def _accepted(
     changes.extend(f"files staged for the dropped table {uuid} are given up" for uuid in given_up)
     record = replace(record, replaced=(*record.replaced, *sorted(given_up)))
     # What is left of a source as the table knows it is committed first: afterwards it is foreign.
-    known = [
-        item
-        for item, manifest in manifests
-        if item.found.replay or not _foreign(record.vector, manifest)
-    ]
-    chosen = select(table.identifier, table.uuid, record, known, is_finished=is_finished)
+    known = [item for item, manifest in manifests if not _foreign(record.vector, manifest)]
+    chosen = select(table.identifier, table.uuid, record, known, operations)
     vector = chosen.vector
-    for item, manifest in manifests:
-        if item.found.replay:
-            continue  # its rows are none of the vector's
+    for _, manifest in manifests:
         if why := _foreign(vector, manifest):
             vector = vector.with_topic(
                 manifest.cluster, manifest.topic, TopicOffsets(manifest.topic_id)
             )
             changes.append(why)
-    return Proposal(
-        chosen.files, chosen.manifests, replace(record, vector=vector, replays=chosen.replays)
-    )
+    return Proposal(chosen.files, chosen.manifests, replace(record, vector=vector))
 
 
 def _foreign(vector: Vector, manifest: Manifest) -> str:

@@ -18,15 +18,17 @@ from secor.core.retry import delay
 from secor.tables.catalog import MAIN, Catalog, Outcome, Snapshot, Table, TableCommit
 from secor.tables.commit_history import CommitHistory, CommitObject
 from secor.tables.group_record import (
+    SUMMARY_COMMIT,
     GroupRecord,
     LastCommit,
     Lineage,
+    ancestors,
     find_commit,
     lineage,
     newest_commit,
 )
-from secor.tables.manifest import TableFiles
-from secor.tables.selection import Selection, select
+from secor.tables.manifest import Operation, TableFiles
+from secor.tables.selection import APPENDS, Selection, select
 from secor.tables.staging import Staged
 
 ATTEMPTS = 10
@@ -64,7 +66,8 @@ class TableResult:
 
     ``done`` are the keys of manifests that the table needs no more; ``stopped`` says why topic
     partitions go no further; ``conflicts`` and ``unknown`` count attempts that were refused or
-    got no answer; ``seconds`` is how long all of it took.
+    got no answer; ``unordered`` keys were changed in several topic partitions; ``seconds`` is
+    how long all of it took.
     """
 
     table: str
@@ -79,6 +82,7 @@ class TableResult:
     error: SecorError | None = None
     conflicts: int = 0
     unknown: int = 0
+    unordered: int = 0
     seconds: float = 0.0
 
 
@@ -98,6 +102,7 @@ class Done:
     id: str
     snapshot: Snapshot
     proposal: Proposal
+    unordered: int = 0
 
 
 @dataclass
@@ -122,7 +127,9 @@ class TableCommitter:
         group: str,
         branch: str = MAIN,
         attempts: int = ATTEMPTS,
+        operations: frozenset[Operation] = APPENDS,
     ) -> None:
+        """``operations`` are those that the catalog can commit."""
         self._catalog = catalog
         self._history = history
         self._clock = clock
@@ -130,6 +137,7 @@ class TableCommitter:
         self._group = group
         self._branch = branch
         self._attempts = attempts
+        self.operations = operations
 
     def look(self, identifier: str, *, settles: bool = False) -> tuple[Table, GroupRecord]:
         """Load a table and what it says of the group.
@@ -173,20 +181,14 @@ class TableCommitter:
         selections: list[Selection] = []
 
         def propose(table: Table, record: GroupRecord) -> Proposal | None:
-            is_finished = self._history.replays.has
-            chosen = select(identifier, table.uuid, record, staged, is_finished=is_finished)
+            chosen = select(identifier, table.uuid, record, staged, self.operations)
             selections.append(chosen)
             if chosen.empty:
                 return None
             valid_through = record.valid_through
             if not chosen.stopped:
                 valid_through = request.advance(valid_through)
-            after = replace(
-                record,
-                vector=chosen.vector,
-                valid_through=valid_through,
-                replays=chosen.replays,
-            )
+            after = replace(record, vector=chosen.vector, valid_through=valid_through)
             return Proposal(chosen.files, chosen.manifests, after)
 
         try:
@@ -201,10 +203,6 @@ class TableCommitter:
             unknown=attempts.unknown,
             seconds=self._clock.monotonic() - began,
         )
-
-    def finish_replay(self, item: Staged) -> None:
-        """Note that all tables have a replay: before its manifest is deleted."""
-        self._history.replays.add(item)
 
     def attempt(
         self,
@@ -224,7 +222,7 @@ class TableCommitter:
             if number:
                 self._clock.sleep(delay(number, rng=self._rng))
             table, record = self.look(identifier, settles=settles)
-            done = _settle(table, attempts)
+            done = self._settle(table, record, attempts)
             if done is not None:
                 return done
             proposal = propose(table, record)
@@ -239,6 +237,21 @@ class TableCommitter:
             f"{identifier}: {self._attempts} attempts of one commit came to nothing, the last"
             f" with: {answer}; the next cycle tries again"
         )
+
+    def _settle(self, table: Table, record: GroupRecord, attempts: Attempts) -> Done | None:
+        """Look for an attempt that was done though nobody said so.
+
+        A snapshot that was only staged has the commit's id as well, but is on no branch.
+        """
+        last = record.commit.id if record.commit is not None else None
+        published = {it.summary.get(SUMMARY_COMMIT): it for it in ancestors(table, self._branch)}
+        for commit_id, proposal in attempts.sent.items():
+            snapshot = published.get(commit_id)
+            if snapshot is None and commit_id == last:
+                snapshot = find_commit(table, commit_id)
+            if snapshot is not None:
+                return Done(commit_id, snapshot, proposal)
+        return None
 
     def _send(
         self,
@@ -286,23 +299,14 @@ class TableCommitter:
         match result.outcome:
             case Outcome.DONE:
                 assert result.table is not None
-                snapshot = find_commit(result.table, commit_id)
+                snapshot = result.table.head(self._branch)
                 assert snapshot is not None
-                return Done(commit_id, snapshot, proposal)
+                return Done(commit_id, snapshot, proposal, result.unordered)
             case Outcome.REFUSED:
                 attempts.conflicts += 1
             case Outcome.UNKNOWN:
                 attempts.unknown += 1
         return result.why
-
-
-def _settle(table: Table, attempts: Attempts) -> Done | None:
-    """Look for an attempt that was done though nobody said so."""
-    for commit_id, proposal in attempts.sent.items():
-        snapshot = find_commit(table, commit_id)
-        if snapshot is not None:
-            return Done(commit_id, snapshot, proposal)
-    return None
 
 
 def _result(identifier: str, done: Done | None, selection: Selection | None) -> TableResult:
@@ -321,4 +325,5 @@ def _result(identifier: str, done: Done | None, selection: Selection | None) -> 
         valid_through=done.proposal.record.valid_through,
         done=finished,
         stopped=stopped,
+        unordered=done.unordered,
     )

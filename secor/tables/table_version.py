@@ -6,14 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import pyarrow as pa
+
 from secor.core.errors import ConfigurationError
 from secor.core.ports import LogFormat
-from secor.tables.catalog import SchemaChange, Table
+from secor.tables.catalog import FIELD_ID, SchemaChange, Table
 from secor.tables.files.avro import AvroDataFormat
 from secor.tables.files.orc import OrcDataFormat
 from secor.tables.files.parquet import ParquetDataFormat
 from secor.tables.library import Partitioning, TableLibrary
+from secor.tables.manifest import Statistics
 from secor.tables.routing import TableSettings
+from secor.tables.row_changes import (
+    ChangeSettings,
+    check_key,
+    staged_schema,
+)
 from secor.tables.table_rows import TableRows
 from secor.tables.uri_store import SCHEME, SCHEMES
 
@@ -30,11 +38,30 @@ class RowSettings:
     row_group_rows: int = 50_000
     stripe_rows: int = 50_000
     block_rows: int = 5_000
+    changes_root: str = "_changes"
+    """Directory in the group's store where changes of rows are staged."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """What is needed to stage changes: the identifier columns, and rows of nothing but them."""
+
+    settings: ChangeSettings
+    key: tuple[str, ...]
+    key_ids: tuple[int, ...]
+    key_rows: TableRows
+
+    @property
+    def identity(self) -> str:
+        """All that changes the staged rows beside the table's columns."""
+        return f":changes-1:{self.settings.identity}:{self.key}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
     """What is needed to make data files of rows; ``root`` is the URI of their directory.
+
+    With ``changes`` the files are those of changes, and ``root`` is a key of the store.
 
     ``declined`` are changes of the schema that the catalog did not take: nobody asks again.
     """
@@ -48,14 +75,16 @@ class TableVersion:
     data_format: LogFormat
     root: str
     declined: frozenset[SchemaChange] = frozenset()
+    changes: RowChanges | None = None
 
     @property
     def identity(self) -> str:
         """All that changes the files, the table itself included."""
+        changes = "" if self.changes is None else self.changes.identity
         return (
             f"{self.table.identifier}={self.table.uuid}:{self.schema_id}:{self.spec_id}"
             f":{self.settings.evolve}:{self.rows.identity}:{self.data_format.identity}:{self.root}"
-            f":{sorted(map(str, self.declined))}"
+            f":{sorted(map(str, self.declined))}{changes}"
         )
 
 
@@ -73,14 +102,22 @@ def open_version(
 
     Raises ``ConfigurationError`` for what cannot be written.
     """
+    changes = _row_changes(table, settings, row_settings)
     root = library.data_location(table)
-    if root.partition(SCHEME)[0] not in SCHEMES:
+    if changes is not None:
+        root = f"{row_settings.changes_root}/{table.identifier}"
+    elif root.partition(SCHEME)[0] not in SCHEMES:
         raise ConfigurationError(
             f"table {table.identifier}: its files would be in {root}; they can be in S3"
             " (s3://bucket/...) and in directories (file:///...)"
         )
     schema_id = table.schema_id if schema_id is None else schema_id
     spec_id = table.spec_id if spec_id is None else spec_id
+    columns = table.schemas[schema_id]
+    if changes is not None:
+        file_format: LogFormat = _changes_format(columns, row_settings, library)
+    else:
+        file_format = _data_format(table, schema_id, row_settings, library)
     rows = TableRows(
         table.schemas[schema_id],
         table.properties,
@@ -97,9 +134,37 @@ def open_version(
         settings=settings,
         rows=rows,
         partitioning=library.partitioning(table, schema_id, spec_id),
-        data_format=_data_format(table, schema_id, row_settings, library),
+        data_format=file_format,
         root=root,
         declined=declined,
+        changes=changes,
+    )
+
+
+def _row_changes(
+    table: Table, settings: TableSettings, row_settings: RowSettings
+) -> RowChanges | None:
+    """Return what stages changes of rows, under the table's present schema."""
+    if settings.changes.mode == "append":
+        return None
+    where = f"table {table.identifier}"
+    key = settings.changes.key or table.key
+    check_key(key, table.schema, where)
+    columns = [table.schema.field(name) for name in key]
+    fields = pa.schema([column.with_nullable(True) for column in columns])
+    key_rows = TableRows(
+        fields, table.properties, where=where, case_sensitive=row_settings.case_sensitive
+    )
+    ids = tuple(int(column.metadata[FIELD_ID]) for column in columns)
+    return RowChanges(settings.changes, key, ids, key_rows)
+
+
+def _changes_format(
+    columns: pa.Schema, settings: RowSettings, library: TableLibrary
+) -> ParquetDataFormat:
+    options = library.parquet_options({})
+    return ParquetDataFormat(
+        staged_schema(columns), options, lambda _: Statistics(), settings.row_group_rows
     )
 
 

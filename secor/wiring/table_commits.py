@@ -25,13 +25,15 @@ from secor.tables.coordinator import Coordinator, GroupTopics, Identity
 from secor.tables.coordinator_thread import CoordinatorThread
 from secor.tables.cycle import Timing
 from secor.tables.election import Election
+from secor.tables.merging import MergeEngine
 from secor.tables.observer import TableObserver
 from secor.tables.overview import require_table, tables_of_group
+from secor.tables.selection import APPENDS, EVERY_OPERATION
 from secor.tables.settle import Settling
 from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import CommitRequest, TableCommitter
 from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader, open_store
-from secor.wiring.tables import open_tables, store_of_tables
+from secor.wiring.tables import merging_catalog, open_tables, store_of_tables
 
 if TYPE_CHECKING:
     from secor.adapters.iceberg.commits import IcebergCatalog
@@ -110,9 +112,12 @@ class TableGroup:
 
     def staged(self) -> list[Staged]:
         """Read the ledger, then what is staged below it."""
-        found = sorted({it.topic_partition for it in self.staging.find()})
-        entries = zip(found, self.parallel(self.ledger.read, found), strict=True)
-        committed = {key: entry.committed for key, entry in entries if entry.committed is not None}
+        found = {it.topic_partition for it in self.staging.find()}
+        committed = {}
+        for topic_partition in sorted(found):
+            offset = self.ledger.read(topic_partition).committed
+            if offset is not None:
+                committed[topic_partition] = offset
         return self.staging.read(committed)
 
     def tables(self, staged: Sequence[Staged]) -> list[str]:
@@ -187,8 +192,10 @@ def new_id() -> str:
 
 
 @contextmanager
-def open_table_group(config: Config) -> Iterator[TableGroup]:
+def open_table_group(config: Config, engine: MergeEngine | None = None) -> Iterator[TableGroup]:
     """Connect store, ledger, brokers and catalog, outside of the consumer group.
+
+    Without an ``engine`` only files that are appended can be committed.
 
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
     """
@@ -197,6 +204,8 @@ def open_table_group(config: Config) -> Iterator[TableGroup]:
         ledger = opened.enter_context(open_ledger_for_operator(config))
         reader = opened.enter_context(open_reader(config))
         catalog, _ = open_tables(config)
+        if engine is not None:
+            catalog = merging_catalog(catalog, engine)
         prefix, group = config.output.prefix, config.group.name
         threads = opened.enter_context(
             ThreadPoolExecutor(config.commit.threads, thread_name_prefix="tables")
@@ -209,6 +218,7 @@ def open_table_group(config: Config) -> Iterator[TableGroup]:
             random.Random(),
             group=group,
             branch=config.commit.branch,
+            operations=APPENDS if engine is None else EVERY_OPERATION,
         )
         yield TableGroup(
             config=config,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -21,16 +21,17 @@ from secor.core.model import QUARANTINE
 from secor.core.naming import quarantine_root, topic_root
 from secor.core.ports import Clock, ObjectStore
 from secor.formats import make_format
-from secor.parsing.pipeline import Count, Pipeline
+from secor.parsing.pipeline import Count
 from secor.tables.batch_manifest import BatchManifest
 from secor.tables.catalog import Catalog
 from secor.tables.distribution import TableDistribution, partition_of, stream_of_table
 from secor.tables.freshness import Freshness, RefreshThread
 from secor.tables.library import TableLibrary
+from secor.tables.merging import MergeEngine
 from secor.tables.needs import Needs
 from secor.tables.new_tables import new_table
-from secor.tables.routed_offsets import RoutedOffsets
 from secor.tables.routing import Route, TableSettings
+from secor.tables.row_changes import ChangeSettings, changes_root
 from secor.tables.spark_catalog import SparkCatalog, spark_catalog
 from secor.tables.table_version import RowSettings, TableVersion
 from secor.tables.topic_tables import Outdated, TopicTables
@@ -61,12 +62,8 @@ class TablePlans:
         count: Count,
         clock: Clock,
         topics: Callable[[], Iterable[str]] = tuple,
-        *,
-        limited: bool = True,
     ) -> None:
-        """Ask nobody yet.  ``topics`` gives the names of all topics of the cluster; unless
-        ``limited``, any number of bad messages may go into quarantine.
-        """
+        """Ask nobody yet.  ``topics`` gives the names of all topics of the cluster."""
         self._config = config
         self._catalog = catalog
         self._library = library
@@ -74,7 +71,6 @@ class TablePlans:
         self._all_topics = topics
         self._count = count
         self._clock = clock
-        self._limited = limited
         self._log = structlog.get_logger("secor.tables")
         self._lock = threading.Lock()
         self._topics: dict[str, TopicTables] = {}
@@ -103,15 +99,7 @@ class TablePlans:
         ) -> TopicPlan:
             cluster = self._cluster_id()
             return table_plan(
-                self._config,
-                topic,
-                routes,
-                versions,
-                needs,
-                cluster,
-                self._count,
-                outdated,
-                limited=self._limited,
+                self._config, topic, routes, versions, needs, cluster, self._count, outdated
             )
 
         return TopicTables(
@@ -196,17 +184,6 @@ def routes_of(config: Config, topic: str) -> list[Route]:
     return [route_of(table) for table in config.tables if table.takes(topic)]
 
 
-def routing_parser(config: Config, topic: str) -> tuple[Pipeline, RoutedOffsets]:
-    """Return what notes in which tables the messages of a topic belong; it makes no rows.
-
-    What it gives are the messages that are bad before they are fitted to a table.
-    """
-    skip = config.rows.unrouted == "skip"
-    routed = RoutedOffsets(routes_of(config, topic), skip_unrouted=skip)
-    parser = config.for_topic(topic).parser
-    return pipeline_for(parser, typed=True, distribution=routed, limited=False), routed
-
-
 def route_of(table: TableRoute) -> Route:
     """Return a route of the configuration."""
     selector = None
@@ -222,6 +199,13 @@ def route_of(table: TableRoute) -> Route:
         schema_file=table.schema_file,
         location=table.location,
         properties=table.properties,
+        changes=ChangeSettings(
+            mode=table.mode,
+            key=table.key,
+            operation_field=table.operation_field,
+            upserts=table.upserts,
+            deletes=table.deletes,
+        ),
     )
     return Route(tuple(parts_of(table.table)), settings, selector)
 
@@ -245,6 +229,7 @@ def row_settings(config: Config) -> RowSettings:
         row_group_rows=rows.row_group_rows,
         stripe_rows=rows.stripe_rows,
         block_rows=rows.block_rows,
+        changes_root=changes_root(config.output.prefix),
     )
 
 
@@ -260,6 +245,24 @@ def open_tables(config: Config) -> tuple[IcebergCatalog, IcebergLibrary]:
 
     properties = {**_s3_properties(config), **config.catalog.properties}
     return IcebergCatalog(open_catalog(config.catalog.name, properties)), IcebergLibrary()
+
+
+def merging_catalog(catalog: IcebergCatalog, engine: MergeEngine) -> IcebergCatalog:
+    """Return a catalog whose commits may have changes of rows, too."""
+    from secor.adapters.iceberg.merges import MergingCatalog
+
+    return MergingCatalog(catalog, engine)
+
+
+def open_own_store(config: Config) -> Callable[[], ObjectStore]:
+    """Return what opens the group's store in another process, to read what is staged."""
+    if config.store.kind == "s3":
+        return partial(s3_store, config.store.s3, 4)
+    from secor.adapters.local import LocalStore
+
+    directory = config.store.local.directory
+    assert directory is not None, "a configuration with a local store names its directory"
+    return partial(LocalStore, Path(directory))
 
 
 def spark_catalog_of(config: Config) -> SparkCatalog:

@@ -9,9 +9,10 @@ from itertools import count
 
 import pyarrow as pa
 
-from secor.core.errors import AlreadyExists, NotFound
+from secor.core.errors import AlreadyExists, NotFound, Unavailable
 from secor.tables.catalog import (
     MAIN,
+    STAGED_WRITES,
     CommitResult,
     NewTable,
     Outcome,
@@ -20,6 +21,7 @@ from secor.tables.catalog import (
     Table,
     TableCommit,
 )
+from secor.tables.merging import STAGED_AS, Merge, Merged, has_changes, merge_commit
 
 Hook = Callable[[str, str], None]
 """Called with the name of a call (``load_table``, ``commit``) and the table; it may raise."""
@@ -130,8 +132,53 @@ class TableServer:
                 return CommitResult(Outcome.REFUSED, why="another table")
             if table.refs.get(commit.branch) != commit.base:
                 return CommitResult(Outcome.REFUSED, why="the branch has moved")
+            if any(files.operation != "append" for files in commit.files):
+                return CommitResult(Outcome.REFUSED, why="changes of rows need an engine")
             paths = [file.path for files in commit.files for file in files.files]
             table.add((*table.live(commit.branch), *paths), commit.summary, commit.branch)
+            table.properties |= commit.properties
+            self.commits += 1
+            return CommitResult(Outcome.DONE, table.describe())
+
+    def stage(self, merge: Merge) -> None:
+        """Add a snapshot that is on no branch, as an engine does, on top of what is there now."""
+        with self.lock:
+            table = self.tables.get(merge.table.identifier)
+            if table is None:
+                raise Unavailable("the engine finds no such table")
+            live = set(table.live(merge.branch))  # what is there already is changed to the same
+            paths = [
+                file.path for files in merge.files for file in files.files if file.path not in live
+            ]
+            summary = {**merge.summary, STAGED_AS: merge.id}
+            head = table.refs.get(merge.branch)
+            table.add((*table.live(merge.branch), *paths), summary, merge.branch)
+            if table.properties.get(STAGED_WRITES) != "true":
+                return  # who does not allow staging sees it at once
+            if head is None:
+                del table.refs[merge.branch]
+            else:
+                table.refs[merge.branch] = head
+
+    def publish(self, seen: Table, commit: TableCommit, staged: int) -> CommitResult:
+        """Move a branch to a staged snapshot if the requirements hold."""
+        with self.lock:
+            table = self.tables.get(seen.identifier)
+            if table is None or table.uuid != seen.uuid:
+                return CommitResult(Outcome.REFUSED, why="another table")
+            if table.refs.get(commit.branch) != commit.base:
+                return CommitResult(Outcome.REFUSED, why="the branch has moved")
+            if staged not in table.snapshots:
+                return CommitResult(Outcome.REFUSED, why="no such snapshot")
+            table.refs[commit.branch] = staged
+            appended = [
+                file.path
+                for files in commit.files
+                if files.operation == "append"
+                for file in files.files
+            ]
+            if appended:
+                table.add((*table.live(commit.branch), *appended), commit.summary, commit.branch)
             table.properties |= commit.properties
             self.commits += 1
             return CommitResult(Outcome.DONE, table.describe())
@@ -171,14 +218,30 @@ class FakeCatalog:
     def update_schema(self, table: Table, changes: Sequence[SchemaChange]) -> Table:
         raise NotImplementedError("no test of the coordinator changes a schema")
 
+    def stage(self, merge: Merge) -> Merged:
+        self.server.stage(merge)
+        return Merged()
+
+    def allow_staging(self, table: Table) -> Table:
+        self.server.tables[table.identifier].properties[STAGED_WRITES] = "true"
+        return self.load_table(table.identifier)
+
+    def publish(self, table: Table, commit: TableCommit, staged: int) -> CommitResult:
+        return self._answer("publish", table, lambda: self.server.publish(table, commit, staged))
+
     def commit(self, table: Table, commit: TableCommit) -> CommitResult:
-        self.before("commit", table.identifier)
+        if has_changes(commit):
+            return merge_commit(self, self, table, commit)
+        return self._answer("commit", table, lambda: self.server.apply(table, commit))
+
+    def _answer(self, call: str, table: Table, apply: Callable[[], CommitResult]) -> CommitResult:
+        self.before(call, table.identifier)
         if self.answers:
             answer, effective = self.answers.pop(0)
             if effective:
-                self.server.apply(table, commit)
+                apply()
             result = answer
         else:
-            result = self.server.apply(table, commit)
-        self.after("commit", table.identifier)
+            result = apply()
+        self.after(call, table.identifier)
         return result

@@ -121,10 +121,10 @@ def secor(*arguments: str) -> list[str]:
     return [sys.executable, "-c", "from secor.cli.main import main; main()", *arguments]
 
 
-def run_secor(*arguments: str, patience: float = PATIENCE) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, in at most ``patience`` seconds."""
+def run_secor(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
     return subprocess.run(
-        secor(*arguments), capture_output=True, text=True, timeout=patience, check=False
+        secor(*arguments), capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
 
@@ -163,11 +163,11 @@ def produce(sandbox: Sandbox, topic: str, partitions: int, numbers: range) -> No
     producer.close()
 
 
-def wait_until(reached: Callable[[], bool], what: str) -> None:
-    """Wait; fails the test with ``what`` after ``PATIENCE``."""
-    deadline = time.monotonic() + PATIENCE
+def wait_until(reached: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+    """Wait; fails the test with ``what`` after ``patience`` seconds."""
+    deadline = time.monotonic() + patience
     while not reached():
-        assert time.monotonic() < deadline, f"not in {PATIENCE:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not in {patience:.0f} s: {what}"
         time.sleep(0.1)
 
 

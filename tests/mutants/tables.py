@@ -11,6 +11,7 @@ ICEBERG = ("tests/unit/adapters/test_iceberg_commits.py",)
 SELECTION = "secor/tables/selection.py"
 STAGING = "secor/tables/staging.py"
 COMMIT = "secor/tables/table_commit.py"
+MERGING = "secor/tables/merging.py"
 COORDINATOR = "secor/tables/coordinator.py"
 RECORD = "secor/tables/group_record.py"
 SETTLE = "secor/tables/settle.py"
@@ -22,8 +23,8 @@ TABLE_MUTANTS = (
     Mutant(
         "manifests above the ledger's offset are committed",
         STAGING,
-        "if found.replay or found.range.end <= committed.get(found.topic_partition, 0)",
-        "if found.replay or found.topic_partition in committed",
+        "found for found in listed if found.range.end <= committed.get(found.topic_partition, 0)",
+        "found for found in listed if found.topic_partition in committed",
         TABLES,
     ),
     Mutant(
@@ -64,41 +65,6 @@ TABLE_MUTANTS = (
         "        if item.range.start < reached:\n",
         "        if item.range.end < reached:\n",
         TABLES,
-    ),
-    Mutant(
-        "a table does not look which replays it has",
-        SELECTION,
-        "if not of_table or key in self._record.replays or self._is_finished(key):",
-        "if not of_table or self._is_finished(key):",
-        TABLES,
-    ),
-    Mutant(
-        "a replay that is finished is committed again",
-        SELECTION,
-        "if not of_table or key in self._record.replays or self._is_finished(key):",
-        "if not of_table or key in self._record.replays:",
-        TABLES,
-    ),
-    Mutant(
-        "a table forgets a replay that is not finished",
-        SELECTION,
-        "key for key in self._record.replays if key in staged or not self._is_finished(key)",
-        "key for key in self._record.replays if key in staged",
-        TABLES,
-    ),
-    Mutant(
-        "the manifest of a replay is deleted before its end is noted",
-        COORDINATOR,
-        "                    self._committer.finish_replay(item)\n",
-        "                    pass\n",
-        TABLES,
-    ),
-    Mutant(
-        "what the other replay left in quarantine is not looked at",
-        "secor/tables/quarantine_replay.py",
-        "        winner = self._begun(found)\n",
-        "        winner = replay\n",
-        UNIT,
     ),
     Mutant(
         "a damaged manifest is passed over",
@@ -145,7 +111,7 @@ TABLE_MUTANTS = (
     Mutant(
         "a commit without an answer is not looked for",
         COMMIT,
-        "            done = _settle(table, attempts)\n",
+        "            done = self._settle(table, record, attempts)\n",
         "            done = None\n",
         TABLES,
     ),
@@ -252,29 +218,57 @@ TABLE_MUTANTS = (
     Mutant(
         "the catalog is not asked to check the snapshot",
         ICEBERG_COMMITS,
-        "            AssertRefSnapshotId(ref=commit.branch, snapshot_id=commit.base),\n",
+        "            AssertRefSnapshotId(ref=self.commit.branch, snapshot_id=self.commit.base),\n",
         "",
         ICEBERG,
     ),
     Mutant(
         "the files of an attempt that was refused after it was done are deleted",
         ICEBERG_COMMITS,
-        "            if self._may_be_there(library_table, snapshot.snapshot_id):\n",
-        "            if self._may_be_there(library_table, -1):\n",
+        "            if self._may_be_there(publication):\n",
+        "            if not publication:\n",
         ICEBERG,
     ),
     Mutant(
         "the catalog is not asked to check the table",
         ICEBERG_COMMITS,
-        "            AssertTableUUID(uuid=library_table.metadata.table_uuid),\n",
+        "            AssertTableUUID(uuid=self.table.metadata.table_uuid),\n",
         "",
         ICEBERG,
     ),
     Mutant(
+        "a snapshot that was only staged is taken for a commit",
+        COMMIT,
+        "            snapshot = published.get(commit_id)\n",
+        "            snapshot = find_commit(table, commit_id)\n",
+        TABLES,
+    ),
+    Mutant(
+        "what was merged on another snapshot is published",
+        MERGING,
+        "staged is None or staged.parent_id != commit.base",
+        "staged is None",
+        TABLES,
+    ),
+    Mutant(
+        "a snapshot below the one of its commit has the commit's id",
+        MERGING,
+        "        summary[SUMMARY_PART] = summary.pop(SUMMARY_COMMIT)\n",
+        "        summary[SUMMARY_PART] = summary[SUMMARY_COMMIT]\n",
+        TABLES,
+    ),
+    Mutant(
+        "rows are merged where a reader sees them at once",
+        MERGING,
+        "        table = catalog.allow_staging(table)\n",
+        "        table = catalog.load_table(table.identifier)\n",
+        TABLES,
+    ),
+    Mutant(
         "a commit without an answer is taken for refused",
         ICEBERG_COMMITS,
-        "            return CommitResult(Outcome.UNKNOWN, why=str(error))\n",
-        "            self._discard(library_table, snapshot)\n"
+        "\n            return CommitResult(Outcome.UNKNOWN, why=str(error))\n",
+        "\n            self._discard(publication)\n"
         "            return CommitResult(Outcome.REFUSED, why=str(error))\n",
         ICEBERG,
     ),

@@ -10,19 +10,21 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 
 from secor.core.errors import OutcomeUnknown, SecorError, Unavailable
 from secor.core.model import Entry, StoredObject, TopicPartition
 from secor.core.small_objects import put_bytes
-from secor.tables.catalog import CommitResult, Outcome, Table, TableCommit
+from secor.tables.catalog import CommitResult, Outcome, Table
 from secor.tables.commit_history import CommitHistory
 from secor.tables.control import Answer, Event, Kind
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
 from secor.tables.group_record import GroupRecord, Lineage, lineage
-from secor.tables.manifest import DataFile, Manifest, ReplayOf, TableFiles
+from secor.tables.manifest import DataFile, Manifest, TableFiles
+from secor.tables.merging import Merge, Merged
+from secor.tables.selection import EVERY_OPERATION
 from secor.tables.settle import Settling
 from secor.tables.staging import Staging
 from secor.tables.table_commit import CommitRequest, TableCommitter
@@ -34,21 +36,12 @@ from tests.simulation.scheduler import Crash, Host, Hub
 from tests.unit.tables.world import CLUSTER, GROUP, PREFIX, Recorder
 
 PARTITIONS = (TopicPartition("clicks", 0), TopicPartition("clicks", 1))
-ADDED = TopicPartition("clicks", 2)
-"""A partition that appears later."""
-QUIET = TopicPartition("quiet", 0)
-"""A partition without messages, which nobody reads."""
-LONGEST_BATCH = 8
 TABLES = ("db.all", "db.odd")
 TIMING = Timing(interval=5.0, timeout=3.0)
 KEEP = 60.0
+SHARES = ((0.0, 0.0), (0.0, 1.0), (0.5, 1.0))
 
 Row = tuple[TopicPartition, int]
-
-
-def is_bad(offset: int) -> bool:
-    """Tell whether a message is in quarantine at first, and in its tables once it is replayed."""
-    return offset % 7 == 3
 
 
 def belongs(table: str, offset: int) -> bool:
@@ -100,24 +93,10 @@ class Channel:
 
     def send(self, event: Event) -> None:
         for queue in self.readers.values():
-            if self.rng.random() < self.loss / 3:
-                queue.append(self._forged(event))
             if self.rng.random() < self.loss:
                 continue
             for _ in range(2 if self.rng.random() < self.loss else 1):
                 queue.insert(self.rng.randint(0, len(queue)), event)
-
-    def _forged(self, event: Event) -> Event:
-        answers = tuple(Answer(key, 10**9, 10**15) for key in (*PARTITIONS, ADDED, QUIET))
-        return replace(
-            event,
-            kind=self.rng.choice(list(Kind)),
-            commit=self.rng.choice((event.commit, "forged")),
-            epoch=self.rng.choice((0, event.epoch, 1 << 60)),
-            sender="somebody",
-            answers=answers,
-            manifest="no/such/manifest.json",
-        )
 
     def receive(self, reader: str) -> list[Event]:
         arrived, self.readers[reader] = self.readers.get(reader, []), []
@@ -144,7 +123,14 @@ class Reader:
 class TableWorld:
     """Everything; ``step`` lets one thing happen and checks the promises."""
 
-    def __init__(self, hub: Hub, seed: int | str, fault: Fault = no_fault) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        seed: int | str,
+        fault: Fault = no_fault,
+        shares: tuple[float, float] | None = None,
+    ) -> None:
+        """``shares`` of the batches of each table are changes of rows; without, by chance."""
         self.hub = hub
         self.rng = random.Random(f"tables {seed}")
         self.fault = fault
@@ -159,13 +145,9 @@ class TableWorld:
         self.coordinators: list[Host] = []
         self.observer = Recorder()
         self.end = 60
-        self.keep = KEEP
-        self.partitions = [*PARTITIONS]
-        self.batches: list[tuple[TopicPartition, int, int]] = []
-        self.replays: dict[str, frozenset[Row]] = {}
-        """Messages by the key of their replay's manifest."""
-        self.checked: dict[str, object] = {}
-        """By table, what it was when it was last checked."""
+        shares = shares or random.Random(f"shares {seed}").choice(SHARES)
+        self.changes = dict(zip(TABLES, shares, strict=True))
+        """The share of batches that an engine has to merge."""
         for table in TABLES:
             self.server.make(table)
 
@@ -186,7 +168,7 @@ class TableWorld:
                 self.hub.give_way()
             case "fail":
                 self.hub.tell(f"{host.name}: {name} fails {phase}")
-                if phase == "after" and name in ("put", "commit"):
+                if phase == "after" and name in ("put", "commit", "publish"):
                     raise OutcomeUnknown(f"{name}: no answer")
                 raise Unavailable(f"{name}: does not answer")
 
@@ -214,82 +196,40 @@ class TableWorld:
                 )
             self.hub.sleep(self.rng.choice((0.1, 1.0, 6.0)))
 
-    def add_partition(self) -> None:
-        """Let the topic have one more partition, and somebody who reads it."""
-        self.hub.tell(f"{ADDED} is added")
-        self.ledger.entries[ADDED] = Entry(0)
-        self.partitions.append(ADDED)
-        self.start_worker(ADDED)
-
     def _stage(self, host: Host, topic_partition: TopicPartition, start: int) -> None:
-        end = min(self.end, start + self.rng.randint(1, LONGEST_BATCH))
+        end = min(self.end, start + self.rng.randint(1, 8))
         manifest = self._manifest(topic_partition, start, end)
         self.call(host, "worker put", "before")
         put_bytes(self.store, manifest.key(PREFIX), manifest.dump())
         self.call(host, "worker put", "after")
         if self.rng.random() < 0.1:  # a superseded try of this range lands some time later
             late = self._manifest(topic_partition, start, end)
-            at = self.hub.now + self.rng.choice((0.5, self.keep / 2))
+            at = self.hub.now + self.rng.choice((0.5, KEEP / 2))
             self.hub.at(at, lambda: self._put_late(late))
         self.ledger.entries[topic_partition] = Entry(end)
-        if any(is_bad(offset) for offset in range(start, end)):
-            self.batches.append((topic_partition, start, end))
 
     def _put_late(self, manifest: Manifest) -> None:
         put_bytes(self.store, manifest.key(PREFIX), manifest.dump())
 
-    # -------------------------------------------------------------- replays
-
-    def start_replayer(self) -> Host:
-        """Begin to replay what is in quarantine, now and then, and more than once."""
-        host = Host("replayer")
-
-        def run() -> None:
-            while True:
-                if self.batches:
-                    self._replay_batch(host, *self.rng.choice(self.batches))
-                self.hub.sleep(self.rng.choice((0.1, 1.0, 4.0)))
-
-        self.hub.spawn(host, host.name, run)
-        return host
-
-    def _replay_batch(
-        self, host: Host, topic_partition: TopicPartition, start: int, end: int
-    ) -> None:
-        """Stage a replay as whoever has not seen that it is finished would, perhaps late."""
-        manifest = self._manifest(topic_partition, start, end, replay=True)
-        key = manifest.key(PREFIX)
-        if CommitHistory(self.store, PREFIX).replays.has(key) and self.rng.random() < 0.5:
-            return
-        offsets = [offset for offset in range(start, end) if is_bad(offset)]
-        self.replays[key] = frozenset((topic_partition, offset) for offset in offsets)
-        self.call(host, "replay put", "before")
-        put_bytes(self.store, key, manifest.dump())
-        self.call(host, "replay put", "after")
-        if self.rng.random() < 0.2:
-            at = self.hub.now + self.rng.choice((0.5, self.keep, 3 * self.keep))
-            self.hub.at(at, lambda: self._put_late(manifest))
-
-    def _manifest(
-        self, topic_partition: TopicPartition, start: int, end: int, *, replay: bool = False
-    ) -> Manifest:
+    def _manifest(self, topic_partition: TopicPartition, start: int, end: int) -> Manifest:
         tables = []
         for table in TABLES:
-            offsets = [
-                offset
-                for offset in range(start, end)
-                if belongs(table, offset) and is_bad(offset) == replay
-            ]
+            offsets = [offset for offset in range(start, end) if belongs(table, offset)]
             if offsets:
                 path = f"{table}/{next(self.names)}"
                 self.rows[path] = frozenset((topic_partition, offset) for offset in offsets)
                 file = DataFile(path, "parquet", len(offsets), 1, offsets[0], offsets[-1])
                 uuid = self.server.tables[table].uuid
-                tables.append(TableFiles(table, uuid, 0, 0, "append", (file,)))
+                share = self.changes[table]
+                changes = share == 1.0 or (share > 0.0 and self.rng.random() < share)
+                tables.append(
+                    TableFiles(table, uuid, 0, 0, "changes", (file,), (1,))
+                    if changes
+                    else TableFiles(table, uuid, 0, 0, "append", (file,))
+                )
         return Manifest(
             *(GROUP, CLUSTER, topic_partition.topic, "id", topic_partition.partition),
             *(start, end, "f" * 16, end, tuple(tables)),
-            replay=ReplayOf("in quarantine", "0-0", ()) if replay else None,
         )
 
     # --------------------------------------------------------- coordinators
@@ -323,17 +263,24 @@ class TableWorld:
             observer=self.observer,
             timing=TIMING,
             new_id=lambda: f"commit-{next(self.names)}",
-            keep=self.keep,
+            keep=KEEP,
         )
 
     def _committer(self, host: Host, store: FakeStore) -> TableCommitter:
         catalog = CatalogOf(self.server, self, host)
         history = CommitHistory(store, PREFIX)
-        return TableCommitter(catalog, history, HubClock(self.hub), self.rng, group=GROUP)
+        return TableCommitter(
+            catalog,
+            history,
+            HubClock(self.hub),
+            self.rng,
+            group=GROUP,
+            operations=EVERY_OPERATION,
+        )
 
     # --------------------------------------------------------- other people
 
-    def disturb(self, *, rollbacks: bool, remakes: bool = False) -> None:
+    def disturb(self, *, rollbacks: bool) -> None:
         """Begin to do what other writers, maintenance and people do."""
         host = Host("others")
 
@@ -342,11 +289,8 @@ class TableWorld:
             while True:
                 self.hub.sleep(self.rng.choice((1.0, 5.0, 20.0)))
                 table = self.rng.choice(TABLES)
-                dice = self.rng.random()
-                if rollbacks and dice < 0.2:
+                if rollbacks and self.rng.random() < 0.2:
                     self._roll_back(table)
-                elif remakes and dice > 0.95:
-                    self._remake(table)
                 else:
                     self.rng.choice(deeds)(table)
 
@@ -358,6 +302,8 @@ class TableWorld:
         self.server.tables[table].foreign_append([path])
 
     def _compact(self, table: str) -> None:
+        if self._lineage(table) is Lineage.ROLLED_BACK:
+            return  # a merge that is repeated finds its files by their paths
         fake = self.server.tables[table]
         path = f"{table}/compacted-{next(self.names)}"
         self.rows[path] = frozenset().union(*(self.rows[live] for live in fake.live()))
@@ -387,24 +333,6 @@ class TableWorld:
         decision = self.rng.choice((self._accept, self._replay))
         self.hub.at(self.hub.now + 15.0, lambda: self._decide(table, decision))
 
-    def _remake(self, table: str) -> None:
-        """Drop a table and make it again; its rows are gone, and a person accepts that."""
-        self.hub.tell(f"{table} is made again")
-        for key in self.partitions:
-            below = (self.ledger.entries[key].committed or 0) + LONGEST_BATCH
-            self.given_up[table].update((key, offset) for offset in range(below))
-        self.server.make(table)
-        for seconds in (15.0, 45.0, 150.0, 300.0, 600.0):  # what was put late stops it again
-            self.hub.at(self.hub.now + seconds, lambda: self._decide(table, self._accept_remade))
-
-    def _accept_remade(self, table: str) -> None:
-        store = FakeStore(now=lambda: self.hub.now, objects=self.store.objects)
-        entries = self.ledger.entries.items()
-        committed = {key: it.committed for key, it in entries if it.committed is not None}
-        staged = Staging(store, PREFIX, GROUP).read(committed)
-        if self._settling().accept(table, staged, self._request(), dry_run=False).commit:
-            self.hub.tell(f"{table}: accepted as it was made again")
-
     def _decide(self, table: str, decision: Callable[[str], None]) -> None:
         host = Host(f"person at {table}")
 
@@ -429,7 +357,7 @@ class TableWorld:
 
     def _accept(self, table: str) -> None:
         if self._lineage(table) is Lineage.ROLLED_BACK:  # nothing moves until it is accepted
-            self.given_up[table].update(self._missing(table))
+            self.given_up[table] = Counter(self._missing(table))
         done = self._settling().accept(table, [], self._request(), dry_run=False)
         if done.commit is not None:
             self.hub.tell(f"{table}: accepted")
@@ -450,21 +378,13 @@ class TableWorld:
         return Counter(row for path in live for row in self.rows[path])
 
     def expected(self, table: str) -> set[Row]:
-        """Return the rows that the table says it has: below its vector, and those of replays."""
-        record = GroupRecord.of(self.server.tables[table].describe(), GROUP)
-        below = {
+        """Return the rows below the table's vector that are for it."""
+        vector = GroupRecord.of(self.server.tables[table].describe(), GROUP).vector
+        return {
             (topic_partition, offset)
-            for _, topic_partition, next_offset in record.vector.offsets()
+            for _, topic_partition, next_offset in vector.offsets()
             for offset in range(next_offset)
-            if belongs(table, offset) and not is_bad(offset)
-        }
-        finished = CommitHistory(self.store, PREFIX).replays
-        return below | {
-            row
-            for key, rows in self.replays.items()
-            if key in record.replays or finished.key(key) in self.store.objects
-            for row in rows
-            if belongs(table, row[1])
+            if belongs(table, offset)
         }
 
     def _missing(self, table: str) -> set[Row]:
@@ -489,11 +409,7 @@ class TableWorld:
     def check_all(self) -> None:
         """Check every table."""
         for table in TABLES:
-            fake = self.server.tables[table]
-            seen = fake.uuid, fake.refs.get("main"), fake.sequence, len(fake.snapshots)
-            if self.checked.get(table) != seen:
-                self.check(table)
-                self.checked[table] = seen
+            self.check(table)
 
     def unfinished(self) -> list[str]:
         """Return what is not in its table yet."""
@@ -503,7 +419,7 @@ class TableWorld:
                 problems.append(f"{table} is rolled back")
             wanted = {
                 (key, offset)
-                for key in self.partitions
+                for key in PARTITIONS
                 for offset in range(self.end)
                 if belongs(table, offset)
             }
@@ -585,10 +501,10 @@ class TopicsOf:
     world: TableWorld
 
     def partitions(self) -> frozenset[TopicPartition]:
-        return frozenset((*self.world.partitions, QUIET))
+        return frozenset(PARTITIONS)
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return {key: 0 if key == QUIET else self.world.end for key in partitions}
+        return dict.fromkeys(partitions, self.world.end)
 
 
 class CatalogOf(FakeCatalog):
@@ -605,22 +521,33 @@ class CatalogOf(FakeCatalog):
         self.world.call(self.host, "load", "after")
         return table
 
-    def commit(self, table: Table, commit: TableCommit) -> CommitResult:
+    def stage(self, merge: Merge) -> Merged:
+        self.world.call(self.host, "stage", "before")
+        merged = super().stage(merge)
+        self.world.call(self.host, "stage", "after")
+        return merged
+
+    def allow_staging(self, table: Table) -> Table:
+        self.world.call(self.host, "allow staging", "before")
+        return super().allow_staging(table)
+
+    def _answer(self, call: str, table: Table, apply: Callable[[], CommitResult]) -> CommitResult:
+        """Commit or publish; without an answer it may be done, or land late."""
         world = self.world
-        self.world.call(self.host, "commit", "before")
-        point = Point(next(world.points), self.host.name, "commit", "sent")
+        world.call(self.host, call, "before")
+        point = Point(next(world.points), self.host.name, call, "sent")
         if world.fault(point) == "late":
             at = world.hub.now + world.rng.choice((0.5, 8.0, 40.0))
-            world.hub.tell(f"{self.host.name}: a commit to {table.identifier} lands late")
-            world.hub.at(at, lambda: _apply(self.server, table, commit))
+            world.hub.tell(f"{self.host.name}: a {call} to {table.identifier} lands late")
+            world.hub.at(at, lambda: _forget(apply))
             return CommitResult(Outcome.UNKNOWN, why="timed out")
-        result = super().commit(table, commit)
+        result = super()._answer(call, table, apply)
         try:
-            self.world.call(self.host, "commit", "after")
+            world.call(self.host, call, "after")
         except OutcomeUnknown as error:
             return CommitResult(Outcome.UNKNOWN, why=str(error))
         return result
 
 
-def _apply(server: TableServer, table: Table, commit: TableCommit) -> None:
-    server.apply(table, commit)
+def _forget(apply: Callable[[], CommitResult]) -> None:
+    apply()

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secor.sandbox import Sandbox
-from tests.soak import parsed, tables
+from tests.soak import parsed
 from tests.soak.audit import Audit, AuditingProxy
 from tests.soak.fleet import Fleet
-from tests.soak.load import LATE, PATTERN, TOPICS, Load, Value, plain_value
+from tests.soak.load import LATE, PATTERN, TOPICS, Load, plain_value
 from tests.soak.mischief import SESSION
 from tests.soak.story import Story
 
@@ -90,21 +90,11 @@ class World:
     local: Path
     fleet: Fleet
     load: Load
-    tables: tables.Tables | None
 
 
 @contextmanager
 def built(
-    folder: Path,
-    story: Story,
-    *,
-    group: str,
-    ledger: str,
-    store: str,
-    daemons: int,
-    seed: int,
-    control: str,
-    coordinator: str,
+    folder: Path, story: Story, *, group: str, ledger: str, store: str, daemons: int, seed: int
 ) -> Iterator[World]:
     """Start everything, the daemons last; end everything in the other order."""
     with ExitStack() as opened:
@@ -121,42 +111,22 @@ def built(
                 progress=story.say,
             )
         )
-        audit = Audit(
-            sandbox.s3.bucket,
-            story.violated,
-            of_others=_is_of_the_catalog,
-            may_be_deleted=lambda key: key.startswith(f"{PREFIX}/_staged/"),
-        )
+        audit = Audit(sandbox.s3.bucket, story.violated)
         proxy = opened.enter_context(AuditingProxy(sandbox.s3.endpoint_url, audit, seed))
         disk = opened.enter_context(_small_disk(folder / "disk", story))
         local = (disk or folder) / "local"
         config = folder / "soak.toml"
-        text = _configuration(sandbox, folder, group, ledger, proxy.url, local)
-        catalog = None
-        value: Value = parsed.value if group == "partition" else plain_value
-        if group == "table":
-            catalog = tables.open_catalog(opened, folder, sandbox, seed)
-            value = catalog.values
-            text += tables.configuration(catalog, folder, sandbox.s3.bucket, control, coordinator)
-        config.write_text(text)
-        load = Load(sandbox.kafka, seed, value)
+        config.write_text(_configuration(sandbox, folder, group, ledger, proxy.url, local))
+        load = Load(sandbox.kafka, seed, parsed.value if group == "partition" else plain_value)
         opened.callback(load.end)
         for topic in TOPICS:
             if topic.name != LATE:
                 load.begin(topic)
-        alone = 2 if group == "table" and coordinator == "alone" else 0
-        fleet = Fleet(config, folder / "logs", daemons, story, coordinators=alone)
+        fleet = Fleet(config, folder / "logs", daemons, story)
         opened.callback(fleet.kill)
-        for slot in range(fleet.size):
+        for slot in range(daemons):
             fleet.fill(slot)
-        yield World(sandbox, config, audit, proxy, disk, local, fleet, load, catalog)
-
-
-def _is_of_the_catalog(key: str) -> bool:
-    """Tell whether the Iceberg library writes a key: metadata, and rows of another writer."""
-    if not key.startswith(f"{tables.WAREHOUSE}/"):
-        return False
-    return "/metadata/" in key or key.rpartition("/")[2].startswith("00000-")
+        yield World(sandbox, config, audit, proxy, disk, local, fleet, load)
 
 
 def _configuration(
@@ -164,8 +134,6 @@ def _configuration(
 ) -> str:
     if group == "backup":
         return configuration_of(sandbox, group, ledger, url, local, topics=_BACKUP_TOPICS)
-    if group == "table":
-        return configuration_of(sandbox, group, ledger, url, local)
     schema = folder / "event.avsc"
     schema.write_text(json.dumps(parsed.SCHEMA))
     output = parsed.OUTPUT.format(schema=schema)

@@ -38,7 +38,11 @@ def spark(spark_home: Path) -> Iterator[SparkSession]:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.extraJavaOptions", quiet_java_options(spark_home))
+        # Short tests: the second compiler would take more time than it gives.
+        .config(
+            "spark.driver.extraJavaOptions",
+            f"{quiet_java_options(spark_home)} -XX:TieredStopAtLevel=1",
+        )
         .config("spark.driver.memory", "768m")
         .config("spark.local.dir", str(spark_home))
         .config("spark.sql.warehouse.dir", str(spark_home / "warehouse"))

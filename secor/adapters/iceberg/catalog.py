@@ -70,7 +70,7 @@ class IcebergTables:
         """Make a table; see ``Catalog``."""
         where = f"table {identifier}"
         with translated(where):
-            schema = iceberg_schema(new.schema, where)
+            schema = iceberg_schema(new.schema, where, new.key)
             spec = partition_spec(schema, new.partition_by, where)
         self._create_namespace(identifier)
         properties = {"format-version": str(NEWEST_FORMAT), **new.properties}
@@ -133,6 +133,7 @@ def describe(identifier: str, table: LibraryTable) -> Table:
         properties=MappingProxyType(dict(metadata.properties)),
         refs=MappingProxyType({name: ref.snapshot_id for name, ref in metadata.refs.items()}),
         snapshots=MappingProxyType(_snapshots(metadata)),
+        key=tuple(sorted(metadata.schema().identifier_field_names())),
         handle=table,
     )
 

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyiceberg.table import Table as LibraryTable
 from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot as LibrarySnapshot
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertRefSnapshotId,
     AssertTableUUID,
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
 )
 
 from secor.adapters.iceberg.appending import AppendedSnapshot
@@ -26,6 +29,61 @@ from secor.core.errors import (
     SecorError,
 )
 from secor.tables.catalog import MAIN, CommitResult, Outcome, Table, TableCommit
+from secor.tables.manifest import TableFiles
+
+
+class Publication:
+    """One attempt: ``head`` is the snapshot that the branch is to have (None: none yet)."""
+
+    def __init__(self, table: LibraryTable, commit: TableCommit, head: int | None) -> None:
+        self.table = table
+        self.commit = commit
+        self.written: list[str] = []
+        self._head = head
+        self._added: list[LibrarySnapshot] = []
+
+    def append(self, files: Sequence[TableFiles]) -> None:
+        """Put a snapshot with these data files on top of the head.
+
+        Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
+        """
+        snapshot = AppendedSnapshot(self.table, self._head)
+        where = ".".join(self.table.name())
+        with translated(f"table {where}: its manifests cannot be written"):
+            added = snapshot.write(files, dict(self.commit.summary))
+        self.written += snapshot.written
+        self._added.append(added)
+        self._head = added.snapshot_id
+
+    @property
+    def added(self) -> list[int]:
+        """The ids of the snapshots that this attempt has written."""
+        return [snapshot.snapshot_id for snapshot in self._added]
+
+    def updates(self) -> tuple[TableUpdate, ...]:
+        """Return what changes."""
+        commit = self.commit
+        assert self._head is not None, "a commit has a snapshot"
+        ref = self.table.metadata.refs.get(commit.branch)
+        return (
+            *(AddSnapshotUpdate(snapshot=added) for added in self._added),
+            SetSnapshotRefUpdate(
+                ref_name=commit.branch,
+                type=SnapshotRefType.BRANCH,
+                snapshot_id=self._head,
+                max_ref_age_ms=ref.max_ref_age_ms if ref else None,
+                max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
+                min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
+            ),
+            SetPropertiesUpdate(updates=dict(commit.properties)),
+        )
+
+    def requirements(self) -> tuple[TableRequirement, ...]:
+        """Return what must be as it was seen."""
+        return (
+            AssertTableUUID(uuid=self.table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=self.commit.branch, snapshot_id=self.commit.base),
+        )
 
 
 class IcebergCatalog(IcebergTables):
@@ -39,36 +97,25 @@ class IcebergCatalog(IcebergTables):
         base = commit.base
         if base is None and commit.branch != MAIN:
             base = table.refs.get(MAIN)  # a new branch begins where main is
-        where = f"table {table.identifier}"
-        snapshot = AppendedSnapshot(library_table, base)
-        with translated(f"{where}: its manifests cannot be written"):
-            added = snapshot.write(commit.files, dict(commit.summary))
-        ref = library_table.metadata.refs.get(commit.branch)
-        updates = (
-            AddSnapshotUpdate(snapshot=added),
-            SetSnapshotRefUpdate(
-                ref_name=commit.branch,
-                type=SnapshotRefType.BRANCH,
-                snapshot_id=added.snapshot_id,
-                max_ref_age_ms=ref.max_ref_age_ms if ref else None,
-                max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
-                min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
-            ),
-            SetPropertiesUpdate(updates=dict(commit.properties)),
-        )
-        requirements = (
-            AssertTableUUID(uuid=library_table.metadata.table_uuid),
-            AssertRefSnapshotId(ref=commit.branch, snapshot_id=commit.base),
-        )
+        publication = Publication(library_table, commit, base)
+        publication.append(commit.files)
+        return self._publish(publication)
+
+    def _publish(self, publication: Publication) -> CommitResult:
+        """Try to move a branch, and the properties with it."""
+        library_table = publication.table
+        identifier = ".".join(library_table.name())
         try:
-            with translated(f"{where}: its commit", writes=True):
-                answer = self.library.commit_table(library_table, requirements, updates)
+            with translated(f"table {identifier}: its commit", writes=True):
+                answer = self.library.commit_table(
+                    library_table, publication.requirements(), publication.updates()
+                )
         except OutcomeUnknown as error:
             return CommitResult(Outcome.UNKNOWN, why=str(error))
         except (Refused, NotFound, ConfigurationError) as error:
-            if self._may_be_there(library_table, snapshot.snapshot_id):
+            if self._may_be_there(publication):
                 return CommitResult(Outcome.UNKNOWN, why=str(error))
-            self._discard(library_table, snapshot)
+            self._discard(publication)
             return CommitResult(Outcome.REFUSED, why=str(error))
         committed = LibraryTable(
             library_table.name(),
@@ -77,7 +124,7 @@ class IcebergCatalog(IcebergTables):
             library_table.io,
             self.library,
         )
-        return CommitResult(Outcome.DONE, describe(table.identifier, committed))
+        return CommitResult(Outcome.DONE, describe(identifier, committed))
 
     def scan(self, table: Table, branch: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Give some columns of all rows that a reader of a branch sees.
@@ -116,26 +163,29 @@ class IcebergCatalog(IcebergTables):
         why = f"table {table.identifier}: had no snapshot that a branch could begin at"
         return CommitResult(Outcome.REFUSED, why=first.why or why)
 
-    def _may_be_there(self, table: LibraryTable, snapshot_id: int) -> bool:
-        """Tell whether a refused attempt may have been done all the same.
+    def _may_be_there(self, publication: Publication) -> bool:
+        """Tell whether what a refused attempt has added may be the table's all the same.
 
         A proxy or the server itself may send a request again whose answer was lost: the second
         one is refused, because of the first.  Its files are the table's then.
         """
+        if not publication.added:
+            return False
+        name = publication.table.name()
         try:
-            with translated(f"table {'.'.join(table.name())}"):
-                present = self.library.load_table(table.name())
+            with translated(f"table {'.'.join(name)}"):
+                present = self.library.load_table(name)
         except NotFound:
             return False
         except SecorError:
             return True
-        return present.metadata.snapshot_by_id(snapshot_id) is not None
+        return any(present.metadata.snapshot_by_id(it) is not None for it in publication.added)
 
-    def _discard(self, table: LibraryTable, snapshot: AppendedSnapshot) -> None:
+    def _discard(self, publication: Publication) -> None:
         """Delete what a refused attempt wrote, as far as that is possible."""
-        for location in snapshot.written:
+        for location in publication.written:
             try:
                 with translated(location):
-                    table.io.delete(location)
+                    publication.table.io.delete(location)
             except SecorError:
                 return  # an orphan, which the table's own maintenance removes

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 
 import pyarrow as pa
@@ -68,10 +68,15 @@ def _arrow_type(kind: types.IcebergType, where: str) -> pa.DataType:
     raise ConfigurationError(f"{where}: the type {kind} is not of format version 2")
 
 
-def iceberg_schema(schema: pa.Schema, where: str) -> Schema:
-    """Return a schema for a new table: ids by position.  Raises ``ConfigurationError``."""
+def iceberg_schema(schema: pa.Schema, where: str, key: Sequence[str] = ()) -> Schema:
+    """Return a schema for a new table: ids by position; ``key`` names identifier columns.
+
+    Raises ``ConfigurationError``.
+    """
     ids = count(1)
-    return Schema(*[_iceberg_field(field, ids, where) for field in schema])
+    fields = [_iceberg_field(field, ids, where) for field in schema]
+    identifiers = [field.field_id for field in fields if field.name in key]
+    return Schema(*fields, identifier_field_ids=identifiers)
 
 
 def iceberg_type(kind: pa.DataType, where: str) -> types.IcebergType:

@@ -53,10 +53,26 @@ SINK_SETTINGS = (
         "iceberg.table.<table>.commit-branch",
         "`commit.branch`, one for all tables of a group: give other branches a group of their own",
     ),
-    SinkSetting("iceberg.tables.default-id-columns", "none yet: rows are appended", NOT_SUPPORTED),
-    SinkSetting("iceberg.table.<table>.id-columns", "none yet: rows are appended", NOT_SUPPORTED),
-    SinkSetting("iceberg.tables.cdc-field", "none yet: rows are appended", NOT_SUPPORTED),
-    SinkSetting("iceberg.tables.upsert-mode-enabled", "none yet: rows are appended", NOT_SUPPORTED),
+    SinkSetting(
+        "iceberg.tables.default-id-columns",
+        "not translated: `key` of each `[[tables]]`, by hand",
+        NOT_SUPPORTED,
+    ),
+    SinkSetting(
+        "iceberg.table.<table>.id-columns",
+        "not translated: `key` of that `[[tables]]`, by hand",
+        NOT_SUPPORTED,
+    ),
+    SinkSetting(
+        "iceberg.tables.cdc-field",
+        'not translated: `operation_field` with `mode = "cdc"`, by hand',
+        NOT_SUPPORTED,
+    ),
+    SinkSetting(
+        "iceberg.tables.upsert-mode-enabled",
+        'not translated: `mode = "upsert"`, by hand',
+        NOT_SUPPORTED,
+    ),
     SinkSetting(
         "iceberg.tables.default-partition-by",
         "`partition_by` of `[[tables]]`; the number comes first: `bucket(16, id)`",

@@ -54,6 +54,14 @@ class TableTelemetry:
         if result.result is Result.COMMITTED:
             metrics.rows.labels(table).inc(result.records)
             metrics.files.labels(table).inc(result.files)
+            metrics.unordered.labels(table).inc(result.unordered)
+            if result.unordered:
+                self._log.warning(
+                    "keys_in_several_partitions",
+                    table=table,
+                    keys=result.unordered,
+                    what="the latest timestamp won; give messages of one key one partition",
+                )
             metrics.commit_seconds.observe(result.seconds)
             metrics.committed_at.labels(table).set(self._clock.now())
             if result.valid_through is not None:

@@ -15,7 +15,7 @@ from secor.config.tables import OF_OUTPUT, OF_PLACES, TableRoute
 from secor.sandbox.first_steps import BEGINNINGS
 
 CONFIG = Path(__file__).parents[3] / "config"
-OF_TABLES = {key for key in schema.every_key() if key[0] in ("catalog", "rows", "commit")}
+OF_TABLES = {key for key in schema.every_key() if key[0] in ("catalog", "rows", "commit", "spark")}
 OF_OTHERS = {
     *(key for key in schema.every_key() if key[0] == "finalize"),
     *(key for key in schema.every_key() if key[0] == "output" and key[1] not in OF_OUTPUT),
@@ -113,6 +113,14 @@ def test_the_example_of_tables_names_every_key_of_a_route() -> None:
     route = text[text.index("[[tables]]") : text.index("# [[topics]]")]
     missing = [name for name in TableRoute.model_fields if not re.search(rf"\b{name}\b", route)]
     assert missing == []
+
+
+def test_the_example_of_rows_that_are_changed() -> None:
+    config = load(CONFIG / "table-upsert.toml", {})
+    assert config.warnings == ()
+    assert [route.mode for route in config.tables] == ["upsert", "upsert", "cdc"]
+    assert config.changes_rows
+    assert config.tables[2].takes("orders.public.orders")
 
 
 def test_a_new_partition_group_records_what_verify_needs_for_the_full_proof() -> None:

@@ -35,6 +35,7 @@ SERVICES = {
         *("secor@.service", "secor-finalize@.service"),
         *("secor-backfill.service", "secor-tables@.service", "secor-restore@.service"),
         "secor-tables-maintain@.service",
+        "secor-tables-spark@.service",
     )
 }
 SERVICE = SERVICES["secor@.service"]
@@ -175,6 +176,7 @@ EXPOSURE = {
     "secor-finalize@.service": 1.1,
     "secor-backfill.service": 1.2,
     "secor-tables@.service": 1.1,
+    "secor-tables-spark@.service": 1.2,
     "secor-restore@.service": 1.1,
     "secor-tables-maintain@.service": 1.2,
 }

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -5,8 +6,16 @@ from crc32c import crc32c
 
 from secor.core.model import OffsetRange
 from secor.core.naming import ObjectInfo
-from secor.tables.expiry import Expired, Known, expired_commits, expired_manifests, orphans
-from tests.unit.tables.world import CLICKS, EVENTS, OTHER, TableWorld
+from secor.tables.expiry import (
+    Expired,
+    Known,
+    expired_changes,
+    expired_commits,
+    expired_manifests,
+    orphans,
+)
+from secor.tables.selection import EVERY_OPERATION
+from tests.unit.tables.world import CLICKS, EVENTS, OTHER, PREFIX, TableWorld
 
 NOW = 2_000_000_000.0
 
@@ -24,14 +33,20 @@ def known(world: TableWorld, table: str = EVENTS) -> Known:
 
 
 def put_file(
-    world: TableWorld, folder: Path, path: str, start: int, end: int, partition: int = 0
+    world: TableWorld,
+    folder: Path,
+    path: str,
+    start: int,
+    end: int,
+    partition: int = 0,
+    root: str = f"mem://{EVENTS}/data",
 ) -> str:
     """Put a data file below the table as a worker does."""
     topic_partition = CLICKS if partition == 0 else OTHER
     info = ObjectInfo(topic_partition, OffsetRange(start, end), start, end - start, 1, "f" * 16)
     file = folder / "file"
     file.write_bytes(b"rows")
-    key = f"mem://{EVENTS}/data/{path}"
+    key = f"{root}/{path}"
     world.store.put(key, file, crc32c(b"rows"), info.metadata())
     return key
 
@@ -106,3 +121,36 @@ def test_only_files_that_nothing_can_ever_name_are_orphans(
     assert keys(found) == [lost]
     young = orphans(world.store, known(world), world.staged(), lambda: [live], 0.0)
     assert keys(young) == []
+
+
+def test_merged_changes_go_when_no_rollback_can_need_them(
+    world: TableWorld, tmp_path: Path
+) -> None:
+    world.committer.operations = EVERY_OPERATION
+    root = f"{PREFIX}/_changes"
+    paths = [
+        put_file(world, tmp_path, str(start), start, start + 5, root=f"{root}/{EVENTS}")
+        for start in (0, 5, 10)
+    ]
+
+    def expired(before: float = NOW) -> list[str]:
+        gone = keys(expired_commits(world.history, [known(world)], NOW))
+        staged = world.staged()
+        found = expired_changes(
+            world.store, root, world.history, known(world), staged, gone, before
+        )
+        return keys(found)
+
+    for path, start in zip(paths, (0, 5, 10), strict=True):
+        (files,) = world.manifest(start, start + 5).tables
+        data = (replace(files.files[0], path=path),)
+        changes = replace(files, operation="changes", key=(1,), files=data)
+        key = world.stage(replace(world.manifest(start, start + 5), tables=(changes,)))
+        assert expired() == []  # staged
+        if start < 10:
+            world.commit()
+            world.store.delete(key)
+            assert expired() == []  # a rollback may need them
+    world.server.tables[EVENTS].expire(1)
+    assert expired() == paths[:1]
+    assert expired(0.0) == []

@@ -32,22 +32,38 @@ from tests.unit.adapters.iceberg_tables import sqlite_catalog
 TIMESTAMP = 1_767_225_600_000
 """Of all messages, in milliseconds."""
 
+PARTITION = 0
+"""Of all messages."""
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """A message with a key; without a value it is a tombstone."""
+
+    key: bytes | None
+    value: object
+
 
 def chunk_of(messages: Sequence[object], topic_partition: TopicPartition, start: int = 0) -> Chunk:
     """Return messages as JSON; bytes stay as they are."""
-    values = [it if isinstance(it, bytes) else json.dumps(it).encode() for it in messages]
+    keyed = [it if isinstance(it, Keyed) else Keyed(None, it) for it in messages]
+    values = [_value(it.value) if it.value is not None else None for it in keyed]
     rows = len(values)
     columns = {
         "offset": range(start, start + rows),
         "timestamp": [TIMESTAMP] * rows,
         "timestamp_type": [0] * rows,
-        "key": [None] * rows,
+        "key": [it.key for it in keyed],
         "value": values,
         "headers": [None] * rows,
     }
     arrays = [pa.array(columns[field.name], field.type) for field in SCHEMA]
     records = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
     return Chunk(topic_partition, records, start + rows)
+
+
+def _value(message: object) -> bytes:
+    return message if isinstance(message, bytes) else json.dumps(message).encode()
 
 
 @dataclass
@@ -104,7 +120,7 @@ class WorkerWorld:
 
     def seal(self, *messages: object, topic: str = "flights") -> list[SealedBatch]:
         """Return the batches that messages make."""
-        chunk: Chunk = chunk_of(messages, TopicPartition(topic, 0), self.offset)
+        chunk: Chunk = chunk_of(messages, TopicPartition(topic, PARTITION), self.offset)
         self.offset = chunk.next_offset
         sealed = []
         start = int(chunk.records.column("offset")[0].as_py())
@@ -127,7 +143,7 @@ class WorkerWorld:
     def open(self, plan: TopicPlan, start: int, topic: str = "flights") -> Batch:
         """Begin a batch."""
         return Batch(
-            TopicPartition(topic, 0),
+            TopicPartition(topic, PARTITION),
             start,
             plan=plan,
             workspace=self.workspace,

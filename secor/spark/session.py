@@ -1,0 +1,87 @@
+"""A Spark application for merging rows, in this process or under spark-submit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from secor.spark.versions import require_pyspark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEAST = {"spark.sql.session.timeZone": "UTC"}
+"""What rows depend on: nobody may set it otherwise."""
+
+_LOGGING = """
+status = error
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+"""
+
+
+def under_spark_submit() -> bool:
+    """Tell whether spark-submit started this process: the application is its own, then."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def start_spark(
+    name: str,
+    settings: Mapping[str, str],
+    environment: Mapping[str, str],
+    *,
+    jars: Callable[[], Path],
+    java_home: Callable[[], Path],
+    log: Path,
+) -> SparkSession:
+    """Start the application ``name``, or take the one of spark-submit.
+
+    ``settings`` are Spark's; ``environment`` is for its process.  ``jars`` and ``java_home``
+    are asked where the settings and the environment tell none.  Spark logs to the file ``log``.
+    Raises ``ConfigurationError``, ``Unavailable``, and what Spark does.
+    """
+    require_pyspark("merging rows")
+    from pyspark.sql import SparkSession
+
+    chosen = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "8",
+        **settings,
+        **LEAST,
+    }
+    builder = SparkSession.builder.appName(name)
+    if not under_spark_submit():
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.update(environment)
+        if "JAVA_HOME" not in os.environ:
+            os.environ["JAVA_HOME"] = str(java_home())
+        if not any(key.startswith("spark.jars") for key in settings):
+            chosen["spark.jars"] = ",".join(sorted(map(str, jars().glob("*.jar"))))
+        chosen.setdefault("spark.master", "local[*]")
+        chosen.setdefault("spark.driver.extraJavaOptions", _logging_option(log))
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _logging_option(log: Path) -> str:
+    """Write Spark's logging configuration; return the Java option that names it."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    configuration = log.with_suffix(".log4j2.properties")
+    configuration.write_text(_LOGGING.format(log=log))
+    return f"-Dlog4j2.configurationFile={configuration}"

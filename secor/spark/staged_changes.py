@@ -1,0 +1,119 @@
+"""Staged changes as Spark reads them: Secor's own files and store, brought to present columns.
+
+The columns of a file are those that the table had when it was written.  They are found again by
+their field ids, so a column that was renamed keeps its values, and one that was added is null.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from secor.core.ports import ObjectStore
+from secor.formats.typed.nested_arrays import is_list
+from secor.spark.workers import spare_next_task
+from secor.tables.catalog import FIELD_ID
+from secor.tables.row_changes import POSITION, ROW
+
+OpenStore = Callable[[], ObjectStore]
+"""Opens the group's store where a task runs; Spark sends it there."""
+
+ROWS = 16_384
+"""Rows of a batch."""
+
+
+def read_changes(
+    open_store: OpenStore, keys: Sequence[str], table: pa.Schema, wanted: pa.StructType
+) -> Iterator[pa.RecordBatch]:
+    """Give the changes in the objects ``keys``.
+
+    ``table`` is the table's present schema with field ids, ``wanted`` the same columns in the
+    types that Spark wants.  Raises ``NotFound``, ``Unavailable``, ``AccessDenied``.
+    """
+    try:
+        store = open_store()
+        for key in keys:
+            with store.open(key) as file:
+                parquet = pq.ParquetFile(io.BytesIO(file.read()))
+            for batch in parquet.iter_batches(ROWS):
+                yield _present(batch, table, wanted)
+    finally:
+        spare_next_task()
+
+
+def _present(batch: pa.RecordBatch, table: pa.Schema, wanted: pa.StructType) -> pa.RecordBatch:
+    rows = batch.column(ROW)
+    by_id = _by_id(rows)
+    columns = [
+        _column(by_id.get(_id(field)), field, target, len(rows))
+        for field, target in zip(table, wanted.fields, strict=True)
+    ]
+    row = pa.StructArray.from_arrays(columns, fields=list(wanted.fields))
+    position = [batch.column(field.name) for field in POSITION]
+    schema = pa.schema([*POSITION, pa.field(ROW, row.type)])
+    return pa.RecordBatch.from_arrays([*position, row], schema=schema)
+
+
+def _id(field: pa.Field) -> int | None:
+    field_id = (field.metadata or {}).get(FIELD_ID)
+    return None if field_id is None else int(field_id)
+
+
+def _by_id(rows: pa.StructArray) -> dict[int | None, pa.Array]:
+    return {_id(field): column for field, column in zip(rows.type, rows.flatten(), strict=True)}
+
+
+def _column(column: pa.Array | None, field: pa.Field, target: pa.Field, count: int) -> pa.Array:
+    """Return a column in the type that Spark wants; inner fields are found by their ids."""
+    kind = target.type
+    if column is None:
+        return pa.nulls(count, kind)
+    if pa.types.is_struct(kind):
+        by_id = _by_id(column)
+        inner = [
+            _column(by_id.get(_id(each)), each, wanted, len(column))
+            for each, wanted in zip(field.type, kind, strict=True)
+        ]
+        return pa.StructArray.from_arrays(inner, fields=list(kind), mask=column.is_null())
+    if is_list(kind):
+        values = _column(
+            column.flatten(), field.type.value_field, kind.value_field, len(column.flatten())
+        )
+        return pa.ListArray.from_arrays(_offsets(column), values, type=kind, mask=column.is_null())
+    if pa.types.is_map(kind):
+        return _map(column, field, kind)
+    if isinstance(column.type, pa.UuidType) or isinstance(field.type, pa.UuidType):
+        return _uuid_texts(column)
+    return column.cast(kind)
+
+
+def _offsets(column: pa.Array) -> pa.Array:
+    """Return where lists begin in their flattened values; null ones are empty there."""
+    lengths = pc.fill_null(pc.list_value_length(column), 0)
+    return pa.concat_arrays(
+        [pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())]
+    )
+
+
+def _map(column: pa.MapArray, field: pa.Field, kind: pa.MapType) -> pa.Array:
+    entries = column.cast(pa.list_(pa.struct([column.type.key_field, column.type.item_field])))
+    flat = entries.flatten()
+    keys = _column(flat.field(0), field.type.key_field, kind.key_field, len(flat))
+    items = _column(flat.field(1), field.type.item_field, kind.item_field, len(flat))
+    return pa.MapArray.from_arrays(_offsets(entries), keys, items, mask=column.is_null())
+
+
+def _uuid_texts(column: pa.Array) -> pa.Array:
+    """Return UUIDs as Spark has them: as text."""
+    storage = column.storage if isinstance(column, pa.ExtensionArray) else column
+    texts = [None if raw is None else _uuid(raw) for raw in storage.to_pylist()]
+    return pa.array(texts, pa.string())
+
+
+def _uuid(raw: bytes) -> str:
+    digits = raw.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

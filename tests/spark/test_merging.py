@@ -1,0 +1,163 @@
+"""The engine that merges rows, on a real Spark: what a worker staged, as a reader sees it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from secor.adapters.iceberg.merges import MergingCatalog
+from secor.adapters.local import LocalStore
+from secor.spark.merge_engine import SparkMergeEngine
+from secor.tables.catalog import CommitResult, NewTable, Outcome, TableCommit
+from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_PART
+from secor.tables.manifest import Manifest
+from secor.tables.merging import STAGED_AS
+from secor.tables.spark_catalog import spark_catalog
+from secor.wiring.tables import store_of_tables
+from tests.unit.adapters.test_iceberg_catalog import EVERY_TYPE
+from tests.unit.tables.test_worker import AS_READ, EVERYTHING
+from tests.unit.tables.worker_world import Keyed, WorkerWorld
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),  # a first merge compiles much: minutes on a loaded machine
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # PySpark leaves sockets behind
+]
+
+TABLE = "db.flights"
+UPSERT = {"table": TABLE, "topics": "flights", "mode": "upsert", "key": ["id"], "evolve": True}
+LOG = {"table": TABLE, "topics": "more"}
+
+
+class Application:
+    """The session of this folder's tests, which knows the catalog in each session of its own."""
+
+    def __init__(self, spark: SparkSession, settings: dict[str, str]) -> None:
+        self.spark = spark
+        self.settings = settings
+        self.sparkContext = spark.sparkContext
+
+    def newSession(self) -> SparkSession:  # noqa: N802  # Spark's
+        session = self.spark.newSession()
+        for name, value in self.settings.items():
+            session.conf.set(name, value)
+        return session
+
+
+class World(WorkerWorld):
+    """Staged by the worker, merged by the engine, read by the Iceberg library."""
+
+    def begin(self, spark: SparkSession) -> None:
+        own = self.directory / "own"
+        own.mkdir()
+        self.own = LocalStore(own)  # type: ignore[assignment]
+        self.store = store_of_tables(self.config, self.own)
+        known = spark_catalog(
+            "secor",
+            {
+                "type": "sql",
+                "uri": f"sqlite:///{self.directory / 'catalog.db'}",
+                "warehouse": f"file://{self.directory / 'warehouse'}",
+            },
+        )
+        settings = {key: it for key, it in known.settings.items() if "catalog" in key}
+        application: Any = Application(spark, settings)
+        engine = SparkMergeEngine(
+            lambda: application, partial(LocalStore, own), catalog="secor", log_place="nowhere"
+        )
+        self.merging = MergingCatalog(self.catalog, engine)
+        self.commits = 0
+
+    def merge(self, *manifests: Manifest, base: int | None = None) -> CommitResult:
+        """Commit what is staged, as a coordinator does."""
+        self.commits += 1
+        table = self.merging.load_table(TABLE)
+        head = table.head()
+        seen = head.snapshot_id if head is not None and base is None else base
+        files = tuple(it for manifest in manifests for it in manifest.tables)
+        summary = {SUMMARY_COMMIT: f"commit-{self.commits}"}
+        commit = TableCommit(seen, files, {"vector": str(self.commits)}, summary)
+        return self.merging.commit(table, commit)
+
+    def at(self, partition: int, timestamp: int, *messages: object) -> list[Manifest]:
+        """Stage messages of another partition, and another time."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tests.unit.tables.worker_world.TIMESTAMP", timestamp)
+            patch.setattr("tests.unit.tables.worker_world.PARTITION", partition)
+            return self.stage(*messages)
+
+    def state(self, *names: str) -> dict[Any, tuple[Any, ...]]:
+        """Return columns of all rows by id; each id is there once."""
+        rows = self.rows()
+        assert len({row["id"] for row in rows}) == len(rows)
+        return {row["id"]: tuple(row[name] for name in names) for row in rows}
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Path) -> World:
+    made = World(tmp_path, [UPSERT, LOG], {"commit": {"coordinator": "alone"}})
+    made.begin(spark)
+    return made
+
+
+def test_a_table_has_the_last_state_of_each_key(world: World) -> None:
+    """One table through its life: every type, deletions, growth, order, appends, a conflict."""
+    columns = pa.schema([field for field in EVERY_TYPE if field.name != "clock"])
+    world.catalog.create_table(TABLE, NewTable(columns, ()))
+    everything = {key: it for key, it in EVERYTHING.items() if key != "clock"}
+    first = world.stage(everything, {"id": 2, "text": "two"}, {"id": 3}, {"id": 3, "text": "x"})
+    assert world.merge(*first).outcome is Outcome.DONE
+    [row] = [row for row in world.rows() if row["id"] == 1]
+    assert row == {key: it for key, it in AS_READ.items() if key != "clock"}
+    assert world.state("text") == {1: ("täxt",), 2: ("two",), 3: ("x",)}
+
+    # Deleted and grown; a key that is not there is deleted; the last of many counts.
+    updates = [{"id": 2, "text": str(number)} for number in range(1000)]
+    second = world.stage(
+        *(Keyed(b"1", None), Keyed(b"99", None), *updates),
+        *({"id": 3, "new": 7, "inner": {"a": 1, "c": 1.5}}, {"id": 4}, Keyed(b"4", None)),
+    )
+    assert world.merge(*second).outcome is Outcome.DONE
+    assert world.state("text", "new") == {2: ("999", None), 3: (None, 7)}
+
+    # Between partitions time decides, and is counted; within one the offset does.
+    world.catalog.library.load_table(TABLE).transaction().set_properties(
+        {"write.merge.mode": "merge-on-read"}
+    ).commit_transaction()
+    late = world.at(0, 2000, {"id": 2, "text": "late"}, {"id": 3, "text": "of partition 0"})
+    early = world.at(1, 1000, {"id": 2, "text": "early"}, {"id": 5, "text": "old"})
+    older = world.at(1, 500, {"id": 5, "text": "newer, with an older time"})
+    merged = world.merge(*late, *early, *older)
+    assert (merged.outcome, merged.unordered) == (Outcome.DONE, 1)
+    assert world.state("text") == {
+        2: ("late",),
+        3: ("of partition 0",),
+        5: ("newer, with an older time",),
+    }
+
+    # A branch that has moved is refused, and nobody sees what was staged on it.
+    stale = world.merging.load_table(TABLE)
+    changed = world.stage({"id": 2, "text": "refused"})
+    head = stale.head()
+    assert head is not None
+    assert world.merge(*changed, base=head.parent_id).outcome is Outcome.REFUSED
+    assert world.state("text")[2] == ("late",)
+    assert world.merging.load_table(TABLE).properties["vector"] == "3"
+
+    # Appended in the same commit: one publish of two snapshots.
+    appended = world.stage({"id": 6, "text": "appended"}, topic="more")
+    assert world.merge(*changed, *appended).outcome is Outcome.DONE
+    assert world.state("text")[2] == ("refused",)
+    assert world.state("text")[6] == ("appended",)
+    table = world.merging.load_table(TABLE)
+    head = table.head()
+    assert head is not None
+    assert head.summary[SUMMARY_COMMIT] == "commit-5"
+    below = table.snapshots[head.parent_id or 0].summary
+    assert below[SUMMARY_PART] == below[STAGED_AS] == "commit-5"
+    assert table.properties["vector"] == "5"

@@ -1,0 +1,250 @@
+"""Messages that change rows: staged as operations with the position that they come from."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from secor.core.errors import TableUnusable
+from secor.tables.catalog import STAGED_WRITES, NewTable
+from secor.tables.manifest import Manifest
+from tests.unit.adapters.test_iceberg_catalog import EVERY_TYPE
+from tests.unit.tables.test_worker import AS_READ, EVERYTHING
+from tests.unit.tables.worker_world import TIMESTAMP, Keyed, WorkerWorld
+
+FLIGHTS = {"table": "db.flights", "auto_create": True, "evolve": True, "key": ["id"]}
+UPSERT = {**FLIGHTS, "mode": "upsert"}
+DEBEZIUM = {**FLIGHTS, "mode": "cdc"}
+ALONE = {"commit": {"coordinator": "alone"}}
+
+
+def world_of(directory: Path, *tables: dict[str, Any], **settings: Any) -> WorkerWorld:
+    return WorkerWorld(directory, list(tables), {**ALONE, **settings})
+
+
+def staged(world: WorkerWorld, manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
+    """Return what the files of manifests hold."""
+    rows: list[dict[str, Any]] = []
+    for manifest in manifests:
+        for table in manifest.tables:
+            assert table.operation == "changes"
+            for file in table.files:
+                assert file.path.startswith("table/_changes/db.flights/")
+                with world.own.open(file.path) as stored:
+                    rows += pq.read_table(io.BytesIO(stored.read())).to_pylist()
+    return rows
+
+
+def operations(world: WorkerWorld, manifests: Sequence[Manifest]) -> list[tuple[int, int, Any]]:
+    """Return offset, operation and id of all changes."""
+    rows = [(it["offset"], it["operation"], it["row"]["id"]) for it in staged(world, manifests)]
+    assert rows == sorted(rows)
+    return rows
+
+
+def test_each_message_is_the_newest_state_of_its_key(tmp_path: Path) -> None:
+    world = world_of(tmp_path, UPSERT)
+    manifests = world.stage({"id": 1, "v": "a"}, {"id": 2}, {"id": 1, "v": "b"})
+    assert staged(world, manifests) == [
+        {
+            "operation": 0,
+            "topic": "flights",
+            "partition": 0,
+            "offset": offset,
+            "timestamp": TIMESTAMP,
+            "row": {"id": row_id, "v": value},
+        }
+        for offset, row_id, value in ((0, 1, "a"), (1, 2, None), (2, 1, "b"))
+    ]
+    table = world.catalog.load_table("db.flights")
+    assert table.key == ("id",)
+    assert not table.schema.field("id").nullable
+    assert table.properties[STAGED_WRITES] == "true"
+    assert [it.key for manifest in manifests for it in manifest.tables] == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [b"7", b'"7"', b'{"id": 7}', b'{"schema": {"type": "struct"}, "payload": {"id": 7, "x": 1}}'],
+)
+def test_a_message_without_a_value_deletes_the_row_of_its_key(tmp_path: Path, key: bytes) -> None:
+    world = world_of(tmp_path, UPSERT)
+    manifests = world.stage({"id": 7}, Keyed(key, None))
+    assert operations(world, manifests) == [(0, 0, 7), (1, 1, 7)]
+    assert world.reasons() == []
+
+
+def test_a_deletion_whose_key_tells_nothing_is_in_quarantine(tmp_path: Path) -> None:
+    world = world_of(tmp_path, UPSERT)
+    keys = (None, b'{"other": 1}', b"x", b"\xff")
+    manifests = world.stage({"id": 7}, *(Keyed(key, None) for key in keys))
+    assert operations(world, manifests) == [(0, 0, 7)]
+    reasons = world.reasons()
+    assert reasons[0] == "change: deletes, and its key does not tell id"
+    assert reasons[1] == "schema: db.flights: id is missing, which is in the table's key"
+    assert reasons[2].startswith("schema: db.flights: id")
+    assert reasons[3] == reasons[0]
+
+
+def test_a_row_without_its_key_is_in_quarantine(tmp_path: Path) -> None:
+    world = world_of(tmp_path, UPSERT)
+    manifests = world.stage({"id": 7}, {"v": "x"}, {"id": None})
+    assert operations(world, manifests) == [(0, 0, 7)]
+    assert len(world.reasons()) == 2
+    assert all("id" in reason for reason in world.reasons())
+
+
+def test_a_field_may_say_that_a_message_deletes(tmp_path: Path) -> None:
+    route = {**UPSERT, "operation_field": "deleted", "deletes": ["true"]}
+    world = world_of(tmp_path, route)
+    manifests = world.stage({"id": 1, "v": 1}, {"id": 1, "deleted": True}, {"id": 2, "deleted": 0})
+    assert operations(world, manifests) == [(0, 0, 1), (1, 1, 1), (2, 0, 2)]
+    assert world.catalog.load_table("db.flights").schema.names == ["id", "v"]
+
+
+def test_a_field_says_what_each_message_does(tmp_path: Path) -> None:
+    values = {"operation_field": "op", "upserts": ["I", "U"], "deletes": ["D"]}
+    world = world_of(tmp_path, {**DEBEZIUM, **values})
+    messages = [{"op": op, "id": number} for number, op in enumerate(["I", "U", "D", "X", None])]
+    assert operations(world, world.stage(*messages)) == [(0, 0, 0), (1, 0, 1), (2, 1, 2)]
+    assert world.reasons() == [
+        "change: op is 'X': no known operation",
+        "change: op is missing: no known operation",
+    ]
+
+
+def envelope(op: str, before: object = None, after: object = None) -> dict[str, object]:
+    return {"op": op, "before": before, "after": after, "source": {"lsn": 5}, "ts_ms": 1}
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_envelopes_of_debezium(tmp_path: Path, wrapped: bool) -> None:
+    world = world_of(tmp_path, DEBEZIUM)
+    row, newer = {"id": 1, "v": "a"}, {"id": 1, "v": "b"}
+    messages: list[Any] = [
+        envelope("r", after={"id": 5, "v": None}),
+        envelope("c", after=row),
+        envelope("u", row, newer),
+        envelope("d", newer),
+        envelope("t"),
+        envelope("u"),
+        {"id": 9},
+    ]
+    if wrapped:
+        messages = [{"schema": {"type": "struct"}, "payload": it} for it in messages]
+    messages += [Keyed(b'{"id": 1}', None), Keyed(b'{"id": 3}', envelope("d"))]
+    manifests = world.stage(*messages)
+    assert operations(world, manifests) == [
+        (0, 0, 5),
+        (1, 0, 1),
+        (2, 0, 1),
+        (3, 1, 1),
+        (7, 1, 1),
+        (8, 1, 3),
+    ]
+    assert world.catalog.load_table("db.flights").schema.names == ["id", "v"]
+    assert [reason.partition(";")[0] for reason in world.reasons()] == [
+        "change: truncates the table: delete the rows yourself, and drop this message",
+        "change: Debezium's 'u' without after",
+        "change: no Debezium envelope: it has no op",
+    ]
+
+
+def test_columns_that_tell_where_a_row_came_from(tmp_path: Path) -> None:
+    rows = {"metadata_columns": ["_topic", "_kafka_partition", "_offset"]}
+    world = world_of(tmp_path, UPSERT, rows=rows)
+    (first, second) = staged(world, world.stage({"id": 1}, Keyed(b"1", None)))
+    where = {"_topic": "flights", "_kafka_partition": 0, "_offset": 0}
+    assert first["row"] == {"id": 1, **where}
+    assert second["row"] == {**dict.fromkeys(first["row"]), "id": 1}
+
+
+def test_a_filter_keeps_messages_without_a_value(tmp_path: Path) -> None:
+    """They have no field to look at; to delete what is not there does no harm."""
+    steps = [{"kind": "filter", "field": "country", "equals": "NL"}]
+    route = {**UPSERT, "field": "country"}
+    world = world_of(tmp_path, route, parser={"transforms": steps})
+    messages = ({"id": 1, "country": "NL"}, {"id": 2, "country": "DE"}, Keyed(b"2", None))
+    assert operations(world, world.stage(*messages)) == [(0, 0, 1), (2, 1, 2)]
+    assert world.counts["filtered"] == 1
+
+
+def test_a_table_that_grows_begins_a_batch(tmp_path: Path) -> None:
+    world = world_of(tmp_path, UPSERT)
+    world.stage({"id": 1})
+    manifests = world.stage({"id": 2}, {"id": 3, "new": 5}, Keyed(b"1", None))
+    assert [(it.start, it.end) for it in manifests] == [(1, 2), (2, 4)]
+    assert operations(world, manifests) == [(1, 0, 2), (2, 0, 3), (3, 1, 1)]
+    assert [row["row"].get("new") for row in staged(world, manifests)] == [None, 5, None]
+
+
+def test_appended_and_changed_rows_of_one_topic(tmp_path: Path) -> None:
+    log = {"table": "db.log", "auto_create": True}
+    world = world_of(tmp_path, UPSERT, log)
+    (manifest,) = world.stage({"id": 1}, {"id": 2})
+    assert {it.table: it.operation for it in manifest.tables} == {
+        "db.flights": "changes",
+        "db.log": "append",
+    }
+    (after,) = world.stage(Keyed(b"1", None))
+    assert [it.table for it in after.tables] == ["db.flights"]
+
+
+def test_every_type_is_staged(tmp_path: Path) -> None:
+    columns = pa.schema([field for field in EVERY_TYPE if field.name != "clock"])
+    world = world_of(tmp_path, {"table": "db.flights", "mode": "upsert", "key": ["id"]})
+    world.catalog.create_table("db.flights", NewTable(columns, ()))
+    row = {name: value for name, value in EVERYTHING.items() if name != "clock"}
+    manifests = world.stage(row, Keyed(b"1", None))
+    assert world.reasons() == []
+    first, second = [it["row"] for it in staged(world, manifests)]
+    expected = {name: value for name, value in AS_READ.items() if name != "clock"}
+    assert {**first, "uuid": str(first["uuid"])} == {**expected, "uuid": EVERYTHING["uuid"]}
+    assert {name for name, value in second.items() if value is not None} == {"id"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "why"),
+    [
+        ([pa.field("id", pa.int64())], [], "it has no identifier fields"),
+        ([pa.field("id", pa.int64())], ["no"], "it has no column no"),
+        ([pa.field("id", pa.float64())], ["id"], "is double, which is no key"),
+        ([pa.field("id", pa.int64()), pa.field("t", pa.time64("us"))], ["id"], "is a time"),
+        ([pa.field("id", pa.int64()), pa.field("_pos", pa.int64())], ["id"], "of its own"),
+    ],
+)
+def test_a_table_that_no_engine_could_merge_into(
+    tmp_path: Path, columns: list[pa.Field], key: list[str], why: str
+) -> None:
+    world = world_of(tmp_path, {"table": "db.flights", "mode": "upsert", "key": key})
+    world.catalog.create_table("db.flights", NewTable(pa.schema(columns), ()))
+    with pytest.raises(TableUnusable, match=why):
+        world.stage({"id": 1})
+
+
+def test_what_a_message_becomes_depends_on_no_neighbour(tmp_path: Path) -> None:
+    """Each message alone, and all of them as one chunk."""
+    messages: list[Any] = [
+        {"id": 1, "v": "a"},
+        Keyed(b"1", None),
+        {"id": "1", "v": 5},
+        {"id": 2, "v": {"x": 1}},
+        Keyed(b'{"id": "2"}', None),
+        Keyed(b"nothing", None),
+        Keyed(b'{"id": [1]}', None),
+    ]
+    seen = []
+    for number, groups in enumerate(([messages], [[it] for it in messages])):
+        world = world_of(tmp_path / str(number), {**UPSERT, "evolve": False})
+        columns = pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.string())])
+        world.catalog.create_table("db.flights", NewTable(columns, ()))
+        rows = [it for group in groups for it in operations(world, world.stage(*group))]
+        seen.append((rows, sorted(world.reasons())))
+    assert json.dumps(seen[0]) == json.dumps(seen[1])
