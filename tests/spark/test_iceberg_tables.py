@@ -106,7 +106,9 @@ def read_by_duckdb(world: WorkerWorld) -> list[dict[str, Any]]:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         query = "SELECT * FROM read_parquet(?, hive_partitioning = false)"
-        rows: list[dict[str, Any]] = connection.execute(query, [paths]).to_arrow_table().to_pylist()
+        rows: list[dict[str, Any]] = (
+            connection.sql(query, params=[paths]).to_arrow_table().to_pylist()
+        )
         return rows
 
 
