@@ -213,6 +213,9 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in self.headers.items():
             if name.lower() not in _NOT_PASSED_ON:
                 upstream.putheader(name, value)
+        chunked = self._chunked
+        if chunked:
+            upstream.putheader("Transfer-Encoding", "chunked")
         upstream.endheaders()
         middle = self._length() // 2
         sent = 0
@@ -223,14 +226,28 @@ class _Handler(BaseHTTPRequestHandler):
             if fault is Fault.SPOIL and sent <= middle < sent + len(piece):
                 at = middle - sent
                 piece = piece[:at] + bytes([piece[at] ^ 1]) + piece[at + 1 :]
-            upstream.send(piece)
+            upstream.send(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
             sent += len(piece)
+        if chunked:
+            upstream.send(b"0\r\n\r\n")
 
     def _length(self) -> int:
         return int(self.headers.get("Content-Length", 0))
 
+    @property
+    def _chunked(self) -> bool:
+        return self.headers.get("Transfer-Encoding", "").lower() == "chunked"
+
     def _body(self) -> Iterator[bytes]:
-        left = self._length()
+        if self._chunked:
+            while left := int(self.rfile.readline(), 16):
+                yield from self._pieces(left)
+                self.rfile.readline()
+            self.rfile.readline()  # no trailers: they would have to be announced
+        else:
+            yield from self._pieces(self._length())
+
+    def _pieces(self, left: int) -> Iterator[bytes]:
         while left:
             piece = self.rfile.read(min(left, _PIECE))
             if not piece:

@@ -121,10 +121,10 @@ def secor(*arguments: str) -> list[str]:
     return [sys.executable, "-c", "from secor.cli.main import main; main()", *arguments]
 
 
-def run_secor(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
+def run_secor(*arguments: str, patience: float = PATIENCE) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, in at most ``patience`` seconds."""
     return subprocess.run(
-        secor(*arguments), capture_output=True, text=True, timeout=PATIENCE, check=False
+        secor(*arguments), capture_output=True, text=True, timeout=patience, check=False
     )
 
 

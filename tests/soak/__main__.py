@@ -24,10 +24,18 @@ _FAILED = 5
 
 @click.command(epilog="Example: scripts/soak --minutes 10 --ledger kafka --plot soak.png")
 @click.option("--minutes", type=float, default=3.0, show_default=True, help="Time of trouble.")
-@click.option("--group", type=click.Choice(["backup", "partition", "restore"]), default="backup")
+@click.option(
+    "--group",
+    type=click.Choice(["backup", "partition", "table", "restore"]),
+    default="backup",
+)
 @click.option("--ledger", type=click.Choice(["zookeeper", "kafka"]), default="zookeeper")
 @click.option(
     "--store", type=click.Choice(S3_SERVERS), default="s3proxy", help="versitygw is built with Go."
+)
+@click.option("--control", type=click.Choice(["kafka", "none"]), default="kafka", help="Tables.")
+@click.option(
+    "--coordinator", type=click.Choice(["daemon", "alone"]), default="daemon", help="Tables."
 )
 @click.option("--daemons", type=click.IntRange(1), default=2, show_default=True)
 @click.option("--seed", type=int, help="The same choices as in an earlier run.")
@@ -38,6 +46,8 @@ def main(
     group: str,
     ledger: str,
     store: str,
+    control: str,
+    coordinator: str,
     daemons: int,
     seed: int | None,
     picture: Path | None,
@@ -74,6 +84,8 @@ def main(
                 store=store,
                 daemons=daemons,
                 seed=seed,
+                control=control,
+                coordinator=coordinator,
             )
     except SecorError as error:
         click.echo(f"the servers: {error}", err=True)

@@ -31,10 +31,21 @@ class Put:
 class Audit:
     """Every change of the store, and what must not be among them.  Threads may share it."""
 
-    def __init__(self, bucket: str, violated: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        bucket: str,
+        violated: Callable[[str], None],
+        *,
+        of_others: Callable[[str], bool] = lambda key: False,
+        may_be_deleted: Callable[[str], bool] = lambda key: False,
+    ) -> None:
+        """Keys ``of_others`` are not looked at; those that ``may_be_deleted`` never come back."""
         self._bucket = bucket
         self._violated = violated
+        self._of_others = of_others
+        self._may_be_deleted = may_be_deleted
         self._lock = threading.Lock()
+        self._deleted: set[str] = set()
         self.puts: dict[str, Put] = {}
         self.refused = 0
 
@@ -48,10 +59,15 @@ class Audit:
         url = urlsplit(target)
         query = parse_qs(url.query, keep_blank_values=True)
         key = unquote(url.path).removeprefix(f"/{self._bucket}/")
+        if self._of_others(key):
+            return
         whole = method == "PUT" and "partNumber" not in query
         completed = method == "POST" and "uploadId" in query
         if method == "DELETE" and "uploadId" not in query and status < 300:
-            self._violated(f"{key} was deleted")
+            if self._may_be_deleted(key):
+                self._deleted.add(key)
+            else:
+                self._violated(f"{key} was deleted")
         if not (whole or completed):
             return
         if status >= 300 or b"<Error" in body:
@@ -74,10 +90,13 @@ class Audit:
     def compare(self, stored: Iterable[tuple[str, int]]) -> None:
         """Compare with the keys and CRC32C of what is stored in the end."""
         there = dict(stored)
-        for key in self.puts.keys() - there.keys():
+        for key in self.puts.keys() - there.keys() - self._deleted:
             self._violated(f"{key} was put and is not there any more")
+        for key in there.keys() & self._deleted:
+            self._violated(f"{key} was deleted and is there again")
         for key in there.keys() - self.puts.keys():
-            self._violated(f"{key} is there and was never put")
+            if not self._of_others(key):
+                self._violated(f"{key} is there and was never put")
         for key in there.keys() & self.puts.keys():
             expected = self.puts[key].crc32c
             if expected is not None and expected != there[key]:

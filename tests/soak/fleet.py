@@ -18,6 +18,7 @@ from tests.soak.story import Story
 UNAVAILABLE = 4
 _LEAVES_WITHIN = 300.0
 _AGAIN_AFTER = 2.0
+_WRONG = {"stopped", "messages_lost", "table_stopped", "table_partition_stopped"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Kind:
 
 DAEMON = Kind(("run",), "running")
 RESTORE = Kind(("restore", "run"), "assigned")
+COORDINATOR = Kind(("tables", "run"), "coordinating")
 
 
 class Member:
@@ -90,10 +92,18 @@ class Fleet:
     """``size`` slots with a member each, and guests beside them.  Threads may share it."""
 
     def __init__(
-        self, config: Path, logs: Path, size: int, story: Story, kind: Kind = DAEMON
+        self,
+        config: Path,
+        logs: Path,
+        size: int,
+        story: Story,
+        kind: Kind = DAEMON,
+        coordinators: int = 0,
     ) -> None:
+        """There are slots for ``coordinators`` behind the ``size`` slots of ``kind``."""
         logs.mkdir(parents=True, exist_ok=True)
-        self.size = size
+        self.size = size + coordinators
+        self._daemons = size
         self.members: list[Member] = []
         self.restarted: Counter[str] = Counter()
         self._kind = kind
@@ -111,7 +121,10 @@ class Fleet:
             there = self._slots.get(slot)
             if there is not None and there.alive and there.leaving_since is None:
                 return there
-            self._slots[slot] = self._start(f"daemon {slot}")
+            if slot < self._daemons:
+                self._slots[slot] = self._start(f"daemon {slot}")
+            else:
+                self._slots[slot] = self._start(f"coordinator {slot}", COORDINATOR)
             return self._slots[slot]
 
     def guest(self) -> Member:
@@ -163,9 +176,9 @@ class Fleet:
             member.process.kill()
             member.process.wait()
 
-    def _start(self, name: str) -> Member:
+    def _start(self, name: str, kind: Kind | None = None) -> Member:
         log = self._logs / f"{len(self.members):03d}-{name.replace(' ', '-')}.log"
-        member = Member(name, self._kind, self._config, log, self._story.now())
+        member = Member(name, kind or self._kind, self._config, log, self._story.now())
         self.members.append(member)
         return member
 
@@ -204,7 +217,7 @@ def events(logs: Iterable[Path]) -> tuple[Counter[str], list[str]]:
                 continue
             if isinstance(event, dict):
                 counts[" ".join(_name(event))] += 1
-                if event.get("event") in {"stopped", "messages_lost"}:
+                if event.get("event") in _WRONG:
                     faults.append(f"{event['event']} in {log}: {line}")
     return counts, faults
 

@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.errors import InvalidPartitionsError, KafkaError, TopicAlreadyExistsError
 
 PATTERN = "soak-.*"
 LATE = "soak-late"
@@ -111,6 +111,17 @@ class Load:
         for writer in self.writers:
             writer.thread.join(max(0.0, deadline - time.monotonic()))
         return [writer.topic.name for writer in self.writers if writer.thread.is_alive()]
+
+    def widen(self, name: str) -> None:
+        """Add a partition to a topic; another writer, who knows of it, takes over."""
+        writer = next(it for it in self.writers if it.topic.name == name and not it.stop.is_set())
+        wider = replace(writer.topic, partitions=writer.topic.partitions + 1)
+        admin = KafkaAdminClient(bootstrap_servers=self._kafka)
+        with suppress(InvalidPartitionsError):  # by an earlier try, whose answer was lost
+            admin.create_partitions({name: wider.partitions})
+        admin.close()
+        writer.stop.set()
+        self._start(wider)
 
     def _start(self, topic: Topic) -> None:
         rng = random.Random(f"{self._seed}-{topic.name}-{len(self.writers)}")

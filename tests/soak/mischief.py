@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from secor.sandbox.process import Server
@@ -19,6 +20,7 @@ from tests.soak.audit import AuditingProxy
 from tests.soak.fleet import Fleet
 from tests.soak.load import COMPACTED_TOPIC
 from tests.soak.story import Story
+from tests.soak.table_mischief import Deed, TableMischief
 
 SESSION = 6.0
 """Seconds of the daemons' session with the broker; that with ZooKeeper is shorter."""
@@ -57,6 +59,7 @@ class Stage:
     session: float = SESSION
     pause: float = PAUSE
     job: Path | None = None
+    tables: TableMischief | None = None
 
 
 class Mischief:
@@ -146,11 +149,21 @@ class Mischief:
                 del kinds[puts]
             kinds["fenced by a person"] = (2, self._fence)
             kinds["paused by a person"] = (1, self._pause)
+        if self._stage.tables is not None:
+            kinds |= {
+                name: (weight, partial(_act_of, make))
+                for name, (weight, make) in self._stage.tables.kinds().items()
+            }
         return kinds
 
     def _slot(self) -> int:
-        """Choose a daemon; the first of several lives to the end, to see what it gathers."""
-        return self._rng.randrange(min(1, self._stage.fleet.size - 1), self._stage.fleet.size)
+        """Choose a daemon; the first of several lives to the end, to see what it gathers.
+
+        Not in a table group: there the first one would coordinate to the end.
+        """
+        last = self._stage.fleet.size - 1
+        first = 0 if self._stage.tables is not None else min(1, last)
+        return self._rng.randrange(first, last + 1)
 
     def _kill(self) -> Act:
         slot, fleet = self._slot(), self._stage.fleet
@@ -304,10 +317,16 @@ class Mischief:
         """Let every request fail in its own way with a small probability, now and then."""
         level = self._rng.choice([0.0, 0.01, 0.04])
         self._weather = [
-            Rule(fault, probability=level, seconds=self._rng.uniform(0.1, 3)) for fault in Fault
+            Rule(fault, None, self._where(fault), level, seconds=self._rng.uniform(0.1, 3))
+            for fault in Fault
         ]
         self._story.say(f"store: each of {len(Fault)} faults in {level:.0%} of the requests")
         self._apply()
+
+    def _where(self, fault: Fault) -> str:
+        """The server does not look at the checksums that the Iceberg library's client sends."""
+        spoiled = fault is Fault.SPOIL and self._stage.tables is not None
+        return "/_staged/" if spoiled else ""
 
     def _apply(self, name: str | None = None, rules: list[Rule] | None = None) -> None:
         with self._lock:
@@ -315,6 +334,11 @@ class Mischief:
                 self._rules[name] = rules or []
             acts = [rule for of_act in self._rules.values() for rule in of_act]
             self._stage.proxy.set(*acts, *self._weather)
+
+
+def _act_of(make: Callable[[], Deed]) -> Act:
+    deed = make()
+    return Act(deed.target, deed.detail, deed.seconds, deed.begin, deed.end)
 
 
 def fill_up(ballast: Path) -> None:

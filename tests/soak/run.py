@@ -16,10 +16,12 @@ from secor.wiring.clients import open_reader, open_store
 from tests.integration.daemons import run_secor
 from tests.soak.fleet import events
 from tests.soak.load import LATE, TOPICS
-from tests.soak.mischief import Mischief, Stage
+from tests.soak.mischief import PAUSE, Mischief, Stage
 from tests.soak.parsed import Placement
 from tests.soak.story import Happening, Story
 from tests.soak.summary import Figures
+from tests.soak.table_mischief import TableMischief
+from tests.soak.tables import TableContents, Tables
 from tests.soak.watch import Watch, growth, recovery
 from tests.soak.world import PREFIX, World, built
 
@@ -28,6 +30,8 @@ _TELL_EVERY = 10.0
 _REST_WITHIN = 240.0
 _LOOKS_AT_REST = 3
 _ENDS_WITHIN = 60.0
+_COMMAND = 900.0
+"""Seconds for a command, on a machine that does other things too."""
 
 
 def soak(
@@ -40,13 +44,34 @@ def soak(
     store: str,
     daemons: int,
     seed: int,
+    control: str,
+    coordinator: str,
 ) -> Figures:
     """Run; what must not be is told to ``story``.  Raises ``SecorError`` for the sandbox."""
     with built(
-        folder, story, group=group, ledger=ledger, store=store, daemons=daemons, seed=seed
+        folder,
+        story,
+        group=group,
+        ledger=ledger,
+        store=store,
+        daemons=daemons,
+        seed=seed,
+        control=control,
+        coordinator=coordinator,
     ) as world:
         with closing(Watch(world.config, world.fleet, story)) as watch:
-            stage = Stage(world.sandbox.servers, world.proxy, world.fleet, world.disk)
+            table_mischief = None
+            if world.tables is not None:
+                kafka = world.sandbox.kafka if control == "kafka" else None
+                table_mischief = TableMischief(world.tables, kafka, seed)
+            stage = Stage(
+                world.sandbox.servers,
+                world.proxy,
+                world.fleet,
+                world.disk,
+                pause=PAUSE if table_mischief is None else 2 * PAUSE,  # more can go wrong there
+                tables=table_mischief,
+            )
             longest = min(120.0, max(15.0, minutes * 8))
             _trouble(world, watch, Mischief(stage, story, seed, longest), story, minutes * 60)
             story.say("the faults are over, the writers end")
@@ -54,8 +79,10 @@ def soak(
             for name in world.load.end():
                 story.say(f"the writer of {name} hangs in its client and is left behind")
             recovered = _rest(world, watch, story, ceased)
+            if world.tables is not None:
+                _wait_for_tables(world, story)
             verified = _verify(world, story)
-            placed = _placed(world, story) if group == "partition" else None
+            placed = None if group == "backup" else _placed(world, story)
         world.fleet.end(_ENDS_WITHIN)
         _look_at_what_is_left(world, story)
         told = verified if placed is None else f"{verified}\nplaces: {placed}"
@@ -64,6 +91,7 @@ def soak(
 
 def _trouble(world: World, watch: Watch, mischief: Mischief, story: Story, seconds: float) -> None:
     until, tell, late = story.now() + seconds, 0.0, story.now() + seconds / 3
+    changes = story.now() + seconds / 2
     try:
         while story.now() < until:
             mischief.step()
@@ -76,6 +104,12 @@ def _trouble(world: World, watch: Watch, mischief: Mischief, story: Story, secon
                     story.say(f"the topic {LATE} appears")
                 else:
                     late = story.now() + 1
+            if world.tables is not None and story.now() >= changes:
+                changes = until
+                if _source_changes(world, world.tables):
+                    story.say("messages have one more field, and a topic one more partition")
+                else:
+                    changes = story.now() + 1
             if story.now() >= tell:
                 tell = story.now() + _TELL_EVERY
                 story.say(_progress(world, watch))
@@ -93,6 +127,32 @@ def _topic_appears(world: World) -> bool:
     except KafkaError:
         return False  # it has just been restarted
     return True
+
+
+def _source_changes(world: World, tables: Tables) -> bool:
+    """Add a field and a partition; False while the broker does not answer."""
+    if not world.sandbox.servers["kafka"].running():
+        return False
+    try:
+        world.load.widen("soak-lines")
+    except KafkaError:
+        return False
+    tables.values.notes = True
+    return True
+
+
+def _wait_for_tables(world: World, story: Story) -> None:
+    """Wait until nothing is staged that a table has not, and none is stopped."""
+    began, answer = story.now(), None
+    while story.now() - began < _REST_WITHIN:
+        world.fleet.check()
+        answer = run_secor("tables", "status", "--json", str(world.config), patience=_COMMAND)
+        if answer.returncode == 0 and not json.loads(answer.stdout)["staged"]["batches"]:
+            story.say(f"the tables have everything after {story.now() - began:.1f} s")
+            return
+        time.sleep(1.0)
+    assert answer is not None
+    story.violated(f"the tables do not get everything: {answer.stdout} {answer.stderr}")
 
 
 def _progress(world: World, watch: Watch) -> str:
@@ -130,17 +190,21 @@ def _rest(world: World, watch: Watch, story: Story, ceased: float) -> float | No
 
 def _verify(world: World, story: Story) -> str:
     """Compare every offset, and see that no intent is open."""
-    answer = run_secor("verify", "--json", str(world.config))
+    answer = run_secor("verify", "--json", str(world.config), patience=_COMMAND)
     if answer.returncode not in {0, 5}:
         story.violated(f"secor verify ended with {answer.returncode}: {answer.stderr}")
         return "not verified"
     report = json.loads(answer.stdout)
-    if answer.returncode:
+    if world.tables is not None:
+        for finding in report["findings"] + report["remarks"]:
+            story.violated(f"secor verify: {finding}")
+        report |= {"partitions": [], "summary": f"{report['compared']:,} messages compared"}
+    elif answer.returncode:
         for partition in report["partitions"]:
             for finding in partition["findings"]:
                 story.violated(f"{partition['topic']}/{partition['partition']}: {finding}")
     unlogged = sum(partition["unlogged"] for partition in report["partitions"])
-    shown = run_secor("offsets", "show", "--json", str(world.config))
+    shown = run_secor("offsets", "show", "--json", str(world.config), patience=_COMMAND)
     for row in json.loads(shown.stdout)["offsets"] if shown.returncode == 0 else ():
         if row["intent"] is not None:
             story.violated(f"an intent is open at rest: {row}")
@@ -152,7 +216,10 @@ def _verify(world: World, story: Story) -> str:
 def _placed(world: World, story: Story) -> str:
     """See that every offset is where its message says, or nowhere where it says so."""
     world.proxy.set()
-    placement = Placement(PREFIX, story.violated)
+    placement: Placement | TableContents = Placement(PREFIX, story.violated)
+    if world.tables is not None:
+        placement = TableContents(PREFIX, story.violated)
+        placement.read(world.tables)
     settings = load(world.config, {})
     with open_store(settings) as store, open_reader(settings) as reader:
         for found in store.list(""):

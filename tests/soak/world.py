@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secor.sandbox import Sandbox
-from tests.soak import parsed
+from tests.soak import parsed, tables
 from tests.soak.audit import Audit, AuditingProxy
 from tests.soak.fleet import Fleet
-from tests.soak.load import LATE, PATTERN, TOPICS, Load, plain_value
+from tests.soak.load import LATE, PATTERN, TOPICS, Load, Value, plain_value
 from tests.soak.mischief import SESSION
 from tests.soak.story import Story
 
@@ -90,11 +90,21 @@ class World:
     local: Path
     fleet: Fleet
     load: Load
+    tables: tables.Tables | None
 
 
 @contextmanager
 def built(
-    folder: Path, story: Story, *, group: str, ledger: str, store: str, daemons: int, seed: int
+    folder: Path,
+    story: Story,
+    *,
+    group: str,
+    ledger: str,
+    store: str,
+    daemons: int,
+    seed: int,
+    control: str,
+    coordinator: str,
 ) -> Iterator[World]:
     """Start everything, the daemons last; end everything in the other order."""
     with ExitStack() as opened:
@@ -111,22 +121,42 @@ def built(
                 progress=story.say,
             )
         )
-        audit = Audit(sandbox.s3.bucket, story.violated)
+        audit = Audit(
+            sandbox.s3.bucket,
+            story.violated,
+            of_others=_is_of_the_catalog,
+            may_be_deleted=lambda key: key.startswith(f"{PREFIX}/_staged/"),
+        )
         proxy = opened.enter_context(AuditingProxy(sandbox.s3.endpoint_url, audit, seed))
         disk = opened.enter_context(_small_disk(folder / "disk", story))
         local = (disk or folder) / "local"
         config = folder / "soak.toml"
-        config.write_text(_configuration(sandbox, folder, group, ledger, proxy.url, local))
-        load = Load(sandbox.kafka, seed, parsed.value if group == "partition" else plain_value)
+        text = _configuration(sandbox, folder, group, ledger, proxy.url, local)
+        catalog = None
+        value: Value = parsed.value if group == "partition" else plain_value
+        if group == "table":
+            catalog = tables.open_catalog(opened, folder, sandbox, seed)
+            value = catalog.values
+            text += tables.configuration(catalog, folder, sandbox.s3.bucket, control, coordinator)
+        config.write_text(text)
+        load = Load(sandbox.kafka, seed, value)
         opened.callback(load.end)
         for topic in TOPICS:
             if topic.name != LATE:
                 load.begin(topic)
-        fleet = Fleet(config, folder / "logs", daemons, story)
+        alone = 2 if group == "table" and coordinator == "alone" else 0
+        fleet = Fleet(config, folder / "logs", daemons, story, coordinators=alone)
         opened.callback(fleet.kill)
-        for slot in range(daemons):
+        for slot in range(fleet.size):
             fleet.fill(slot)
-        yield World(sandbox, config, audit, proxy, disk, local, fleet, load)
+        yield World(sandbox, config, audit, proxy, disk, local, fleet, load, catalog)
+
+
+def _is_of_the_catalog(key: str) -> bool:
+    """Tell whether the Iceberg library writes a key: metadata, and rows of another writer."""
+    if not key.startswith(f"{tables.WAREHOUSE}/"):
+        return False
+    return "/metadata/" in key or key.rpartition("/")[2].startswith("00000-")
 
 
 def _configuration(
@@ -134,6 +164,8 @@ def _configuration(
 ) -> str:
     if group == "backup":
         return configuration_of(sandbox, group, ledger, url, local, topics=_BACKUP_TOPICS)
+    if group == "table":
+        return configuration_of(sandbox, group, ledger, url, local)
     schema = folder / "event.avsc"
     schema.write_text(json.dumps(parsed.SCHEMA))
     output = parsed.OUTPUT.format(schema=schema)

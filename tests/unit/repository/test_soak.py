@@ -20,6 +20,7 @@ from tests.soak.audit import Audit, checksum
 from tests.soak.fleet import events
 from tests.soak.parsed import QUARANTINE, Placement, place, value
 from tests.soak.story import Happening
+from tests.soak.tables import TableContents, tables_of
 from tests.soak.watch import Held, Sample, growth, recovery, went_back
 
 TP = TopicPartition("soak-plain", 0)
@@ -234,3 +235,56 @@ def test_what_the_soak_writes_has_every_kind_of_place() -> None:
     assert found[None] > 100
     assert found[QUARANTINE] > 50
     assert len(found) == 5
+
+
+def test_what_others_write_is_not_looked_at_and_what_may_be_deleted_never_comes_back() -> None:
+    found: list[str] = []
+    audit = Audit(
+        "b",
+        found.append,
+        of_others=lambda key: "/metadata/" in key,
+        may_be_deleted=lambda key: key.startswith("staged/"),
+    )
+    headers = {"if-none-match": "*"}
+    audit.answered("PUT", "/b/t/metadata/1.json", {}, 200, b"")
+    audit.answered("PUT", "/b/staged/1", headers, 200, b"")
+    audit.answered("DELETE", "/b/staged/1", {}, 204, b"")
+    audit.compare([("t/metadata/1.json", 0)])
+    assert found == []
+    audit.answered("PUT", "/b/staged/1", headers, 200, b"")
+    audit.compare([("staged/1", 0)])
+    assert [text.partition(":")[0] for text in found] == [
+        "staged/1 was put twice",
+        "staged/1 was deleted and is there again",
+    ]
+
+
+def test_a_message_belongs_into_the_tables_of_its_routes() -> None:
+    sale = b'{"number": 1, "topic": "x", "kind": "sale"}'
+    assert tables_of("soak-plain", sale) == {"events", "soak_plain", "sales"}
+    assert tables_of("soak-transactions", sale) == {"events", "sales", "kind_sale"}
+    assert tables_of("soak-lines", sale.replace(b"sale", b"view")) == {"events"}
+    for bad in (None, b"", b"[1]", sale[:-1], sale.replace(b"1", b'"many"')):
+        assert tables_of("soak-plain", bad) is None
+
+
+def contents_of(offsets: list[int], log: list[bytes]) -> list[str]:
+    found: list[str] = []
+    contents = TableContents("soak", found.append)
+    owner = TopicPartition("soak-lines", 0)
+    row = {"number": 1, "topic": "x", "kind": "view", "note": None}
+    contents.rows["events"] = {(owner, offset): row for offset in offsets}
+    chunk = Chunk(owner, chunk_of(list(range(len(log))), [*log]), len(log))
+    contents.logged(owner, [chunk], whole=True)
+    return found
+
+
+def test_a_row_that_is_missing_changed_or_foreign_is_seen() -> None:
+    view = b'{"number": 1, "topic": "x", "kind": "view"}'
+    assert contents_of([0, 1], [view, view]) == []
+    assert ["is not in events" in text for text in contents_of([0], [view, view])] == [True]
+    [changed] = contents_of([0], [view.replace(b"1", b"2")])
+    assert "number is 1" in changed
+    [foreign] = contents_of([0, 1], [view])
+    assert "not in the log" in foreign
+    assert any("in quarantine" in text for text in contents_of([], [b"{"]))
