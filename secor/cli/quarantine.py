@@ -7,15 +7,16 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import click
 
-from secor.archive.objects import Archive
+from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.quarantine.listing import Quarantined, counted, messages, quarantined
 from secor.archive.quarantine.replay import Replay, Replayed
 from secor.batch.workspace import Workspace
@@ -27,7 +28,7 @@ from secor.config.load import load
 from secor.config.model import Config
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
-from secor.core.ports import ObjectStore
+from secor.core.ports import ObjectStore, OffsetLedger
 from secor.core.text import how_many
 
 REASONS = 15
@@ -35,6 +36,8 @@ REASONS = 15
 
 _VALUE = re.compile(r"'(?:[^'\\]|\\.)*'|(?<![\w.])-?\d[\w.:+-]*")
 """What a reason quotes of its message, and numbers."""
+
+_ReplayObject = Callable[[ArchivedObject], Replayed]
 
 config_argument = click.argument("config", type=click.Path(path_type=Path))
 topic_argument = click.argument("topic", type=TOPIC, required=False)
@@ -103,12 +106,14 @@ def replay(
     meanwhile.  Exit code 5 when messages are left there.
     """
     from secor.wiring.clients import open_ledger_for_operator
-    from secor.wiring.plans import replaying_plans
 
     settings, done = load(config, os.environ), list[Replayed]()
-    if settings.group.kind != "partition":
+    if settings.group.kind == "backup":
+        raise ConfigurationError(f'{config}: group.kind is "backup", which parses nothing')
+    if settings.group.kind == "table" and take_over:
         raise ConfigurationError(
-            f'{config}: group.kind is "{settings.group.kind}"; only "partition" parses again'
+            f"{config}: rows of tables are never taken back: take --take-over away; a replay that"
+            " was begun is finished as it was begun"
         )
     with (
         _store(settings) as store,
@@ -117,19 +122,49 @@ def replay(
     ):
         workspace = Workspace(Path(folder), "replay", settings.limits.open_files)
         try:
+            replays = _replays(settings, store, ledger, workspace)
             for name in _topics(settings, store, topic):
-                archive = archive_of(settings, name, store)
-                grew = partial(_grew, name, dry_run=dry_run)
-                plans = replaying_plans(settings, name, store, grew, dry_run=dry_run)
-                replaying = Replay(archive, plans, ledger, workspace, SystemClock())
-                for found in quarantined(archive, name):
-                    done.append(replaying.replay(found, dry_run=dry_run, take_over=take_over))
+                replay_object = replays(name, dry_run=dry_run, take_over=take_over)
+                for found in quarantined(archive_of(settings, name, store), name):
+                    done.append(replay_object(found))
                     if not as_json and (verbose or done[-1].skipped is not None):
                         _tell(done[-1], dry_run=dry_run)
         finally:
             workspace.close()
     _summarize(done, dry_run=dry_run, as_json=as_json)
     return Exit.DIFFERENT if any(one.bad or one.skipped for one in done) else Exit.OK
+
+
+class _Replays(Protocol):
+    def __call__(self, topic: str, *, dry_run: bool, take_over: bool) -> _ReplayObject:
+        """Return what replays one object of a topic."""
+
+
+def _replays(
+    config: Config, store: ObjectStore, ledger: OffsetLedger, workspace: Workspace
+) -> _Replays:
+    """Return how the objects of a topic are replayed: into objects, or into rows of tables."""
+    if config.group.kind == "table":
+        from secor.wiring.table_replays import TableReplays
+
+        tables = TableReplays(config, ledger, workspace)
+
+        def into_tables(topic: str, *, dry_run: bool, take_over: bool) -> _ReplayObject:
+            replay = tables.of_topic(archive_of(config, topic, store), topic)
+            return partial(replay.replay, dry_run=dry_run)
+
+        return into_tables
+
+    def into_objects(topic: str, *, dry_run: bool, take_over: bool) -> _ReplayObject:
+        from secor.wiring.plans import replaying_plans
+
+        archive = archive_of(config, topic, store)
+        grew = partial(_grew, topic, dry_run=dry_run)
+        plans = replaying_plans(config, topic, store, grew, dry_run=dry_run)
+        replay = Replay(archive, plans, ledger, workspace, SystemClock())
+        return partial(replay.replay, dry_run=dry_run, take_over=take_over)
+
+    return into_objects
 
 
 def _store(config: Config) -> AbstractContextManager[ObjectStore]:

@@ -14,6 +14,7 @@ from typing import Any, Self
 from secor.core.errors import CorruptFile, NotFound, Unavailable
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes
+from secor.tables.finished_replays import FinishedReplays
 from secor.tables.manifest import TableFiles, parse_table_files, table_files_data
 from secor.tables.vector import Vector
 
@@ -89,6 +90,7 @@ class CommitHistory:
 
     def __init__(self, store: ObjectStore, prefix: str) -> None:
         self._store = store
+        self.replays = FinishedReplays(store, prefix)
         parts = [part for part in prefix.split("/") if part]
         self._root = "/".join([*parts, DIRECTORY]) + "/"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from secor.core.errors import LedgerCorrupt, SecorError
 from secor.core.model import TopicPartition
@@ -44,12 +44,22 @@ class GroupTopics(Protocol):
         """Return where their logs end: the last stable offsets, as far as they are known."""
 
 
-Parallel = Callable[[Callable[[str], TableResult], Sequence[str]], Iterable[TableResult]]
+Item = TypeVar("Item")
+Value = TypeVar("Value")
 
 
-def one_by_one(function: Callable[[str], TableResult], tables: Sequence[str]) -> list[TableResult]:
-    """Call ``function`` for each table, in order."""
-    return [function(table) for table in tables]
+class Parallel(Protocol):
+    """Calls a function for each item, side by side or not; gives the results in order."""
+
+    def __call__(
+        self, function: Callable[[Item], Value], items: Sequence[Item], /
+    ) -> Iterable[Value]:
+        """Raise what one of the calls raises."""
+
+
+def one_by_one(function: Callable[[Item], Value], items: Sequence[Item], /) -> list[Value]:
+    """Call ``function`` for each item, in order."""
+    return [function(item) for item in items]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,17 +198,26 @@ class Coordinator:
         self._cycle = self._cycle.finish(now, self._timing)
 
     def _read_ledger(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return committed offsets; an entry that cannot be read holds its partition back."""
+        """Return committed offsets; an entry that cannot be read holds its partition back.
+
+        Side by side: a cycle of 1,000 partitions must not wait for 1,000 answers in turn.
+        """
+        wanted = sorted(partitions)
         committed = {}
-        for topic_partition in sorted(partitions):
-            try:
-                offset = self._ledger.read(topic_partition).committed
-            except LedgerCorrupt as error:
-                self._observer.cycle_failed(error)
-                continue
-            if offset is not None:
-                committed[topic_partition] = offset
+        for topic_partition, entry in zip(
+            wanted, self._parallel(self._read_entry, wanted), strict=True
+        ):
+            if isinstance(entry, LedgerCorrupt):
+                self._observer.cycle_failed(entry)
+            elif entry is not None:
+                committed[topic_partition] = entry
         return committed
+
+    def _read_entry(self, topic_partition: TopicPartition) -> int | LedgerCorrupt | None:
+        try:
+            return self._ledger.read(topic_partition).committed
+        except LedgerCorrupt as error:
+            return error
 
     def _note_timestamps(self, staged: Sequence[Staged]) -> None:
         for item in staged:
@@ -250,6 +269,8 @@ class Coordinator:
         now = self._clock.now()
         for item in staged:
             if now - item.found.modified >= self._keep and _taken(item, results):
+                if item.found.replay:
+                    self._committer.finish_replay(item)
                 self._staging.delete(item.found)
 
     def _report(self, staged: Sequence[Staged], results: Mapping[str, TableResult]) -> None:

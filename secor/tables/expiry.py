@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from secor.archive.quarantine.parsing_again import REPLAYED
 from secor.core.errors import CorruptFile, NotFound, SecorError
 from secor.core.model import StoredObject
 from secor.core.naming import ObjectInfo
@@ -69,8 +70,8 @@ def expired_manifests(
         except SecorError:
             done[identifier] = frozenset()  # stopped: it needs all of them still
     for item in staged:
-        if item.manifest is None or item.found.modified >= before:
-            continue
+        if item.manifest is None or item.found.modified >= before or item.found.replay:
+            continue  # the coordinator deletes those of replays, after it has noted their end
         needed = {files.table for files in item.manifest.tables if files.files}
         if all(item.found.key in done.get(table, frozenset()) for table in needed):
             yield Expired("manifest", item.found.key, item.found.size, "all of its tables have it")
@@ -86,7 +87,8 @@ def orphans(
     """Give data files of the group below a table that neither it nor a manifest names.
 
     ``referenced`` gives the paths in all of the table's snapshots.  Only files of a range that
-    the table's vector has passed count: nothing that is committed later can name them.
+    the table's vector has passed count: nothing that is committed later can name them.  Files
+    of replays do not count: one that slept may still put the manifest that names them.
     """
     root = f"{known.table.location}/data/"
     for stored, info in _unnamed(store, root, known, staged, referenced, before):
@@ -151,10 +153,10 @@ def _unnamed(
 
 
 def _info(store: ObjectStore, key: str) -> ObjectInfo | None:
-    """Return what an object says of itself, None where it is not one of a batch."""
+    """Return what an object says of itself, None where it is not one of a batch, or replayed."""
     try:
         metadata: Mapping[str, str] = store.head(key).metadata or {}
-        return ObjectInfo.of(metadata, key)
+        return None if REPLAYED in metadata else ObjectInfo.of(metadata, key)
     except (NotFound, CorruptFile):
         return None
 

@@ -51,13 +51,15 @@ class GroupRecord:
     """The properties of one group.
 
     ``valid_through`` (milliseconds): the table has every message up to this timestamp.
-    ``replaced`` are uuids of dropped tables of this name whose staged files were given up.
+    ``replaced`` are uuids of dropped tables of this name whose staged files were given up;
+    ``replays`` the keys of manifests of replays that the table has and that may still be staged.
     """
 
     vector: Vector = field(default_factory=Vector)
     commit: LastCommit | None = None
     valid_through: int | None = None
     replaced: tuple[str, ...] = ()
+    replays: tuple[str, ...] = ()
 
     def properties(self, group: str) -> dict[str, str]:
         """Return them as table properties."""
@@ -68,6 +70,8 @@ class GroupRecord:
             texts["valid-through"] = str(self.valid_through)
         if self.replaced:
             texts["replaced"] = json.dumps(self.replaced, separators=(",", ":"))
+        # Always written: a property that a commit leaves out keeps its value.
+        texts["replays"] = json.dumps(self.replays, separators=(",", ":"))
         return {property_name(group, name): text for name, text in texts.items()}
 
     def summary(self, group: str) -> dict[str, str]:
@@ -92,12 +96,14 @@ class GroupRecord:
 
         vector, commit = text("vector"), text("commit")
         valid_through, replaced = text("valid-through"), text("replaced")
+        replays = text("replays")
         try:
             return cls(
                 vector=Vector.parse(vector, where + "vector") if vector else Vector(),
                 commit=_commit(json.loads(commit)) if commit else None,
                 valid_through=int(valid_through) if valid_through else None,
                 replaced=tuple(map(str, json.loads(replaced))) if replaced else (),
+                replays=tuple(map(str, json.loads(replays))) if replays else (),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptFile(f"{where}…: not as Secor writes it ({error})") from error

@@ -22,7 +22,9 @@ VERSION = 1
 DIRECTORY = "_staged"
 """Below the group's prefix; no topic's directory."""
 
-_KEY = re.compile(r"(?P<partition>\d+)/(?P<start>\d{20})-(?P<end>\d{20})\.json")
+_KEY = re.compile(
+    r"(?P<partition>\d+)/(?P<start>\d{20})-(?P<end>\d{20})(\.replay-(?P<replay>\d+-\d+))?\.json"
+)
 
 Operation = Literal["append", "changes"]
 
@@ -79,8 +81,23 @@ class TableFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayOf:
+    """An object in quarantine, ``key``, whose messages were parsed again.
+
+    ``number`` tells it from the others of its batch; ``bad`` are the offsets of the messages
+    that stay in quarantine.
+    """
+
+    key: str
+    number: str
+    bad: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """What the batch ``[start, end)`` of a topic partition has staged.
+
+    With ``replay``, what messages of the batch have staged that were in quarantine before.
 
     ``cluster`` and ``topic_id`` are Kafka's ids; ``greatest_timestamp`` is in milliseconds,
     None where no message had one.  Without ``tables`` all messages were filtered or bad.
@@ -97,6 +114,7 @@ class Manifest:
     greatest_timestamp: int | None
     tables: tuple[TableFiles, ...]
     version: int = VERSION
+    replay: ReplayOf | None = None
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -110,11 +128,16 @@ class Manifest:
 
     def key(self, prefix: str) -> str:
         """Return the manifest's key below the group's ``prefix``."""
-        return manifest_key(prefix, self.topic_partition, self.range)
+        number = self.replay.number if self.replay is not None else ""
+        return manifest_key(prefix, self.topic_partition, self.range, number)
 
     def dump(self) -> bytes:
         """Return the object's bytes: the same for the same manifest."""
         data = {**_fields(self), "tables": [table_files_data(files) for files in self.tables]}
+        if self.replay is None:
+            del data["replay"]
+        else:
+            data["replay"] = _fields(self.replay)
         return json.dumps(data, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
     @classmethod
@@ -125,7 +148,7 @@ class Manifest:
             if data["version"] != VERSION:
                 raise ValueError(f"version {data['version']}; this Secor reads {VERSION}")
             tables = tuple(parse_table_files(table) for table in data["tables"])
-            return cls(**{**data, "tables": tables})
+            return cls(**{**data, "tables": tables, "replay": _replay_of(data.get("replay"))})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptFile(f"{key}: no manifest of Secor's ({error})") from error
 
@@ -138,20 +161,31 @@ def staged_prefix(prefix: str, topic: str | None = None) -> str:
     return "/".join(parts) + "/"
 
 
-def manifest_key(prefix: str, topic_partition: TopicPartition, offsets: OffsetRange) -> str:
-    """Return the key of the manifest of a range, the same under every configuration."""
+def manifest_key(
+    prefix: str, topic_partition: TopicPartition, offsets: OffsetRange, replay: str = ""
+) -> str:
+    """Return the key of the manifest of a range, the same under every configuration.
+
+    ``replay`` is the number of an object in quarantine (``ReplayOf``).
+    """
     folder = staged_prefix(prefix, topic_partition.topic)
-    return f"{folder}{topic_partition.partition}/{offsets.start:020d}-{offsets.end:020d}.json"
+    name = f"{offsets.start:020d}-{offsets.end:020d}{f'.replay-{replay}' if replay else ''}"
+    return f"{folder}{topic_partition.partition}/{name}.json"
 
 
-def parse_manifest_key(prefix: str, topic: str, key: str) -> tuple[int, OffsetRange] | None:
-    """Return kafka partition and range of a manifest's key; None for other objects."""
+def parse_manifest_key(prefix: str, topic: str, key: str) -> tuple[int, OffsetRange, str] | None:
+    """Return kafka partition, range and number of replay ("" for none) of a manifest's key.
+
+    None for other objects.
+    """
     folder = staged_prefix(prefix, topic)
     match = _KEY.fullmatch(key[len(folder) :]) if key.startswith(folder) else None
     if match is None:
         return None
     start, end = int(match["start"]), int(match["end"])
-    return (int(match["partition"]), OffsetRange(start, end)) if start <= end else None
+    if start > end:
+        return None
+    return int(match["partition"]), OffsetRange(start, end), match["replay"] or ""
 
 
 def table_files_data(files: TableFiles) -> dict[str, Any]:
@@ -163,7 +197,7 @@ def table_files_data(files: TableFiles) -> dict[str, Any]:
     return {**_fields(files), "files": listed}
 
 
-def _fields(value: Manifest | TableFiles | DataFile | Statistics) -> dict[str, Any]:
+def _fields(value: Manifest | TableFiles | DataFile | Statistics | ReplayOf) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
@@ -171,6 +205,10 @@ def parse_table_files(data: Mapping[str, Any]) -> TableFiles:
     """Read one table's files back from JSON.  Raises what dataclasses and dictionaries do."""
     files = tuple(_data_file(file) for file in data["files"])
     return TableFiles(**{**data, "files": files, "key": tuple(data.get("key", ()))})
+
+
+def _replay_of(data: Mapping[str, Any] | None) -> ReplayOf | None:
+    return None if data is None else ReplayOf(**{**data, "bad": tuple(map(int, data["bad"]))})
 
 
 def _data_file(data: Mapping[str, Any]) -> DataFile:

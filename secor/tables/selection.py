@@ -7,7 +7,7 @@ partition for this table: nobody guesses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from secor.core.errors import TableStopped
@@ -31,7 +31,7 @@ class Selection:
 
     ``vector`` is the table's after the commit of ``files``; ``manifests`` are the keys they
     come from.  ``done`` are keys of manifests that this table needs no more.  ``stopped`` says
-    why topic partitions go no further.
+    why topic partitions go no further.  ``replays`` are those that the table notes afterwards.
     """
 
     files: tuple[TableFiles, ...]
@@ -39,6 +39,7 @@ class Selection:
     manifests: tuple[str, ...]
     done: frozenset[str]
     stopped: Mapping[TopicPartition, str]
+    replays: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -52,8 +53,12 @@ def select(
     record: GroupRecord,
     staged: Sequence[Staged],
     operations: frozenset[Operation] = EVERY_OPERATION,
+    is_finished: Callable[[str], bool] = lambda key: False,
 ) -> Selection:
     """Choose among ``staged``, all of them below the ledger's committed offsets.
+
+    ``is_finished`` tells of the key of a replay's manifest whether every table has had it.  It
+    must look *after* ``record`` was read: tables forget what is finished.
 
     Changes of rows that are told apart by other columns than those before them wait for the
     next commit.  Raises ``TableStopped`` where the files are of another table, topic or cluster
@@ -61,7 +66,8 @@ def select(
     """
     by_partition: dict[TopicPartition, list[Staged]] = {}
     for item in staged:
-        by_partition.setdefault(item.topic_partition, []).append(item)
+        if not item.found.replay:
+            by_partition.setdefault(item.topic_partition, []).append(item)
     files: list[TableFiles] = []
     keys: list[str] = []
     done: set[str] = set()
@@ -81,7 +87,62 @@ def select(
             vector = vector.advance(manifest.cluster, manifest.topic_id, ends)
             files += of_table
             keys.append(key)
-    return Selection(tuple(files), vector, tuple(keys), frozenset(done), stopped)
+    replays = _Replays(table, uuid, record, operations, is_finished)
+    for item in staged:
+        if item.found.replay:
+            replays.look_at(item)
+    return Selection(
+        files=(*files, *replays.files),
+        vector=vector,
+        manifests=(*keys, *replays.taken),
+        done=frozenset(done | replays.done),
+        stopped={**replays.stopped, **stopped},
+        replays=replays.noted({item.found.key for item in staged}),
+    )
+
+
+class _Replays:
+    """Chooses among the manifests of replays, which lie below the vector.
+
+    A table that notes a replay has its rows.  The vector says nothing of them.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        uuid: str,
+        record: GroupRecord,
+        operations: frozenset[Operation],
+        is_finished: Callable[[str], bool],
+    ) -> None:
+        self._table = table
+        self._uuid = uuid
+        self._record = record
+        self._operations = operations
+        self._is_finished = is_finished
+        self.files: list[TableFiles] = []
+        self.taken: list[str] = []
+        self.done: set[str] = set()
+        self.stopped: dict[TopicPartition, str] = {}
+
+    def look_at(self, item: Staged) -> None:
+        """Take it, or note why not."""
+        key, manifest = item.found.key, item.manifest
+        if manifest is None:
+            self.stopped[item.topic_partition] = item.fault
+            return
+        of_table = _files_of(self._table, self._uuid, self._record, manifest)
+        if not of_table or key in self._record.replays or self._is_finished(key):
+            self.done.add(key)
+            return
+        _check_table(self._table, self._uuid, of_table, self._operations)
+        self.files += of_table
+        self.taken.append(key)
+
+    def noted(self, staged: Collection[str]) -> tuple[str, ...]:
+        """Return what the table notes: what it took, and what may still be staged."""
+        kept = [key for key in self._record.replays if key in staged or not self._is_finished(key)]
+        return (*kept, *self.taken)
 
 
 class _OneKey:

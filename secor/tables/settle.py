@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from secor.core.errors import ConfigurationError, TableStopped
@@ -64,8 +64,9 @@ class Settling:
                     f"the rows that left the branch {self._branch} with commit"
                     f" {record.commit.id} stay away"
                 )
+            is_finished = self._history.replays.has
             operations = self._committer.operations
-            proposal = _accepted(loaded, record, staged, changes, operations)
+            proposal = _accepted(loaded, record, staged, changes, operations, is_finished)
             return proposal if changes and not dry_run else None
 
         done = self._committer.attempt(table, request, propose, Attempts(), settles=True)
@@ -134,6 +135,7 @@ def _accepted(
     staged: Sequence[Staged],
     changes: list[str],
     operations: frozenset[Operation],
+    is_finished: Callable[[str], bool],
 ) -> Proposal:
     """Return what makes the present table, topics and clusters right; tell ``changes``."""
     manifests = [
@@ -151,16 +153,24 @@ def _accepted(
     changes.extend(f"files staged for the dropped table {uuid} are given up" for uuid in given_up)
     record = replace(record, replaced=(*record.replaced, *sorted(given_up)))
     # What is left of a source as the table knows it is committed first: afterwards it is foreign.
-    known = [item for item, manifest in manifests if not _foreign(record.vector, manifest)]
-    chosen = select(table.identifier, table.uuid, record, known, operations)
+    known = [
+        item
+        for item, manifest in manifests
+        if item.found.replay or not _foreign(record.vector, manifest)
+    ]
+    chosen = select(table.identifier, table.uuid, record, known, operations, is_finished)
     vector = chosen.vector
-    for _, manifest in manifests:
+    for item, manifest in manifests:
+        if item.found.replay:
+            continue  # its rows are none of the vector's
         if why := _foreign(vector, manifest):
             vector = vector.with_topic(
                 manifest.cluster, manifest.topic, TopicOffsets(manifest.topic_id)
             )
             changes.append(why)
-    return Proposal(chosen.files, chosen.manifests, replace(record, vector=vector))
+    return Proposal(
+        chosen.files, chosen.manifests, replace(record, vector=vector, replays=chosen.replays)
+    )
 
 
 def _foreign(vector: Vector, manifest: Manifest) -> str:

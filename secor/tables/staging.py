@@ -21,6 +21,8 @@ class Found:
     range: OffsetRange
     size: int
     modified: float
+    replay: str = ""
+    """The number of the object in quarantine that was replayed; "" for a batch's manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,10 @@ class Staging:
             topic = topic_of(stored.key[len(root) :].partition("/")[0])
             parsed = parse_manifest_key(self._prefix, topic, stored.key) if topic else None
             if topic is not None and parsed is not None:
-                partition, offsets = parsed
+                partition, offsets, replay = parsed
                 topic_partition = TopicPartition(topic, partition)
-                yield Found(stored.key, topic_partition, offsets, stored.size, stored.modified)
+                size, modified = stored.size, stored.modified
+                yield Found(stored.key, topic_partition, offsets, size, modified, replay)
 
     def read(self, committed: Mapping[TopicPartition, int]) -> list[Staged]:
         """List, then return the manifests of offsets below ``committed``, read.
@@ -85,12 +88,15 @@ class Staging:
         ``committed`` must have been read from the ledger *before* this call.  Every manifest
         below it was put before it moved there, so none of them can be missing in the listing;
         the other way round one that is put meanwhile could be passed over for ever.
+        Manifests of replays always count: only what was committed is replayed.
         """
         listed = self.find()
         present = {found.key for found in listed}
         self._read = {key: staged for key, staged in self._read.items() if key in present}
         counting = [
-            found for found in listed if found.range.end <= committed.get(found.topic_partition, 0)
+            found
+            for found in listed
+            if found.replay or found.range.end <= committed.get(found.topic_partition, 0)
         ]
         missing = [found for found in counting if found.key not in self._read]
         for staged in self._parallel(self._read_manifest, missing):
@@ -104,7 +110,9 @@ class Staging:
             manifest = Manifest.parse(body, found.key)
         except (CorruptFile, NotFound) as error:
             return Staged(found, None, str(error))
-        if (manifest.topic_partition, manifest.range) != (found.topic_partition, found.range):
+        number = manifest.replay.number if manifest.replay is not None else ""
+        said = (manifest.topic_partition, manifest.range, number)
+        if said != (found.topic_partition, found.range, found.replay):
             return Staged(found, None, f"{found.key}: its content is of another range")
         if manifest.group != self._group:
             why = f"{found.key}: is of group {manifest.group!r}; give each group its own prefix"

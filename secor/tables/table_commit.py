@@ -181,14 +181,22 @@ class TableCommitter:
         selections: list[Selection] = []
 
         def propose(table: Table, record: GroupRecord) -> Proposal | None:
-            chosen = select(identifier, table.uuid, record, staged, self.operations)
+            is_finished = self._history.replays.has
+            chosen = select(
+                identifier, table.uuid, record, staged, self.operations, is_finished
+            )
             selections.append(chosen)
             if chosen.empty:
                 return None
             valid_through = record.valid_through
             if not chosen.stopped:
                 valid_through = request.advance(valid_through)
-            after = replace(record, vector=chosen.vector, valid_through=valid_through)
+            after = replace(
+                record,
+                vector=chosen.vector,
+                valid_through=valid_through,
+                replays=chosen.replays,
+            )
             return Proposal(chosen.files, chosen.manifests, after)
 
         try:
@@ -203,6 +211,10 @@ class TableCommitter:
             unknown=attempts.unknown,
             seconds=self._clock.monotonic() - began,
         )
+
+    def finish_replay(self, item: Staged) -> None:
+        """Note that all tables have a replay: before its manifest is deleted."""
+        self._history.replays.add(item)
 
     def attempt(
         self,

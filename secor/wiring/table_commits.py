@@ -112,12 +112,9 @@ class TableGroup:
 
     def staged(self) -> list[Staged]:
         """Read the ledger, then what is staged below it."""
-        found = {it.topic_partition for it in self.staging.find()}
-        committed = {}
-        for topic_partition in sorted(found):
-            offset = self.ledger.read(topic_partition).committed
-            if offset is not None:
-                committed[topic_partition] = offset
+        found = sorted({it.topic_partition for it in self.staging.find()})
+        entries = zip(found, self.parallel(self.ledger.read, found), strict=True)
+        committed = {key: entry.committed for key, entry in entries if entry.committed is not None}
         return self.staging.read(committed)
 
     def tables(self, staged: Sequence[Staged]) -> list[str]:

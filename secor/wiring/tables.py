@@ -62,8 +62,12 @@ class TablePlans:
         count: Count,
         clock: Clock,
         topics: Callable[[], Iterable[str]] = tuple,
+        *,
+        limited: bool = True,
     ) -> None:
-        """Ask nobody yet.  ``topics`` gives the names of all topics of the cluster."""
+        """Ask nobody yet.  ``topics`` gives the names of all topics of the cluster; unless
+        ``limited``, any number of bad messages may go into quarantine.
+        """
         self._config = config
         self._catalog = catalog
         self._library = library
@@ -71,6 +75,7 @@ class TablePlans:
         self._all_topics = topics
         self._count = count
         self._clock = clock
+        self._limited = limited
         self._log = structlog.get_logger("secor.tables")
         self._lock = threading.Lock()
         self._topics: dict[str, TopicTables] = {}
@@ -99,7 +104,15 @@ class TablePlans:
         ) -> TopicPlan:
             cluster = self._cluster_id()
             return table_plan(
-                self._config, topic, routes, versions, needs, cluster, self._count, outdated
+                self._config,
+                topic,
+                routes,
+                versions,
+                needs,
+                cluster,
+                self._count,
+                outdated,
+                limited=self._limited,
             )
 
         return TopicTables(

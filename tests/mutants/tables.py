@@ -23,8 +23,8 @@ TABLE_MUTANTS = (
     Mutant(
         "manifests above the ledger's offset are committed",
         STAGING,
-        "found for found in listed if found.range.end <= committed.get(found.topic_partition, 0)",
-        "found for found in listed if found.topic_partition in committed",
+        "if found.replay or found.range.end <= committed.get(found.topic_partition, 0)",
+        "if found.replay or found.topic_partition in committed",
         TABLES,
     ),
     Mutant(
@@ -65,6 +65,41 @@ TABLE_MUTANTS = (
         "        if item.range.start < reached:\n",
         "        if item.range.end < reached:\n",
         TABLES,
+    ),
+    Mutant(
+        "a table does not look which replays it has",
+        SELECTION,
+        "if not of_table or key in self._record.replays or self._is_finished(key):",
+        "if not of_table or self._is_finished(key):",
+        TABLES,
+    ),
+    Mutant(
+        "a replay that is finished is committed again",
+        SELECTION,
+        "if not of_table or key in self._record.replays or self._is_finished(key):",
+        "if not of_table or key in self._record.replays:",
+        TABLES,
+    ),
+    Mutant(
+        "a table forgets a replay that is not finished",
+        SELECTION,
+        "key for key in self._record.replays if key in staged or not self._is_finished(key)",
+        "key for key in self._record.replays if key in staged",
+        TABLES,
+    ),
+    Mutant(
+        "the manifest of a replay is deleted before its end is noted",
+        COORDINATOR,
+        "                    self._committer.finish_replay(item)\n",
+        "                    pass\n",
+        TABLES,
+    ),
+    Mutant(
+        "what the other replay left in quarantine is not looked at",
+        "secor/tables/quarantine_replay.py",
+        "        winner = self._begun(found)\n",
+        "        winner = replay\n",
+        UNIT,
     ),
     Mutant(
         "a damaged manifest is passed over",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from secor.core.errors import OutcomeUnknown, SecorError, Unavailable
@@ -22,7 +22,7 @@ from secor.tables.control import Answer, Event, Kind
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
 from secor.tables.group_record import GroupRecord, Lineage, lineage
-from secor.tables.manifest import DataFile, Manifest, TableFiles
+from secor.tables.manifest import DataFile, Manifest, ReplayOf, TableFiles
 from secor.tables.merging import Merge, Merged
 from secor.tables.selection import EVERY_OPERATION
 from secor.tables.settle import Settling
@@ -36,12 +36,22 @@ from tests.simulation.scheduler import Crash, Host, Hub
 from tests.unit.tables.world import CLUSTER, GROUP, PREFIX, Recorder
 
 PARTITIONS = (TopicPartition("clicks", 0), TopicPartition("clicks", 1))
+ADDED = TopicPartition("clicks", 2)
+"""A partition that appears later."""
+QUIET = TopicPartition("quiet", 0)
+"""A partition without messages, which nobody reads."""
+LONGEST_BATCH = 8
 TABLES = ("db.all", "db.odd")
 TIMING = Timing(interval=5.0, timeout=3.0)
 KEEP = 60.0
 SHARES = ((0.0, 0.0), (0.0, 1.0), (0.5, 1.0))
 
 Row = tuple[TopicPartition, int]
+
+
+def is_bad(offset: int) -> bool:
+    """Tell whether a message is in quarantine at first, and in its tables once it is replayed."""
+    return offset % 7 == 3
 
 
 def belongs(table: str, offset: int) -> bool:
@@ -93,10 +103,24 @@ class Channel:
 
     def send(self, event: Event) -> None:
         for queue in self.readers.values():
+            if self.rng.random() < self.loss / 3:
+                queue.append(self._forged(event))
             if self.rng.random() < self.loss:
                 continue
             for _ in range(2 if self.rng.random() < self.loss else 1):
                 queue.insert(self.rng.randint(0, len(queue)), event)
+
+    def _forged(self, event: Event) -> Event:
+        answers = tuple(Answer(key, 10**9, 10**15) for key in (*PARTITIONS, ADDED, QUIET))
+        return replace(
+            event,
+            kind=self.rng.choice(list(Kind)),
+            commit=self.rng.choice((event.commit, "forged")),
+            epoch=self.rng.choice((0, event.epoch, 1 << 60)),
+            sender="somebody",
+            answers=answers,
+            manifest="no/such/manifest.json",
+        )
 
     def receive(self, reader: str) -> list[Event]:
         arrived, self.readers[reader] = self.readers.get(reader, []), []
@@ -148,6 +172,12 @@ class TableWorld:
         shares = shares or random.Random(f"shares {seed}").choice(SHARES)
         self.changes = dict(zip(TABLES, shares, strict=True))
         """The share of batches that an engine has to merge."""
+        self.keep = KEEP
+        self.partitions = [*PARTITIONS]
+        self.batches: list[tuple[TopicPartition, int, int]] = []
+        self.replays: dict[str, frozenset[Row]] = {}
+        """Messages by the key of their replay's manifest."""
+        self.replayed: set[str] = set()
         for table in TABLES:
             self.server.make(table)
 
@@ -196,25 +226,73 @@ class TableWorld:
                 )
             self.hub.sleep(self.rng.choice((0.1, 1.0, 6.0)))
 
+    def add_partition(self) -> None:
+        """Let the topic have one more partition, and somebody who reads it."""
+        self.hub.tell(f"{ADDED} is added")
+        self.ledger.entries[ADDED] = Entry(0)
+        self.partitions.append(ADDED)
+        self.start_worker(ADDED)
+
     def _stage(self, host: Host, topic_partition: TopicPartition, start: int) -> None:
-        end = min(self.end, start + self.rng.randint(1, 8))
+        end = min(self.end, start + self.rng.randint(1, LONGEST_BATCH))
         manifest = self._manifest(topic_partition, start, end)
         self.call(host, "worker put", "before")
         put_bytes(self.store, manifest.key(PREFIX), manifest.dump())
         self.call(host, "worker put", "after")
         if self.rng.random() < 0.1:  # a superseded try of this range lands some time later
             late = self._manifest(topic_partition, start, end)
-            at = self.hub.now + self.rng.choice((0.5, KEEP / 2))
+            at = self.hub.now + self.rng.choice((0.5, self.keep / 2))
             self.hub.at(at, lambda: self._put_late(late))
         self.ledger.entries[topic_partition] = Entry(end)
+        if any(is_bad(offset) for offset in range(start, end)):
+            self.batches.append((topic_partition, start, end))
 
     def _put_late(self, manifest: Manifest) -> None:
         put_bytes(self.store, manifest.key(PREFIX), manifest.dump())
 
-    def _manifest(self, topic_partition: TopicPartition, start: int, end: int) -> Manifest:
+    # -------------------------------------------------------------- replays
+
+    def start_replayer(self) -> Host:
+        """Begin to replay what is in quarantine, now and then, and more than once."""
+        host = Host("replayer")
+
+        def run() -> None:
+            while True:
+                if self.batches:
+                    self._replay_batch(host, *self.rng.choice(self.batches))
+                self.hub.sleep(self.rng.choice((0.1, 1.0, 4.0)))
+
+        self.hub.spawn(host, host.name, run)
+        return host
+
+    def _replay_batch(
+        self, host: Host, topic_partition: TopicPartition, start: int, end: int
+    ) -> None:
+        """Stage a replay as whoever has not seen that it is finished would, perhaps late."""
+        manifest = self._manifest(topic_partition, start, end, replay=True)
+        key = manifest.key(PREFIX)
+        if CommitHistory(self.store, PREFIX).replays.has(key) and self.rng.random() < 0.5:
+            return
+        offsets = [offset for offset in range(start, end) if is_bad(offset)]
+        self.replays[key] = frozenset((topic_partition, offset) for offset in offsets)
+        self.call(host, "replay put", "before")
+        put_bytes(self.store, key, manifest.dump())
+        self.replayed.add(key)
+        self.call(host, "replay put", "after")
+        if self.rng.random() < 0.2:
+            at = self.hub.now + self.rng.choice((0.5, self.keep, 3 * self.keep))
+            self.hub.at(at, lambda: self._put_late(manifest))
+
+    def _manifest(
+        self, topic_partition: TopicPartition, start: int, end: int, *, replay: bool = False
+    ) -> Manifest:
         tables = []
         for table in TABLES:
-            offsets = [offset for offset in range(start, end) if belongs(table, offset)]
+            offsets = [
+                offset
+                for offset in range(start, end)
+                if belongs(table, offset) and is_bad(offset) == replay
+            ]
             if offsets:
                 path = f"{table}/{next(self.names)}"
                 self.rows[path] = frozenset((topic_partition, offset) for offset in offsets)
@@ -230,6 +308,7 @@ class TableWorld:
         return Manifest(
             *(GROUP, CLUSTER, topic_partition.topic, "id", topic_partition.partition),
             *(start, end, "f" * 16, end, tuple(tables)),
+            replay=ReplayOf("in quarantine", "0-0", ()) if replay else None,
         )
 
     # --------------------------------------------------------- coordinators
@@ -263,7 +342,7 @@ class TableWorld:
             observer=self.observer,
             timing=TIMING,
             new_id=lambda: f"commit-{next(self.names)}",
-            keep=KEEP,
+            keep=self.keep,
         )
 
     def _committer(self, host: Host, store: FakeStore) -> TableCommitter:
@@ -280,7 +359,7 @@ class TableWorld:
 
     # --------------------------------------------------------- other people
 
-    def disturb(self, *, rollbacks: bool) -> None:
+    def disturb(self, *, rollbacks: bool, remakes: bool = False) -> None:
         """Begin to do what other writers, maintenance and people do."""
         host = Host("others")
 
@@ -289,8 +368,11 @@ class TableWorld:
             while True:
                 self.hub.sleep(self.rng.choice((1.0, 5.0, 20.0)))
                 table = self.rng.choice(TABLES)
-                if rollbacks and self.rng.random() < 0.2:
+                dice = self.rng.random()
+                if rollbacks and dice < 0.2:
                     self._roll_back(table)
+                elif remakes and dice > 0.95:
+                    self._remake(table)
                 else:
                     self.rng.choice(deeds)(table)
 
@@ -333,6 +415,24 @@ class TableWorld:
         decision = self.rng.choice((self._accept, self._replay))
         self.hub.at(self.hub.now + 15.0, lambda: self._decide(table, decision))
 
+    def _remake(self, table: str) -> None:
+        """Drop a table and make it again; its rows are gone, and a person accepts that."""
+        self.hub.tell(f"{table} is made again")
+        for key in self.partitions:
+            below = (self.ledger.entries[key].committed or 0) + LONGEST_BATCH
+            self.given_up[table].update((key, offset) for offset in range(below))
+        self.server.make(table)
+        for seconds in (15.0, 45.0, 150.0, 300.0, 600.0):  # what was put late stops it again
+            self.hub.at(self.hub.now + seconds, lambda: self._decide(table, self._accept_remade))
+
+    def _accept_remade(self, table: str) -> None:
+        store = FakeStore(now=lambda: self.hub.now, objects=self.store.objects)
+        entries = self.ledger.entries.items()
+        committed = {key: it.committed for key, it in entries if it.committed is not None}
+        staged = Staging(store, PREFIX, GROUP).read(committed)
+        if self._settling().accept(table, staged, self._request(), dry_run=False).commit:
+            self.hub.tell(f"{table}: accepted as it was made again")
+
     def _decide(self, table: str, decision: Callable[[str], None]) -> None:
         host = Host(f"person at {table}")
 
@@ -357,7 +457,7 @@ class TableWorld:
 
     def _accept(self, table: str) -> None:
         if self._lineage(table) is Lineage.ROLLED_BACK:  # nothing moves until it is accepted
-            self.given_up[table] = Counter(self._missing(table))
+            self.given_up[table].update(self._missing(table))
         done = self._settling().accept(table, [], self._request(), dry_run=False)
         if done.commit is not None:
             self.hub.tell(f"{table}: accepted")
@@ -378,13 +478,21 @@ class TableWorld:
         return Counter(row for path in live for row in self.rows[path])
 
     def expected(self, table: str) -> set[Row]:
-        """Return the rows below the table's vector that are for it."""
-        vector = GroupRecord.of(self.server.tables[table].describe(), GROUP).vector
-        return {
+        """Return the rows that the table says it has: below its vector, and those of replays."""
+        record = GroupRecord.of(self.server.tables[table].describe(), GROUP)
+        below = {
             (topic_partition, offset)
-            for _, topic_partition, next_offset in vector.offsets()
+            for _, topic_partition, next_offset in record.vector.offsets()
             for offset in range(next_offset)
-            if belongs(table, offset)
+            if belongs(table, offset) and not is_bad(offset)
+        }
+        finished = CommitHistory(self.store, PREFIX).replays
+        return below | {
+            row
+            for key, rows in self.replays.items()
+            if key in record.replays or finished.key(key) in self.store.objects
+            for row in rows
+            if belongs(table, row[1])
         }
 
     def _missing(self, table: str) -> set[Row]:
@@ -419,7 +527,7 @@ class TableWorld:
                 problems.append(f"{table} is rolled back")
             wanted = {
                 (key, offset)
-                for key in PARTITIONS
+                for key in self.partitions
                 for offset in range(self.end)
                 if belongs(table, offset)
             }
@@ -501,10 +609,10 @@ class TopicsOf:
     world: TableWorld
 
     def partitions(self) -> frozenset[TopicPartition]:
-        return frozenset(PARTITIONS)
+        return frozenset((*self.world.partitions, QUIET))
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return dict.fromkeys(partitions, self.world.end)
+        return {key: 0 if key == QUIET else self.world.end for key in partitions}
 
 
 class CatalogOf(FakeCatalog):

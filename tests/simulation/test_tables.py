@@ -12,6 +12,7 @@ from tests.simulation.scheduler import FirstComeChoices, Hub, RandomChoices
 from tests.simulation.table_world import PARTITIONS, Fault, Point, TableWorld, no_fault
 
 GROUPS = 5
+TOLD = ("accepted", "replayed", "is added", "is made again", "accepted as it was made again")
 
 
 class Rates:
@@ -43,10 +44,13 @@ def storm(seed: int) -> tuple[TableWorld, Rates]:
     try:
         for topic_partition in PARTITIONS:
             world.start_worker(topic_partition)
+        world.start_replayer()
         for _ in range(world.rng.choice((1, 2, 3))):
             world.start_coordinator()
         if world.rng.random() < 0.7:
-            world.disturb(rollbacks=world.rng.random() < 0.5)
+            world.disturb(rollbacks=world.rng.random() < 0.5, remakes=world.rng.random() < 0.3)
+        if world.rng.random() < 0.5:
+            hub.at(world.rng.uniform(5.0, 60.0), world.add_partition)
         for _ in range(6):
             world.run(20.0)
             if not any(host.alive for host in world.coordinators):
@@ -81,11 +85,9 @@ def test_the_schedules_meet_what_they_are_meant_to_meet() -> None:
             met[str(result.result)] += 1
             met["conflict"] += result.conflicts
             met["unknown"] += result.unknown
-        met.update(
-            word for line in world.hub.trace for word in ("accepted", "replayed") if word in line
-        )
+        met.update(word for line in world.hub.trace for word in TOLD if word in line)
     wanted = {"crash", "stall", "fail", "late", "committed", "nothing", "stopped", "failed"}
-    wanted |= {"conflict", "unknown", "accepted", "replayed"}
+    wanted |= {"conflict", "unknown", *TOLD}
     assert wanted <= {kind for kind, times in met.items() if times}
 
 
@@ -102,12 +104,14 @@ def one_cycle(
     world = TableWorld(hub, "one cycle", fault, shares)
     world.channel.loss = 0.0
     world.end = 12
+    world.keep = 4.0
+    world.start_replayer()
     try:
         for topic_partition in PARTITIONS:
             world.start_worker(topic_partition)
         for _ in range(coordinators):
             world.start_coordinator()
-        world.run(30.0)
+        world.run(12.0)
         world.start_coordinator()
         world.settle()
     finally:
@@ -135,7 +139,8 @@ def test_every_call_of_a_coordinator_may_be_its_last(
     """Crash, sleep or fail at each side of each call, the very first commit included."""
     points = [point for point in points_of_one_cycle(shares) if point.phase != "sent"]
     commits = {"commit"} if shares == APPENDED else {"allow staging", "stage", "publish"}
-    assert {"load", "list", "open", "put", "ledger", *commits} <= {point.name for point in points}
+    wanted = {"load", "list", "open", "put", "head", "delete", "ledger", *commits}
+    assert wanted <= {point.name for point in points}
     for chosen in points:
 
         def fault(point: Point, number: int = chosen.number) -> str | None:

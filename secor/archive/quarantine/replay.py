@@ -27,7 +27,14 @@ from dataclasses import dataclass, field, replace
 
 from secor.archive.derived_objects import put_derived
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.quarantine.listing import Begun, begun, marker_key, messages, successor
+from secor.archive.quarantine.listing import Begun, begun, marker_key, successor
+from secor.archive.quarantine.parsing_again import (
+    REPLAYED,
+    bad_files,
+    name_of,
+    parse_again,
+    reasons_of,
+)
 from secor.batch.batch import Batch
 from secor.batch.plan import OutputStream, TopicPlan
 from secor.batch.policy import Reason
@@ -37,16 +44,11 @@ from secor.core.errors import (
     ConfigurationError,
     NotFound,
     ObjectConflict,
-    SchemaGrew,
 )
-from secor.core.model import QUARANTINE, Chunk, next_offset
+from secor.core.model import QUARANTINE
 from secor.core.naming import ObjectName, replayed_name
 from secor.core.ports import Clock, ObjectStore, OffsetLedger
 from secor.core.small_objects import put_bytes
-from secor.parsing.parts import release_part
-
-REPLAYED = "replay-of"
-"""Metadata of the objects put: the quarantined object's output partition and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class Replay:
     def _replay(self, found: ArchivedObject, *, dry_run: bool, take_over: bool) -> Replayed:
         marker = begun(self._archive, found)
         with self._sealed(found, marker) as (sealed, read):
-            result = _result(found, sealed, _reasons(sealed), read)
+            result = _result(found, sealed, reasons_of(sealed), read)
             if dry_run:
                 return result
             if marker is None and result.bad == read:
@@ -162,9 +164,9 @@ class Replay:
         """
         plans = self._plans(lambda plan: _beside(plan, found), found.name.generation)
         tried = None if marker is None else marker.fingerprint
-        parsed = self._parsed(found, plans(tried))
+        parsed = self._parse(found, plans(tried))
         while parsed is None:
-            parsed = self._parsed(found, plans(None))
+            parsed = self._parse(found, plans(None))
         batch, read = parsed
         sealed = _named_apart(batch.seal(Reason.RETIRED))
         try:
@@ -172,37 +174,12 @@ class Replay:
         finally:
             sealed.delete()
 
-    def _parsed(self, found: ArchivedObject, plan: TopicPlan) -> tuple[Batch, int] | None:
-        """Return the messages parsed, and their number; None where the schema has to grow."""
-        info = found.info
-        assert info is not None
-        batch = Batch(
-            found.topic_partition,
-            info.batch.start,
-            plan=plan,
-            workspace=self._workspace,
-            clock=self._clock,
-            topic_id=info.topic_id,
-        )
-        read = 0
-        try:
-            for records, _ in messages(self._archive, found):
-                if records.num_rows:
-                    end = next_offset(records.column("offset")[-1].as_py())
-                    batch.append(Chunk(found.topic_partition, records, end))
-                    read += records.num_rows
-        except SchemaGrew:
-            batch.drop()
-            return None
-        except BaseException:
-            batch.drop()
-            raise
-        batch.skip(info.batch.end)
-        return batch, read
+    def _parse(self, found: ArchivedObject, plan: TopicPlan) -> tuple[Batch, int] | None:
+        return parse_again(self._archive, found, plan, self._workspace, self._clock)
 
     def _mark(self, found: ArchivedObject, body: bytes) -> None:
         key = marker_key(found.name)
-        if not put_bytes(self._store, key, body, {REPLAYED: _name_of(found)}):
+        if not put_bytes(self._store, key, body, {REPLAYED: name_of(found)}):
             other = begun(self._archive, found)
             if other is None or other.body != body:
                 raise _other(found)
@@ -216,7 +193,7 @@ class Replay:
                 metadata = self._store.head(key).metadata or {}
             except NotFound:
                 continue
-            if metadata.get(REPLAYED) != _name_of(found):
+            if metadata.get(REPLAYED) != name_of(found):
                 raise ObjectConflict(f"{key}: is no result of replaying {found.key}; look at it")
             self._store.delete(key)
         self._store.delete(marker_key(found.name))
@@ -226,7 +203,7 @@ class Replay:
             f"{file.key}: another object stands where messages of {found.key} belong;"
             " nothing was overwritten"
         )
-        put_derived(self._store, file.key, file, (REPLAYED, _name_of(found)), conflict)
+        put_derived(self._store, file.key, file, (REPLAYED, name_of(found)), conflict)
 
 
 def _beside(plan: TopicPlan, found: ArchivedObject) -> TopicPlan:
@@ -248,16 +225,6 @@ def _named_apart(sealed: SealedBatch) -> SealedBatch:
     return replace(sealed, files=files)
 
 
-def _reasons(sealed: SealedBatch) -> Counter[str]:
-    reasons: Counter[str] = Counter()
-    log_format = sealed.plan.stream(QUARANTINE).log_format
-    for file in _bad_files(sealed):
-        with file.local.path.open("rb") as opened:
-            for records in log_format.read(opened, file.key):
-                reasons.update(release_part(records)[1])
-    return reasons
-
-
 def _other(found: ArchivedObject) -> ConfigurationError:
     return ConfigurationError(
         f"{found.key}: a replay under another configuration was begun and not finished; finish"
@@ -265,19 +232,10 @@ def _other(found: ArchivedObject) -> ConfigurationError:
     )
 
 
-def _name_of(found: ArchivedObject) -> str:
-    return found.key.removeprefix(found.name.root + "/")
-
-
-def _bad_files(sealed: SealedBatch) -> list[BatchFile]:
-    root = sealed.plan.stream(QUARANTINE).root
-    return [file for file in sealed.files if file.name.root == root]
-
-
 def _result(
     found: ArchivedObject, sealed: SealedBatch, reasons: Counter[str], read: int
 ) -> Replayed:
-    bad = sum(file.info.records for file in _bad_files(sealed))
+    bad = sum(file.info.records for file in bad_files(sealed))
     kept = sum(file.info.records for file in sealed.files)
     keys = tuple(file.key for file in sealed.files)
     return Replayed(found, kept - bad, read - kept, bad, keys, reasons)

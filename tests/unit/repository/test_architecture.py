@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "archive": {"core", "formats", "parsing", "batch", "consume"},
     "config": {"core", "parsing", "archive"},
     "plugins": {"core", "parsing"},
-    "tables": {"core", "formats", "parsing", "batch"},
+    "tables": {"core", "formats", "parsing", "batch", "archive"},
     "restore": {"core", "wire", "archive"},
     "spark": {"core", "formats", "archive", "adapters", "tables"},
     "sandbox": {"core"},

@@ -26,7 +26,7 @@ def test_a_manifest_is_read_back_as_it_was_written() -> None:
 def test_the_key_tells_topic_partition_and_range_and_nothing_else() -> None:
     key = MANIFEST.key("raw/tables")
     assert key == "raw/tables/_staged/clicks/3/00000000000000000005-00000000000000000009.json"
-    assert parse_manifest_key("raw/tables", "clicks", key) == (3, OffsetRange(5, 9))
+    assert parse_manifest_key("raw/tables", "clicks", key) == (3, OffsetRange(5, 9), "")
     assert manifest_key("raw/tables", TopicPartition("clicks", 3), OffsetRange(5, 9)) == key
 
 

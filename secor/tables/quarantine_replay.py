@@ -1,0 +1,261 @@
+"""Parsing quarantined messages again into rows of tables, each exactly once.
+
+For one object in quarantine, in this order:
+
+1. Its messages are parsed into data files under the present plan.
+2. The data files are put; their names are those of no other batch or replay.
+3. The **manifest of the replay** is put if absent, below ``_staged``: its files, and the offsets
+   of the messages that are still bad.  The key tells the object and nothing of the plan, so one
+   replay wins; the files of others are orphans.  From here on the coordinator commits it: a
+   table notes the key in the same atomic commit as the files, and takes no manifest twice.
+4. The messages that are still bad are put into a successor in quarantine, as the manifest says.
+5. The object in quarantine is deleted.
+
+Whoever finds a manifest of the object, or a finished replay of it, goes on at step 4 with what
+that says.  So after a crash anywhere the same command goes on where it ended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.archive.objects import Archive, ArchivedObject
+from secor.archive.quarantine.listing import SUCCESSOR, successor
+from secor.archive.quarantine.parsing_again import (
+    REPLAYED,
+    bad_files,
+    name_of,
+    parse_again,
+    reasons_of,
+)
+from secor.archive.quarantine.replay import Replayed
+from secor.batch.plan import OutputStream, TopicPlan
+from secor.batch.policy import Reason
+from secor.batch.sealed import BatchFile, SealedBatch
+from secor.batch.workspace import Workspace
+from secor.core.errors import AlreadyExists, NotFound
+from secor.core.model import QUARANTINE
+from secor.core.ports import Clock, ObjectStore, OffsetLedger
+from secor.core.small_objects import put_bytes, read_bytes
+from secor.parsing.pipeline import FILTERED
+from secor.tables.finished_replays import FinishedReplays
+from secor.tables.manifest import Manifest, ReplayOf, manifest_key
+
+Plans = Callable[[str | None], TopicPlan]
+"""As ``batch.plan.Plans``, of one topic: the next one asked for has what messages needed."""
+
+
+class TableReplay:
+    """Replays the quarantine of one topic of a table group."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        objects: ObjectStore,
+        plans: Plans,
+        ledger: OffsetLedger,
+        workspace: Workspace,
+        clock: Clock,
+        filtered: Counter[str],
+    ) -> None:
+        """``objects`` takes the group's own keys and the URIs of data files.
+
+        The plans count in ``filtered`` what they leave out on purpose.
+        ``ledger`` is only read: what is not committed yet is left alone.
+        """
+        self._archive = archive
+        self._objects = objects
+        self._plans = plans
+        self._ledger = ledger
+        self._workspace = workspace
+        self._clock = clock
+        self._filtered = filtered
+        self._finished = FinishedReplays(objects, archive.prefix)
+
+    def replay(self, found: ArchivedObject, *, dry_run: bool = False) -> Replayed:
+        """Replay one object.
+
+        Raises ``TableUnusable``, ``Unavailable``, ``OutcomeUnknown``: saying it again is always
+        right.
+        """
+        reason = self._not_yet(found)
+        if reason is not None:
+            return Replayed(found, skipped=reason)
+        try:
+            return self._replay(found, dry_run=dry_run)
+        except NotFound:
+            if self._exists(found.key):
+                raise
+            return Replayed(found, gone=True)
+
+    def _replay(self, found: ArchivedObject, *, dry_run: bool) -> Replayed:
+        replay, result = self._begun(found), None
+        if replay is None:
+            with self._sealed(found, grows=not dry_run) as sealed:
+                if sealed is None:
+                    why = "a table has to be made or widened before it can be told"
+                    return Replayed(found, skipped=why)
+                result = _result(found, sealed, self._filtered[FILTERED])
+                if dry_run or result.skipped is not None:
+                    return result
+                replay = self._stage(found, sealed)
+                self._put_successor(found, replay, sealed)
+        elif dry_run:
+            return Replayed(found, skipped="its replay has begun, and will be finished")
+        else:
+            self._put_successor(found, replay, None)
+        self._archive.store.delete(found.key)
+        return result or Replayed(found, placed=records_of(found) - len(replay.bad))
+
+    def _not_yet(self, found: ArchivedObject) -> str | None:
+        if found.info is None:
+            return found.fault or "it has no metadata of Secor's"
+        entry = self._ledger.read(found.topic_partition)
+        ids = {entry.topic_id, found.info.topic_id} - {None}
+        if len(ids) > 1:
+            return None  # it is of a topic that was deleted: nobody will commit it any more
+        if entry.committed is None or entry.committed < found.info.batch.end:
+            batch = found.info.batch
+            return f"its batch {batch} is not committed yet (committed: {entry.committed})"
+        return None
+
+    def _exists(self, key: str) -> bool:
+        try:
+            self._archive.store.head(key)
+        except NotFound:
+            return False
+        return True
+
+    def _manifest_key(self, found: ArchivedObject) -> str:
+        assert found.info is not None
+        prefix = self._archive.prefix
+        return manifest_key(prefix, found.topic_partition, found.info.batch, _number(found))
+
+    def _begun(self, found: ArchivedObject) -> ReplayOf | None:
+        """Return what the replay that won says.
+
+        A finished one first: whoever slept may have staged the object again since.
+        """
+        key = self._manifest_key(found)
+        finished = self._finished.key(key)
+        for place in (finished, key, finished):
+            body = read_bytes(self._objects, place)
+            if body is not None:
+                return Manifest.parse(body, place).replay
+        return None
+
+    @contextmanager
+    def _sealed(self, found: ArchivedObject, *, grows: bool) -> Iterator[SealedBatch | None]:
+        """Give the local files; None where tables have to grow, and may not."""
+        while True:
+            plan = _apart(self._plans(None), found)
+            self._filtered.clear()
+            parsed = parse_again(self._archive, found, plan, self._workspace, self._clock)
+            if parsed is not None:
+                break
+            if not grows:
+                yield None
+                return
+        sealed = parsed[0].seal(Reason.RETIRED)
+        try:
+            yield sealed
+        finally:
+            sealed.delete()
+
+    def _stage(self, found: ArchivedObject, sealed: SealedBatch) -> ReplayOf:
+        """Put data files and manifest; return what the manifest says that won."""
+        for file in sealed.files:
+            if file.name.root != sealed.plan.stream(QUARANTINE).root:
+                self._put(file, found)
+        assert sealed.last is not None
+        key = self._manifest_key(found)
+        manifest = Manifest.parse(sealed.last.local.path.read_bytes(), key)
+        replay = ReplayOf(found.key, _number(found), tuple(_bad_offsets(sealed)))
+        put_bytes(self._objects, key, replace(manifest, replay=replay).dump())
+        winner = self._begun(found)
+        assert winner is not None
+        return winner
+
+    def _put_successor(
+        self, found: ArchivedObject, replay: ReplayOf, sealed: SealedBatch | None
+    ) -> None:
+        """Put the messages that stay in quarantine, with the new reasons where they are known."""
+        if not replay.bad:
+            return
+        if sealed is not None and list(replay.bad) == _bad_offsets(sealed):
+            [file] = bad_files(sealed)
+            self._put(file, found)
+            return
+        plan = _apart(self._plans(None), found)
+        stream = plan.stream(QUARANTINE)
+        name = replace(found.name, root=stream.root, output_partition="")
+        local = self._workspace.create()
+        try:
+            writer = stream.log_format.create(local, name.key.encode())
+            parts = [
+                batch.filter(pc.is_in(batch.column("offset"), pa.array(replay.bad, pa.int64())))
+                for batch in self._archive.read(found)
+            ]
+            for part in parts:
+                writer.append(part)
+            writer.close()
+            local.finish()
+            assert found.info is not None
+            info = replace(found.info, first_offset=replay.bad[0], records=len(replay.bad))
+            self._put(BatchFile(name, info, local), found)
+        finally:
+            local.delete()
+
+    def _put(self, file: BatchFile, found: ArchivedObject) -> None:
+        """Put a file; where it stands already, it is of this object: its name says so."""
+        metadata = {**file.info.metadata(), REPLAYED: name_of(found)}
+        with suppress(AlreadyExists):
+            self._objects.put(file.key, file.local.path, file.local.crc32c, metadata)
+
+
+def _number(found: ArchivedObject) -> str:
+    """Return what tells an object in quarantine from the others of its batch."""
+    times = found.name.output_partition.removeprefix(SUCCESSOR)
+    return f"{found.name.generation}-{int(times) if times.isdigit() else 0}"
+
+
+def _apart(plan: TopicPlan, found: ArchivedObject) -> TopicPlan:
+    """Give the files names that no file of a batch or of another replay has."""
+    stream = plan.stream(QUARANTINE)
+    streams = {
+        **plan.streams,
+        QUARANTINE: OutputStream(f"{stream.root}/{successor(found.name)}", stream.log_format),
+    }
+    group = f"{plan.group}-replay-{_number(found)}"
+    return replace(plan, group=group, generation=found.name.generation, streams=streams)
+
+
+def _bad_offsets(sealed: SealedBatch) -> list[int]:
+    log_format = sealed.plan.stream(QUARANTINE).log_format
+    offsets: list[int] = []
+    for file in bad_files(sealed):
+        with file.local.path.open("rb") as opened:
+            for records in log_format.read(opened, file.key):
+                offsets += records.column("offset").to_pylist()
+    return offsets
+
+
+def _result(found: ArchivedObject, sealed: SealedBatch, filtered: int) -> Replayed:
+    bad = len(_bad_offsets(sealed))
+    placed = records_of(found) - bad - filtered
+    result = Replayed(found, placed, filtered, bad, reasons=reasons_of(sealed))
+    if bad == records_of(found):
+        return replace(result, skipped="every message is still bad")
+    return result
+
+
+def records_of(found: ArchivedObject) -> int:
+    """Return how many messages an object in quarantine has."""
+    assert found.info is not None
+    return found.info.records
