@@ -129,9 +129,10 @@ def recovery(happening: Happening, samples: Sequence[Sample]) -> float | None:
     return None if at is None else at - happening.ended
 
 
-def growth(held: Sequence[Held], least: float = 100.0) -> str | None:
+def growth(held: Sequence[Held], least: float = 100.0, files: int = 20) -> str | None:
     """Tell whether a process of ``least`` seconds or more clearly grew; None when not.
 
+    ``files``: so many more open files are no growth.
     Its least in the last quarter is compared with its greatest in the second quarter: what
     comes and goes with the load does not count.
     """
@@ -140,9 +141,9 @@ def growth(held: Sequence[Held], least: float = 100.0) -> str | None:
     quarter = len(held) // 4
     second, last = held[quarter : 2 * quarter], held[-quarter:]
     rss = max(one.rss for one in second), min(one.rss for one in last)
-    files = max(one.files for one in second), min(one.files for one in last)
+    descriptors = max(one.files for one in second), min(one.files for one in last)
     if rss[1] > 1.15 * rss[0] + (8 << 20):
         return f"memory grew from {rss[0] >> 20} to {rss[1] >> 20} MiB"
-    if files[1] > files[0] + 20:
-        return f"open files grew from {files[0]} to {files[1]}"
+    if descriptors[1] > descriptors[0] + files:
+        return f"open files grew from {descriptors[0]} to {descriptors[1]}"
     return None
