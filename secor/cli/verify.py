@@ -54,8 +54,8 @@ def command(
 
     Without TOPIC, all that the configuration names.  Exit code 0 when nothing is missing,
     twice, different, extra or corrupt; else 5.  With --archive-only names, metadata and
-    contents of the objects are checked by themselves.  Of a group with tables: every offset is
-    in a table, once, or in quarantine.
+    contents of the objects are checked by themselves.  Of a group with tables: every message is,
+    once, in each table that the routes send it to, or in quarantine.
     """
     settings = load(config, os.environ)
     if settings.group.kind == "table":

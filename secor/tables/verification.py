@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,8 @@ COLUMNS = ("_topic", "_kafka_partition", "_offset")
 """What rows must have to be compared one by one."""
 
 Offsets = npt.NDArray[np.int64]
+
+_NONE: Offsets = np.array([], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def repeated(table: str, offsets: Mapping[TopicPartition, Offsets]) -> Iterator[
 def beyond(
     table: str, offsets: Mapping[TopicPartition, Offsets], reached: Mapping[TopicPartition, int]
 ) -> Iterator[Finding]:
-    """Give what a table has at or above its vector: nobody committed that for this group."""
+    """Give what a table has at or above what it has ``reached``: nobody committed that."""
     for key, rows in sorted(offsets.items(), key=lambda item: item[0]):
         if key in reached:
             extra = rows[rows >= reached[key]]
@@ -71,17 +73,64 @@ def beyond(
                 yield _finding("extra", key, extra, table)
 
 
-def missing(
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """Messages of one topic partition by offset: all of the ``log`` (sorted), those that the
+    routes send to ``tables``, and the ``bad`` ones that belong into quarantine.
+    """
+
+    log: Offsets
+    tables: Mapping[str, Offsets]
+    bad: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """``left_out`` messages are filtered or not routed, as the configuration says now;
+    ``unknown`` may be in tables that do not tell the offsets of their rows.
+    """
+
+    findings: tuple[Finding, ...]
+    left_out: int
+    unknown: int
+
+
+def compare(
     topic_partition: TopicPartition,
-    log: Offsets,
-    bound: int,
-    stored: Iterable[Offsets],
-) -> Finding | None:
-    """Return the messages of the log below ``bound`` that are stored nowhere."""
-    wanted = log[log < bound]
-    for offsets in stored:
-        wanted = np.setdiff1d(wanted, offsets)
-    return _finding("missing", topic_partition, wanted, None) if len(wanted) else None
+    routed: Routed,
+    stored: Mapping[str, Offsets],
+    quarantined: Offsets,
+    silent: Collection[str] = (),
+) -> Compared:
+    """Compare what is ``stored``, by table, and in quarantine with where messages belong.
+
+    A message belongs into each table that a route sends it to, or into quarantine and no table.
+    ``silent`` are tables that do not tell the offsets of their rows.
+    """
+    findings = []
+    in_tables = _union(stored.values())
+    nowhere = np.setdiff1d(routed.log, np.union1d(in_tables, quarantined))
+    wanted = np.intersect1d(nowhere, _union([routed.bad, *routed.tables.values()]))
+    unknown = _union(it for name, it in routed.tables.items() if name in silent)
+    lost = np.setdiff1d(wanted, unknown)
+    if len(lost):
+        findings.append(_finding("missing", topic_partition, lost, None))
+    for name, offsets in sorted(routed.tables.items()):
+        if name in silent:
+            continue
+        elsewhere = np.union1d(quarantined, nowhere)
+        absent = np.setdiff1d(np.setdiff1d(offsets, stored.get(name, _NONE)), elsewhere)
+        if len(absent):
+            findings.append(_finding("missing", topic_partition, absent, name))
+    both = np.intersect1d(in_tables, quarantined)
+    if len(both):
+        findings.append(_finding("in quarantine and", topic_partition, both, "a table"))
+    left_out = len(nowhere) - len(wanted)
+    return Compared(tuple(findings), left_out, len(wanted) - len(lost))
+
+
+def _union(parts: Iterable[Offsets]) -> Offsets:
+    return np.unique(np.concatenate([_NONE, *parts]))
 
 
 def _finding(kind: str, key: TopicPartition, offsets: Offsets, table: str | None) -> Finding:

@@ -21,7 +21,7 @@ from secor.core.model import QUARANTINE
 from secor.core.naming import quarantine_root, topic_root
 from secor.core.ports import Clock, ObjectStore
 from secor.formats import make_format
-from secor.parsing.pipeline import Count
+from secor.parsing.pipeline import Count, Pipeline
 from secor.tables.batch_manifest import BatchManifest
 from secor.tables.catalog import Catalog
 from secor.tables.distribution import TableDistribution, partition_of, stream_of_table
@@ -30,6 +30,7 @@ from secor.tables.library import TableLibrary
 from secor.tables.merging import MergeEngine
 from secor.tables.needs import Needs
 from secor.tables.new_tables import new_table
+from secor.tables.routed_offsets import RoutedOffsets
 from secor.tables.routing import Route, TableSettings
 from secor.tables.row_changes import ChangeSettings, changes_root
 from secor.tables.spark_catalog import SparkCatalog, spark_catalog
@@ -195,6 +196,17 @@ def _stream(version: TableVersion) -> OutputStream:
 def routes_of(config: Config, topic: str) -> list[Route]:
     """Return the routes that messages of a topic may take, in the order of the configuration."""
     return [route_of(table) for table in config.tables if table.takes(topic)]
+
+
+def routing_parser(config: Config, topic: str) -> tuple[Pipeline, RoutedOffsets]:
+    """Return what notes in which tables the messages of a topic belong; it makes no rows.
+
+    What it gives are the messages that are bad before they are fitted to a table.
+    """
+    skip = config.rows.unrouted == "skip"
+    routed = RoutedOffsets(routes_of(config, topic), skip_unrouted=skip)
+    parser = config.for_topic(topic).parser
+    return pipeline_for(parser, typed=True, distribution=routed, limited=False), routed
 
 
 def route_of(table: TableRoute) -> Route:

@@ -1,7 +1,13 @@
+from collections.abc import Mapping
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 
-from secor.tables.verification import beyond, missing, offsets_of, repeated
+from secor.core.model import TopicPartition
+from secor.tables.verification import Offsets, Routed, beyond, compare, offsets_of, repeated
+from secor.wiring.tables import routing_parser
+from tests.unit.tables.worker_world import WorkerWorld, chunk_of
 from tests.unit.tables.world import CLICKS, OTHER
 
 
@@ -32,11 +38,59 @@ def test_what_is_beyond_the_vector_is_extra() -> None:
     assert (finding.kind, finding.start, finding.end, finding.count) == ("extra", 9, 10, 1)
 
 
-def test_what_no_table_has_is_missing_below_the_bound() -> None:
-    log = np.array([1, 2, 3, 7, 8])
-    stored = [np.array([1, 3]), np.array([2])]
-    assert missing(CLICKS, log, 7, stored) is None
-    finding = missing(CLICKS, log, 9, stored)
-    assert finding is not None
-    assert str(finding) == "clicks/0: missing in every table: [7, 9), 2 messages"
-    assert missing(CLICKS, np.array([], np.int64), 9, []) is None
+def of(*offsets: int) -> Offsets:
+    return np.array(offsets, np.int64)
+
+
+ROUTED = Routed(of(1, 2, 3, 7, 8, 9), {"db.all": of(1, 2, 3, 7), "db.late": of(3, 7)}, of(8))
+WHOLE = {"db.all": of(1, 2, 3, 7), "db.late": of(3, 7)}
+
+
+def found(
+    stored: Mapping[str, Offsets], quarantined: Offsets, *silent: str
+) -> tuple[list[str], int, int]:
+    result = compare(CLICKS, ROUTED, stored, quarantined, silent)
+    return [str(it) for it in result.findings], result.left_out, result.unknown
+
+
+def test_a_message_belongs_into_every_table_of_its_routes_or_into_quarantine() -> None:
+    assert found(WHOLE, of(8)) == ([], 1, 0)  # 9 is filtered
+    assert found({**WHOLE, "db.late": of(7)}, of(8))[0] == [
+        "clicks/0: missing in db.late: [3, 4), 1 message"
+    ]
+    assert found({"db.all": WHOLE["db.all"]}, of(8))[0] == [
+        "clicks/0: missing in db.late: [3, 8), 2 messages"
+    ]
+    in_quarantine = {"db.all": of(1, 2, 7), "db.late": of(7)}
+    assert found(in_quarantine, of(3, 8)) == ([], 1, 0)
+    lost = {"db.all": of(1, 2), "db.late": of()}
+    assert found(lost, of(3)) == (["clicks/0: missing in every table: [7, 9), 2 messages"], 1, 0)
+
+
+def test_a_message_in_a_table_and_in_quarantine_is_named() -> None:
+    assert found(WHOLE, of(3, 8))[0] == [
+        "clicks/0: in quarantine and in a table: [3, 4), 1 message"
+    ]
+
+
+def test_tables_that_tell_no_offsets_may_have_what_is_nowhere_else() -> None:
+    assert found({"db.late": of(3, 7)}, of(8), "db.all") == ([], 1, 2)
+
+
+def test_the_routes_say_where_messages_belong(tmp_path: Path) -> None:
+    tables = [
+        {"table": "db.{topic}"},
+        {"table": "db.kind_{fields.kind}", "field": "id", "matches": "[0-9]+"},
+    ]
+    filters = [{"kind": "filter", "field": "drop", "equals": True, "negated": True}]
+    settings = {"parser": {"decoder": "json", "transforms": filters}}
+    config = WorkerWorld(tmp_path, tables, settings).config
+    parser, routed = routing_parser(config, "flights")
+    given = [{"id": 1, "kind": "a"}, {"id": "x"}, {"id": 2}, b"{", {"drop": True}]
+    bad = parser.split(chunk_of(given, TopicPartition("flights", 0)))
+    assert {name: list(offsets) for name, offsets in routed.take().items()} == {
+        "db.flights": [0, 1],
+        "db.kind_a": [0],
+    }
+    assert [part.records.column("offset").to_pylist() for part in bad] == [[2, 3]]
+    assert routed.take() == {}
