@@ -43,7 +43,7 @@ CONFIG = """
 decoder = "json"
 max_bad_ratio = "none"
 [rows]
-metadata_columns = ["_topic", "_partition", "_offset"]
+metadata_columns = ["_topic", "_kafka_partition", "_offset"]
 [commit]
 interval = "3s"
 timeout = "4s"
@@ -187,7 +187,7 @@ class TableContents:
                 if row["_offset"] is None:
                     self.counts["rows of another writer"] += 1
                     continue
-                where = TopicPartition(row["_topic"], row["_partition"]), row["_offset"]
+                where = TopicPartition(row["_topic"], row["_kafka_partition"]), row["_offset"]
                 if where in of_table:
                     self._tell(f"{where[0]} {where[1]} is twice in {identifier[-1]}")
                 of_table[where] = row
