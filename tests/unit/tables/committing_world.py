@@ -11,7 +11,7 @@ from secor.tables.commit_history import CommitHistory
 from secor.tables.settle import Settling
 from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import CommitRequest, Result, TableCommitter, TableResult
-from secor.tables.verification import COLUMNS, beyond, missing, offsets_of, repeated
+from secor.tables.verification import COLUMNS, Routed, beyond, compare, offsets_of, repeated
 from tests.unit.tables.worker_world import WorkerWorld
 
 FLIGHTS = TopicPartition("flights", 0)
@@ -83,5 +83,8 @@ class CommittingWorld:
         log = pa.array(range(self.world.offset), pa.int64()).to_numpy()
         assert list(repeated(EVENTS, offsets)) == []
         assert list(beyond(EVENTS, offsets, {FLIGHTS: reached})) == []
-        assert missing(FLIGHTS, log, reached, offsets.values()) is None
+        below = log[log < reached]
+        none = log[:0]
+        routed = Routed(below, {EVENTS: below}, none)
+        assert compare(FLIGHTS, routed, {EVENTS: offsets[FLIGHTS]}, none).findings == ()
         assert len(offsets[FLIGHTS]) == reached
