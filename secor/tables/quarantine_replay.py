@@ -51,6 +51,12 @@ Plans = Callable[[str | None], TopicPlan]
 """As ``batch.plan.Plans``, of one topic: the next one asked for has what messages needed."""
 
 
+CHANGES_ROWS = (
+    "its messages change rows by their key, which newer messages may have changed since: produce"
+    " what is still right to the topic again"
+)
+
+
 class TableReplay:
     """Replays the quarantine of one topic of a table group."""
 
@@ -250,9 +256,17 @@ def _result(found: ArchivedObject, sealed: SealedBatch, filtered: int) -> Replay
     bad = len(_bad_offsets(sealed))
     placed = records_of(found) - bad - filtered
     result = Replayed(found, placed, filtered, bad, reasons=reasons_of(sealed))
+    if _changes_rows(sealed):
+        return replace(result, skipped=CHANGES_ROWS)
     if bad == records_of(found):
         return replace(result, skipped="every message is still bad")
     return result
+
+
+def _changes_rows(sealed: SealedBatch) -> bool:
+    assert sealed.last is not None
+    manifest = Manifest.parse(sealed.last.local.path.read_bytes(), sealed.last.key)
+    return any(files.operation == "changes" for files in manifest.tables)
 
 
 def records_of(found: ArchivedObject) -> int:

@@ -25,6 +25,11 @@ class RoutedOffsets:
         """Nothing that is stored depends on it."""
         return "routed-offsets"
 
+    @property
+    def takes_tombstones(self) -> bool:
+        """Messages without a value come to it where some route deletes rows by them."""
+        return any(route.changes_rows for route in self._routes)
+
     def parts(self, works: Sequence[Work]) -> list[Part]:
         """Note the offsets of live rows; there are no parts."""
         for work in works:

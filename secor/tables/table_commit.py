@@ -182,9 +182,7 @@ class TableCommitter:
 
         def propose(table: Table, record: GroupRecord) -> Proposal | None:
             is_finished = self._history.replays.has
-            chosen = select(
-                identifier, table.uuid, record, staged, self.operations, is_finished
-            )
+            chosen = select(identifier, table.uuid, record, staged, self.operations, is_finished)
             selections.append(chosen)
             if chosen.empty:
                 return None

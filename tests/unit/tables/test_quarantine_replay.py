@@ -265,3 +265,15 @@ def test_every_call_may_be_the_last(world: ReplayWorld) -> None:
         assert world.left() == [b"bad %d" % last]
         world.empty_quarantine()
     assert last > 10
+
+
+def test_messages_that_change_rows_by_key_are_not_replayed(world: ReplayWorld) -> None:
+    """An older message would undo what newer ones did."""
+    changing = {"table": "db.all", "mode": "upsert", "key": ["id"], **MADE}
+    tables = WorkerWorld(world.directory / "changing", [*NARROW, changing]).config.tables
+    world.wide = world.config.model_copy(update={"tables": tables})
+    world.widen()
+    [left] = world.replay()
+    assert left.skipped is not None
+    assert "change rows by their key" in left.skipped
+    assert len(world.left()) == 3
