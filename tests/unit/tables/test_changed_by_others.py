@@ -102,7 +102,9 @@ def expire(group: CommittingWorld) -> None:
 def overwrite_with_a_foreign_row(group: CommittingWorld) -> None:
     """Append, and delete it again."""
     table = library_table(group)
-    table.append(table.scan(limit=1).to_arrow().set_column(0, "at", [["foreign"]]))
+    rows = table.scan(limit=1).to_arrow()
+    at = rows.schema.get_field_index("at")
+    table.append(rows.set_column(at, "at", [["foreign"]]))
     library_table(group).delete("at = 'foreign'")
 
 
