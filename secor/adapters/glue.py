@@ -85,12 +85,12 @@ class GlueTable:
         if self._table is None:
             names = {"DatabaseName": self._where["DatabaseName"], "Name": self._where["TableName"]}
             try:
-                found: dict[str, Any] = self._client.get_table(**names)["Table"]
+                table: dict[str, Any] = self._client.get_table(**names)["Table"]
             except ClientError as error:
                 raise self._failure(error) from error
             except BotoCoreError as error:
                 raise ActionFailed(f"Glue: {self._name}: {error_text(error)}") from error
-            self._table = found
+            self._table = table
         return self._table
 
     def _failure(self, error: ClientError) -> Exception:

@@ -155,10 +155,10 @@ class LocalStore:
         """Go through the tree in the order of keys: ``a-b`` comes before ``a/b``."""
         try:
             with os.scandir(self._directory / directory) as entries:
-                found = [(entry.name, entry.is_dir()) for entry in entries]
+                children = [(entry.name, entry.is_dir()) for entry in entries]
         except (FileNotFoundError, NotADirectoryError):
             return
-        for name in sorted(name + "/" if is_directory else name for name, is_directory in found):
+        for name in sorted(name + "/" if is_directory else name for name, is_directory in children):
             key = f"{directory}/{name}" if directory else name
             if name.endswith("/"):
                 if key != _PRIVATE + "/" and (key.startswith(prefix) or prefix.startswith(key)):

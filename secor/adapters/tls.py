@@ -73,33 +73,33 @@ def client_context(
 
 def advice(error: BaseException, names: Names) -> str | None:
     """Return what is wrong and what to do; None where trying again may help."""
-    for found in _of_tls(error):
-        if isinstance(found, ssl.SSLCertVerificationError):
-            return _untrusted(found, names)
+    for tls_error in _of_tls(error):
+        if isinstance(tls_error, ssl.SSLCertVerificationError):
+            return _untrusted(tls_error, names)
         # Those that Python itself raises may have no reason.
-        reason = getattr(found, "reason", None) or ""
-        said = reason.replace("_", " ").lower()
+        reason = getattr(tls_error, "reason", None) or ""
+        text = reason.replace("_", " ").lower()
         if "ALERT" in reason and any(word in reason for word in _OF_CERTIFICATES):
             return (
-                f"the server refuses our certificate, or wants one ({said}): set"
+                f"the server refuses our certificate, or wants one ({text}): set"
                 f" {names.certificate} to one of an authority that it knows, and not expired"
             )
         if "ALERT" in reason and any(word in reason for word in _IN_COMMON):
-            return f"the server has no TLS version or cipher in common with us ({said})"
+            return f"the server has no TLS version or cipher in common with us ({text})"
         if reason in _NO_TLS:
-            return f"the server does not speak TLS at this port ({said}): {names.plain}"
+            return f"the server does not speak TLS at this port ({text}): {names.plain}"
     return None
 
 
 def _untrusted(error: ssl.SSLCertVerificationError, names: Names) -> str:
-    said = error.verify_message.rstrip(".")
+    text = error.verify_message.rstrip(".")
     if error.verify_code in _OTHER_NAME:
         do = f"use the name that it is made out for, or set {names.unchecked}"
     elif error.verify_code in _OUT_OF_DATE:
         do = "renew it there, and look at this machine's clock"
     else:
         do = f"set {names.authority} to the file of the authority that signed it"
-    return f"the server's certificate cannot be trusted ({said}): {do}"
+    return f"the server's certificate cannot be trusted ({text}): {do}"
 
 
 def _of_tls(error: BaseException) -> Iterator[ssl.SSLError]:
@@ -107,11 +107,16 @@ def _of_tls(error: BaseException) -> Iterator[ssl.SSLError]:
     seen: list[BaseException] = []
     waiting = [error]
     while waiting:
-        one = waiting.pop()
-        if one in seen:
+        current = waiting.pop()
+        if current in seen:
             continue
-        seen.append(one)
-        if isinstance(one, ssl.SSLError):
-            yield one
-        inner = [one.__cause__, one.__context__, *one.args, getattr(one, "reason", None)]
+        seen.append(current)
+        if isinstance(current, ssl.SSLError):
+            yield current
+        inner = [
+            current.__cause__,
+            current.__context__,
+            *current.args,
+            getattr(current, "reason", None),
+        ]
         waiting += [each for each in inner if isinstance(each, BaseException)]

@@ -195,7 +195,7 @@ class GrowingPlans:
         newest = self._grown()
         if fingerprint is not None:
             # A rule of the bucket may have deleted old ones: none of those is looked for.
-            earlier = [one for one in self._kept.versions() if one < newest.version]
+            earlier = [number for number in self._kept.versions() if number < newest.version]
             for version in (newest.version, *reversed([0, *earlier])):
                 plan = self._plan(newest if version == newest.version else self._kept.read(version))
                 if fingerprint in (plan.fingerprint, plan.earlier_fingerprint):
@@ -224,7 +224,7 @@ class GrowingPlans:
             outvoted = [text for _, texts in proposals for text in texts]
             newest = self._add(newest, fields, outvoted)
         with self._lock:
-            self._proposals = [one for one in self._proposals if one not in proposals]
+            self._proposals = [kept for kept in self._proposals if kept not in proposals]
         return newest
 
     def _add(self, newest: KeptSchema, fields: pa.StructType, outvoted: list[str]) -> KeptSchema:
@@ -233,11 +233,11 @@ class GrowingPlans:
         try:
             self._kept.add(following)
         except AlreadyExists as error:
-            found = self._kept.newest()
-            if found.version <= newest.version:
+            latest = self._kept.newest()
+            if latest.version <= newest.version:
                 raise Unavailable(
                     f"{self._kept.key(following.version)} is there and is not listed; looking again"
                 ) from error
-            return found
+            return latest
         self._tell(following.version, changes(newest.fields, fields), outvoted)
         return following

@@ -101,12 +101,12 @@ class Archive:
 
         Present and earlier ones, as keys tell.  Lists every key of the prefix.
         """
-        found: dict[str, set[str]] = {}
+        targets: dict[str, set[str]] = {}
         for topic, inside in self._keys():
             source = topic_of(inside[0].removeprefix(ROUTED))
             if inside[0].startswith(ROUTED) and source is not None:
-                found.setdefault(source, set()).add(topic)
-        return {source: tuple(sorted(topics)) for source, topics in found.items()}
+                targets.setdefault(source, set()).add(topic)
+        return {source: tuple(sorted(topics)) for source, topics in targets.items()}
 
     def _keys(self) -> Iterator[tuple[str, list[str]]]:
         """Give the topic of every object's key, and the parts of the key below its directory."""
@@ -158,10 +158,10 @@ class Archive:
             and (generations is None or name.generation in generations)
             and (offsets is None or name.start_offset < offsets.end)
         )
-        for found in self.described(wanted) if with_info else wanted:
-            ends_before = offsets and found.info and found.info.batch.end <= offsets.start
+        for archived in self.described(wanted) if with_info else wanted:
+            ends_before = offsets and archived.info and archived.info.batch.end <= offsets.start
             if not ends_before:
-                yield found
+                yield archived
 
     @property
     def quarantine(self) -> Archive:
@@ -178,9 +178,9 @@ class Archive:
         """Give the objects of messages of this topic that a parser could not place."""
         return self.quarantine.objects(topic, partitions, generations=generations, with_info=True)
 
-    def in_quarantine(self, found: ArchivedObject) -> bool:
+    def in_quarantine(self, archived: ArchivedObject) -> bool:
         """Tell whether an object holds messages that a parser could not place."""
-        return found.key.startswith(self.quarantine.root(found.topic) + "/")
+        return archived.key.startswith(self.quarantine.root(archived.topic) + "/")
 
     def everything(
         self,
@@ -194,33 +194,35 @@ class Archive:
         for where in dict.fromkeys((topic, *self.targets)):
             root = self.root(where)
             below = root if where == topic else routed_root(root, topic)
-            for found in self._objects(where, below, partitions, None, generations, with_info=True):
-                source = found.info.topic_partition.topic if found.info else where
+            for archived in self._objects(
+                where, below, partitions, None, generations, with_info=True
+            ):
+                source = archived.info.topic_partition.topic if archived.info else where
                 if source == topic:
-                    yield replace(found, topic=topic)
+                    yield replace(archived, topic=topic)
         yield from self.quarantined(topic, partitions, generations)
 
-    def read(self, found: ArchivedObject) -> Iterator[pa.RecordBatch]:
+    def read(self, archived: ArchivedObject) -> Iterator[pa.RecordBatch]:
         """Give the object's records.  Raises ``CorruptFile`` naming the key, ``NotFound``."""
-        with self.store.open(found.key) as file:
-            yield from self.formats(found.key, file).read(file, found.key)
+        with self.store.open(archived.key) as file:
+            yield from self.formats(archived.key, file).read(file, archived.key)
 
-    def format_of(self, found: ArchivedObject) -> LogFormat:
+    def format_of(self, archived: ArchivedObject) -> LogFormat:
         """Return the object's format; opens it when the name does not tell."""
-        if found.name.extension in EXTENSIONS:
-            return self.formats(found.key, None)
-        with self.store.open(found.key) as file:
-            return self.formats(found.key, file)
+        if archived.name.extension in EXTENSIONS:
+            return self.formats(archived.key, None)
+        with self.store.open(archived.key) as file:
+            return self.formats(archived.key, file)
 
-    def describe(self, found: ArchivedObject) -> ArchivedObject:
+    def describe(self, archived: ArchivedObject) -> ArchivedObject:
         """Return it with what its metadata tells.  Raises ``NotFound``."""
-        metadata = self.store.head(found.key).metadata or {}
+        metadata = self.store.head(archived.key).metadata or {}
         if "fingerprint" not in metadata:
-            return found
+            return archived
         try:
-            return replace(found, info=ObjectInfo.of(metadata, found.key))
+            return replace(archived, info=ObjectInfo.of(metadata, archived.key))
         except CorruptFile as error:
-            return replace(found, fault=str(error))
+            return replace(archived, fault=str(error))
 
     def described(self, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
         """Ask for metadata of several objects at a time; the order stays."""

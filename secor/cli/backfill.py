@@ -84,11 +84,11 @@ def run_command(
     backfilled(last_run, partition, plan, "run")
     files = [file for receipt in receipts for file in receipt.files]
     click.echo(
-        f"read {how_many(sum(one.read for one in receipts), 'message')}:"
+        f"read {how_many(sum(batch.read for batch in receipts), 'message')}:"
         f" {how_many(len(files), 'object')}"
         f" ({human_size(sum(file.size for file in files))}) staged,"
-        f" {sum(one.quarantined for one in receipts):,} in quarantine,"
-        f" {sum(one.filtered for one in receipts):,} filtered. Next: secor backfill verify"
+        f" {sum(batch.quarantined for batch in receipts):,} in quarantine,"
+        f" {sum(batch.filtered for batch in receipts):,} filtered. Next: secor backfill verify"
     )
 
 

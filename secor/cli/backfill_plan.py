@@ -155,9 +155,9 @@ def _print_plan(plan: BackfillPlan, output: Path, *, as_json: bool) -> None:
         "backup_objects": len(inputs),
         "backup_bytes": sum(inputs.values()),
         "replaced_objects": len(replaced),
-        "replaced_bytes": sum(one.size for one in replaced),
-        "replaced_messages": sum(one.records for one in replaced),
-        "output_partitions": sorted({one.output_partition for one in replaced}),
+        "replaced_bytes": sum(old_object.size for old_object in replaced),
+        "replaced_messages": sum(old_object.records for old_object in replaced),
+        "output_partitions": sorted({old_object.output_partition for old_object in replaced}),
         "notes": list(plan.notes),
     }
     if as_json:
@@ -166,18 +166,19 @@ def _print_plan(plan: BackfillPlan, output: Path, *, as_json: bool) -> None:
     ranges: dict[int, list[OffsetRange]] = {}
     for batch in plan.batches:
         ranges.setdefault(batch.partition, []).append(batch.range)
-    for number, found in ranges.items():
-        reach = f"[{found[0].start}, {max(one.end for one in found)})"
-        batches = how_many(len(found), "batch", "batches")
+    for number, partition_ranges in ranges.items():
+        end = max(offset_range.end for offset_range in partition_ranges)
+        reach = f"[{partition_ranges[0].start}, {end})"
+        batches = how_many(len(partition_ranges), "batch", "batches")
         click.echo(f"{plan.topic}/{number}: {batches} in {reach}")
     for note in plan.notes:
         click.echo(f"note: {note}")
-    messages = sum(one.records for one in replaced)
-    places = {one.output_partition for one in replaced}
+    messages = sum(old_object.records for old_object in replaced)
+    places = {old_object.output_partition for old_object in replaced}
     click.echo(
         f"reads {how_many(len(inputs), 'backup object')} ({human_size(sum(inputs.values()))})\n"
         f"replaces {how_many(len(replaced), 'object')}"
-        f" ({human_size(sum(one.size for one in replaced))},"
+        f" ({human_size(sum(old_object.size for old_object in replaced))},"
         f" {how_many(messages, 'message')}) in {how_many(len(places), 'output partition')}\n"
         f"by generation {plan.generation}, staged below"
         f" {Places.of(plan.head).staging()[0]}\n"

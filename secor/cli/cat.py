@@ -89,17 +89,22 @@ def _stored(
     if len(what) == 2 and "/" not in what[1]:
         topic = what[1]
         archive = archive_of(config, topic, store)
-        found = sorted(
+        objects = sorted(
             archive.objects(topic, partitions=partitions or None, offsets=shown.offsets),
-            key=lambda one: (one.name.partition, one.name.generation, one.first_offset, one.key),
+            key=lambda archived: (
+                archived.name.partition,
+                archived.name.generation,
+                archived.first_offset,
+                archived.key,
+            ),
         )
-        if not found:
+        if not objects:
             click.echo(
                 f"no objects of {topic} in this range; secor ls lists what there is", err=True
             )
-        for one in _may_hold(found, shown.offsets.start):
-            for batch in archive.read(one):
-                yield {"topic": topic, "partition": one.name.partition}, batch
+        for archived in _may_hold(objects, shown.offsets.start):
+            for batch in archive.read(archived):
+                yield {"topic": topic, "partition": archived.name.partition}, batch
         return
     for key in what[1:]:
         with store.open(key) as file:
@@ -107,18 +112,22 @@ def _stored(
                 yield {"object": key}, batch
 
 
-def _may_hold(found: list[ArchivedObject], start: int) -> list[ArchivedObject]:
+def _may_hold(objects: list[ArchivedObject], start: int) -> list[ArchivedObject]:
     """Leave out objects that end before ``start``: another of the same place begins up to it."""
     floors: dict[tuple[int, int, str], int] = {}
-    for one in found:
-        if one.name.start_offset <= start:
-            place = _place(one)
-            floors[place] = max(one.name.start_offset, floors.get(place, 0))
-    return [one for one in found if one.name.start_offset >= floors.get(_place(one), 0)]
+    for archived in objects:
+        if archived.name.start_offset <= start:
+            place = _place(archived)
+            floors[place] = max(archived.name.start_offset, floors.get(place, 0))
+    return [
+        archived
+        for archived in objects
+        if archived.name.start_offset >= floors.get(_place(archived), 0)
+    ]
 
 
-def _place(one: ArchivedObject) -> tuple[int, int, str]:
-    return one.name.partition, one.name.generation, one.name.output_partition
+def _place(archived: ArchivedObject) -> tuple[int, int, str]:
+    return archived.name.partition, archived.name.generation, archived.name.output_partition
 
 
 def _local(opened: ExitStack, names: tuple[str, ...], delimiter: bytes) -> Batches:

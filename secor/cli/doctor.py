@@ -40,17 +40,17 @@ def command(config: Path, as_json: bool) -> int:
     not disturbed.  Exit code 5 when something is to be done.
     """
     settings = load(config, os.environ)
-    found = []
+    results = []
     for finding in findings(settings, time.time):
-        found.append(finding)
+        results.append(finding)
         if not as_json:
             click.echo(line(finding))
     for warning in settings.warnings:
         click.echo(f"warning: {warning}", err=True)
-    well = all(finding.ok for finding in found)
+    well = all(finding.ok for finding in results)
     if as_json:
-        told = {"ok": well, "checks": [asdict(finding) for finding in found]}
-        click.echo(json.dumps(told, indent=2))
+        report = {"ok": well, "checks": [asdict(finding) for finding in results]}
+        click.echo(json.dumps(report, indent=2))
     return Exit.OK if well else Exit.DIFFERENT
 
 

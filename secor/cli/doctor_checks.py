@@ -66,19 +66,19 @@ def versions() -> str:
         asked = requires("secor") or []
     except PackageNotFoundError:
         asked = []  # run from a directory of sources
-    pins = {match[1]: match[2] for one in asked if (match := _PIN.fullmatch(one))}
-    found = {}
+    pins = {match[1]: match[2] for requirement in asked if (match := _PIN.fullmatch(requirement))}
+    installed = {}
     for name in (*LIBRARIES, *pins):
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError as error:
             raise ConfigurationError(f"{name} is missing: pip install {name}") from error
     for name, wanted in pins.items():
-        if found[name] != wanted:
+        if installed[name] != wanted:
             raise ConfigurationError(
-                f"{name} is {found[name]}, tested is {wanted}: pip install {name}=={wanted}"
+                f"{name} is {installed[name]}, tested is {wanted}: pip install {name}=={wanted}"
             )
-    libraries = ", ".join(f"{name} {number}" for name, number in found.items())
+    libraries = ", ".join(f"{name} {number}" for name, number in installed.items())
     return f"secor {__version__}, Python {platform.python_version()}, {libraries}"
 
 
@@ -94,14 +94,14 @@ def disk(config: Config) -> str:
             file.write(CONTENT)
         free = shutil.disk_usage(standing).free
         # What a running process holds there counts among its limit.
-        held = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+        used = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
     except OSError as error:
         raise ConfigurationError(
             f"{standing} cannot be used: {error.strerror}; correct local.directory, or let the "
             "service's user write there"
         ) from error
     limit = config.limits.local_bytes
-    if free + held < limit:
+    if free + used < limit:
         raise ConfigurationError(
             f"{standing} has {human_size(free)} free, limits.local_bytes is {human_size(limit)}: "
             "make room, or lower the limit"

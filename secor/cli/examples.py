@@ -30,11 +30,11 @@ def _folder(name: str) -> Traversable:
 
 
 def _below(folder: Traversable, name: str) -> list[tuple[str, Traversable]]:
-    found = []
+    files = []
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         path = f"{name}/{entry.name}"
-        found += _below(entry, path) if entry.is_dir() else [(path, entry)]
-    return found
+        files += _below(entry, path) if entry.is_dir() else [(path, entry)]
+    return files
 
 
 @click.command(epilog="Example: secor config example config/backup.toml -o backup.toml")

@@ -69,9 +69,9 @@ def command(
                 if not as_json:
                     _tell(outcome, dry_run=dry_run)
     if as_json:
-        shown = {"dry_run": dry_run, "topics": [_as_json(one) for one in outcomes]}
+        shown = {"dry_run": dry_run, "topics": [_as_json(result) for result in outcomes]}
         click.echo(json.dumps(shown, indent=2))
-    if any(one.failed for one in outcomes):
+    if any(result.failed for result in outcomes):
         return Exit.DIFFERENT
     if not dry_run:
         last_run.finalized(settings.group.name, _counts(outcomes))
@@ -80,9 +80,9 @@ def command(
 
 def _counts(outcomes: list[Outcome]) -> dict[str, int]:
     return {
-        "marked": sum(len(one.marked) for one in outcomes),
-        "waiting": sum(len(one.waiting) for one in outcomes),
-        "late": sum(len(one.late) for one in outcomes),
+        "marked": sum(len(outcome.marked) for outcome in outcomes),
+        "waiting": sum(len(outcome.waiting) for outcome in outcomes),
+        "late": sum(len(outcome.late) for outcome in outcomes),
     }
 
 
@@ -93,11 +93,11 @@ def _topics(config: Config, reader: KafkaReader, topic: str | None) -> list[str]
         return [topic]
     kafka = config.kafka
     names = kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
-    told = [name for name in names if tells_times(config, name)]
-    absent = [name for name in told if not reader.partitions(name)]
+    timed = [name for name in names if tells_times(config, name)]
+    absent = [name for name in timed if not reader.partitions(name)]
     for name in absent:  # one that is not made yet keeps no other waiting
         click.echo(f"warning: the broker has no topic {name!r}", err=True)
-    return [name for name in told if name not in absent]
+    return [name for name in timed if name not in absent]
 
 
 def _finalized(
@@ -159,10 +159,10 @@ def _tell(outcome: Outcome, *, dry_run: bool) -> None:
         click.echo(f"{outcome.root}/{standing.period.path}: {what} ({objects})")
     for path, why in outcome.failed:
         click.echo(f"{outcome.root}/{path}: not marked: {why}", err=True)
-    if outcome.waiting and outcome.held is not None:
+    if outcome.waiting and outcome.slowest_partition is not None:
         first = outcome.waiting[0].period
-        why = _held(outcome.held)
-        if outcome.held.why == UP_TO_DATE:
+        why = _held(outcome.slowest_partition)
+        if outcome.slowest_partition.why == UP_TO_DATE:
             why = f"at the earliest at {_time(first.end + outcome.delay)}"
         click.echo(
             f"{outcome.root}: {len(outcome.waiting)} not complete yet, the first is {first.path}:"
@@ -181,9 +181,9 @@ def _tell(outcome: Outcome, *, dry_run: bool) -> None:
         )
 
 
-def _held(held: Progress) -> str:
-    until = f", up to {_time(held.through)}" if held.through is not None else ""
-    return f"partition {held.topic_partition} {held.why}{until}"
+def _held(progress: Progress) -> str:
+    until = f", up to {_time(progress.through)}" if progress.through is not None else ""
+    return f"partition {progress.topic_partition} {progress.why}{until}"
 
 
 def _time(seconds: float) -> str:
@@ -191,7 +191,7 @@ def _time(seconds: float) -> str:
 
 
 def _as_json(outcome: Outcome) -> dict[str, object]:
-    held = outcome.held
+    slowest = outcome.slowest_partition
     return {
         "topic": outcome.topic,
         "root": outcome.root,
@@ -201,11 +201,11 @@ def _as_json(outcome: Outcome) -> dict[str, object]:
         "late": [{"partition": late.path, "objects": list(late.keys)} for late in outcome.late],
         "strange": outcome.strange,
         "held_by": None
-        if held is None
+        if slowest is None
         else {
-            "topic": held.topic_partition.topic,
-            "partition": held.topic_partition.partition,
-            "through": None if held.through is None else _time(held.through),
-            "why": held.why,
+            "topic": slowest.topic_partition.topic,
+            "partition": slowest.topic_partition.partition,
+            "through": None if slowest.through is None else _time(slowest.through),
+            "why": slowest.why,
         },
     }

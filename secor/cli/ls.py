@@ -41,24 +41,29 @@ def command(
             _topics(settings, store, as_json=as_json)
             return
         archive = archive_of(settings, topic, store)
-        found = sorted(
+        objects = sorted(
             archive.objects(topic, partitions=partitions or None, with_info=True),
-            key=lambda one: (one.name.partition, one.name.generation, one.batch_start, one.key),
+            key=lambda archived: (
+                archived.name.partition,
+                archived.name.generation,
+                archived.batch_start,
+                archived.key,
+            ),
         )
-        _objects(topic, found, long=long, as_json=as_json)
+        _objects(topic, objects, long=long, as_json=as_json)
 
 
 def _topics(config: Config, store: ObjectStore, *, as_json: bool) -> None:
     listed = []
     for topic in archived_topics(config, store):
-        found = list(archive_of(config, topic, store).objects(topic))
+        objects = list(archive_of(config, topic, store).objects(topic))
         listed.append(
             {
                 "topic": topic,
-                "partitions": len({one.name.partition for one in found}),
-                "objects": len(found),
-                "bytes": sum(one.size for one in found),
-                "modified": _time(max(one.modified for one in found)),
+                "partitions": len({entry.name.partition for entry in objects}),
+                "objects": len(objects),
+                "bytes": sum(entry.size for entry in objects),
+                "modified": _time(max(entry.modified for entry in objects)),
             }
         )
     if as_json:
@@ -70,82 +75,82 @@ def _topics(config: Config, store: ObjectStore, *, as_json: bool) -> None:
     rows = [("topic", "partitions", "objects", "size", "last written")]
     rows += [
         (
-            str(one["topic"]),
-            f"{one['partitions']:,}",
-            f"{one['objects']:,}",
-            human_size(int(str(one["bytes"]))),
-            str(one["modified"]),
+            str(entry["topic"]),
+            f"{entry['partitions']:,}",
+            f"{entry['objects']:,}",
+            human_size(int(str(entry["bytes"]))),
+            str(entry["modified"]),
         )
-        for one in listed
+        for entry in listed
     ]
     for line in table(rows, left=frozenset({0})):
         click.echo(line)
 
 
-def _objects(topic: str, found: Sequence[ArchivedObject], *, long: bool, as_json: bool) -> None:
-    records = sum(one.info.records for one in found if one.info)
-    size = sum(one.size for one in found)
+def _objects(topic: str, listed: Sequence[ArchivedObject], *, long: bool, as_json: bool) -> None:
+    records = sum(archived.info.records for archived in listed if archived.info)
+    size = sum(archived.size for archived in listed)
     if as_json:
-        totals = {"objects": len(found), "records": records, "bytes": size}
-        objects = [_as_json(one) for one in found]
+        totals = {"objects": len(listed), "records": records, "bytes": size}
+        objects = [_as_json(archived) for archived in listed]
         click.echo(json.dumps({"topic": topic, "objects": objects, "totals": totals}, indent=2))
         return
-    if not found:
+    if not listed:
         click.echo(f"no objects of {topic}; secor ls CONFIG lists the topics that have", err=True)
         return
     heading = ("partition", "offsets", "messages", "size", "written", "object")
     more = ("generation", "fingerprint", "first time", "last time") if long else ()
     rows = [(*heading[:-1], *more, heading[-1])]
-    rows += [_row(one, long=long) for one in found]
+    rows += [_row(archived, long=long) for archived in listed]
     for line in table(rows, left=frozenset({len(rows[0]) - 1})):
         click.echo(line)
-    untold = sum(one.info is None for one in found)
+    untold = sum(archived.info is None for archived in listed)
     but = f" (and those in {untold:,} that do not tell)" if untold else ""
-    in_all = f"{how_many(len(found), 'object')}, {how_many(records, 'message')}"
+    in_all = f"{how_many(len(listed), 'object')}, {how_many(records, 'message')}"
     click.echo(f"{in_all}{but}, {human_size(size)}")
 
 
-def _row(one: ArchivedObject, *, long: bool) -> tuple[str, ...]:
-    info = one.info
-    offsets = str(info.batch) if info else f"[{one.name.start_offset}, ?)"
+def _row(archived: ArchivedObject, *, long: bool) -> tuple[str, ...]:
+    info = archived.info
+    offsets = str(info.batch) if info else f"[{archived.name.start_offset}, ?)"
     shown = (
-        str(one.name.partition),
+        str(archived.name.partition),
         offsets,
         f"{info.records:,}" if info else "?",
-        human_size(one.size),
-        _time(one.modified),
+        human_size(archived.size),
+        _time(archived.modified),
     )
     if not long:
-        return (*shown, one.key.removeprefix(one.name.root + "/"))
+        return (*shown, archived.key.removeprefix(archived.name.root + "/"))
     least, greatest = (info.least_timestamp, info.greatest_timestamp) if info else (None, None)
     return (
         *shown,
-        str(one.name.generation),
+        str(archived.name.generation),
         info.fingerprint if info else "?",
         _milliseconds(least),
         _milliseconds(greatest),
-        one.key,
+        archived.key,
     )
 
 
-def _as_json(one: ArchivedObject) -> dict[str, object]:
-    info = one.info
+def _as_json(archived: ArchivedObject) -> dict[str, object]:
+    info = archived.info
     return {
-        "key": one.key,
-        "partition": one.name.partition,
-        "output_partition": one.name.output_partition,
-        "generation": one.name.generation,
-        "first_offset": one.first_offset,
+        "key": archived.key,
+        "partition": archived.name.partition,
+        "output_partition": archived.name.output_partition,
+        "generation": archived.name.generation,
+        "first_offset": archived.first_offset,
         "start": info.batch.start if info else None,
         "end": info.batch.end if info else None,
         "records": info.records if info else None,
-        "bytes": one.size,
-        "modified": _time(one.modified),
+        "bytes": archived.size,
+        "modified": _time(archived.modified),
         "fingerprint": info.fingerprint if info else None,
         "topic_id": info.topic_id if info else None,
         "least_timestamp": info.least_timestamp if info else None,
         "greatest_timestamp": info.greatest_timestamp if info else None,
-        "fault": one.fault,
+        "fault": archived.fault,
     }
 
 

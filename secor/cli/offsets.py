@@ -92,7 +92,7 @@ def recover_entries(config: Path, topic: str | None, yes: bool) -> None:
         planned = []
         for name in named or reader.topics(kafka.topics_pattern, kafka.topics_exclude):
             for topic_partition in of_topic(reader.partitions(name), name):
-                found = plan_recovery(
+                entry_recovery = plan_recovery(
                     ledger,
                     archive_of(settings, name, store, routes),
                     topic_partition,
@@ -101,20 +101,20 @@ def recover_entries(config: Path, topic: str | None, yes: bool) -> None:
                     owner=f"secor offsets on {socket.gethostname()}",
                     at=time.time(),
                 )
-                if found is None:
+                if entry_recovery is None:
                     continue
-                refuse_earlier_topic(found, reader.topic_id(name))
-                planned.append(found)
-                remarks = "".join(f"; {remark}" for remark in found.remarks)
-                click.echo(f"{topic_partition}: no entry -> {found.committed}{remarks}")
+                refuse_earlier_topic(entry_recovery, reader.topic_id(name))
+                planned.append(entry_recovery)
+                remarks = "".join(f"; {remark}" for remark in entry_recovery.remarks)
+                click.echo(f"{topic_partition}: no entry -> {entry_recovery.committed}{remarks}")
         if not planned:
             click.echo("nothing to recover: every entry is there, or has no objects")
             return
         if not yes:
             click.confirm("Write this?", abort=True)
-        for one in planned:
-            entry = recover(ledger, one)
-            click.echo(f"{one.topic_partition}: committed is {entry.committed}")
+        for recovery in planned:
+            entry = recover(ledger, recovery)
+            click.echo(f"{recovery.topic_partition}: committed is {entry.committed}")
 
 
 @command.command(epilog="Example: secor offsets accept backup.toml clicks")
@@ -152,9 +152,9 @@ def accept(config: Path, topic: str, drop_intent: bool, yes: bool) -> None:
             )
             return
         confirm_moves(planned, yes=yes)
-        for one in planned:
-            entry = move(ledger, archive, one)
-            click.echo(f"{one.topic_partition}: committed is {entry.committed}")
+        for planned_move in planned:
+            entry = move(ledger, archive, planned_move)
+            click.echo(f"{planned_move.topic_partition}: committed is {entry.committed}")
 
 
 def _row(

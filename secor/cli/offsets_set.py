@@ -101,9 +101,9 @@ def set_offset(
             return
         if not yes:
             click.confirm("Do this?", abort=True)
-        for one in planned:
-            entry = move(ledger, archive, one)
-            click.echo(f"{one.topic_partition}: committed is {entry.committed}")
+        for planned_move in planned:
+            entry = move(ledger, archive, planned_move)
+            click.echo(f"{planned_move.topic_partition}: committed is {entry.committed}")
 
 
 def refuse_running(config: Config) -> None:
@@ -142,7 +142,9 @@ def _targets(
         if not force:
             _refuse_beyond(reader, chosen[0], offset)
         return [(chosen[0], offset)]
-    return [(one, _at(reader, one, timestamp)) for one in chosen]
+    return [
+        (topic_partition, _at(reader, topic_partition, timestamp)) for topic_partition in chosen
+    ]
 
 
 def _at(reader: KafkaReader, topic_partition: TopicPartition, timestamp: int) -> int:
@@ -167,11 +169,11 @@ def generation_of(config: Config, topic: str) -> int:
 
 def show_moves(planned: Iterable[Move]) -> None:
     """Print what is going to be done."""
-    for one in planned:
-        remarks = "".join(f"; {remark}" for remark in one.remarks)
-        before = one.before.committed if one.before else "unreadable"
-        click.echo(f"{one.topic_partition}: {before} -> {one.offset}{remarks}")
-        for key in one.delete:
+    for planned_move in planned:
+        remarks = "".join(f"; {remark}" for remark in planned_move.remarks)
+        before = planned_move.before.committed if planned_move.before else "unreadable"
+        click.echo(f"{planned_move.topic_partition}: {before} -> {planned_move.offset}{remarks}")
+        for key in planned_move.delete:
             click.echo(f"  delete {key}")
 
 

@@ -28,20 +28,20 @@ def _own_topics(
     config: Config, store: ObjectStore, looked_at: Callable[[Archive], Archive]
 ) -> list[str]:
     """Leave out topics that the configuration puts elsewhere."""
-    found = []
+    topics = []
     for place in places_of(config, store):
         for topic in looked_at(place).topics():
             own = config.for_topic(topic).output
             if (own.prefix, own.hash_prefix) == (place.prefix, place.hashed):
-                found.append(topic)
-    return sorted(found)
+                topics.append(topic)
+    return sorted(topics)
 
 
-def of_topic(found: list[TopicPartition], topic: str) -> list[TopicPartition]:
+def of_topic(topic_partitions: list[TopicPartition], topic: str) -> list[TopicPartition]:
     """Return the partitions.  Raises ``ConfigurationError`` when the broker knows none."""
-    if not found:
+    if not topic_partitions:
         raise ConfigurationError(f"the broker has no topic {topic!r}: look at the spelling")
-    return found
+    return topic_partitions
 
 
 def human_size(size: int) -> str:

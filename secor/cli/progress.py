@@ -81,15 +81,15 @@ def command(config: Path, topic: str | None, watch: bool, as_json: bool) -> int:
             reasons = StopReasons(settings, reader, opened)
             return progress_of(settings, ledger, reader, reasons, topic, time.time())
 
-        found = look()
-        _show(settings, found, as_json=as_json, watch=watch)
+        partitions = look()
+        _show(settings, partitions, as_json=as_json, watch=watch)
         # Ctrl-C is how watching ends.
         with suppress(KeyboardInterrupt):
             while watch:
                 time.sleep(EVERY)
-                found = look()
-                _show(settings, found, as_json=as_json, watch=True)
-    return Exit.DIFFERENT if any(one.fault for one in found) else Exit.OK
+                partitions = look()
+                _show(settings, partitions, as_json=as_json, watch=True)
+    return Exit.DIFFERENT if any(progress.fault for progress in partitions) else Exit.OK
 
 
 def progress_of(
@@ -133,31 +133,33 @@ def _progress(
     except LedgerCorrupt as error:
         stopped = error
     # After the entry: a commit in between would look like a log that lost its end.
-    held = reader.log_range(topic_partition)
+    log_range = reader.log_range(topic_partition)
     if stopped is None:
-        stopped = reasons.find(topic_partition, entry, held)
+        stopped = reasons.find(topic_partition, entry, log_range)
     committed, intent = entry.committed, entry.intent
     begun = None
-    if committed is not None and committed < held.end:
-        begun = _timestamp(reader, topic_partition, max(committed, held.start), held.end)
+    if committed is not None and committed < log_range.end:
+        begun = _timestamp(reader, topic_partition, max(committed, log_range.start), log_range.end)
     return Progress(
         topic=topic_partition.topic,
         partition=topic_partition.partition,
         committed=committed,
-        log_start=held.start,
-        log_end=held.end,
-        lag=None if committed is None else max(0, held.end - committed),
+        log_start=log_range.start,
+        log_end=log_range.end,
+        lag=None if committed is None else max(0, log_range.end - committed),
         age=None if begun is None else max(0.0, now - begun / 1000),
         intent=None if intent is None else (intent.start, intent.end),
-        fault=_lost(committed, held) if stopped is None else sentence(topic_partition, stopped),
+        fault=_lost(committed, log_range)
+        if stopped is None
+        else sentence(topic_partition, stopped),
         stopped=None if stopped is None else stopped.reason,
     )
 
 
-def _lost(committed: int | None, held: LogRange) -> str | None:
-    if committed is None or committed >= held.start:
+def _lost(committed: int | None, log_range: LogRange) -> str | None:
+    if committed is None or committed >= log_range.start:
         return None
-    lost = held.start - committed
+    lost = log_range.start - committed
     return (
         f"retention has removed {how_many(lost, 'offset that is', 'offsets that are')} not stored:"
         " run more processes, or keep the topic for longer"
@@ -179,19 +181,19 @@ def _timestamp(
     return None
 
 
-def _show(config: Config, found: Sequence[Progress], *, as_json: bool, watch: bool) -> None:
+def _show(config: Config, partitions: Sequence[Progress], *, as_json: bool, watch: bool) -> None:
     if as_json:
-        told = {
+        report = {
             "group": config.group.name,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "lag": _together([one.lag for one in found]),
-            "partitions": [asdict(one) for one in found],
+            "lag": _together([progress.lag for progress in partitions]),
+            "partitions": [asdict(progress) for progress in partitions],
         }
-        click.echo(json.dumps(told, indent=None if watch else 2))
+        click.echo(json.dumps(report, indent=None if watch else 2))
         return
     if watch:
         click.clear()
-    for line in lines(config.group.name, found):
+    for line in lines(config.group.name, partitions):
         click.echo(line)
 
 
@@ -201,33 +203,33 @@ def _together(lags: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(lags) else None
 
 
-def lines(group: str, found: Sequence[Progress]) -> Iterable[str]:
+def lines(group: str, reported: Sequence[Progress]) -> Iterable[str]:
     """Give the table for people, and a line that sums it up."""
     rows = [("topic", "partition", "committed", "log", "lag", "age", "intent")]
-    for one in found:
-        unknown = "unreadable" if one.stopped == LedgerCorrupt.reason else "none"
+    for progress in reported:
+        unknown = "unreadable" if progress.stopped == LedgerCorrupt.reason else "none"
         rows.append(
             (
-                one.topic,
-                str(one.partition),
-                unknown if one.committed is None else str(one.committed),
-                f"[{one.log_start}, {one.log_end})",
-                "-" if one.lag is None else f"{one.lag:,}",
-                "-" if one.age is None else duration(one.age),
-                "-" if one.intent is None else f"[{one.intent[0]}, {one.intent[1]})",
+                progress.topic,
+                str(progress.partition),
+                unknown if progress.committed is None else str(progress.committed),
+                f"[{progress.log_start}, {progress.log_end})",
+                "-" if progress.lag is None else f"{progress.lag:,}",
+                "-" if progress.age is None else duration(progress.age),
+                "-" if progress.intent is None else f"[{progress.intent[0]}, {progress.intent[1]})",
             )
         )
     yield from table(rows, left=frozenset({0, 6}))
-    for one in found:
-        if one.fault:
-            yield f"{one.topic}/{one.partition}: {one.fault}"
-    lag = sum(one.lag or 0 for one in found)
-    ages = [one.age for one in found if one.age is not None]
+    for progress in reported:
+        if progress.fault:
+            yield f"{progress.topic}/{progress.partition}: {progress.fault}"
+    lag = sum(progress.lag or 0 for progress in reported)
+    ages = [progress.age for progress in reported if progress.age is not None]
     oldest = f", the oldest message is {duration(max(ages))} old" if ages else ""
-    fresh = sum(one.committed is None and not one.fault for one in found)
+    fresh = sum(progress.committed is None and not progress.fault for progress in reported)
     unknown = f", {fresh} without an entry yet" if fresh else ""
-    partitions, behind = how_many(len(found), "topic partition"), how_many(lag, "offset")
-    count = sum(one.stopped is not None for one in found)
+    partitions, behind = how_many(len(reported), "topic partition"), how_many(lag, "offset")
+    count = sum(progress.stopped is not None for progress in reported)
     stopped = f", {count} stopped" if count else ""
     yield f"{group}: {partitions}, {behind} behind{oldest}{unknown}{stopped}"
 

@@ -76,8 +76,8 @@ def run(config: Path) -> int:
         transactions=telemetry.transactions,
         failed=len(ended.failed),
     )
-    for held in ended.failed:
-        click.echo(f"{held.source}: {held.error}", err=True)
+    for assigned_source in ended.failed:
+        click.echo(f"{assigned_source.source}: {assigned_source.error}", err=True)
     stopped = ended.wish is Wish.STOPPED
     click.echo(
         f"{how_many(telemetry.messages, 'message')} written in"

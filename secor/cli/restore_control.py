@@ -96,11 +96,11 @@ def show(config: Path, as_json: bool) -> None:
         offsets = read_all_offsets(job, count)
     known = sorted(offsets.offsets.items())
     if as_json:
-        told = [
+        offset_rows = [
             {**source.described(), "next_offset": stored.next_offset, "spec": stored.spec}
             for source, stored in known
         ]
-        click.echo(json.dumps({"offsets": told, "foreign": offsets.foreign}, indent=2))
+        click.echo(json.dumps({"offsets": offset_rows, "foreign": offsets.foreign}, indent=2))
         return
     rows = [("source", "next offset", "spec")]
     rows += [(str(source), str(stored.next_offset), stored.spec) for source, stored in known]

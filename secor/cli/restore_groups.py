@@ -135,8 +135,8 @@ def _show(plans: list[GroupPlan]) -> None:
 
 
 def _row(name: str, it: Translation) -> tuple[str, str, str, str, str, str]:
-    sources = [str(one.topic_partition) for one in it.came_from]
-    offsets = [str(one.offset) for one in it.came_from]
+    sources = [str(group_offset.topic_partition) for group_offset in it.came_from]
+    offsets = [str(group_offset.offset) for group_offset in it.came_from]
     single = len(sources) == 1
     return (
         name,
@@ -168,7 +168,10 @@ def _as_json(plan: GroupPlan) -> dict[str, object]:
                 "offset": it.position.offset,
                 "precision": it.position.precision.value,
                 "present": plan.present.get(it.target),
-                "committed": {str(one.topic_partition): one.offset for one in it.came_from},
+                "committed": {
+                    str(group_offset.topic_partition): group_offset.offset
+                    for group_offset in it.came_from
+                },
             }
             for it in plan.translations
         ],

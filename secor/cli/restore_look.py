@@ -83,7 +83,7 @@ def _as_json(planned: JobPlan, version: int) -> dict[str, object]:
     return {
         "transactions": version,
         "may_begin": planned.may_begin,
-        "findings": [_finding(finding) for finding in planned.found],
+        "findings": [_finding(finding) for finding in planned.plan_findings],
         "topics": [
             {
                 "topic": topic.topic,
@@ -107,7 +107,7 @@ def _as_json(planned: JobPlan, version: int) -> dict[str, object]:
                     }
                     for extent in topic.extents
                 ],
-                "findings": [_finding(finding) for finding in topic.found],
+                "findings": [_finding(finding) for finding in topic.plan_findings],
             }
             for topic in planned.topics
         ],
@@ -150,7 +150,7 @@ def status(config: Path, as_json: bool) -> int:
     if record is not None and rows and not remaining:
         state = "all written"
     if as_json:
-        told = {
+        report = {
             "job": job.name,
             "state": state,
             "generation": record.generation if record else 0,
@@ -160,7 +160,7 @@ def status(config: Path, as_json: bool) -> int:
                 for name, reached, extent, _ in rows
             ],
         }
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(report, indent=2))
     else:
         lines = [("source", "next offset", "archived", "left")]
         for name, reached, extent, rest in rows:
@@ -197,7 +197,7 @@ def verify(config: Path, as_json: bool) -> int:
     wrong = [result for result in results if result.difference is not None]
     messages = sum(result.messages for result in results)
     if as_json:
-        told = [
+        partitions = [
             {
                 "target": str(result.topic_partition),
                 "messages": result.messages,
@@ -205,7 +205,7 @@ def verify(config: Path, as_json: bool) -> int:
             }
             for result in results
         ]
-        click.echo(json.dumps({"partitions": told, "equal": not wrong}, indent=2))
+        click.echo(json.dumps({"partitions": partitions, "equal": not wrong}, indent=2))
     else:
         click.echo(
             f"{how_many(messages, 'message')} in {how_many(len(results), 'partition')}: "

@@ -69,10 +69,10 @@ def show(config: Path, topic: str, version: int | None, output: Path | None) -> 
             raise ConfigurationError(
                 f"{kept.key(version)} is not there: versions are {versions[0]} to {versions[-1]}"
             )
-        found = kept.read(version or versions[-1])
-    assert found.text is not None
-    _give(found.text, output)
-    click.echo(f"version {found.version} of {versions[-1]}", err=True)
+        kept_schema = kept.read(version or versions[-1])
+    assert kept_schema.text is not None
+    _give(kept_schema.text, output)
+    click.echo(f"version {kept_schema.version} of {versions[-1]}", err=True)
 
 
 @command.command(epilog="Example: secor schema infer partition.toml clicks -o clicks.json")
@@ -104,10 +104,10 @@ def infer(config: Path, topic: str, limit: int, output: Path | None) -> None:
         sample = Sample(reader, pipeline_for(parser, typed=True), topic, limit)
         schema = RowSchema.infer(sample.rows())
     _give(schema.describe(), output)
-    told = f"looked at {how_many(sample.good, 'message')}"
+    summary = f"looked at {how_many(sample.good, 'message')}"
     if sample.bad:
-        told += f"; {sample.bad:,} more cannot be parsed and would be in quarantine"
-    click.echo(told, err=True)
+        summary += f"; {sample.bad:,} more cannot be parsed and would be in quarantine"
+    click.echo(summary, err=True)
 
 
 @command.command(epilog="Example: secor schema fetch partition.toml clicks 17 -o clicks.avsc")
@@ -130,13 +130,17 @@ def fetch(config: Path, topic: str, schema_id: int, output: Path | None) -> None
     registry = SchemaRegistry(
         access["registry"], username=access.get("username"), password=access.get("password")
     )
-    found = registry.schema(schema_id)
-    if found.kind != "AVRO" or found.references:
-        why = "refers to other schemas" if found.kind == "AVRO" else f"is of kind {found.kind}"
+    registered = registry.schema(schema_id)
+    if registered.kind != "AVRO" or registered.references:
+        why = (
+            "refers to other schemas"
+            if registered.kind == "AVRO"
+            else f"is of kind {registered.kind}"
+        )
         raise ConfigurationError(
             f"schema {schema_id} {why}: only whole Avro schemas are taken; use secor schema infer"
         )
-    text = json.dumps(json.loads(found.text), ensure_ascii=False, indent=1)
+    text = json.dumps(json.loads(registered.text), ensure_ascii=False, indent=1)
     RowSchema.parse(text, f"schema {schema_id}")
     _give(text, output)
 
@@ -159,12 +163,12 @@ class Sample:
             yield from self._latest(partition, min(share, self._limit - self.good - self.bad))
 
     def _latest(self, partition: TopicPartition, count: int) -> Iterator[pa.StructArray]:
-        held = self._reader.log_range(partition)
-        start = max(held.start, held.end - count)
-        if start >= held.end:
+        log_range = self._reader.log_range(partition)
+        start = max(log_range.start, log_range.end - count)
+        if start >= log_range.end:
             return
         try:
-            for chunk in self._reader.read(partition, start, held.end):
+            for chunk in self._reader.read(partition, start, log_range.end):
                 yield from self._parsed(chunk.since(start))
         except RestartPartition:
             # Retention was quicker than we: the others tell enough.

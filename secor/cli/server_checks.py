@@ -62,37 +62,40 @@ def of_servers(config: Config) -> Iterator[Finding]:
     from secor.wiring.clients import open_group, open_ledger_for_operator, open_reader
 
     with ExitStack() as opened:
-        found: list[TopicPartition] = []
+        topic_partitions: list[TopicPartition] = []
 
         def kafka() -> str:
             reader = opened.enter_context(open_reader(config))
-            found.extend(topics(config, reader))
-            try_reading(reader, found)
-            letters(config, reader, found)
-            return f"topics: {len({one.topic for one in found})}, partitions: {len(found)}"
+            topic_partitions.extend(topics(config, reader))
+            try_reading(reader, topic_partitions)
+            letters(config, reader, topic_partitions)
+            names = {topic_partition.topic for topic_partition in topic_partitions}
+            return f"topics: {len(names)}, partitions: {len(topic_partitions)}"
 
         def group() -> str:
             open_entries = opened.enter_context(open_group(config))
             # In a Kafka ledger it is looked at with the others, below.
             if config.ledger.kind != "kafka":
-                patiently(lambda: str(open_entries.read(found[0])))
+                patiently(lambda: str(open_entries.read(topic_partitions[0])))
             return f"{config.group.name} may be used"
 
         def ledger() -> str:
             entries = opened.enter_context(open_ledger_for_operator(config))
-            return patiently(lambda: in_ledger(config, entries, found))
+            return patiently(lambda: in_ledger(config, entries, topic_partitions))
 
         def partitions() -> str:
             entries = opened.enter_context(open_ledger_for_operator(config))
             reader = opened.enter_context(open_reader(config))
-            return stopped_partitions(entries, reader, StopReasons(config, reader, opened), found)
+            return stopped_partitions(
+                entries, reader, StopReasons(config, reader, opened), topic_partitions
+            )
 
         yield examine("kafka", kafka)
         # An entry of a topic that may not be described is refused whatever the group's rights.
-        if found:
+        if topic_partitions:
             yield examine("group", group)
         yield (seen := examine("ledger", ledger))
-        if found and seen.ok:
+        if topic_partitions and seen.ok:
             yield examine("partitions", partitions)
 
 
@@ -105,29 +108,32 @@ def topics(config: Config, reader: Log) -> list[TopicPartition]:
             f"no topic matches kafka.topics_pattern {kafka.topics_pattern!r}: correct it, make the "
             "topic, or let this user describe it"
         )
-    found = {name: reader.partitions(name) for name in names}
-    missing = [name for name, partitions in found.items() if not partitions]
+    by_topic = {name: reader.partitions(name) for name in names}
+    missing = [name for name, partitions in by_topic.items() if not partitions]
     if missing:
         raise ConfigurationError(
             f"the broker has no topic {', '.join(missing)}: make it, correct kafka.topics, or let "
             "this user describe it"
         )
-    return [one for name in names for one in found[name]]
+    return [topic_partition for name in names for topic_partition in by_topic[name]]
 
 
 def try_reading(reader: Log, partitions: Sequence[TopicPartition]) -> None:
     """Look at each log, and read each topic: who may describe one may not yet read it."""
     tried: set[str] = set()
-    for one in partitions:
-        log = reader.log_range(one)
-        if log.start < log.end and one.topic not in tried:
-            tried.add(one.topic)
-            next(iter(reader.read(one, log.start, log.start + 1)), None)
+    for topic_partition in partitions:
+        log = reader.log_range(topic_partition)
+        if log.start < log.end and topic_partition.topic not in tried:
+            tried.add(topic_partition.topic)
+            next(iter(reader.read(topic_partition, log.start, log.start + 1)), None)
 
 
 def letters(config: Config, reader: Log, partitions: Sequence[TopicPartition]) -> None:
     """See that the topics that get copies of what is in quarantine exist."""
-    names = {config.for_topic(one.topic).parser.dead_letter_topic for one in partitions} - {None}
+    names = {
+        config.for_topic(topic_partition.topic).parser.dead_letter_topic
+        for topic_partition in partitions
+    } - {None}
     missing = sorted(name for name in names if name and not reader.partitions(name))
     if missing:
         raise ConfigurationError(
@@ -151,23 +157,23 @@ def stopped_partitions(
     ledger: OffsetLedger, log: Log, reasons: StopReasons, partitions: Sequence[TopicPartition]
 ) -> str:
     """See that no partition is stopped.  Raises the ``StopPartition`` of those that are."""
-    found = []
+    stopped = []
     for topic_partition in partitions:
         entry = ledger.read(topic_partition)
         error = reasons.find(topic_partition, entry, log.log_range(topic_partition))
         if error is not None:
-            found.append(f"{topic_partition} is {sentence(topic_partition, error)}")
-    if found:
-        raise StopPartition("; ".join(found))
+            stopped.append(f"{topic_partition} is {sentence(topic_partition, error)}")
+    if stopped:
+        raise StopPartition("; ".join(stopped))
     return "none is stopped by ledger, log or objects"
 
 
 def in_ledger(config: Config, ledger: OffsetLedger, partitions: Sequence[TopicPartition]) -> str:
     """Read all entries; in ZooKeeper take a lock, too, which needs the right to write."""
     unreadable, open_intents, entries = [], 0, 0
-    for one in partitions:
+    for topic_partition in partitions:
         try:
-            entry = ledger.read(one)
+            entry = ledger.read(topic_partition)
         except LedgerCorrupt as error:
             unreadable.append(str(error))
             continue

@@ -76,16 +76,16 @@ def impatient(config: Config) -> Config:
 def scratch_roots(config: Config) -> list[str]:
     """Return a scratch directory below each prefix: rights may differ between them."""
     outputs = [config.output, *(rule.output for rule in config.topics)]
-    roots = [topic_root(one.prefix, SCRATCH, hashed=one.hash_prefix) for one in outputs]
+    roots = [topic_root(output.prefix, SCRATCH, hashed=output.hash_prefix) for output in outputs]
     return list(dict.fromkeys(roots))
 
 
 def clock(store: ObjectStore, now: Callable[[], float]) -> str:
     """Compare this machine's clock with the store's."""
-    theirs = store.server_time() if isinstance(store, Timed) else None
-    if theirs is None:
+    server_time = store.server_time() if isinstance(store, Timed) else None
+    if server_time is None:
         return "nothing to compare this machine's clock with"
-    off = now() - theirs
+    off = now() - server_time
     if abs(off) > SKEW:
         ahead = "ahead of" if off > 0 else "behind"
         raise ConfigurationError(
@@ -117,14 +117,14 @@ def _put(store: ObjectStore, key: str) -> str:
 
 def _get(store: ObjectStore, key: str) -> str:
     with store.open(key) as file:
-        found = file.read()
-    if found != CONTENT:
-        raise Unavailable(f"{key} came back as {found[:40]!r}: look at proxies and gateways")
+        body = file.read()
+    if body != CONTENT:
+        raise Unavailable(f"{key} came back as {body[:40]!r}: look at proxies and gateways")
     return "the same bytes"
 
 
 def _list(store: ObjectStore, root: str, key: str) -> str:
-    if key not in {found.key for found in store.list(f"{root}/")}:
+    if key not in {stored_object.key for stored_object in store.list(f"{root}/")}:
         raise Unavailable(
             f"{key} was put and is not listed: the store must list what it has, or nothing left "
             "behind by a crash is found"

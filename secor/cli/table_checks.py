@@ -106,12 +106,12 @@ def named_tables(config: Config) -> dict[str, Route]:
     """Return the tables that no message needs to name, of the topics that are known by name."""
     from secor.wiring.tables import routes_of
 
-    found: dict[str, Route] = {}
+    routes: dict[str, Route] = {}
     for topic in config.kafka.topics:
         for route in routes_of(config, topic):
             if not route.named_by_messages:
-                found.setdefault(route.name_for(topic), route)
-    return found
+                routes.setdefault(route.name_for(topic), route)
+    return routes
 
 
 def _look(

@@ -85,7 +85,7 @@ def commit(config: Path, now: bool) -> int:
     from secor.wiring.table_commits import open_channel, open_table_group
 
     settings = load_tables(config)
-    told = Told()
+    commit_report = Told()
     asks = not now and settings.commit.control != "none"
     with merging(settings) as engine, open_table_group(settings, engine) as group:
         channel = open_channel(settings if asks else _silent(settings), lambda *_: None)
@@ -94,7 +94,7 @@ def commit(config: Path, now: bool) -> int:
             if ready is not None and not ready.wait(READY):
                 raise Unavailable("the control topic does not answer: use --now")
             timing = Timing(0.0, settings.commit.timeout, asks=asks)
-            coordinator = group.coordinator(channel, told, lambda: True, _sender(), timing)
+            coordinator = group.coordinator(channel, commit_report, lambda: True, _sender(), timing)
             while True:
                 time.sleep(coordinator.step())
                 if coordinator.state is State.IDLE:
@@ -102,9 +102,9 @@ def commit(config: Path, now: bool) -> int:
             time.sleep(0.5 if asks else 0.0)  # what is announced last is on its way
         finally:
             channel.close()
-    for line in told.lines():
+    for line in commit_report.lines():
         click.echo(line)
-    return Exit.DIFFERENT if told.wrong else Exit.OK
+    return Exit.DIFFERENT if commit_report.wrong else Exit.OK
 
 
 def _silent(config: Config) -> Config:

@@ -50,7 +50,7 @@ def ls(config: Path, as_json: bool) -> int:
     with _open(settings) as group:
         seen = _look(group, group.staged())
     if as_json:
-        click.echo(json.dumps({"tables": [_as_json(one) for one in seen]}, indent=2))
+        click.echo(json.dumps({"tables": [_as_json(overview) for overview in seen]}, indent=2))
     else:
         for line in _lines(seen):
             click.echo(line)
@@ -103,13 +103,13 @@ def status(config: Path, as_json: bool) -> int:
         unstaged = group.unstaged()
         staged = group.staged()
         seen = _look(group, staged)
-    waiting = [item for item in staged if any(_waits(item, one) for one in seen)]
+    waiting = [item for item in staged if any(_waits(item, overview) for overview in seen)]
     summary, now = backlog(waiting), time.time()
     if as_json:
         data = {
             "unstaged": {str(key): offsets for key, offsets in unstaged.items()},
             "staged": _backlog(summary, now),
-            "tables": [_as_json(one) for one in seen],
+            "tables": [_as_json(overview) for overview in seen],
         }
         click.echo(json.dumps(data, indent=2))
         return _exit(seen)
@@ -117,12 +117,12 @@ def status(config: Path, as_json: bool) -> int:
         where = how_many(len(unstaged), "topic partition")
         click.echo(f"not staged yet: {sum(unstaged.values()):,} offsets of {where}")
     click.echo(_waiting(summary, now))
-    for one in seen:
-        valid = one.record.valid_through
-        rows = f", {how_many(one.staged_rows, 'row')} staged" if one.staged_rows else ""
-        click.echo(f"{one.table}: {one.state}{rows}, {_through(valid, now)}")
-        if one.why:
-            click.echo(f"  {one.why}")
+    for overview in seen:
+        valid = overview.record.valid_through
+        rows = f", {how_many(overview.staged_rows, 'row')} staged" if overview.staged_rows else ""
+        click.echo(f"{overview.table}: {overview.state}{rows}, {_through(valid, now)}")
+        if overview.why:
+            click.echo(f"  {overview.why}")
     return _exit(seen)
 
 
@@ -215,7 +215,11 @@ def _waits(item: Staged, overview: TableOverview) -> bool:
 
 
 def _exit(seen: Sequence[TableOverview]) -> int:
-    return Exit.DIFFERENT if any(one.state in ("stopped", "failed") for one in seen) else Exit.OK
+    return (
+        Exit.DIFFERENT
+        if any(overview.state in ("stopped", "failed") for overview in seen)
+        else Exit.OK
+    )
 
 
 def _lines(seen: Sequence[TableOverview]) -> Iterator[str]:
@@ -225,35 +229,35 @@ def _lines(seen: Sequence[TableOverview]) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [
         ("table", "state", "last commit (UTC)", "valid through (UTC)", "staged rows", "files")
     ]
-    for one in seen:
-        commit, valid = one.record.commit, one.record.valid_through
+    for overview in seen:
+        commit, valid = overview.record.commit, overview.record.valid_through
         at = _time(commit.at) if commit is not None else "-"
         through = _time(valid) if valid is not None else "-"
-        numbers = (str(one.staged_rows), str(one.staged_files))
-        rows.append((one.table, one.state, at, through, *numbers))
+        numbers = (str(overview.staged_rows), str(overview.staged_files))
+        rows.append((overview.table, overview.state, at, through, *numbers))
     yield from table(rows, left=frozenset({0, 1, 2, 3}))
-    for one in seen:
-        if one.why:
-            yield f"{one.table}: {one.why}"
+    for overview in seen:
+        if overview.why:
+            yield f"{overview.table}: {overview.why}"
 
 
-def _as_json(one: TableOverview) -> dict[str, object]:
-    commit = one.record.commit
+def _as_json(overview: TableOverview) -> dict[str, object]:
+    commit = overview.record.commit
     return {
-        "table": one.table,
-        "uuid": one.uuid,
-        "state": one.state,
-        "why": one.why or None,
+        "table": overview.table,
+        "uuid": overview.uuid,
+        "state": overview.state,
+        "why": overview.why or None,
         "commit": None if commit is None else {"id": commit.id, "at": commit.at / 1000},
         "epoch": None if commit is None else commit.epoch,
-        "valid_through": one.record.valid_through,
+        "valid_through": overview.record.valid_through,
         "staged": {
-            "files": one.staged_files,
-            "rows": one.staged_rows,
-            "bytes": one.staged_bytes,
+            "files": overview.staged_files,
+            "rows": overview.staged_rows,
+            "bytes": overview.staged_bytes,
         },
-        "vector": json.loads(one.record.vector.dump()),
-        "stopped": {str(key): why for key, why in one.stopped.items()},
+        "vector": json.loads(overview.record.vector.dump()),
+        "stopped": {str(key): why for key, why in overview.stopped.items()},
     }
 
 

@@ -71,10 +71,10 @@ def command(
             reports = _alone(settings, topics, generations)
         else:
             reports = _compared(settings, topics, partitions, start, generations, advance, expect)
-        for found in reports:
-            if partitions and found.topic_partition.partition not in partitions:
+        for partition_report in reports:
+            if partitions and partition_report.topic_partition.partition not in partitions:
                 continue
-            report.partitions.append(found)
+            report.partitions.append(partition_report)
     _print(report, as_json=as_json)
     return report.exit_code
 
@@ -112,12 +112,16 @@ def _compared(
         routes = earlier_routes(config, store)
         names = topics or kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
         if expect is not None:
-            found = [one for name in names for one in reader.partitions(name)]
-            wanted = [one for one in found if not partitions or one.partition in partitions]
-            expect(sum(offsets_to_compare(ledger, reader, one, start) for one in wanted))
+            topic_partitions = [number for name in names for number in reader.partitions(name)]
+            wanted = [
+                number
+                for number in topic_partitions
+                if not partitions or number.partition in partitions
+            ]
+            expect(sum(offsets_to_compare(ledger, reader, number, start) for number in wanted))
         for topic in names:
-            found = of_topic(reader.partitions(topic), topic)
-            numbers = [one.partition for one in found]
+            topic_partitions = of_topic(reader.partitions(topic), topic)
+            numbers = [number.partition for number in topic_partitions]
             verifier = Verifier(
                 archive_of(config, topic, store, routes),
                 reader,
@@ -128,7 +132,7 @@ def _compared(
                 progress=advance,
                 parsing=_parsing(config, topic),
             )
-            chosen = [one for one in numbers if not partitions or one in partitions]
+            chosen = [number for number in numbers if not partitions or number in partitions]
             yield from verifier.verify(topic, chosen, reader.topic_id(topic))
 
 
@@ -140,8 +144,8 @@ def offsets_to_compare(
         committed = ledger.read(topic_partition).committed
     except LedgerCorrupt:
         return 0
-    held = log.log_range(topic_partition)
-    return max(0, min(committed or 0, held.end) - max(held.start, start or 0))
+    log_range = log.log_range(topic_partition)
+    return max(0, min(committed or 0, log_range.end) - max(log_range.start, start or 0))
 
 
 def _parsing(config: Config, topic: str) -> Parsing | None:

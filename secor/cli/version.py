@@ -20,15 +20,15 @@ def command(as_json: bool) -> None:
 
     Optional libraries that are not installed are left out.
     """
-    found = {"secor": __version__, "python": platform.python_version()}
-    found["machine"] = platform.platform()
+    versions = {"secor": __version__, "python": platform.python_version()}
+    versions["machine"] = platform.platform()
     for name in LIBRARIES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(versions, indent=2))
         return
-    for name, number in found.items():
+    for name, number in versions.items():
         click.echo(f"{name} {number}")

@@ -235,13 +235,13 @@ def namesakes(routes: Sequence[TableRoute], topics: Iterable[str]) -> dict[str, 
 
     Their names differ only in characters that become underscores: ``a-b`` and ``a_b``.
     """
-    found: dict[str, set[str]] = {}
+    topics_by_table: dict[str, set[str]] = {}
     for topic in topics:
         for route in routes:
             if route.takes(topic) and "{topic}" in route.table:
                 table = route.table.replace("{topic}", safe_name(topic))
-                found.setdefault(table, set()).add(topic)
-    return {table: sorted(names) for table, names in found.items() if len(names) > 1}
+                topics_by_table.setdefault(table, set()).add(topic)
+    return {table: sorted(names) for table, names in topics_by_table.items() if len(names) > 1}
 
 
 def describe_namesakes(table: str, topics: Sequence[str]) -> str:

@@ -151,9 +151,9 @@ def _deadly(deaths: Sequence[OffsetRange]) -> list[int]:
 def overlaps(ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
     """Return what two or more of the ranges have in common."""
     common = {
-        OffsetRange(max(one.start, other.start), min(one.end, other.end))
-        for one, other in combinations(ranges, DEATHS)
-        if max(one.start, other.start) < min(one.end, other.end)
+        OffsetRange(max(offset_range.start, other.start), min(offset_range.end, other.end))
+        for offset_range, other in combinations(ranges, DEATHS)
+        if max(offset_range.start, other.start) < min(offset_range.end, other.end)
     }
     return tuple(sorted(common, key=lambda it: (it.start, it.end)))
 

@@ -28,12 +28,12 @@ def offered(group: str) -> list[str]:
 
 def entry_point(group: str, name: str) -> EntryPoint:
     """Return the one of this name.  Raises ``ConfigurationError`` for none, and for several."""
-    found = {entry.value: entry for entry in entry_points(group=group, name=name)}
-    if len(found) == 1:
-        [entry] = found.values()
+    candidates = {entry.value: entry for entry in entry_points(group=group, name=name)}
+    if len(candidates) == 1:
+        [entry] = candidates.values()
         return entry
-    if found:
-        who = ", ".join(sorted(found))
+    if candidates:
+        who = ", ".join(sorted(candidates))
         raise ConfigurationError(f"{name!r} is offered more than once in {group}: {who}")
     raise ConfigurationError(f"no installed package offers {name!r} in {group}")
 

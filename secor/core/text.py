@@ -20,9 +20,9 @@ _SECRETS = (
 )
 
 
-def how_many(number: int, one: str, many: str | None = None) -> str:
+def how_many(number: int, singular: str, many: str | None = None) -> str:
     """Return ``1 message`` or ``2,000 messages``; ``many`` where no ``s`` at the end makes it."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+    return f"{number:,} {singular if number == 1 else many or f'{singular}s'}"
 
 
 def safe_name(text: str) -> str:

@@ -90,12 +90,12 @@ class JobControl:
         Raises ``LedgerCorrupt``, ``Unavailable``.
         """
         end = self._log.end(self._at, committed=False)
-        found: bytes | None = None
+        newest: bytes | None = None
         for chunk in self._log.read(self._at, 0, end):
             for key, value in rows_of(chunk.records):
                 if key == job_key(self._job):
-                    found = value
-        return None if found is None else _decode(self._at, found)
+                    newest = value
+        return None if newest is None else _decode(self._at, newest)
 
     def start(self, spec: str, partitions: int) -> JobRecord:
         """Return the record for a daemon that begins; write the first.
@@ -163,12 +163,12 @@ class JobControl:
 
 def _decode(where: TopicPartition, value: bytes) -> JobRecord:
     try:
-        told = json.loads(value)
+        decoded = json.loads(value)
         return JobRecord(
-            Wish(told["state"]),
-            int(told["generation"]),
-            str(told["spec"]),
-            int(told["partitions"]),
+            Wish(decoded["state"]),
+            int(decoded["generation"]),
+            str(decoded["spec"]),
+            int(decoded["partitions"]),
         )
     except (ValueError, TypeError, KeyError) as error:
         raise LedgerCorrupt(

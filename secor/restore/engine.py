@@ -14,7 +14,7 @@ from secor.core.ports import Assigned, Clock, MessageSource, Revoked
 from secor.restore.control import JobRecord, Wish
 from secor.restore.model import SourcePartition
 from secor.restore.opening import Opener
-from secor.restore.schedule import After, Held, Opening, Phase, Schedule
+from secor.restore.schedule import After, AssignedSource, Opening, Phase, Schedule
 
 WISH_EVERY = 2.0
 """Seconds between two looks at the job's record."""
@@ -43,7 +43,7 @@ class Ended:
     """Why a daemon ended, and what it leaves."""
 
     wish: Wish
-    failed: tuple[Held, ...]
+    failed: tuple[AssignedSource, ...]
     written: int
 
 
@@ -113,10 +113,10 @@ class Engine:
         return self._stop or self._wish is not Wish.RUNNING
 
     @property
-    def held(self) -> list[Held]:
+    def assigned(self) -> list[AssignedSource]:
         """What this daemon holds."""
         with self._lock:
-            return self._schedule.held
+            return self._schedule.assigned
 
     # --------------------------------------------------------- the main thread
 
@@ -132,12 +132,16 @@ class Engine:
         self._discover()
         finished = self._finished()
         with self._lock:
-            working = [held for held in self._schedule.held if held.phase in _IN_WORK]
+            working = [
+                assigned_source
+                for assigned_source in self._schedule.assigned
+                if assigned_source.phase in _IN_WORK
+            ]
             over = self._stop or self._wish is Wish.STOPPED or finished
             if working or not over:
                 return None
-            failed = tuple(it for it in self._schedule.held if it.phase is Phase.FAILED)
-            done = sum(it.phase is Phase.EXHAUSTED for it in self._schedule.held)
+            failed = tuple(it for it in self._schedule.assigned if it.phase is Phase.FAILED)
+            done = sum(it.phase is Phase.EXHAUSTED for it in self._schedule.assigned)
             return Ended(self._wish, failed, done)
 
     def _finished(self) -> bool:
@@ -149,10 +153,10 @@ class Engine:
         with self._lock:
             if self._follow or not self._schedule.settled:
                 return False
-            held = {it.source: it.phase for it in self._schedule.held}
-        if Phase.FAILED in held.values():
+            phases = {it.source: it.phase for it in self._schedule.assigned}
+        if Phase.FAILED in phases.values():
             return True
-        others = {it for listed in self._listed.values() for it in listed} - held.keys()
+        others = {it for listed in self._listed.values() for it in listed} - phases.keys()
         now = self._clock.monotonic()
         if others and now < self._others_at:
             return False
@@ -167,7 +171,7 @@ class Engine:
             for offsets in partitions:
                 self._leaving.discard(offsets)
                 self._schedule.assign(offsets, self._listed.get(offsets, []))
-            count = len(self._schedule.held)
+            count = len(self._schedule.assigned)
         self._observer.assigned(count)
 
     def _revoke(self, partitions: frozenset[TopicPartition]) -> None:
@@ -183,7 +187,7 @@ class Engine:
             for offsets in free:
                 self._schedule.forget(offsets)
             self._leaving -= free
-            count = len(self._schedule.held)
+            count = len(self._schedule.assigned)
         if free:
             self._membership.release(free)
             self._observer.assigned(count)
@@ -230,38 +234,38 @@ class Engine:
             work = self._schedule.take()
         if isinstance(work, Opening):
             self._open(work)
-        elif isinstance(work, Held):
+        elif isinstance(work, AssignedSource):
             self._turn(work)
         return work is not None
 
     def _open(self, opening: Opening) -> None:
-        sources = [held.source for held in opening.held]
+        sources = [assigned_source.source for assigned_source in opening.assigned_sources]
         try:
             tasks = self._opener.open(opening.offsets, sources, self)
         except SecorError as error:
-            self._report(opening.held, error)
+            self._report(opening.assigned_sources, error)
             return
         with self._lock:
             self._schedule.opened(opening, tasks)
 
-    def _turn(self, held: Held) -> None:
-        assert held.task is not None
+    def _turn(self, assigned_source: AssignedSource) -> None:
+        assert assigned_source.task is not None
         try:
-            turn = held.task.turn()
+            turn = assigned_source.task.turn()
         except SecorError as error:
-            self._report([held], error)
+            self._report([assigned_source], error)
             return
         with self._lock:
-            self._schedule.turned(held, turn)
+            self._schedule.turned(assigned_source, turn)
 
-    def _report(self, many: Sequence[Held], error: SecorError) -> None:
-        for held in many:
+    def _report(self, many: Sequence[AssignedSource], error: SecorError) -> None:
+        for assigned_source in many:
             with self._lock:
-                meaning = self._schedule.failed(held, error)
-                owned = self._schedule.owns(held.offsets)
+                meaning = self._schedule.failed(assigned_source, error)
+                owned = self._schedule.owns(assigned_source.offsets)
             # Whoever lost a partition is fenced by its new owner: that is no fault.
             if owned:
-                self._observer.failed(held.source, error, meaning)
+                self._observer.failed(assigned_source.source, error, meaning)
 
 
 _UNKNOWN_FOR_NOW = (Unavailable, RestartPartition, StopPartition)

@@ -155,7 +155,7 @@ def _of_target(
 ) -> Translation:
     """Return the first place that holds a message which the group has not consumed."""
     topics = {source.topic for source in known}
-    found: list[int] = []
+    offsets: list[int] = []
     came_from: list[GroupOffset] = []
     rounded = False
     for source in places.sources(target):
@@ -169,9 +169,9 @@ def _of_target(
         else:
             continue
         if place is not None:
-            found.append(place)
-    precision = Precision.ROUNDED if rounded or len(found) > 1 else Precision.EXACT
-    position = Position(min(found, default=places.end(target)), precision)
+            offsets.append(place)
+    precision = Precision.ROUNDED if rounded or len(offsets) > 1 else Precision.EXACT
+    position = Position(min(offsets, default=places.end(target)), precision)
     return Translation(came_from[0].group, target, position, tuple(came_from))
 
 

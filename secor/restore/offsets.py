@@ -164,8 +164,8 @@ def _source_of(job: str, key: bytes | None) -> tuple[SourcePartition | None, boo
 
 def _stored(value: bytes) -> StoredOffset | None:
     try:
-        told: Mapping[str, object] = json.loads(value)
-        next_offset, spec = told["next_offset"], told["spec"]
+        decoded: Mapping[str, object] = json.loads(value)
+        next_offset, spec = decoded["next_offset"], decoded["spec"]
     except (ValueError, TypeError, KeyError):
         return None
     if not isinstance(next_offset, int) or isinstance(next_offset, bool) or next_offset < 0:

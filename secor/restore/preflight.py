@@ -76,9 +76,9 @@ def findings(
     ]
 
 
-def refused(found: Sequence[Finding]) -> list[Finding]:
+def refused(findings: Sequence[Finding]) -> list[Finding]:
     """Return those that a job must not begin with."""
-    return [finding for finding in found if finding.severity is Severity.REFUSE]
+    return [finding for finding in findings if finding.severity is Severity.REFUSE]
 
 
 def _archive(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[Finding]:

@@ -90,7 +90,7 @@ def after(error: SecorError) -> After:
 
 
 @dataclass(slots=True)
-class Held:
+class AssignedSource:
     """One source partition; ``again_at`` in monotonic seconds, ``attempts`` failed in a row."""
 
     source: SourcePartition
@@ -112,7 +112,7 @@ class Opening:
     """Work: open these source partitions of one partition of the offsets topic."""
 
     offsets: TopicPartition
-    held: tuple[Held, ...]
+    assigned_sources: tuple[AssignedSource, ...]
 
 
 class Schedule:
@@ -123,105 +123,119 @@ class Schedule:
         self._clock = clock
         self._rng = rng
         self._look_again = look_again
-        self._held: dict[SourcePartition, Held] = {}
-        self._assigned: set[TopicPartition] = set()
+        self._assigned: dict[SourcePartition, AssignedSource] = {}
+        self._known_sources: set[TopicPartition] = set()
 
     @property
-    def held(self) -> list[Held]:
+    def assigned(self) -> list[AssignedSource]:
         """All source partitions of this daemon."""
-        return list(self._held.values())
+        return list(self._assigned.values())
 
     def owns(self, offsets: TopicPartition) -> bool:
         """Tell whether a partition of the offsets topic is assigned."""
-        return offsets in self._assigned
+        return offsets in self._known_sources
 
     def assign(self, offsets: TopicPartition, sources: Iterable[SourcePartition]) -> None:
         """Take a partition of the offsets topic, with its source partitions."""
-        self._assigned.add(offsets)
+        self._known_sources.add(offsets)
         self.discover(offsets, sources)
 
     def discover(self, offsets: TopicPartition, sources: Iterable[SourcePartition]) -> None:
         """Take those source partitions that are new."""
         for source in sources:
-            known = self._held.get(source)
+            known = self._assigned.get(source)
             if known is None:
-                self._held[source] = Held(source, offsets)
+                self._assigned[source] = AssignedSource(source, offsets)
 
     def revoke(self, offsets: TopicPartition) -> None:
         """Give a partition up: nothing of it is begun any more."""
-        self._assigned.discard(offsets)
+        self._known_sources.discard(offsets)
 
     def busy(self, offsets: TopicPartition) -> bool:
         """Tell whether anything of a partition is in work."""
         return any(
-            held.phase in (Phase.OPENING, Phase.WORKING)
-            for held in self._held.values()
-            if held.offsets == offsets
+            assigned_source.phase in (Phase.OPENING, Phase.WORKING)
+            for assigned_source in self._assigned.values()
+            if assigned_source.offsets == offsets
         )
 
     def forget(self, offsets: TopicPartition) -> None:
         """Forget what was given up and is not in work any more."""
-        for held in [held for held in self._held.values() if held.offsets == offsets]:
-            if held.task is not None:
-                held.task.close()
-            del self._held[held.source]
+        for assigned_source in [
+            assigned_source
+            for assigned_source in self._assigned.values()
+            if assigned_source.offsets == offsets
+        ]:
+            if assigned_source.task is not None:
+                assigned_source.task.close()
+            del self._assigned[assigned_source.source]
 
-    def take(self) -> Opening | Held | None:
+    def take(self) -> Opening | AssignedSource | None:
         """Return the next work: all that a partition has to open, or a turn of one source."""
         now = self._clock.monotonic()
-        due = [held for held in self._held.values() if self._due(held, now)]
-        for held in due:
-            if held.phase in _UNOPENED:
+        due = [
+            assigned_source
+            for assigned_source in self._assigned.values()
+            if self._due(assigned_source, now)
+        ]
+        for assigned_source in due:
+            if assigned_source.phase in _UNOPENED:
                 together = tuple(
                     other
                     for other in due
-                    if other.offsets == held.offsets and other.phase in _UNOPENED
+                    if other.offsets == assigned_source.offsets and other.phase in _UNOPENED
                 )
                 for other in together:
                     other.move(Phase.OPENING)
-                return Opening(held.offsets, together)
-        for held in due:
-            held.move(Phase.WORKING)
-            return held
+                return Opening(assigned_source.offsets, together)
+        for assigned_source in due:
+            assigned_source.move(Phase.WORKING)
+            return assigned_source
         return None
 
-    def _due(self, held: Held, now: float) -> bool:
-        waits = held.phase in (*_UNOPENED, Phase.READY, Phase.EXHAUSTED)
-        return waits and held.again_at <= now and self.owns(held.offsets)
+    def _due(self, assigned_source: AssignedSource, now: float) -> bool:
+        waits = assigned_source.phase in (*_UNOPENED, Phase.READY, Phase.EXHAUSTED)
+        return waits and assigned_source.again_at <= now and self.owns(assigned_source.offsets)
 
     def opened(self, opening: Opening, tasks: Sequence[Task]) -> None:
         """Bring the tasks of an opening; none when it was not allowed."""
         by_source = {task.source: task for task in tasks}
-        for held in opening.held:
-            held.task = by_source.get(held.source)
-            held.move(Phase.CLOSED if held.task is None else Phase.READY)
-            held.again_at = self._clock.monotonic() + (1.0 if held.task is None else 0.0)
+        for assigned_source in opening.assigned_sources:
+            assigned_source.task = by_source.get(assigned_source.source)
+            assigned_source.move(Phase.CLOSED if assigned_source.task is None else Phase.READY)
+            assigned_source.again_at = self._clock.monotonic() + (
+                1.0 if assigned_source.task is None else 0.0
+            )
 
-    def turned(self, held: Held, turn: Turn) -> None:
+    def turned(self, assigned_source: AssignedSource, turn: Turn) -> None:
         """Bring how a turn ended: only work that was done ends a row of failures."""
         if turn is Turn.ABORTED:
-            held.again_at = self._clock.monotonic() + delay(held.attempts, rng=self._rng)
-            held.attempts += 1
-            held.move(Phase.READY)
+            assigned_source.again_at = self._clock.monotonic() + delay(
+                assigned_source.attempts, rng=self._rng
+            )
+            assigned_source.attempts += 1
+            assigned_source.move(Phase.READY)
             return
-        held.error, held.attempts = None, 0
+        assigned_source.error, assigned_source.attempts = None, 0
         if turn is not Turn.EXHAUSTED:
-            held.move(Phase.READY)
+            assigned_source.move(Phase.READY)
             return
-        held.move(Phase.EXHAUSTED)
+        assigned_source.move(Phase.EXHAUSTED)
         wait = float("inf") if self._look_again is None else self._look_again
-        held.again_at = self._clock.monotonic() + wait
+        assigned_source.again_at = self._clock.monotonic() + wait
 
-    def failed(self, held: Held, error: SecorError) -> After:
+    def failed(self, assigned_source: AssignedSource, error: SecorError) -> After:
         """Bring the error that ended an opening or a turn; return what it means."""
         meaning = after(error)
-        if held.task is not None:
-            held.task.close()
-            held.task = None
-        held.error = error
-        held.again_at = self._clock.monotonic() + self._pause(meaning, held.attempts)
-        held.attempts += 1
-        held.move(Phase.CLOSED if meaning is After.OPEN_AGAIN else Phase.FAILED)
+        if assigned_source.task is not None:
+            assigned_source.task.close()
+            assigned_source.task = None
+        assigned_source.error = error
+        assigned_source.again_at = self._clock.monotonic() + self._pause(
+            meaning, assigned_source.attempts
+        )
+        assigned_source.attempts += 1
+        assigned_source.move(Phase.CLOSED if meaning is After.OPEN_AGAIN else Phase.FAILED)
         return meaning
 
     def _pause(self, meaning: After, attempts: int) -> float:
@@ -235,8 +249,8 @@ class Schedule:
     @property
     def settled(self) -> bool:
         """Tell whether there is nothing left to do here: all is written, or has failed."""
-        phases = {held.phase for held in self._held.values()}
-        return bool(self._assigned) and phases <= {Phase.EXHAUSTED, Phase.FAILED}
+        phases = {assigned_source.phase for assigned_source in self._assigned.values()}
+        return bool(self._known_sources) and phases <= {Phase.EXHAUSTED, Phase.FAILED}
 
 
 _UNOPENED = (Phase.CLOSED, Phase.FAILED)

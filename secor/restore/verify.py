@@ -44,21 +44,21 @@ def compare_in_order(
     actual: Iterable[pa.RecordBatch],
 ) -> PartitionResult:
     """Compare two streams of records, message by message, in order."""
-    wanted, found = _Stream(expected), _Stream(actual)
+    wanted, stored = _Stream(expected), _Stream(actual)
     count = 0
     while True:
-        left, right = wanted.peek(), found.peek()
+        left, right = wanted.peek(), stored.peek()
         if left is None or right is None:
             break
         rows = min(left.num_rows, right.num_rows)
-        mine, other = wanted.take(rows), found.take(rows)
+        mine, other = wanted.take(rows), stored.take(rows)
         row = _first_difference(mine, other)
         if row is not None:
             return PartitionResult(
                 topic_partition, count + row, _differs(topic_partition, mine, other, row)
             )
         count += rows
-    left, right = wanted.peek(), found.peek()
+    left, right = wanted.peek(), stored.peek()
     difference = None
     if left is not None:
         offset = left.column("offset")[0].as_py()
@@ -158,12 +158,12 @@ def _first_difference(left: pa.RecordBatch, right: pa.RecordBatch) -> int | None
 def _differs(
     topic_partition: TopicPartition, left: pa.RecordBatch, right: pa.RecordBatch, row: int
 ) -> Difference:
-    wanted, found = left.slice(row, 1).to_pylist()[0], right.slice(row, 1).to_pylist()[0]
-    fields = [name for name in _COMPARED if wanted[name] != found[name]]
+    wanted, actual = left.slice(row, 1).to_pylist()[0], right.slice(row, 1).to_pylist()[0]
+    fields = [name for name in _COMPARED if wanted[name] != actual[name]]
     return Difference(
         topic_partition,
-        found["offset"],
-        f"offset {found['offset']}: {', '.join(fields)} are not those of source offset"
+        actual["offset"],
+        f"offset {actual['offset']}: {', '.join(fields)} are not those of source offset"
         f" {wanted['offset']}",
     )
 

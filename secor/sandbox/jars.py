@@ -99,13 +99,13 @@ BUNDLES = (KAFKA, S3PROXY, SPARK_ICEBERG, ICEBERG_REST)
 
 def pyspark_jars() -> Path:
     """Return the folder of PySpark's own jars: Ivy and ZooKeeper are among them."""
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
+    module_spec = find_spec("pyspark")
+    if module_spec is None or module_spec.origin is None:
         raise ConfigurationError(
             "the sandbox takes ZooKeeper and Ivy from the package pyspark, which is not "
             f"installed: {how_to_install('sandbox')}"
         )
-    return Path(found.origin).parent / "jars"
+    return Path(module_spec.origin).parent / "jars"
 
 
 def jar_folder(bundle: Bundle, progress: Progress) -> Path:
@@ -152,7 +152,7 @@ def _run_ivy(bundle: Bundle, module: Path, into: Path, progress: Progress) -> No
     command += ["-types", "jar", "bundle", "-m2compatible"]
     command += ["-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"]
     last_lines: deque[str] = deque(maxlen=25)
-    begun = told = time.monotonic()
+    begun = reported = time.monotonic()
     fetched = 0
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -161,10 +161,10 @@ def _run_ivy(bundle: Bundle, module: Path, into: Path, progress: Progress) -> No
         for line in ivy.stdout:
             last_lines.append(line.rstrip())
             fetched += "[SUCCESSFUL ]" in line
-            if time.monotonic() - told > _SECONDS_BETWEEN_LINES:
-                told = time.monotonic()
+            if time.monotonic() - reported > _SECONDS_BETWEEN_LINES:
+                reported = time.monotonic()
                 what = f"{fetched} jars fetched" if fetched else "finding what it needs"
-                progress(f"{bundle.name}: {what}, {told - begun:.0f} s")
+                progress(f"{bundle.name}: {what}, {reported - begun:.0f} s")
     if ivy.returncode != 0 or not into.is_dir():
         raise Unavailable(
             f"{bundle.name} could not be fetched: Ivy ended with code {ivy.returncode}; is the "

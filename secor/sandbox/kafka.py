@@ -64,9 +64,9 @@ def new_id() -> str:
 
 def with_cluster_id(meta_properties: str, cluster_id: str) -> str:
     """Return ``meta.properties`` of another cluster and directory."""
-    ours = {"cluster.id": cluster_id, "directory.id": new_id()}
+    identity = {"cluster.id": cluster_id, "directory.id": new_id()}
     lines = (
-        f"{key}={ours.get(key, value)}"
+        f"{key}={identity.get(key, value)}"
         for key, _, value in (line.partition("=") for line in meta_properties.splitlines())
         if key and not key.startswith("#")
     )

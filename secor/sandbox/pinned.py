@@ -85,10 +85,10 @@ def check(jars: Sequence[Jar], folder: Path) -> None:
         if not path.is_file():
             raise Unavailable(f"{jar.file} was not fetched")
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != jar.sha256:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != jar.sha256:
             raise Unavailable(
-                f"{jar.file} has the SHA-256 {found}, and must have {jar.sha256}: the package"
+                f"{jar.file} has the SHA-256 {digest}, and must have {jar.sha256}: the package"
                 " registry for Java, or something on the way to it, gives another file"
             )
     others = {path.name for path in folder.iterdir()} - {jar.file for jar in jars}

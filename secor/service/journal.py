@@ -48,9 +48,9 @@ def entry(event: Mapping[str, Any]) -> bytes:
     """
     name, level = str(event.get("event", "")), str(event.get("level", "info"))
     fields = {key: _text(value) for key, value in event.items() if key not in _PLAIN}
-    said = " ".join([name, *(f"{key}={value}" for key, value in _told(fields))])
+    message = " ".join([name, *(f"{key}={value}" for key, value in _told(fields))])
     parts = [
-        _field("MESSAGE", said),
+        _field("MESSAGE", message),
         _field("PRIORITY", str(PRIORITIES.get(level, PRIORITIES["info"]))),
         _field("SYSLOG_IDENTIFIER", IDENTIFIER),
         _field("SECOR_EVENT", name),

@@ -90,8 +90,8 @@ class LibraryHandler(logging.Handler):
     def _lately(self, name: str, message: str) -> bool:
         """Tell whether it was told lately, and remember it.  A handler's lock is held."""
         now = self._monotonic()
-        told = self._told.get((name, message))
-        if told is not None and now - told < REPEATED:
+        logged_at = self._told.get((name, message))
+        if logged_at is not None and now - logged_at < REPEATED:
             return True
         if len(self._told) >= _REMEMBERED:
             self._told.clear()

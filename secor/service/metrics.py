@@ -174,11 +174,11 @@ class Metrics(MetricsRegistry):
         """Return the series of one partition; ``others`` are the labels after these two."""
         with self._lock:
             series = self._series.setdefault(topic_partition, {})
-            found = series.get((metric, others))
-            if found is None:
+            metric_object = series.get((metric, others))
+            if metric_object is None:
                 values = (topic_partition.topic, str(topic_partition.partition), *others)
-                found = series[metric, others] = metric.labels(*values)
-        return cast("M", found)
+                metric_object = series[metric, others] = metric.labels(*values)
+        return cast("M", metric_object)
 
     def drop(self, metric: Metric, topic_partition: TopicPartition) -> None:
         """Remove one series of a partition: what it measures is not known."""

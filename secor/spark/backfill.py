@@ -164,9 +164,9 @@ def _watched(
     return future.result()
 
 
-def _cause(told: str) -> str:
+def _cause(text: str) -> str:
     """Return what a person can use of Spark's story: the error in Python, or the first one."""
-    lines = [line.strip() for line in told.splitlines()]
+    lines = [line.strip() for line in text.splitlines()]
     python = [line for line in lines if _PYTHON.match(line)]
     java = [line for line in lines if _JAVA.match(line)]
     return (python[-1:] or java[:1] or lines[:1] or ["no reason given"])[0]
@@ -178,6 +178,6 @@ def _done(context: Any, group: str) -> int:
     for job in tracker.getJobIdsForGroup(group):
         info = tracker.getJobInfo(job)
         for stage in info.stageIds if info else ():
-            found = tracker.getStageInfo(stage)
-            done += found.numCompletedTasks if found else 0
+            stage_info = tracker.getStageInfo(stage)
+            done += stage_info.numCompletedTasks if stage_info else 0
     return done

@@ -61,20 +61,20 @@ def check_columns(columns: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 def as_timestamps(milliseconds: pa.Array) -> pa.Array:
     """Return Spark's timestamps; what these cannot hold becomes null."""
-    held = pc.and_(
+    representable = pc.and_(
         pc.greater_equal(milliseconds, -_MOST_MILLISECONDS),
         pc.less_equal(milliseconds, _MOST_MILLISECONDS),
     )
-    known = pc.if_else(held, milliseconds, pa.scalar(None, pa.int64()))
+    known = pc.if_else(representable, milliseconds, pa.scalar(None, pa.int64()))
     return pc.multiply(known, 1000).cast(_TIMESTAMP)
 
 
 def dressed(
-    records: pa.RecordBatch, found: ArchivedObject, columns: Sequence[str]
+    records: pa.RecordBatch, archived: ArchivedObject, columns: Sequence[str]
 ) -> pa.RecordBatch:
     """Return messages of one object (``SCHEMA``) with the columns that Spark sees."""
     rows = records.num_rows
-    constants = _constants(found)
+    constants = _constants(archived)
     arrays = [
         _of_message(records, name) if name in SCHEMA.names else _repeat(constants, name, rows)
         for name in columns
@@ -82,9 +82,9 @@ def dressed(
     return pa.RecordBatch.from_arrays(arrays, schema=_schema(columns))
 
 
-def fault_row(found: ArchivedObject, error: str, columns: Sequence[str]) -> pa.RecordBatch:
+def fault_row(archived: ArchivedObject, error: str, columns: Sequence[str]) -> pa.RecordBatch:
     """Return the one row that tells of an object that was skipped."""
-    constants = {**_constants(found), "error": error}
+    constants = {**_constants(archived), "error": error}
     arrays = [_repeat(constants, name, 1) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=_schema(columns))
 
@@ -93,13 +93,13 @@ def _schema(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([pa.field(name, COLUMNS[name][1]) for name in columns])
 
 
-def _constants(found: ArchivedObject) -> dict[str, object]:
+def _constants(archived: ArchivedObject) -> dict[str, object]:
     return {
-        "topic": found.topic,
-        "partition": found.name.partition,
-        "generation": found.name.generation,
-        "output_partition": found.name.output_partition,
-        "object": found.key,
+        "topic": archived.topic,
+        "partition": archived.name.partition,
+        "generation": archived.name.generation,
+        "output_partition": archived.name.output_partition,
+        "object": archived.key,
     }
 
 

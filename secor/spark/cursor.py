@@ -27,18 +27,18 @@ class Position(TypedDict):
 Cursor = dict[str, dict[str, Position]]
 
 
-def log_of(found: ArchivedObject) -> tuple[str, str]:
+def log_of(archived: ArchivedObject) -> tuple[str, str]:
     """Return the topic, and the name of generation and partition."""
-    return found.topic, f"{found.name.generation}_{found.name.partition}"
+    return archived.topic, f"{archived.name.generation}_{archived.name.partition}"
 
 
 def newest(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
     """Return the last object of each log: it tells where the newest batch begins."""
     last: dict[tuple[str, str], ArchivedObject] = {}
-    for one in objects:
-        held = last.get(log_of(one))
-        if held is None or one.name.start_offset > held.name.start_offset:
-            last[log_of(one)] = one
+    for archived in objects:
+        latest = last.get(log_of(archived))
+        if latest is None or archived.name.start_offset > latest.name.start_offset:
+            last[log_of(archived)] = archived
     return list(last.values())
 
 
@@ -53,12 +53,12 @@ def cursor_of(
     With ``only_committed`` a batch counts only when another one follows it.
     """
     cursor: Cursor = {}
-    for one in objects:
-        topic, log = log_of(one)
+    for archived in objects:
+        topic, log = log_of(archived)
         positions = cursor.setdefault(topic, {})
         position = positions.setdefault(log, {"settled": starts((topic, log)), "open": []})
-        if one.name.start_offset >= position["settled"] and not only_committed:
-            position["open"].append(one.key)
+        if archived.name.start_offset >= position["settled"] and not only_committed:
+            position["open"].append(archived.key)
     for positions in cursor.values():
         for position in positions.values():
             position["open"].sort()
@@ -77,23 +77,27 @@ def never_back(last: Cursor, now: Cursor) -> Cursor:
     return {topic: dict(sorted(result[topic].items())) for topic in sorted(result)}
 
 
-def delivered(cursor: Cursor, found: ArchivedObject) -> bool:
+def delivered(cursor: Cursor, archived: ArchivedObject) -> bool:
     """Tell whether a stream at this cursor has given the object."""
-    topic, log = log_of(found)
+    topic, log = log_of(archived)
     position = cursor.get(topic, {}).get(log)
     if position is None:
         return False
-    return found.name.start_offset < position["settled"] or found.key in position["open"]
+    return archived.name.start_offset < position["settled"] or archived.key in position["open"]
 
 
 def between(objects: Iterable[ArchivedObject], start: Cursor, end: Cursor) -> list[ArchivedObject]:
     """Return the objects behind ``start`` and up to ``end``."""
-    return [one for one in objects if delivered(end, one) and not delivered(start, one)]
+    return [
+        archived
+        for archived in objects
+        if delivered(end, archived) and not delivered(start, archived)
+    ]
 
 
 def vanished(objects: Iterable[ArchivedObject], start: Cursor) -> Iterator[tuple[str, str, str]]:
     """Give topic, log and key of the open objects of ``start`` that are no longer there."""
-    keys = {one.key for one in objects}
+    keys = {archived.key for archived in objects}
     for topic, positions in start.items():
         for log, position in positions.items():
             for key in position["open"]:

@@ -53,16 +53,16 @@ class Bounds:
     offsets: Span = _ALL
     timestamps: Span = _ALL
 
-    def allow(self, one: ArchivedObject) -> bool:
+    def allow(self, archived: ArchivedObject) -> bool:
         """Tell whether an object's name allows that a message of it passes the filters."""
-        told: dict[str, str | int] = {
-            "topic": one.topic,
-            "partition": one.name.partition,
-            "generation": one.name.generation,
-            "output_partition": one.name.output_partition,
-            "object": one.key,
+        recorded: dict[str, str | int] = {
+            "topic": archived.topic,
+            "partition": archived.name.partition,
+            "generation": archived.name.generation,
+            "output_partition": archived.name.output_partition,
+            "object": archived.key,
         }
-        return all(_passes(it, told[_column(it)]) for it in self.named)
+        return all(_passes(it, recorded[_column(it)]) for it in self.named)
 
     def narrowed(self, selection: Selection) -> Selection:
         """Return what is left of a selection, for listing and pruning."""
@@ -83,33 +83,33 @@ NO_BOUNDS = Bounds()
 def bounds_of(filters: Iterable[Any]) -> Bounds:
     """Return the bounds of filters that all must hold; those that tell none are left out."""
     bounds = NO_BOUNDS
-    for one in filters:
-        column = _column(one)
+    for pushed in filters:
+        column = _column(pushed)
         if column in ("topic", "partition", "generation", "output_partition", "object"):
-            bounds = replace(bounds, named=(*bounds.named, one))
+            bounds = replace(bounds, named=(*bounds.named, pushed))
         if column == "topic":
-            bounds = replace(bounds, topics=_both(bounds.topics, _topics(one)))
+            bounds = replace(bounds, topics=_both(bounds.topics, _topics(pushed)))
         if column == "offset":
-            bounds = replace(bounds, offsets=_meet(bounds.offsets, _span(one, _whole)))
+            bounds = replace(bounds, offsets=_meet(bounds.offsets, _span(pushed, _whole)))
         if column == "timestamp":
-            bounds = replace(bounds, timestamps=_meet(bounds.timestamps, _span(one, _instant)))
+            bounds = replace(bounds, timestamps=_meet(bounds.timestamps, _span(pushed, _instant)))
     return bounds
 
 
-def _kind(one: Any) -> str:
-    return type(one).__name__
+def _kind(pushed: Any) -> str:
+    return type(pushed).__name__
 
 
-def _column(one: Any) -> str:
+def _column(pushed: Any) -> str:
     """Return the column that a filter is about; empty for a field within one."""
-    path = one.child.attribute if _kind(one) == "Not" else one.attribute
+    path = pushed.child.attribute if _kind(pushed) == "Not" else pushed.attribute
     return path[0] if len(path) == 1 else ""
 
 
-def _passes(one: Any, value: str | int) -> bool:
+def _passes(pushed: Any, value: str | int) -> bool:
     """Tell whether a value passes a filter; one that is not understood lets everything pass."""
-    negated = _kind(one) == "Not"
-    test = one.child if negated else one
+    negated = _kind(pushed) == "Not"
+    test = pushed.child if negated else pushed
     given: Any = getattr(test, "value", None)
     alike = given if _kind(test) == "In" else (given,)
     if _kind(test) not in _TESTS or any(type(it) is not type(value) for it in alike):
@@ -117,18 +117,18 @@ def _passes(one: Any, value: str | int) -> bool:
     return _TESTS[_kind(test)](value, given) != negated
 
 
-def _values(one: Any) -> Sequence[object]:
+def _values(pushed: Any) -> Sequence[object]:
     """Return the values of which a column must have one; none where it is not of that kind."""
-    match _kind(one):
+    match _kind(pushed):
         case "EqualTo" | "EqualNullSafe":
-            return (one.value,)
+            return (pushed.value,)
         case "In":
-            return tuple(one.value)
+            return tuple(pushed.value)
     return ()
 
 
-def _topics(one: Any) -> frozenset[str] | None:
-    values = _values(one)
+def _topics(pushed: Any) -> frozenset[str] | None:
+    values = _values(pushed)
     # No other text is a topic's name, and none but a name may become a path.
     names = {it for it in values if isinstance(it, str) and _TOPIC.fullmatch(it)}
     return frozenset(names) if values else None
@@ -140,14 +140,14 @@ def _both(first: frozenset[str] | None, second: frozenset[str] | None) -> frozen
     return first & second
 
 
-def _span(one: Any, read: Callable[[object], tuple[int, int] | None]) -> Span:
+def _span(pushed: Any, read: Callable[[object], tuple[int, int] | None]) -> Span:
     """Return the numbers that pass; ``read`` gives those around a value, once up, once down."""
-    values = _values(one) or (getattr(one, "value", None),)
-    around = [found for it in values if (found := read(it)) is not None]
+    values = _values(pushed) or (getattr(pushed, "value", None),)
+    around = [span for it in values if (span := read(it)) is not None]
     if len(around) < len(values):
         return Span()
     up, down = min(it[0] for it in around), max(it[1] for it in around)
-    match _kind(one):
+    match _kind(pushed):
         case "EqualTo" | "EqualNullSafe" | "In":
             return _held(up, next_offset(down))
         case "GreaterThan":
@@ -181,7 +181,7 @@ def _instant(value: object) -> tuple[int, int] | None:
     return -(-since // _MILLISECOND), since // _MILLISECOND
 
 
-def _meet(one: Span, other: Span) -> Span:
-    starts = [it for it in (one.start, other.start) if it is not None]
-    ends = [it for it in (one.end, other.end) if it is not None]
+def _meet(span: Span, other: Span) -> Span:
+    starts = [it for it in (span.start, other.start) if it is not None]
+    ends = [it for it in (span.end, other.end) if it is not None]
     return Span(max(starts, default=None), min(ends, default=None))

@@ -37,5 +37,5 @@ def _read_pickled(
     options: ReadOptions, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Read the tasks in the only column of ``batches``, which the driver has made."""
-    pickled = (one for batch in batches for one in batch.column(0).to_pylist())
-    return read_tasks(options, (pickle.loads(one) for one in pickled))  # noqa: S301  # our own
+    pickled = (pickled_row for batch in batches for pickled_row in batch.column(0).to_pylist())
+    return read_tasks(options, (pickle.loads(pickled_row) for pickled_row in pickled))  # noqa: S301  # our own

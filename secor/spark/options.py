@@ -103,13 +103,13 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _numbers(text: str) -> frozenset[int]:
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in _names(text):
         match = _RANGE.fullmatch(part)
         if match is None:
             raise ValueError('write numbers and ranges, such as "0,2-5"')
-        found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
-    return frozenset(found)
+        numbers |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(numbers)
 
 
 def _instant(text: str) -> int:
@@ -224,7 +224,7 @@ def as_text(value: object) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, list | tuple | set | frozenset | range):
-        return ",".join(str(one) for one in value)
+        return ",".join(str(item) for item in value)
     return str(value)
 
 

@@ -35,7 +35,7 @@ _SPLITTABLE = ("", ".seq")
 class Piece:
     """The bytes ``[start, end)`` of an object; ``asked`` says that its metadata was looked at."""
 
-    found: ArchivedObject
+    archived: ArchivedObject
     start: int
     end: int
     asked: bool = False
@@ -43,7 +43,7 @@ class Piece:
     @property
     def whole(self) -> bool:
         """Tell whether it is all of the object."""
-        return self.start == 0 and self.end >= self.found.size
+        return self.start == 0 and self.end >= self.archived.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ def plan(archive: Archive, options: ReadOptions, bounds: Bounds = NO_BOUNDS) -> 
     objects = list(listed(archive, selection))
     if selection.topics == options.selection.topics:
         _refuse_nothing(objects, options)
-    allowed = [one for one in filter_names(objects, selection) if bounds.allow(one)]
+    allowed = [archived for archived in filter_names(objects, selection) if bounds.allow(archived)]
     chosen = by_offset(allowed, selection.offsets)
     asked = selection.timestamps.bounded and len(chosen) <= MOST_ASKED
     if asked:
         chosen = [
-            one
-            for one in described(archive, chosen)
-            if one.info is None or may_hold(one.info, selection)
+            archived
+            for archived in described(archive, chosen)
+            if archived.info is None or may_hold(archived.info, selection)
         ]
     return tasks_of(chosen, options, asked=asked)
 
@@ -80,11 +80,11 @@ def tasks_of(
 ) -> list[Task]:
     """Split what is large and put together what is small, in the order of offsets."""
     ordered = sorted(objects, key=_order)
-    total = sum(one.size + OPEN_COST for one in ordered)
+    total = sum(archived.size + OPEN_COST for archived in ordered)
     target = min(options.split_size, max(LEAST_SPLIT, -(-total // options.min_partitions)))
     # An object is skipped as a whole, so whoever may skip it must see all of it.
     size = None if options.skip_corrupt else target
-    pieces = [piece for one in ordered for piece in split(one, size, asked=asked)]
+    pieces = [piece for archived in ordered for piece in split(archived, size, asked=asked)]
     return list(packed(pieces, target))
 
 
@@ -111,11 +111,11 @@ def filter_names(objects: Iterable[ArchivedObject], selection: Selection) -> lis
     """Return the objects that their names allow."""
     partitions, generations = selection.partitions, selection.generations
     return [
-        one
-        for one in objects
-        if (partitions is None or one.name.partition in partitions)
-        and (generations is None or one.name.generation in generations)
-        and _matches(one.name.output_partition, selection.output_partitions)
+        archived
+        for archived in objects
+        if (partitions is None or archived.name.partition in partitions)
+        and (generations is None or archived.name.generation in generations)
+        and _matches(archived.name.output_partition, selection.output_partitions)
     ]
 
 
@@ -130,15 +130,15 @@ def by_offset(objects: Sequence[ArchivedObject], offsets: Span) -> list[Archived
         return list(objects)
     start = offsets.start or 0
     floors: dict[tuple[str, int, int, str], int] = {}
-    for one in objects:
-        first = one.name.start_offset
+    for archived in objects:
+        first = archived.name.start_offset
         if first <= start:
-            floors[_place(one)] = max(first, floors.get(_place(one), 0))
+            floors[_place(archived)] = max(first, floors.get(_place(archived), 0))
     return [
-        one
-        for one in objects
-        if one.name.start_offset >= floors.get(_place(one), 0)
-        and (offsets.end is None or one.name.start_offset < offsets.end)
+        archived
+        for archived in objects
+        if archived.name.start_offset >= floors.get(_place(archived), 0)
+        and (offsets.end is None or archived.name.start_offset < offsets.end)
     ]
 
 
@@ -156,56 +156,67 @@ def may_hold(info: ObjectInfo, selection: Selection) -> bool:
 def described(archive: Archive, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
     """Give the objects with what their metadata tell, several asked for at a time."""
     with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="head") as pool:
-        yield from pool.map(lambda one: describe(archive, one) or one, objects)
+        yield from pool.map(lambda archived: describe(archive, archived) or archived, objects)
 
 
-def describe(archive: Archive, found: ArchivedObject) -> ArchivedObject | None:
+def describe(archive: Archive, archived: ArchivedObject) -> ArchivedObject | None:
     """Return it with what its metadata tell; None when the object is gone.
 
     A directory that Secor did not write has no metadata at all.
     """
     try:
-        return archive.describe(found)
+        return archive.describe(archived)
     except NotFound:
         try:
-            archive.store.open(found.key).close()
+            archive.store.open(archived.key).close()
         except NotFound:
             return None
-        return found
+        return archived
 
 
-def split(found: ArchivedObject, size: int | None, *, asked: bool = False) -> Iterator[Piece]:
+def split(archived: ArchivedObject, size: int | None, *, asked: bool = False) -> Iterator[Piece]:
     """Cut an object into pieces of about ``size`` bytes, if its format may allow that."""
     count = 1
-    if size is not None and found.name.extension in _SPLITTABLE:
-        count = max(1, round(found.size / size))
+    if size is not None and archived.name.extension in _SPLITTABLE:
+        count = max(1, round(archived.size / size))
     for index in range(count):
-        start, end = found.size * index // count, found.size * (index + 1) // count
-        yield Piece(found, start, end, asked)
+        start, end = archived.size * index // count, archived.size * (index + 1) // count
+        yield Piece(archived, start, end, asked)
 
 
 def packed(pieces: Iterable[Piece], target: int) -> Iterator[Task]:
     """Put consecutive pieces together up to ``target`` bytes."""
-    held: list[Piece] = []
+    gathered: list[Piece] = []
     size = 0
     for piece in pieces:
         cost = piece.end - piece.start + OPEN_COST
-        if held and size + cost > target + OPEN_COST:
-            yield Task(tuple(held))
-            held, size = [], 0
-        held.append(piece)
+        if gathered and size + cost > target + OPEN_COST:
+            yield Task(tuple(gathered))
+            gathered, size = [], 0
+        gathered.append(piece)
         size += cost
-    if held:
-        yield Task(tuple(held))
+    if gathered:
+        yield Task(tuple(gathered))
 
 
-def _order(one: ArchivedObject) -> tuple[str, int, int, int, str]:
-    name = one.name
-    return one.topic, name.partition, name.generation, least_offset(name), name.output_partition
+def _order(archived: ArchivedObject) -> tuple[str, int, int, int, str]:
+    name = archived.name
+    return (
+        archived.topic,
+        name.partition,
+        name.generation,
+        least_offset(name),
+        name.output_partition,
+    )
 
 
-def _place(one: ArchivedObject) -> tuple[str, int, int, str]:
-    return one.topic, one.name.partition, one.name.generation, one.name.output_partition
+def _place(archived: ArchivedObject) -> tuple[str, int, int, str]:
+    return (
+        archived.topic,
+        archived.name.partition,
+        archived.name.generation,
+        archived.name.output_partition,
+    )
 
 
 def _matches(name: str, globs: Sequence[str]) -> bool:
@@ -220,7 +231,9 @@ def _prefixes(archive: Archive, selection: Selection) -> list[str]:
     below = [_GLOB.split(glob)[0] for glob in selection.output_partitions] or [""]
     wanted = {f"{archive.root(topic)}/{start}" for topic in selection.topics for start in below}
     return sorted(
-        one for one in wanted if not any(one != other and one.startswith(other) for other in wanted)
+        candidate
+        for candidate in wanted
+        if not any(candidate != other and candidate.startswith(other) for other in wanted)
     )
 
 
@@ -232,7 +245,9 @@ def _refuse_nothing(objects: Sequence[ArchivedObject], options: ReadOptions) -> 
             f"no objects{what} below {options.path}: give the directory that holds the topics"
             " ([output] prefix of the group), and hashPrefix where the group sets hash_prefix"
         )
-    topics = {one.topic for one in objects}
+    topics = {candidate.topic for candidate in objects}
     for wanted in selection.topics:
-        if not selection.output_partitions and not any(_matches(one, [wanted]) for one in topics):
+        if not selection.output_partitions and not any(
+            _matches(candidate, [wanted]) for candidate in topics
+        ):
             raise ConfigurationError(f"no objects of topic {wanted} below {options.path}")

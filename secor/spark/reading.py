@@ -41,7 +41,7 @@ def read_tasks(
     try:
         with open_archive(options) as archive:
             for task in tasks:
-                sizes = {piece.found.key: piece.found.size for piece in task.pieces}
+                sizes = {piece.archived.key: piece.archived.size for piece in task.pieces}
                 with reading_ahead(archive, sizes) as ahead:
                     yield from gathered(
                         batch
@@ -54,35 +54,35 @@ def read_tasks(
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Put small batches together: each one costs Spark as much as a thousand rows."""
-    held: list[pa.RecordBatch] = []
+    buffered: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        if held and (rows + batch.num_rows > ROWS or size + batch.nbytes > MOST_BYTES):
-            yield pa.concat_batches(held) if len(held) > 1 else held[0]
-            held, rows, size = [], 0, 0
-        held.append(batch)
+        if buffered and (rows + batch.num_rows > ROWS or size + batch.nbytes > MOST_BYTES):
+            yield pa.concat_batches(buffered) if len(buffered) > 1 else buffered[0]
+            buffered, rows, size = [], 0, 0
+        buffered.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-    if held:
-        yield pa.concat_batches(held) if len(held) > 1 else held[0]
+    if buffered:
+        yield pa.concat_batches(buffered) if len(buffered) > 1 else buffered[0]
 
 
 def _read_piece(
     archive: Archive, piece: Piece, options: ReadOptions, bounds: Bounds
 ) -> Iterator[pa.RecordBatch]:
-    selection, found = bounds.narrowed(options.selection), piece.found
+    selection, archived = bounds.narrowed(options.selection), piece.archived
     if selection.timestamps.bounded and not piece.asked:
-        found = describe(archive, found) or found
-        if found.info is not None and not may_hold(found.info, selection):
+        archived = describe(archive, archived) or archived
+        if archived.info is not None and not may_hold(archived.info, selection):
             return
 
     def read() -> Iterator[pa.RecordBatch]:
         for records in _records(archive, piece):
-            chosen = _allowed(_chosen(archive, found, records, options.selection), bounds)
+            chosen = _allowed(_chosen(archive, archived, records, options.selection), bounds)
             if chosen.num_rows:
-                yield dressed(chosen, found, options.columns)
+                yield dressed(chosen, archived, options.columns)
 
     try:
         yield from _complete(read) if options.skip_corrupt else read()
@@ -93,17 +93,17 @@ def _read_piece(
             ) from error
         logging.getLogger("secor.spark").warning("skipped a corrupt object: %s", error)
         if "error" in options.columns:
-            yield fault_row(found, str(error), options.columns)
+            yield fault_row(archived, str(error), options.columns)
     except NotFound as error:
         raise NotFound(
-            f"{found.key} is gone since this read was planned: plan it again (was a backfill"
+            f"{archived.key} is gone since this read was planned: plan it again (was a backfill"
             " published, or does the bucket delete old objects?)"
         ) from error
 
 
 def _records(archive: Archive, piece: Piece) -> Iterator[pa.RecordBatch]:
-    key = piece.found.key
-    if not piece.found.size and piece.found.name.extension not in EXTENSIONS:
+    key = piece.archived.key
+    if not piece.archived.size and piece.archived.name.extension not in EXTENSIONS:
         raise CorruptFile(f"{key}: is empty, and its name tells of no format that may be")
     with archive.store.open(key) as file:
         log_format = archive.formats(key, file)
@@ -118,30 +118,30 @@ def _records(archive: Archive, piece: Piece) -> Iterator[pa.RecordBatch]:
 
 def _complete(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     """Give what ``read`` gives, after it has been seen to come to its end."""
-    held: list[pa.RecordBatch] = []
+    buffered: list[pa.RecordBatch] = []
     size = 0
     for batch in read():
         size += batch.nbytes
         if size <= MOST_HELD:
-            held.append(batch)
+            buffered.append(batch)
         else:
-            held.clear()
-    return iter(held) if size <= MOST_HELD else read()
+            buffered.clear()
+    return iter(buffered) if size <= MOST_HELD else read()
 
 
 def _chosen(
-    archive: Archive, found: ArchivedObject, records: pa.RecordBatch, selection: Selection
+    archive: Archive, archived: ArchivedObject, records: pa.RecordBatch, selection: Selection
 ) -> pa.RecordBatch:
     if selection.offsets.bounded:
         if _recorded(records, "offset"):
             records = _within(records, "offset", selection.offsets)
-        elif not _inside(archive, found, selection, "offset"):
-            raise _unknown(found, "offset", "Offset")
+        elif not _inside(archive, archived, selection, "offset"):
+            raise _unknown(archived, "offset", "Offset")
     if selection.timestamps.bounded:
         if _recorded(records, "timestamp_type"):
             records = _within(records, "timestamp", selection.timestamps)
-        elif not _inside(archive, found, selection, "timestamp"):
-            raise _unknown(found, "timestamp", "Timestamp")
+        elif not _inside(archive, archived, selection, "timestamp"):
+            raise _unknown(archived, "timestamp", "Timestamp")
     return records
 
 
@@ -173,9 +173,9 @@ def _within(records: pa.RecordBatch, name: str, span: Span) -> pa.RecordBatch:
     return records.filter(mask)
 
 
-def _inside(archive: Archive, found: ArchivedObject, selection: Selection, what: str) -> bool:
+def _inside(archive: Archive, archived: ArchivedObject, selection: Selection, what: str) -> bool:
     """Tell whether metadata say that all of an object is asked for."""
-    described = found if found.info else describe(archive, found)
+    described = archived if archived.info else describe(archive, archived)
     info = described.info if described else None
     if info is None:
         return False
@@ -187,9 +187,9 @@ def _inside(archive: Archive, found: ArchivedObject, selection: Selection, what:
     return selection.timestamps.covers(least, greatest)
 
 
-def _unknown(found: ArchivedObject, what: str, option: str) -> ConfigurationError:
+def _unknown(archived: ArchivedObject, what: str, option: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{found.key}: its format does not record the {what} of a message, and the object is"
+        f"{archived.key}: its format does not record the {what} of a message, and the object is"
         f" only partly in the range asked for: leave out starting{option} and ending{option},"
         " or choose by outputPartitions"
     )

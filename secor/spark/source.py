@@ -45,7 +45,9 @@ class SecorDataSource(DataSource):
         return ArchiveStreamReader(self._asked(schema))
 
     def _asked(self, schema: StructType) -> ReadOptions:
-        columns = check_columns([(one.name, one.dataType.simpleString()) for one in schema.fields])
+        columns = check_columns(
+            [(field.name, field.dataType.simpleString()) for field in schema.fields]
+        )
         return with_columns(parse_options(self.options), columns)
 
 

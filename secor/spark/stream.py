@@ -35,7 +35,7 @@ class ObjectStream:
         with open_archive(self._options) as archive:
             objects = self._list(archive)
             starts = self._batch_starts(archive, objects)
-        known = [one for one in objects if cursors.log_of(one) in starts]
+        known = [archived for archived in objects if cursors.log_of(archived) in starts]
         now = cursors.cursor_of(
             known, starts.__getitem__, only_committed=self._options.only_committed
         )
@@ -66,36 +66,47 @@ class ObjectStream:
     ) -> dict[tuple[str, str], int]:
         """Return where the newest batch of each log begins; without those that vanish just now."""
         last = cursors.newest(objects)
-        asked = [one for one in last if one.key not in self._starts]
+        asked = [archived for archived in last if archived.key not in self._starts]
         with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="head") as pool:
-            answers = list(pool.map(lambda one: describe(archive, one), asked))
-        known = {one.key: self._starts[one.key] for one in last if one.key in self._starts}
-        for one in answers:
-            if one is not None:
-                known[one.key] = _batch_start(one)
+            answers = list(pool.map(lambda archived: describe(archive, archived), asked))
+        known = {
+            archived.key: self._starts[archived.key]
+            for archived in last
+            if archived.key in self._starts
+        }
+        for archived in answers:
+            if archived is not None:
+                known[archived.key] = _batch_start(archived)
         self._starts = known
-        return {cursors.log_of(one): known[one.key] for one in last if one.key in known}
+        return {
+            cursors.log_of(archived): known[archived.key]
+            for archived in last
+            if archived.key in known
+        }
 
     def _refuse_replaced(
         self, gone: list[tuple[str, str, str]], start: Cursor, objects: list[ArchivedObject]
     ) -> None:
         """A try that was never committed is deleted when its batch is stored in another way."""
         logs = {(topic, log): key for topic, log, key in gone}
-        suspects = [one for one in objects if cursors.log_of(one) in logs]
+        suspects = [archived for archived in objects if cursors.log_of(archived) in logs]
         with open_archive(self._options) as archive:
-            for one in suspects:
-                topic, log = cursors.log_of(one)
-                found = describe(archive, one)
-                if found is not None and _batch_start(found) == start[topic][log]["settled"]:
+            for archived in suspects:
+                topic, log = cursors.log_of(archived)
+                described_now = describe(archive, archived)
+                if (
+                    described_now is not None
+                    and _batch_start(described_now) == start[topic][log]["settled"]
+                ):
                     raise ObjectConflict(
                         f"{logs[topic, log]} was given to this stream and is replaced by"
-                        f" {one.key}: its batch was begun again under another configuration."
+                        f" {archived.key}: its batch was begun again under another configuration."
                         " Remove its messages from the output and begin with a new checkpoint;"
                         " onlyCommitted=true waits for batches that cannot change"
                     )
 
 
-def _batch_start(found: ArchivedObject) -> int:
-    if found.fault is not None:
-        raise CorruptFile(found.fault)
-    return found.batch_start
+def _batch_start(archived: ArchivedObject) -> int:
+    if archived.fault is not None:
+        raise CorruptFile(archived.fault)
+    return archived.batch_start

@@ -14,11 +14,11 @@ def require_spark(spark: Any, least: tuple[int, int], what: str) -> None:
 
     for name, version in (("Spark", spark.version), ("PySpark", pyspark.__version__)):
         numbers = re.match(r"(\d+)\.(\d+)", version)
-        found = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
-        if found < least:
+        installed = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+        if installed < least:
             instead = (
                 "use secor.spark.read_archive(spark, path), which has the same options and columns"
-                if found >= (3, 5)
+                if installed >= (3, 5)
                 else "use a newer one"
             )
             raise ConfigurationError(

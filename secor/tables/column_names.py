@@ -63,8 +63,8 @@ class ColumnNames:
         fields, columns = [], []
         for name, sources in self._sources(array.type, kind).items():
             target = kind.field(name).type
-            found = [self._child(*given.pop(source), target) for source in sources]
-            source, column = _first_present(name, found)
+            child_columns = [self._child(*given.pop(source), target) for source in sources]
+            source, column = _first_present(name, child_columns)
             fields.append(source)
             columns.append(column)
         for source, column in given.values():
@@ -83,8 +83,8 @@ class ColumnNames:
     def _sources(self, source: pa.StructType, kind: pa.StructType) -> dict[str, list[str]]:
         """Return for each column the fields that stand for it, the one of its name first."""
         free = {field.name for field in source.fields}
-        found = {field.name: [field.name] for field in kind.fields if field.name in free}
-        free -= set(found)
+        sources_by_name = {field.name: [field.name] for field in kind.fields if field.name in free}
+        free -= set(sources_by_name)
         for column in kind.fields:
             others = [alias for alias in self._aliases_of(column) if alias in free]
             if not self.case_sensitive:
@@ -93,9 +93,9 @@ class ColumnNames:
                 others += sorted(name for name in free if name.lower() in lower)
             others = list(dict.fromkeys(others))
             if others:
-                found.setdefault(column.name, []).extend(others)
+                sources_by_name.setdefault(column.name, []).extend(others)
                 free -= set(others)
-        return found
+        return sources_by_name
 
     def _aliases_of(self, column: pa.Field) -> tuple[str, ...]:
         field_id = (column.metadata or {}).get(FIELD_ID)
@@ -119,18 +119,21 @@ class ColumnNames:
         return is_uuid(kind) and pa.types.is_string(source)
 
 
-def _first_present(name: str, found: list[tuple[pa.Field, pa.Array]]) -> tuple[pa.Field, pa.Array]:
+def _first_present(
+    name: str, candidates: list[tuple[pa.Field, pa.Array]]
+) -> tuple[pa.Field, pa.Array]:
     """Return one column of several: of each row the first value that is there.
 
     Which of them a row has depends on the row alone, and not on its neighbours.
     """
-    if len(found) == 1:
-        source, column = found[0]
+    if len(candidates) == 1:
+        source, column = candidates[0]
         return source.with_name(name), column
-    alike = all(source.type.equals(found[0][0].type) for source, _ in found)
-    same = alike and not any(has_marks(source) for source, _ in found)
+    alike = all(source.type.equals(candidates[0][0].type) for source, _ in candidates)
+    same = alike and not any(has_marks(source) for source, _ in candidates)
     columns = [
-        column if same else as_json(json_texts(unmark(column, source))) for source, column in found
+        column if same else as_json(json_texts(unmark(column, source)))
+        for source, column in candidates
     ]
     rows = np.arange(len(columns[0]))
     chosen = rows.copy()
@@ -166,18 +169,18 @@ def read_aliases(properties: Mapping[str, str], where: str) -> Aliases:
     text = properties.get(MAPPING_PROPERTY)
     if text is None:
         return {}
-    found: dict[int, tuple[str, ...]] = {}
+    aliases: dict[int, tuple[str, ...]] = {}
     try:
-        _collect(json.loads(text), found)
+        _collect(json.loads(text), aliases)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigurationError(
             f"{where}: its property {MAPPING_PROPERTY} is no name mapping ({error!r})"
         ) from error
-    return found
+    return aliases
 
 
-def _collect(mapped: list[dict[str, Any]], found: dict[int, tuple[str, ...]]) -> None:
+def _collect(mapped: list[dict[str, Any]], aliases: dict[int, tuple[str, ...]]) -> None:
     for entry in mapped:
         if "field-id" in entry:
-            found[int(entry["field-id"])] = tuple(map(str, entry.get("names", ())))
-        _collect(entry.get("fields") or [], found)
+            aliases[int(entry["field-id"])] = tuple(map(str, entry.get("names", ())))
+        _collect(entry.get("fields") or [], aliases)

@@ -93,7 +93,9 @@ class TableDistribution:
         needed: list[tuple[int, Need]] = []
         for work in works:
             self._fit(work, fitted, needed)
-        needed += [found for table in fitted if (found := _growth(table)) is not None]
+        needed += [
+            needed_change for table in fitted if (needed_change := _growth(table)) is not None
+        ]
         if needed:
             first = min(offset for offset, _ in needed)
             for offset, need in needed:
@@ -165,12 +167,12 @@ def _fit_changes(
     work: Work, version: TableVersion, changes: RowChanges, rows: Rows
 ) -> list[_TableWork]:
     """Return the rows that messages change: whole ones that they put, keys that they delete."""
-    found = read_changes(changes.settings, changes.key, rows, work.decoded.rows, work.chunk)
-    work.fail("change", found.bad)
+    changed_rows = read_changes(changes.settings, changes.key, rows, work.decoded.rows, work.chunk)
+    work.fail("change", changed_rows.bad)
     fitters = {UPSERT: version.rows, DELETE: changes.key_rows}
     return [
         _fit_rows(work, version, fitters[some.operation], some.rows, some.source, some.operation)
-        for some in found.changes
+        for some in changed_rows.changes
     ]
 
 
@@ -184,10 +186,10 @@ def _growth(table: _TableWork) -> tuple[int, Need] | None:
     if not version.settings.evolve or table.operation == DELETE:
         return None
     live = table.work.live[table.rows]
-    found = first_change(version.rows, version.declined, table.renamed, table.fitted, live)
-    if found is None:
+    change = first_change(version.rows, version.declined, table.renamed, table.fitted, live)
+    if change is None:
         return None
-    row, changes = found
+    row, changes = change
     after = table.renamed.slice(row)
     bad = {at - row: why for at, why in table.fitted.bad.items() if at >= row}
     changes = following_columns(version.rows, version.declined, after, changes, bad)

@@ -31,18 +31,18 @@ def first_change(
     asked for.
     """
     look = _Look(table, declined)
-    found = []
+    row_changes = []
     wrong = np.zeros(len(rows), dtype=bool)
     wrong[list(fitted.bad)] = True
     misfit = look.first_misfit_that_grows(rows, np.flatnonzero(wrong & live))
     if misfit is not None:
-        found.append(misfit)
+        row_changes.append(misfit)
     if fitted.extra is not None:
         extra = fitted.extra.to_numpy(zero_copy_only=False) & live & ~wrong
         first = look.first_with_new(rows, np.flatnonzero(extra).tolist())
         if first is not None:
-            found.append((first, look.new_columns(rows.slice(first, 1))))
-    return min(found, key=lambda change: change[0], default=None)
+            row_changes.append((first, look.new_columns(rows.slice(first, 1))))
+    return min(row_changes, key=lambda change: change[0], default=None)
 
 
 class _Look:
@@ -79,15 +79,17 @@ class _Look:
         """
         if not len(wrong):
             return None
-        found = []
+        row_changes = []
         for alike in groups(rows.take(pa.array(wrong)), self._columns):
             same = wrong[alike]
             changes = self._changes(rows.take(pa.array(same[:1])), self._columns)
             if changes:
                 grown = RowSchema(apply(self._columns, changes))
                 _, still_bad = grown.fit(rows.take(pa.array(same)))
-                found += [(int(row), changes) for at, row in enumerate(same) if at not in still_bad]
-        return min(found, key=lambda change: change[0], default=None)
+                row_changes += [
+                    (int(row), changes) for at, row in enumerate(same) if at not in still_bad
+                ]
+        return min(row_changes, key=lambda change: change[0], default=None)
 
     def _changes(self, rows: pa.StructArray, columns: pa.StructType) -> list[SchemaChange]:
         seen = observe(rows)

@@ -99,8 +99,8 @@ class Route:
             if path == "topic":
                 names = names + safe_name(topic)
             elif path is not None:
-                found = texts(field_at(work.decoded.rows, path.removeprefix("fields.")))
-                names = names + _values(found, path, taken, bad, safe)
+                field_texts = texts(field_at(work.decoded.rows, path.removeprefix("fields.")))
+                names = names + _values(field_texts, path, taken, bad, safe)
         good = taken.copy()
         good[list(bad)] = False
         by_name = {str(name): good & (names == name) for name in dict.fromkeys(names[good])}
@@ -108,16 +108,16 @@ class Route:
 
 
 def _values(
-    found: Texts, path: str, taken: Truths, bad: dict[int, str], safe: Callable[[str], str]
+    field_texts: Texts, path: str, taken: Truths, bad: dict[int, str], safe: Callable[[str], str]
 ) -> npt.NDArray[np.object_]:
-    names = [safe(text) for text in found.distinct]
+    names = [safe(text) for text in field_texts.distinct]
     table = np.array([*names, ""], dtype=object)
     lengths = np.array([*(0 < len(name) <= LONGEST_NAME for name in names), False])
-    for row in np.flatnonzero(taken & ~lengths[found.codes]).tolist():
-        value = found.at(row)
+    for row in np.flatnonzero(taken & ~lengths[field_texts.codes]).tolist():
+        value = field_texts.at(row)
         why = "is missing" if value is None else f"{show_value(value)} names no table"
         bad.setdefault(row, f"{path.removeprefix('fields.')} {why}")
-    return table[found.codes]
+    return table[field_texts.codes]
 
 
 def safe_identifier(text: str) -> str:
@@ -134,7 +134,7 @@ def route_rows(
     Rows that no route takes are out of ``work`` after that, in quarantine or counted, and so
     are those that name no table.  A row that two routes lead to one table is there once.
     """
-    found: dict[str, tuple[Route, Rows]] = {}
+    chosen_rows: dict[str, tuple[Route, Rows]] = {}
     routed = np.zeros(len(work.live), dtype=bool)
     for route in routes:
         taken = route.taken(work)
@@ -142,8 +142,8 @@ def route_rows(
         tables, bad = route.tables(work, taken)
         for name, rows in tables.items():
             if len(rows):
-                first, before = found.get(name, (route, rows))
-                found[name] = first, rows if before is rows else np.union1d(before, rows)
+                first, before = chosen_rows.get(name, (route, rows))
+                chosen_rows[name] = first, rows if before is rows else np.union1d(before, rows)
         work.fail("route", bad)
     unrouted = work.live & ~routed
     if unrouted.any():
@@ -152,4 +152,4 @@ def route_rows(
         else:
             nowhere = np.flatnonzero(unrouted).tolist()
             work.fail("route", dict.fromkeys(nowhere, "no table takes this message"))
-    return found
+    return chosen_rows

@@ -102,21 +102,21 @@ def read_changes(
     chunk: Chunk,
 ) -> ReadChanges:
     """Return what the messages ``rows`` do; ``decoded`` and ``chunk`` have all of the work."""
-    found = ReadChanges()
+    changed_rows = ReadChanges()
     values = chunk.records.column("value").is_valid().to_numpy(zero_copy_only=False)
     by_key = [rows[~values[rows]]]
     present = rows[values[rows]]
     fields = decoded.take(pa.array(present))
     if settings.mode == "cdc" and settings.operation_field is None:
-        by_key += _read_envelopes(present, fields, found)
+        by_key += _read_envelopes(present, fields, changed_rows)
     elif settings.operation_field is not None:
-        _read_flat(settings, present, fields, found)
+        _read_flat(settings, present, fields, changed_rows)
     elif len(present):
-        found.changes.append(Changes(UPSERT, present, fields))
+        changed_rows.changes.append(Changes(UPSERT, present, fields))
     deleted = np.sort(np.concatenate(by_key))
     if len(deleted):
-        _read_keys(key, deleted, chunk, found)
-    return found
+        _read_keys(key, deleted, chunk, changed_rows)
+    return changed_rows
 
 
 def source_of(settings: ChangeSettings, decoded: pa.StructArray) -> pa.StructArray:
@@ -133,7 +133,7 @@ def _read_flat(
     settings: ChangeSettings,
     rows: npt.NDArray[np.int64],
     fields: pa.StructArray,
-    found: ReadChanges,
+    changed_rows: ReadChanges,
 ) -> None:
     """Read messages whose own field says what they are."""
     assert settings.operation_field is not None
@@ -144,12 +144,12 @@ def _read_flat(
     for at in np.flatnonzero(operations < 0).tolist():
         value = values.at(at)
         what = "is missing" if value is None else f"is {value[:MOST_SHOWN]!r}"
-        found.bad[int(rows[at])] = f"{settings.operation_field} {what}: no known operation"
-    _add(found, rows, operations, _without(fields, settings.operation_field))
+        changed_rows.bad[int(rows[at])] = f"{settings.operation_field} {what}: no known operation"
+    _add(changed_rows, rows, operations, _without(fields, settings.operation_field))
 
 
 def _add(
-    found: ReadChanges,
+    changed_rows: ReadChanges,
     rows: npt.NDArray[np.int64],
     operations: npt.NDArray[np.int64],
     source: pa.StructArray,
@@ -158,11 +158,11 @@ def _add(
         chosen = np.flatnonzero(operations == operation)
         if len(chosen):
             rows_of_it = source if len(chosen) == len(rows) else source.take(pa.array(chosen))
-            found.changes.append(Changes(operation, rows[chosen], rows_of_it))
+            changed_rows.changes.append(Changes(operation, rows[chosen], rows_of_it))
 
 
 def _read_envelopes(
-    rows: npt.NDArray[np.int64], fields: pa.StructArray, found: ReadChanges
+    rows: npt.NDArray[np.int64], fields: pa.StructArray, changed_rows: ReadChanges
 ) -> list[npt.NDArray[np.int64]]:
     """Read Debezium's envelopes; return the rows of deletions that only their key tells."""
     if not len(rows):
@@ -176,13 +176,13 @@ def _read_envelopes(
     upserts = _among(values, DEBEZIUM_UPSERTS) & _present(after)
     operations = np.where(upserts, UPSERT, np.where(deletes & ~by_key, DELETE, -1))
     for at in np.flatnonzero((operations < 0) & ~by_key).tolist():
-        found.bad[int(rows[at])] = _why_no_envelope(values.at(at))
+        changed_rows.bad[int(rows[at])] = _why_no_envelope(values.at(at))
     for operation, side in sides.items():
         if pa.types.is_struct(side.type):
-            _add(found, rows, np.where(operations == operation, operation, -1), side)
+            _add(changed_rows, rows, np.where(operations == operation, operation, -1), side)
         else:
             wrong = rows[operations == operation].tolist()
-            found.bad |= dict.fromkeys(wrong, "no Debezium envelope: its row is no object")
+            changed_rows.bad |= dict.fromkeys(wrong, "no Debezium envelope: its row is no object")
     return [rows[by_key]]
 
 
@@ -243,14 +243,14 @@ def _without(fields: pa.StructArray, name: str) -> pa.StructArray:
 
 
 def _read_keys(
-    key: Sequence[str], rows: npt.NDArray[np.int64], chunk: Chunk, found: ReadChanges
+    key: Sequence[str], rows: npt.NDArray[np.int64], chunk: Chunk, changed_rows: ReadChanges
 ) -> None:
     """Read the identifier columns of deletions out of Kafka's keys."""
     keys = chunk.records.column("key").take(pa.array(rows)).to_pylist()
     objects = [_key_object(key, raw) for raw in keys]
     for row, text in zip(rows.tolist(), objects, strict=True):
         if text is None:
-            found.bad[row] = f"deletes, and its key does not tell {', '.join(key)}"
+            changed_rows.bad[row] = f"deletes, and its key does not tell {', '.join(key)}"
     good = np.array([text is not None for text in objects])
     if not good.any():
         return
@@ -258,7 +258,7 @@ def _read_keys(
     columns = {name: pa.nulls(len(values), SCHEMA.field(name).type) for name in SCHEMA.names}
     messages = pa.RecordBatch.from_pydict({**columns, "value": values}, schema=SCHEMA)
     for group, decoded in JsonDecoder().decode_apart(messages, None):
-        found.changes.append(Changes(DELETE, rows[good][group], decoded.rows))
+        changed_rows.changes.append(Changes(DELETE, rows[good][group], decoded.rows))
 
 
 def _key_object(key: Sequence[str], raw: bytes | None) -> bytes | None:
@@ -352,10 +352,10 @@ def _types(columns: Any, before: str = "") -> Iterator[tuple[str, pa.DataType]]:
 
 def missing_keys(rows: pa.StructArray, key: Sequence[str]) -> Mapping[int, str]:
     """Return why rows without a whole key are bad."""
-    found: dict[int, str] = {}
+    missing: dict[int, str] = {}
     valid = rows.is_valid().to_numpy(zero_copy_only=False)
     for name in key:
         column = pc.struct_field(rows, [rows.type.get_field_index(name)])
         for row in np.flatnonzero(~column.is_valid().to_numpy(zero_copy_only=False) & valid):
-            found.setdefault(int(row), f"{name} is missing, which is in the table's key")
-    return found
+            missing.setdefault(int(row), f"{name} is missing, which is in the table's key")
+    return missing

@@ -181,7 +181,7 @@ def _of_partition(
     reached = 0
     last = ""
     for item in sorted(items, key=lambda it: (it.range.start, it.range.end)):
-        key, manifest = item.found.key, item.manifest
+        key, manifest = item.listed.key, item.manifest
         if manifest is None:
             return _Chosen(tuple(take), frozenset(done), item.fault)
         if item.range.start < reached:

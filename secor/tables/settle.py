@@ -104,10 +104,10 @@ class Settling:
             )
         assert record.commit is not None
         removed: list[CommitObject] = []
-        held = {it.summary.get(SUMMARY_COMMIT) for it in ancestors(table, self._branch)}
+        present_commits = {it.summary.get(SUMMARY_COMMIT) for it in ancestors(table, self._branch)}
         commit_id: str | None = record.commit.id
         for commit in self._history.back_from(table.uuid, commit_id):
-            if commit.id in held:
+            if commit.id in present_commits:
                 commit_id = commit.id
                 break
             if find_commit(table, commit.id) is None:

@@ -96,11 +96,11 @@ class TableRows:
         if not self._refuses_extra or fitted.extra is None or not fitted.extra.true_count:
             return fitted.bad
         texts = pc.struct_field(fitted.rows, [fitted.rows.type.get_field_index(EXTRA)]).storage
-        found = {
+        extra = {
             row: f"the table has no column for {texts[row].as_py()[:60]}"
             for row in pc.indices_nonzero(fitted.extra).to_pylist()
         }
-        return {**found, **fitted.bad}
+        return {**extra, **fitted.bad}
 
     def with_origin(self, fitted: pa.StructArray, chunk: Chunk) -> pa.StructArray:
         """Return all columns of the table, those that tell of the messages included."""

@@ -151,11 +151,11 @@ class TopicTables:
                 self._remember(need)
             else:
                 changes.setdefault(need.name, []).append(need)
-        found: dict[str, TableVersion | None] = {}
+        versions: dict[str, TableVersion | None] = {}
         for name, route in {**self._named, **wanted}.items():
             table = self._table(name, route, seen.get(name), changes.get(name, ()))
             if table is not None:
-                found[name] = open_version(
+                versions[name] = open_version(
                     table,
                     route.settings,
                     self._row_settings,
@@ -163,10 +163,10 @@ class TopicTables:
                     declined=self._declined.get(table.uuid, frozenset()),
                 )
             elif not route.settings.auto_create:
-                found[name] = None
+                versions[name] = None
         with self._lock:
             self._needs = self._needs[len(needs) :]
-        return found
+        return versions
 
     def _remember(self, need: NeedsTable) -> None:
         if not need.route.named_by_messages or need.name in self._named:

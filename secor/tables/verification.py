@@ -51,7 +51,7 @@ def offsets_of(batches: Iterable[pa.RecordBatch]) -> dict[TopicPartition, Offset
         for row in pairs.to_pylist():
             key = TopicPartition(row["_topic"], row["_kafka_partition"])
             parts.setdefault(key, []).append(np.array(row["_offset_list"], np.int64))
-    return {key: np.sort(np.concatenate(found)) for key, found in parts.items()}
+    return {key: np.sort(np.concatenate(parts_of_key)) for key, parts_of_key in parts.items()}
 
 
 def repeated(table: str, offsets: Mapping[TopicPartition, Offsets]) -> Iterator[Finding]:

@@ -29,11 +29,11 @@ def earlier_routes(config: Config, store: ObjectStore) -> Routes:
     """
     if config.group.kind != "partition":
         return {}
-    found: dict[str, set[str]] = {}
+    targets: dict[str, set[str]] = {}
     for archive in places_of(config, store):
         for topic, others in archive.routes().items():
-            found.setdefault(topic, set()).update(others)
-    return found
+            targets.setdefault(topic, set()).update(others)
+    return targets
 
 
 def archive_of(

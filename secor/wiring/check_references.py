@@ -14,8 +14,8 @@ def require_materials(config: Config) -> None:
     faults = unusable_materials(config)
     if faults:
         lines = [f"  {key}: {why}" for key, why in faults.items()]
-        told = "what the configuration names cannot be used on this machine"
-        raise ConfigurationError("\n".join([told, *lines]))
+        text = "what the configuration names cannot be used on this machine"
+        raise ConfigurationError("\n".join([text, *lines]))
 
 
 def unusable_materials(config: Config) -> dict[str, str]:
@@ -29,26 +29,28 @@ def unusable_materials(config: Config) -> dict[str, str]:
         return {}
     cases = [("", config.output, config.parser)]
     cases += [(f"topics.{at}.", it.output, it.parser) for at, it in enumerate(config.topics)]
-    found: dict[str, str] = {}
+    unusable_files: dict[str, str] = {}
     for before, output, parser in cases:
         typed = config.group.kind == "table" or output.stores_fields
         faults = {f"parser.{key}": why for key, why in unusable(parser, typed=typed).items()}
         if config.group.kind == "partition":
             faults = faults or _unusable_schema(config, output, parser)
-        new = {before + key: why for key, why in faults.items() if why not in found.values()}
-        found |= new
-    return found | _unusable_tables(config)
+        new = {
+            before + key: why for key, why in faults.items() if why not in unusable_files.values()
+        }
+        unusable_files |= new
+    return unusable_files | _unusable_tables(config)
 
 
 def _unusable_tables(config: Config) -> dict[str, str]:
     """See that new tables can be declared: their schema files, their partition terms."""
-    found: dict[str, str] = {}
+    unusable: dict[str, str] = {}
     for at, table in enumerate(config.tables):
         try:
             check_new_table(table)
         except ConfigurationError as error:
-            found[f"tables.{at}"] = str(error)
-    return found
+            unusable[f"tables.{at}"] = str(error)
+    return unusable
 
 
 def _unusable_schema(config: Config, output: Output, parser: Parser) -> dict[str, str]:

@@ -27,7 +27,7 @@ from secor.wiring.clients import clear
 
 def board_of(config: Config, clock: Clock, instance: str) -> Board:
     """Return an empty board that knows the configuration, secrets masked."""
-    shown = tuple((one.key, one.text(), one.source) for one in settings(config))
+    shown = tuple((setting.key, setting.text(), setting.source) for setting in settings(config))
     return Board(clock, About(__version__, config.group.name, instance, shown))
 
 

@@ -40,21 +40,24 @@ class PlannedTopic:
     topic: str
     target: TargetTopic
     extents: tuple[SourceExtent, ...]
-    found: tuple[Finding, ...]
+    plan_findings: tuple[Finding, ...]
     new: NewTopic | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """Everything that a job would do; ``found`` is about no topic alone."""
+    """Everything that a job would do; ``plan_findings`` are about no topic alone."""
 
     topics: tuple[PlannedTopic, ...]
-    found: tuple[Finding, ...]
+    plan_findings: tuple[Finding, ...]
 
     @property
     def findings(self) -> list[Finding]:
         """All that was found, of the job and of its topics."""
-        return [*self.found, *(finding for topic in self.topics for finding in topic.found)]
+        return [
+            *self.plan_findings,
+            *(finding for topic in self.topics for finding in topic.plan_findings),
+        ]
 
     @property
     def ends(self) -> dict[SourcePartition, int]:
@@ -94,7 +97,7 @@ def plan(job: Job) -> JobPlan:
         _planned(job, topic, extents, described.get(_target_name(job, topic)), begun, may_create)
         for topic, extents in sorted(by_topic.items())
     )
-    found = [
+    plan_findings = [
         *_meeting(job, by_topic),
         *_offsets_rights(job, described.get(offsets_topic(job.name)), may_create=may_create),
         *_group_rights(job),
@@ -106,7 +109,7 @@ def plan(job: Job) -> JobPlan:
             clock=job.clock,
         ),
     ]
-    return JobPlan(topics, tuple(found))
+    return JobPlan(topics, tuple(plan_findings))
 
 
 def prepare(job: Job) -> JobPlan:
@@ -202,15 +205,15 @@ def _planned(
         batch_bytes=config.writing.batch_bytes,
         now=int(job.clock.now() * 1000),
     )
-    found = findings(extents, target, limits)
+    topic_findings = findings(extents, target, limits)
     new = None
     if described is None and not config.target.create:
         what = "does not exist: make it, or set target.create = true"
-        found.append(Finding(Severity.REFUSE, name, what))
+        topic_findings.append(Finding(Severity.REFUSE, name, what))
     elif described is None:
         new, faults = _new(job, topic, extents)
-        found += [*faults, *making(name, new, may_create=may_create)]
-    return PlannedTopic(topic, target, tuple(extents), tuple(found), new)
+        topic_findings += [*faults, *making(name, new, may_create=may_create)]
+    return PlannedTopic(topic, target, tuple(extents), tuple(topic_findings), new)
 
 
 def _target(job: Job, name: str, described: TopicDescription | None) -> TargetTopic:

@@ -138,7 +138,7 @@ def run(
             now = time.monotonic()
             if now >= report_at or ended is not None:
                 report_at = now + REPORT_EVERY
-                telemetry.report(engine.held)
+                telemetry.report(engine.assigned)
                 show()
             if ended is not None:
                 return ended

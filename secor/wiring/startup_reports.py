@@ -35,8 +35,8 @@ class Waiting:
         # Probes need no password: no names and addresses for them.
         self._health.waiting([f"starting: waiting for {hindrance.server}"])
         self._board.hinder(hindrance)
-        said = "no answer yet" if hindrance.error is None else str(hindrance.error)
-        self._manager.status(f"waiting for {hindrance.server}: {said}")
+        text = "no answer yet" if hindrance.error is None else str(hindrance.error)
+        self._manager.status(f"waiting for {hindrance.server}: {text}")
         now = self._clock.monotonic()
         waited = now - hindrance.since
         due = hindrance.server != self._warned_of or now - self._warned_at >= REMIND
@@ -45,7 +45,7 @@ class Waiting:
             self._log.warning(
                 "waiting",
                 server=hindrance.server,
-                error=said,
+                error=text,
                 seconds=round(waited),
                 next="tried again until it answers; secor doctor looks at all servers",
             )

@@ -587,7 +587,7 @@ MUTANTS = (
     Mutant(
         "Kafka: a write does not compare the entry",
         "secor/adapters/kafka/ledger.py",
-        "            if found != before.version:\n",
+        "            if raw_entry != before.version:\n",
         "            if False:\n",
         KAFKA_TESTS,
     ),
@@ -644,7 +644,7 @@ MUTANTS = (
     Mutant(
         "who comes second with a version goes by its own",
         SCHEMAS,
-        "            return found\n",
+        "            return latest\n",
         "            return following\n",
         SCHEMA_TESTS,
     ),

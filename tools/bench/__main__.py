@@ -229,15 +229,15 @@ def _measure_restore(
     messages: int, partitions: int, quiet: bool, directory: Path | None
 ) -> list[Restored | Recovery]:
     """Measure one after the other, and print each as soon as it is known."""
-    found: list[Restored | Recovery] = []
+    results: list[Restored | Recovery] = []
     with tempfile.TemporaryDirectory(prefix="secor-bench-", dir=directory) as temporary:
         _say(f"writing archives of {messages} messages")
         for result in restore_bench.measure(
             Path(temporary), messages=messages, partitions=partitions
         ):
-            found.append(result)
+            results.append(result)
             click.echo(restore_bench.line_of(result), err=quiet)
-    return found
+    return results
 
 
 if __name__ == "__main__":

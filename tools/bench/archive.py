@@ -68,10 +68,10 @@ def group(
     }
     if parser:
         tree["parser"] = dict(parser)
-    found, faults = validate(tree)
-    if found is None:
+    configuration, faults = validate(tree)
+    if configuration is None:
         raise ConfigurationError(f"the configuration of {name}: {faults}")
-    return found
+    return configuration
 
 
 def store(

@@ -86,9 +86,9 @@ def measure(
 
 
 def _fetch(source: MessageSource, size: int) -> Sequence[Fetched]:
-    found: list[Fetched] = []
+    batches: list[Fetched] = []
     deadline = time.monotonic() + WITHIN
-    while (reached := sum(event.size for event in found)) < size:
+    while (reached := sum(event.size for event in batches)) < size:
         if time.monotonic() > deadline:
             raise Unavailable(f"the source gave {reached} of {size} bytes in {WITHIN:.0f} s")
         for event in source.poll(0.5):
@@ -97,12 +97,12 @@ def _fetch(source: MessageSource, size: int) -> Sequence[Fetched]:
                     for topic_partition in partitions:
                         source.start(topic_partition, 0)
                 case Fetched():
-                    found.append(event)
+                    batches.append(event)
                 case Failed(error=error):
                     raise error
                 case _:
                     pass
-    return found
+    return batches
 
 
 def _decode(fetched: Sequence[Fetched]) -> None:

@@ -97,13 +97,13 @@ def as_json(
     writes: Sequence[Restored | Recovery] = (),
 ) -> str:
     """Return everything as one JSON object."""
-    found = {
+    tables = {
         "cases": [asdict(result) for result in results],
         "pieces": [asdict(piece) for piece in pieces],
         "spark": [asdict(scan) for scan in scans],
         "restore": [asdict(write) for write in writes],
     }
-    return json.dumps(found, indent=2, ensure_ascii=False)
+    return json.dumps(tables, indent=2, ensure_ascii=False)
 
 
 def profile_of(path: Path) -> str:

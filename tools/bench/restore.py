@@ -190,13 +190,13 @@ def _secor(job: Path, log: Path) -> subprocess.Popen[bytes]:
 
 
 def _events(log: Path) -> list[Mapping[str, object]]:
-    found = []
+    events = []
     for line in log.read_text().splitlines():
         try:
-            found.append(json.loads(line))
+            events.append(json.loads(line))
         except ValueError:
             continue  # the summary for a person, or half a line
-    return [event for event in found if isinstance(event, dict) and "event" in event]
+    return [event for event in events if isinstance(event, dict) and "event" in event]
 
 
 def _time(event: Mapping[str, object]) -> float:
@@ -233,10 +233,10 @@ def _produce(sandbox: Sandbox, stored: Stored, client: str, codec: str) -> Resto
             [*program, codec, str(count), str(stored.partitions)], stdout=subprocess.PIPE
         )
         assert process.stdout is not None
-        told = process.stdout.read()
+        output = process.stdout.read()
         used.append(_ended(process))
         if count:
-            seconds = float(told)
+            seconds = float(output)
     return Restored(
         name=client,
         codec=codec,

@@ -163,7 +163,7 @@ def free_ports(count: int) -> Sequence[int]:
     """Return ports of the loopback address that nobody listens on."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
-        return [found.getsockname()[1] for found in sockets]
+        return [bound.getsockname()[1] for bound in sockets]
     finally:
-        for found in sockets:
-            found.close()
+        for bound in sockets:
+            bound.close()

@@ -78,7 +78,7 @@ def measure(directory: Path, *, messages: int, partitions: int) -> list[Scan]:
     }
     text = _stored("text", "text", "none", bucket, local, messages, partitions)
     with _spark(directory) as spark:
-        ways = [way for codec, one in backups.items() for way in _ways(spark, codec, one)]
+        ways = [way for codec, stored in backups.items() for way in _ways(spark, codec, stored)]
         ways.append(_text(spark, text))
         scans = _by_turns(ways)
         return [*scans, _backfill(spark, backups["none"], bucket, local)]
@@ -161,7 +161,7 @@ def _cost(way: _Way) -> _Cost:
 
 def _scan(way: _Way, costs: list[_Cost]) -> Scan:
     megabytes = way.value_bytes / 1e6
-    seconds, cpu = min(one.seconds for one in costs), min(one.cpu for one in costs)
+    seconds, cpu = min(cost.seconds for cost in costs), min(cost.cpu for cost in costs)
     return Scan(
         way.name, way.codec, round(megabytes / seconds / CORES, 1), round(megabytes / cpu, 1)
     )

@@ -113,8 +113,8 @@ class Mending:
         months = sorted({*stored, *self._left})
         self._screen.say("month      stored      left")
         for month in [*months[:_SHOWN], months[-1]]:
-            found = stored.get(month, 0), self._left.get(month, 0)
-            self._screen.say(f"{month}  {found[0]:8,}  {found[1]:8,}")
+            answer = stored.get(month, 0), self._left.get(month, 0)
+            self._screen.say(f"{month}  {answer[0]:8,}  {answer[1]:8,}")
         return wrong_months(stored, self._left)
 
 

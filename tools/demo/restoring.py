@@ -109,8 +109,8 @@ class RestoreScene:
     def _go_on(self, expected: dict[int, Content]) -> None:
         consumer = self._consumer()
         consumer.subscribe([flights.TOPIC])
-        found = _next_of_each(consumer)
-        if found != expected:
+        next_messages = _next_of_each(consumer)
+        if next_messages != expected:
             raise SecorError("the group goes on at other flights than those it would have read")
         self._screen.say(
             f"{GROUP} goes on: the next flight of each partition is the one it would have read"
@@ -183,17 +183,17 @@ class Watching:
 
 def _next_of_each(consumer: KafkaConsumer) -> dict[int, Content]:
     """Return the next message of each partition, and leave the group."""
-    found: dict[int, Content] = {}
+    contents: dict[int, Content] = {}
     deadline = time.monotonic() + _WITHIN
     try:
-        while len(found) < flights.PARTITIONS:
+        while len(contents) < flights.PARTITIONS:
             if time.monotonic() > deadline:
                 raise Unavailable("the consumer group reads nothing")
             for place, records in consumer.poll(1000).items():
-                found.setdefault(place.partition, _content(records[0]))
+                contents.setdefault(place.partition, _content(records[0]))
     finally:
         consumer.close()
-    return found
+    return contents
 
 
 def _content(record: Any) -> Content:

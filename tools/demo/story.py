@@ -55,7 +55,7 @@ class Demonstration:
     def run(self, *, down: bool) -> None:
         """Tell the whole story.  The servers stay up at its end, unless ``down`` is given."""
         sandbox = self._servers()
-        told = False
+        reported = False
         try:
             configuration = write_configuration(self.folder, sandbox)
             self._crash_and_recover(sandbox, configuration)
@@ -65,9 +65,9 @@ class Demonstration:
             inferred = self.folder / partition.SCHEMA
             tables.TableScene(self.screen, self.folder, sandbox, inferred).run()
             restoring.RestoreScene(self.screen, self.folder, sandbox).run()
-            told = True
+            reported = True
         finally:
-            if down or not told:
+            if down or not reported:
                 sandbox.down()
         self._what_next(configuration, down=down)
 
@@ -116,12 +116,12 @@ class Demonstration:
 
         self.screen.step("Asking the Parquet files and the source the same question")
         self.screen.say("the five carriers that were late most, by minutes a flight:")
-        found = partition.asked_of_parquet(sandbox.s3, load(configurations["parquet"], {}))
-        for carrier, (count, minutes) in partition.latest(found):
+        answers = partition.asked_of_parquet(sandbox.s3, load(configurations["parquet"], {}))
+        for carrier, (count, minutes) in partition.latest(answers):
             self.screen.say(f"{carrier}  {minutes / count:6.2f} min  {count:,} flights")
-        if found != partition.asked_of_source():
+        if answers != partition.asked_of_source():
             raise SecorError("the Parquet files give another answer than the flights themselves")
-        self.screen.say(f"all {len(found)} carriers: the same answer from both")
+        self.screen.say(f"all {len(answers)} carriers: the same answer from both")
         return configurations["parquet"]
 
     def _mend(self, sandbox: Sandbox, backup: Path, parquet: Path) -> None:

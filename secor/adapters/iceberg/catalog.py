@@ -61,10 +61,10 @@ class IcebergTables:
         """Return the identifiers in a namespace; see ``Catalog``."""
         with translated(f"namespace {namespace}"):
             try:
-                found = self.library.list_tables(namespace)
+                identifiers = self.library.list_tables(namespace)
             except NoSuchNamespaceError:
                 return []
-        return sorted(".".join(parts) for parts in found)
+        return sorted(".".join(parts) for parts in identifiers)
 
     def create_table(self, identifier: str, new: NewTable) -> Table:
         """Make a table; see ``Catalog``."""
@@ -120,7 +120,7 @@ def describe(identifier: str, table: LibraryTable) -> Table:
             f" read, and the Iceberg library for Python commits to {NEWEST_FORMAT} at most. Give"
             " the messages another table, or make this one again with 'format-version' = '2'"
         )
-    schemas = {one.schema_id: arrow_schema(one, identifier) for one in metadata.schemas}
+    schemas = {schema.schema_id: arrow_schema(schema, identifier) for schema in metadata.schemas}
     return Table(
         identifier=identifier,
         uuid=str(metadata.table_uuid),

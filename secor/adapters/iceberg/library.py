@@ -55,8 +55,8 @@ class IcebergLibrary:
             ids = parquet_path_to_id_mapping(schema)
 
         def statistics(footer: pq.FileMetaData) -> Statistics:
-            found = data_file_statistics_from_parquet_metadata(footer, plan, ids)
-            columns = found.to_serialized_dict()
+            file_statistics = data_file_statistics_from_parquet_metadata(footer, plan, ids)
+            columns = file_statistics.to_serialized_dict()
             return Statistics(
                 column_sizes=columns["column_sizes"],
                 value_counts=columns["value_counts"],
@@ -136,8 +136,12 @@ def _plain(value: pa.Scalar | None, kind: IcebergType) -> Any:
         return value.cast(pa.int32()).as_py()
     if pa.types.is_temporal(arrow):
         return value.cast(pa.int64()).as_py()
-    found = value.as_py()
-    return UUID(bytes=found) if isinstance(kind, UUIDType) and isinstance(found, bytes) else found
+    plain_value = value.as_py()
+    return (
+        UUID(bytes=plain_value)
+        if isinstance(kind, UUIDType) and isinstance(plain_value, bytes)
+        else plain_value
+    )
 
 
 def _path_of(columns: pa.Schema | pa.StructType, field_id: int) -> list[int] | None:

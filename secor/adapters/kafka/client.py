@@ -29,12 +29,12 @@ _log = logging.getLogger(__name__)
 KafkaTopicPartition = kafka.TopicPartition
 
 
-def theirs(topic_partition: TopicPartition) -> Any:
+def to_client(topic_partition: TopicPartition) -> Any:
     """Return kafka-python's word for it."""
     return KafkaTopicPartition(topic_partition.topic, topic_partition.partition)
 
 
-def ours(topic_partition: Any) -> TopicPartition:
+def from_client(topic_partition: Any) -> TopicPartition:
     """Return our word for kafka-python's."""
     return TopicPartition(topic_partition.topic, topic_partition.partition)
 
@@ -112,7 +112,9 @@ class Client:
     ) -> SecorError:
         where = f"Kafka at {self._servers}"
         if isinstance(error, kafka_errors.KafkaTimeoutError):
-            refused = [told for failure in failures if (told := refusal(failure, where))]
+            refused = [
+                refused_error for failure in failures if (refused_error := refusal(failure, where))
+            ]
             if refused:
                 return refused[0]
             last = f" ({error_text(failures[-1])})" if failures else ""

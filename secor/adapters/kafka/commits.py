@@ -140,15 +140,15 @@ async def _fetch(
 def _fetched(client: Client, answer: Any) -> dict[TopicPartition, Raw]:
     part = answer.groups[0] if answer.API_VERSION >= _LATEST else answer
     _raise_for(client, part.error_code)
-    found: dict[TopicPartition, Raw] = {}
+    offsets: dict[TopicPartition, Raw] = {}
     for topic in part.topics:
-        for one in topic.partitions:
-            if one.error_code != kafka_errors.UnknownTopicOrPartitionError.errno:
-                _raise_for(client, one.error_code)
-                if one.committed_offset >= 0:
-                    key = TopicPartition(topic.name, one.partition_index)
-                    found[key] = Raw(one.committed_offset, one.metadata or "")
-    return found
+        for partition in topic.partitions:
+            if partition.error_code != kafka_errors.UnknownTopicOrPartitionError.errno:
+                _raise_for(client, partition.error_code)
+                if partition.committed_offset >= 0:
+                    key = TopicPartition(topic.name, partition.partition_index)
+                    offsets[key] = Raw(partition.committed_offset, partition.metadata or "")
+    return offsets
 
 
 async def commit_one(

@@ -103,9 +103,9 @@ class _Manager(insides.ConnectionManager):
             if known is None or refusal(known, where) is None:
                 self.failures[node_id] = error
             return
-        told = refusal(error, where)
-        if told is not None:
-            _log.warning("%s; trying again", told)
+        refused = refusal(error, where)
+        if refused is not None:
+            _log.warning("%s; trying again", refused)
 
     def _was_reached(self, _: object) -> None:
         self._reached = True
@@ -113,12 +113,12 @@ class _Manager(insides.ConnectionManager):
 
     def _raise_refusal(self) -> None:
         where = f"Kafka at {self.config['bootstrap_servers']}"
-        told: list[SecorError | None] = []
+        refusals: list[SecorError | None] = []
         for broker in self.cluster.bootstrap_brokers():
             failure = self.failures.get(broker.node_id)
-            told.append(None if failure is None else refusal(failure, where))
-        if told and told[0] is not None and None not in told:
-            raise told[0]
+            refusals.append(None if failure is None else refusal(failure, where))
+        if refusals and refusals[0] is not None and None not in refusals:
+            raise refusals[0]
 
     async def build_transport(self, node: Any, timeout_at: float | None) -> Any:
         attempt = _Attempt(self.loop)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from kafka import errors as kafka_errors
 
-from secor.adapters.kafka.client import Client, theirs
+from secor.adapters.kafka.client import Client, to_client
 from secor.adapters.kafka.failures import is_fatal
 from secor.adapters.kafka.insides import DefaultRecordBatchBuilder, ProduceRequest, murmur2
 from secor.core.errors import Unavailable
@@ -136,7 +136,7 @@ async def _produce(client: Client, where: TopicPartition, records: bytes, timeou
     deadline = time.monotonic() + timeout
     while True:
         try:
-            leader = client.cluster.leader_for_partition(theirs(where))
+            leader = client.cluster.leader_for_partition(to_client(where))
             if leader in (None, -1):
                 raise kafka_errors.LeaderNotAvailableError(f"{where} has no leader")
             sent = client.manager.send(_request(where, records, timeout), node_id=leader)

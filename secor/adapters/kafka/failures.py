@@ -38,10 +38,10 @@ def translated(error: BaseException, what: str) -> SecorError:
     """Return the error of our tree that says what to do about one of the client's."""
     if isinstance(error, SecorError):
         return error
-    said = f"{what}: {_describe(error)}"
+    text = f"{what}: {_describe(error)}"
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
         return AccessDenied(
-            f"{said}; check kafka.sasl_plain_username and kafka.sasl_plain_password, or the"
+            f"{text}; check kafka.sasl_plain_username and kafka.sasl_plain_password, or the"
             " token, and kafka.sasl_mechanism"
         )
     if isinstance(error, kafka_errors.GroupAuthorizationFailedError):
@@ -53,26 +53,26 @@ def translated(error: BaseException, what: str) -> SecorError:
             f"{what}: topics are refused ({_describe(error)}); allow this user Read on them"
         )
     if isinstance(error, _DENIED):
-        return AccessDenied(f"{said}; check the ACLs of topics and group")
+        return AccessDenied(f"{text}; check the ACLs of topics and group")
     if isinstance(error, kafka_errors.InconsistentGroupProtocolError):
         return ConfigurationError(
-            f"{said}; the group's members share partitions out by another kafka.assignment:"
+            f"{text}; the group's members share partitions out by another kafka.assignment:"
             " use theirs, or stop all of them before it is changed"
         )
     if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
         return ConfigurationError(
-            f"{said}; the broker does not offer this kafka.sasl_mechanism at this port: use"
+            f"{text}; the broker does not offer this kafka.sasl_mechanism at this port: use"
             " one of its listener's"
         )
     if isinstance(error, _MISCONFIGURED):
-        return ConfigurationError(f"{said}; check the [kafka] section")
+        return ConfigurationError(f"{text}; check the [kafka] section")
     if _spoke_tls(error):
         return ConfigurationError(
             f"{what}: the broker speaks TLS at this port: set kafka.security_protocol to"
             ' "SSL" or "SASL_SSL", or correct the port'
         )
     advice = tls.advice(error, _TLS)
-    return Unavailable(said) if advice is None else AccessDenied(f"{what}: {advice}")
+    return Unavailable(text) if advice is None else AccessDenied(f"{what}: {advice}")
 
 
 def is_fatal(error: BaseException) -> bool:
@@ -82,9 +82,11 @@ def is_fatal(error: BaseException) -> bool:
 
 def refusal(error: BaseException, what: str) -> SecorError | None:
     """Return what to tell of a connection that is refused; None where the broker is out."""
-    told = translated(error, what)
-    out = isinstance(told, Unavailable) and not isinstance(told, TokenFailed)
-    return None if out else told
+    translated_error = translated(error, what)
+    out = isinstance(translated_error, Unavailable) and not isinstance(
+        translated_error, TokenFailed
+    )
+    return None if out else translated_error
 
 
 def _describe(error: BaseException) -> str:

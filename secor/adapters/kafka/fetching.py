@@ -14,7 +14,7 @@ from kafka.structs import OffsetAndMetadata
 
 from secor.adapters.kafka import insides
 from secor.adapters.kafka.batches import BatchRecords, Fetch, decode
-from secor.adapters.kafka.client import Client, ours, theirs
+from secor.adapters.kafka.client import Client, from_client, to_client
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.failures import is_fatal
 from secor.adapters.kafka.log_ends import LogEnds
@@ -88,7 +88,7 @@ class Fetching:
         With eager assignors the client keeps the old position of what comes back to us.
         """
         for topic_partition in partitions:
-            self._client.subscription.pause(theirs(topic_partition))
+            self._client.subscription.pause(to_client(topic_partition))
 
     def revoked(self, partitions: frozenset[TopicPartition]) -> None:
         """Forget these."""
@@ -97,7 +97,7 @@ class Fetching:
 
     def start(self, topic_partition: TopicPartition, offset: int, epoch: int) -> None:
         """Read from ``offset`` on, unless something newer happened to the partition."""
-        state = self._client.subscription.assignment.get(theirs(topic_partition))
+        state = self._client.subscription.assignment.get(to_client(topic_partition))
         if state is not None and self._queue.epoch(topic_partition) == epoch:
             state.seek(offset)
             self._readings[topic_partition] = _Reading(epoch)
@@ -164,7 +164,9 @@ class Fetching:
             fetcher.validate_offsets_if_needed()
         except kafka_errors.LogTruncationError as error:
             for truncated in error.divergent_offsets:
-                self._fail(ours(truncated), _out_of_range(ours(truncated), "was truncated"))
+                self._fail(
+                    from_client(truncated), _out_of_range(from_client(truncated), "was truncated")
+                )
         # A session is begun anew between two requests, not under one.
         idle = self._sessions_to_reset - insides.asked_nodes(fetcher)
         insides.reset_sessions(fetcher, idle)
@@ -177,7 +179,7 @@ class Fetching:
         insides.forget_asked_nodes(self._client.fetcher)
 
     def _take(self, completed: Any) -> None:
-        topic_partition = ours(completed.topic_partition)
+        topic_partition = from_client(completed.topic_partition)
         reading = self._readings.get(topic_partition)
         if reading is None:
             return
@@ -204,8 +206,8 @@ class Fetching:
         """
         error = kafka_errors.for_code(code)
         # That one is a failure of its own, which the core hears of.
-        told = error is kafka_errors.OffsetOutOfRangeError or reading.refused == error.__name__
-        if not told:
+        reported = error is kafka_errors.OffsetOutOfRangeError or reading.refused == error.__name__
+        if not reported:
             self._refusals[f"{error.__name__}: {error.description}"].append(topic_partition)
         reading.refused = error.__name__
         reading.held_back_at = time.monotonic()
@@ -230,7 +232,7 @@ class Fetching:
 
     def _give(self, topic_partition: TopicPartition, epoch: int, fetch: Fetch) -> None:
         if fetch.next_offset > fetch.start:
-            state = self._client.subscription.assignment[theirs(topic_partition)]
+            state = self._client.subscription.assignment[to_client(topic_partition)]
             state.position = OffsetAndMetadata(fetch.next_offset, "", fetch.leader_epoch)
             queue, most, passes = self._queue, self._max_uncompressed, self._pass_bytes
 
@@ -251,37 +253,37 @@ class Fetching:
             self._queue.deliver(Failed(topic_partition, error), reading.epoch)
 
     def _apply(self, topic_partition: TopicPartition) -> None:
-        state = self._client.subscription.assignment.get(theirs(topic_partition))
+        state = self._client.subscription.assignment.get(to_client(topic_partition))
         if state is not None:
             state.paused = not self._readings[topic_partition].fetched
 
     def _positions(self) -> dict[TopicPartition, tuple[int, int]]:
         """Return the next offset and the known end of all that the core wants."""
-        found: dict[TopicPartition, tuple[int, int]] = {}
+        positions: dict[TopicPartition, tuple[int, int]] = {}
         for topic_partition, reading in self._readings.items():
-            state = self._client.subscription.assignment.get(theirs(topic_partition))
+            state = self._client.subscription.assignment.get(to_client(topic_partition))
             end = self._ends.get(topic_partition)
             if reading.wanted and end is not None and state is not None and state.position:
-                found[topic_partition] = (state.position.offset, end)
-        return found
+                positions[topic_partition] = (state.position.offset, end)
+        return positions
 
     def _restart(self, topic_partition: TopicPartition) -> None:
         """Fetch from the same offset with nothing left of the earlier tries."""
-        state = self._client.subscription.assignment[theirs(topic_partition)]
+        state = self._client.subscription.assignment[to_client(topic_partition)]
         state.seek(state.position)
-        leader = self._client.cluster.leader_for_partition(theirs(topic_partition))
+        leader = self._client.cluster.leader_for_partition(to_client(topic_partition))
         self._sessions_to_reset.add(leader)
         self._client.cluster.request_update()
 
     def _why(self, topic_partition: TopicPartition) -> str:
         """Return what is known of why nothing came."""
         reading = self._readings[topic_partition]
-        leader = self._client.cluster.leader_for_partition(theirs(topic_partition))
+        leader = self._client.cluster.leader_for_partition(to_client(topic_partition))
         if reading.held_back_at is not None:
             return f"broker answered {reading.refused}; no metadata has shown the topic since"
         if leader in (None, -1):
             return "it has no leader"
-        if self._client.subscription.assignment[theirs(topic_partition)].awaiting_validation:
+        if self._client.subscription.assignment[to_client(topic_partition)].awaiting_validation:
             return f"broker {leader} was asked whether the offset is its own; no answer"
         return f"broker {leader} has answered no error, and nothing of it"
 

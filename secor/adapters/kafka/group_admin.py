@@ -11,7 +11,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata
 
-from secor.adapters.kafka.client import ours, theirs
+from secor.adapters.kafka.client import from_client, to_client
 from secor.adapters.kafka.failures import translated
 from secor.core.errors import AccessDenied, SecorError
 from secor.core.model import TopicPartition
@@ -67,12 +67,12 @@ class GroupAdmin:
 
     def offsets(self, group: str) -> dict[TopicPartition, Committed]:
         """Return everything that a group has committed."""
-        found = self._ask(
+        committed = self._ask(
             lambda: self._admin.list_group_offsets(group), f"the offsets of group {group}"
         )
         return {
-            ours(place): Committed(it.offset, it.metadata or "")
-            for place, it in found.get(group, {}).items()
+            from_client(place): Committed(it.offset, it.metadata or "")
+            for place, it in committed.get(group, {}).items()
             if it.offset >= 0
         }
 
@@ -81,14 +81,14 @@ class GroupAdmin:
     ) -> dict[TopicPartition, SecorError]:
         """Commit offsets for a group without members; return what was refused, and why."""
         wanted = {
-            theirs(place): OffsetAndMetadata(it.offset, it.metadata, _NO_EPOCH)
+            to_client(place): OffsetAndMetadata(it.offset, it.metadata, _NO_EPOCH)
             for place, it in offsets.items()
         }
         answers = self._ask(
             lambda: self._admin.alter_group_offsets(group, wanted), f"committing for group {group}"
         )
         return {
-            ours(place): _refusal(group, place, kind)
+            from_client(place): _refusal(group, place, kind)
             for place, kind in answers.items()
             if kind is not kafka_errors.NoError
         }

@@ -91,10 +91,10 @@ def _pairs(table: str) -> Iterator[tuple[str, str]]:
 
 
 def _class(name: str) -> Any:
-    found: Any = insides
+    member: Any = insides
     for step in name.split("."):
-        found = getattr(found, step)
-    return found
+        member = getattr(member, step)
+    return member
 
 
 def _has(kind: Any, attribute: str) -> bool:

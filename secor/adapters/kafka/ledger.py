@@ -49,20 +49,20 @@ class _Group:
 
     def raw(self, topic_partition: TopicPartition, pin: Pin | None = None) -> Raw | None:
         what = f"the entry of {topic_partition}"
-        found: Raw | None = self._call(self._read, topic_partition, pin, what=what)
-        return found
+        raw_entry: Raw | None = self._call(self._read, topic_partition, pin, what=what)
+        return raw_entry
 
     def entries(self) -> dict[TopicPartition, Raw]:
-        found: dict[TopicPartition, Raw] = self._call(
+        raw_entries: dict[TopicPartition, Raw] = self._call(
             fetch_all, self.client, self.group, self.timeout, what=f"the group {self.group}"
         )
-        return found
+        return raw_entries
 
     def members(self) -> list[str]:
-        found: list[str] = self._call(
+        member_ids: list[str] = self._call(
             fetch_members, self.client, self.group, self.timeout, what=f"the group {self.group}"
         )
-        return found
+        return member_ids
 
     def write(self, topic_partition: TopicPartition, before: Entry, raw: Raw, pin: Pin) -> None:
         """Compare and set.  ``OutcomeUnknown`` also when the thread itself does not answer."""
@@ -96,10 +96,11 @@ class _Group:
         self, topic_partition: TopicPartition, before: Entry, raw: Raw, pin: Pin, deadline: float
     ) -> None:
         while True:
-            found = await self._read(topic_partition, pin)
-            if found != before.version:
+            raw_entry = await self._read(topic_partition, pin)
+            if raw_entry != before.version:
                 raise Refused(
-                    f"{topic_partition}: the entry is {found}, not {before.version} as it was read"
+                    f"{topic_partition}: the entry is {raw_entry}, not {before.version} as it was"
+                    " read"
                 )
             if time.monotonic() >= deadline:
                 raise Unavailable(f"{topic_partition}: Kafka was too slow; nothing was written")

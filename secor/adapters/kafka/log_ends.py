@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from functools import partial
 
-from secor.adapters.kafka.client import Client, theirs
+from secor.adapters.kafka.client import Client, to_client
 from secor.adapters.kafka.metadata_queries import Questions
 from secor.core.model import TopicPartition
 from secor.core.text import error_text
@@ -63,7 +63,7 @@ class LogEnds:
         now = time.monotonic()
         leaders: dict[int, list[TopicPartition]] = {}
         for topic_partition in [it for it, at in self._ask_at.items() if at <= now]:
-            leader = self._client.cluster.leader_for_partition(theirs(topic_partition))
+            leader = self._client.cluster.leader_for_partition(to_client(topic_partition))
             if leader not in (None, -1):
                 leaders.setdefault(leader, []).append(topic_partition)
         for leader, partitions in leaders.items():

@@ -13,7 +13,7 @@ from kafka.structs import OffsetAndMetadata
 
 from secor.adapters.kafka import insides
 from secor.adapters.kafka.batches import Fetch, decode
-from secor.adapters.kafka.client import Client, ours, theirs
+from secor.adapters.kafka.client import Client, from_client, to_client
 from secor.adapters.kafka.failures import translated
 from secor.adapters.kafka.metadata_queries import Questions, Topic
 from secor.adapters.kafka.topics import topic_pattern
@@ -50,15 +50,18 @@ class KafkaReader:
     def topics(self, pattern: str | None = None, exclude: str | None = None) -> list[str]:
         """Return the names of all topics, but internal ones, that the patterns let through."""
         wanted = re.compile(topic_pattern(pattern or ".*", exclude))
-        found = self._questions.topics(None)
+        topics = self._questions.topics(None)
         return sorted(
-            name for name, topic in found.items() if not topic.internal and wanted.match(name)
+            name for name, topic in topics.items() if not topic.internal and wanted.match(name)
         )
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """Return the topic's partitions; none when it does not exist."""
-        found = self._topic(topic)
-        return [TopicPartition(topic, number) for number in range(found.partitions if found else 0)]
+        described = self._topic(topic)
+        return [
+            TopicPartition(topic, number)
+            for number in range(described.partitions if described else 0)
+        ]
 
     def cluster_id(self) -> str:
         """Return the cluster's id.  Raises ``Unavailable``, ``AccessDenied``."""
@@ -66,8 +69,8 @@ class KafkaReader:
 
     def topic_id(self, topic: str) -> str | None:
         """Return the topic's id; None when it does not exist, or the broker has no ids."""
-        found = self._topic(topic)
-        return found.id if found else None
+        described = self._topic(topic)
+        return described.id if described else None
 
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
         """Return the log's start and its last stable offset."""
@@ -95,28 +98,28 @@ class KafkaReader:
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the last stable offsets; those that no leader told of now are left out."""
-        found: dict[TopicPartition, int] = self._client.call(
+        ends: dict[TopicPartition, int] = self._client.call(
             self._ends, sorted(partitions), timeout=self._timeout + 1, what="the ends of the logs"
         )
-        return found
+        return ends
 
     async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         cluster, leaders = self._client.cluster, dict[Any, list[TopicPartition]]()
         for topic_partition in partitions:
-            leader = cluster.leader_for_partition(theirs(topic_partition))
+            leader = cluster.leader_for_partition(to_client(topic_partition))
             if leader in (None, -1):
                 cluster.add_topic(topic_partition.topic)
             else:
                 leaders.setdefault(leader, []).append(topic_partition)
         if sum(map(len, leaders.values())) < len(partitions):
             cluster.request_update()
-        found: dict[TopicPartition, int] = {}
+        ends: dict[TopicPartition, int] = {}
         for leader, of_leader in leaders.items():
             try:
-                found |= await self._questions.ends(leader, of_leader)
+                ends |= await self._questions.ends(leader, of_leader)
             except kafka_errors.RetriableError:
                 continue  # the next question may find another leader
-        return found
+        return ends
 
     def end(self, topic_partition: TopicPartition, *, committed: bool) -> int:
         """Return the log's last stable offset, or its high watermark."""
@@ -162,8 +165,8 @@ class KafkaReader:
         return self._questions.topics([topic]).get(topic)
 
     def _assign(self, topic_partition: TopicPartition, start: int) -> None:
-        self._client.consumer.assign([theirs(topic_partition)])
-        self._client.consumer.seek(theirs(topic_partition), start)
+        self._client.consumer.assign([to_client(topic_partition)])
+        self._client.consumer.seek(to_client(topic_partition), start)
 
     async def _round(self, topic_partition: TopicPartition) -> Fetch | None:
         fetcher = self._client.fetcher
@@ -187,7 +190,7 @@ class KafkaReader:
             await self._client.net.sleep(0.05)
 
     def _parsed(self, completed: Any) -> Fetch | None:
-        where = ours(completed.topic_partition)
+        where = from_client(completed.topic_partition)
         try:
             records = insides.parse_fetch(self._client.fetcher, completed)
         except kafka_errors.OffsetOutOfRangeError as error:
@@ -200,7 +203,7 @@ class KafkaReader:
             return None
         fetch: Fetch = records.read()
         if fetch.next_offset > fetch.start:
-            state = self._client.subscription.assignment[theirs(where)]
+            state = self._client.subscription.assignment[to_client(where)]
             state.position = OffsetAndMetadata(fetch.next_offset, "", fetch.leader_epoch)
             return fetch
         return fetch if fetch.error is not None else None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from secor.adapters.kafka import insides
-from secor.adapters.kafka.client import ours
+from secor.adapters.kafka.client import from_client
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
 
@@ -110,7 +110,7 @@ class Membership(insides.AsyncConsumerRebalanceListener):
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
         """Pin them; nothing is read before it is started."""
-        partitions = frozenset(map(ours, assigned))
+        partitions = frozenset(map(from_client, assigned))
         for topic_partition in partitions:
             self.pins[topic_partition] = Pin(*self._member)
         if partitions:
@@ -118,7 +118,7 @@ class Membership(insides.AsyncConsumerRebalanceListener):
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
         """Tell it, wait for work in progress if that is set, and take the pins away."""
-        partitions = frozenset(map(ours, revoked)) & self.pins.keys()
+        partitions = frozenset(map(from_client, revoked)) & self.pins.keys()
         if not partitions:
             return
         if self._release_wait > 0:
@@ -134,7 +134,7 @@ class Membership(insides.AsyncConsumerRebalanceListener):
 
     async def on_partitions_lost(self, lost: Any) -> None:
         """They may be another's already: no waiting."""
-        partitions = frozenset(map(ours, lost)) & self.pins.keys()
+        partitions = frozenset(map(from_client, lost)) & self.pins.keys()
         if partitions:
             self._give_up(partitions)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 
-from secor.adapters.kafka.client import Client, theirs
+from secor.adapters.kafka.client import Client, to_client
 from secor.adapters.kafka.insides import (
     IsolationLevel,
     ListOffsetsRequest,
@@ -48,7 +48,7 @@ class Questions:
         what = f"the log of {topic_partition}"
         start, end = self._client.call(
             self._log_range,
-            theirs(topic_partition),
+            to_client(topic_partition),
             self._timeout,
             timeout=3 * self._timeout + 1,
             what=what,
@@ -58,21 +58,21 @@ class Questions:
     def offset_at(self, topic_partition: TopicPartition, timestamp: int) -> int | None:
         """Ask for the first offset of a time in milliseconds or later; None if there is none."""
         what = f"the log of {topic_partition} at a time"
-        (found,) = self._client.call(
+        (answer,) = self._client.call(
             self._list_all,
-            theirs(topic_partition),
+            to_client(topic_partition),
             (timestamp,),
             self._timeout,
             timeout=3 * self._timeout + 1,
             what=what,
         )
-        return found if found >= 0 else None
+        return answer if answer >= 0 else None
 
     def high_watermark(self, topic_partition: TopicPartition) -> int:
         """Ask where the log ends, open transactions included."""
         (end,) = self._client.call(
             self._list_all,
-            theirs(topic_partition),
+            to_client(topic_partition),
             (OffsetSpec.LATEST,),
             self._timeout,
             IsolationLevel.READ_UNCOMMITTED,
@@ -109,16 +109,16 @@ class Questions:
         leader = self._client.cluster.leader_for_partition(tp)
         if leader in (None, -1):
             raise kafka_errors.UnknownTopicOrPartitionError(f"{tp.topic}/{tp.partition}")
-        (found,) = (await self._list_offsets(leader, [tp], spec, timeout, isolation)).values()
-        if found.error_code:
-            raise kafka_errors.for_code(found.error_code)(f"{tp.topic}/{tp.partition}")
-        return int(found.offset)
+        (answer,) = (await self._list_offsets(leader, [tp], spec, timeout, isolation)).values()
+        if answer.error_code:
+            raise kafka_errors.for_code(answer.error_code)(f"{tp.topic}/{tp.partition}")
+        return int(answer.offset)
 
     async def ends(
         self, leader: int, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """Ask a leader for last stable offsets, on the IO thread; refused ones are left out."""
-        keys = [theirs(topic_partition) for topic_partition in partitions]
+        keys = [to_client(topic_partition) for topic_partition in partitions]
         answers = await self._list_offsets(leader, keys, OffsetSpec.LATEST, self._timeout)
         return {key: int(it.offset) for key, it in answers.items() if not it.error_code}
 
@@ -148,17 +148,17 @@ class Questions:
         sent = self._client.manager.send(request, node_id=self._client.aside(leader, "questions"))
         answer = await self._client.manager.wait_for(sent, timeout * 1000)
         return {
-            TopicPartition(found.name, it.partition_index): it
-            for found in answer.topics
-            for it in found.partitions
+            TopicPartition(described_topic.name, it.partition_index): it
+            for described_topic in answer.topics
+            for it in described_topic.partitions
         }
 
     def topics(self, names: list[str] | None) -> dict[str, Topic]:
         """Ask for the topics' ids and partitions; all topics for None, absent ones left out."""
-        found = self._client.call(
+        described = self._client.call(
             self._topics, names, self._timeout, timeout=self._timeout + 1, what="the topics"
         )
-        return {topic.name: topic for topic in found}
+        return {topic.name: topic for topic in described}
 
     def cluster_id(self) -> str:
         """Ask for the id of the cluster."""
@@ -174,7 +174,7 @@ class Questions:
             else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         )
         answer = await self._metadata(asked, timeout)
-        return [_topic(found) for found in answer.topics if _exists(found)]
+        return [_topic(topic) for topic in answer.topics if _exists(topic)]
 
     async def _metadata(self, asked: list[Any] | None, timeout: float) -> Any:
         request = MetadataRequest(
@@ -195,14 +195,19 @@ def id_text(topic_id: uuid.UUID | None) -> str | None:
     return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 
-def _exists(found: Any) -> bool:
-    if found.error_code == _UNKNOWN_TOPIC:
+def _exists(described: Any) -> bool:
+    if described.error_code == _UNKNOWN_TOPIC:
         return False
-    error = kafka_errors.for_code(found.error_code)
+    error = kafka_errors.for_code(described.error_code)
     if issubclass(error, kafka_errors.AuthorizationError):
-        raise error(found.name)
+        raise error(described.name)
     return True
 
 
-def _topic(found: Any) -> Topic:
-    return Topic(found.name, id_text(found.topic_id), len(found.partitions), found.is_internal)
+def _topic(described: Any) -> Topic:
+    return Topic(
+        described.name,
+        id_text(described.topic_id),
+        len(described.partitions),
+        described.is_internal,
+    )

@@ -173,8 +173,8 @@ class KafkaSource:
 
     def topic_id(self, topic: str) -> str | None:
         """Ask for the topic's id; None when it does not exist, or the broker has no ids."""
-        found = self._questions.topics([topic]).get(topic)
-        return found.id if found else None
+        described = self._questions.topics([topic]).get(topic)
+        return described.id if described else None
 
     def close(self) -> None:
         """Leave the group and end the thread; waits for no release."""

@@ -36,8 +36,8 @@ class _Tokens(AbstractTokenProvider):
             token: object = self._source.token()
         except Exception as error:
             # Users' code, of any library: the client takes what it raises for a silent broker.
-            said = f"{self._name}: {error_text(error)}"
-            raise TokenFailed(f"{said}; no token, so no broker was asked") from error
+            text = f"{self._name}: {error_text(error)}"
+            raise TokenFailed(f"{text}; no token, so no broker was asked") from error
         if not isinstance(token, str):
             raise ConfigurationError(
                 f"{self._name}: {type(token).__name__} is no token: token() must return text"

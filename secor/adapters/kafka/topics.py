@@ -66,9 +66,9 @@ class TopicWatch:
         Any later one could be that of a topic made again meanwhile.
         """
         for topic in topics - self._ids.keys():
-            found = id_text(self._cluster.topic_id(topic))
-            if found:
-                self._ids[topic] = found
+            topic_id = id_text(self._cluster.topic_id(topic))
+            if topic_id:
+                self._ids[topic] = topic_id
 
     def look(self, assigned: set[str]) -> Look | None:
         """Return what a refresh of the metadata has told; None when there was none since.
@@ -88,9 +88,9 @@ class TopicWatch:
             del self._ids[topic]
         known = dict(self._ids)
         there = {t for t in assigned if self._cluster.partitions_for_topic(t) is not None}
-        found = {topic: id_text(self._cluster.topic_id(topic)) for topic in there}
-        self._ids |= {topic: text for topic, text in found.items() if text}
-        anew = {topic for topic in there if known.get(topic, found[topic]) != found[topic]}
+        ids = {topic: id_text(self._cluster.topic_id(topic)) for topic in there}
+        self._ids |= {topic: text for topic, text in ids.items() if text}
+        anew = {topic for topic in there if known.get(topic, ids[topic]) != ids[topic]}
         return Look(self._age.asked_at, anew, there - anew)
 
     def _tell_missing(self) -> None:

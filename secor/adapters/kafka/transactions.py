@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 
-from secor.adapters.kafka.client import Client, theirs
+from secor.adapters.kafka.client import Client, to_client
 from secor.adapters.kafka.failures import translated
 from secor.adapters.kafka.insides import (
     AddPartitionsToTxnRequest,
@@ -229,10 +229,10 @@ class KafkaTransactions:
         )
         node = self._client.manager.least_loaded_node()
         answer = await self._send(request, node, "coordinator", time.monotonic() + wait)
-        (found,) = answer.coordinators
-        if found.error_code == 0:
-            self._coordinators[transactional_id] = found.node_id
-        return int(found.error_code)
+        (coordinator,) = answer.coordinators
+        if coordinator.error_code == 0:
+            self._coordinators[transactional_id] = coordinator.node_id
+        return int(coordinator.error_code)
 
     async def _produce(
         self, transactional_id: str, topic_partition: TopicPartition, batch: bytes, wait: float
@@ -265,7 +265,7 @@ class KafkaTransactions:
     async def _leader(self, topic_partition: TopicPartition, until: float) -> int:
         cluster = self._client.cluster
         while True:
-            leader = cluster.leader_for_partition(theirs(topic_partition))
+            leader = cluster.leader_for_partition(to_client(topic_partition))
             if leader not in (None, -1):
                 return int(leader)
             if time.monotonic() >= until:

@@ -129,8 +129,8 @@ def status_of(error: ClientError) -> int:
 
 def _answered(error: ClientError, doing: str, writes: bool) -> SecorError:
     code, status = code_of(error), status_of(error)
-    said = error.response.get("Error", {}).get("Message") or HTTPStatus(status or 500).phrase
-    told = f"cannot {doing}: {code}: {said}"
+    answer = error.response.get("Error", {}).get("Message") or HTTPStatus(status or 500).phrase
+    text = f"cannot {doing}: {code}: {answer}"
     if status == HTTPStatus.PRECONDITION_FAILED:
         return AlreadyExists(f"cannot {doing}: an object of this name exists")
     if code in _ABSENT or code == "404":
@@ -141,31 +141,31 @@ def _answered(error: ClientError, doing: str, writes: bool) -> SecorError:
         repeated = error.response.get("ResponseMetadata", {}).get("RetryAttempts", 0) > 0
         busy = passing or status == HTTPStatus.SERVICE_UNAVAILABLE
         if writes and (repeated or not busy):
-            return OutcomeUnknown(f"{told}; it may have been done all the same")
-        return Unavailable(told)
+            return OutcomeUnknown(f"{text}; it may have been done all the same")
+        return Unavailable(text)
     advice = _ADVICE.get(code) or _ADVICE.get(str(status), "check the settings of [store.s3]")
-    return AccessDenied(f"{told}; {advice}")
+    return AccessDenied(f"{text}; {advice}")
 
 
 def _unanswered(error: BotoCoreError, doing: str, writes: bool) -> SecorError:
-    told = f"cannot {doing}: {error_text(error)}"
+    text = f"cannot {doing}: {error_text(error)}"
     if isinstance(error, _NO_CREDENTIALS):
-        return AccessDenied(f"{told}; {_CREDENTIALS}")
+        return AccessDenied(f"{text}; {_CREDENTIALS}")
     if isinstance(error, boto.SSLError):
         advice = tls.advice(error, _TLS) or _by_text(str(error))
         if advice is not None:
             return AccessDenied(f"cannot {doing}: {advice}")
     if isinstance(error, _TRANSPORT):
         if writes:
-            return OutcomeUnknown(f"{told}; it may have been done all the same")
-        return Unavailable(told)
-    return AccessDenied(f"{told}; check the settings of [store.s3]")
+            return OutcomeUnknown(f"{text}; it may have been done all the same")
+        return Unavailable(text)
+    return AccessDenied(f"{text}; check the settings of [store.s3]")
 
 
-def _by_text(said: str) -> str | None:
+def _by_text(text: str) -> str | None:
     """Tell what only the text of the error says: names are compared without OpenSSL."""
-    if "doesn't match" in said:
-        return f"{said}: use the name that the certificate is made out for, in endpoint_url"
-    if "CERTIFICATE_VERIFY_FAILED" in said:
-        return f"{said}: set {_TLS.authority} to the server's authority"
+    if "doesn't match" in text:
+        return f"{text}: use the name that the certificate is made out for, in endpoint_url"
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return f"{text}: set {_TLS.authority} to the server's authority"
     return None

@@ -98,8 +98,8 @@ class ObjectReader(io.RawIOBase):
                     raise
                 return 0  # an empty object has no first byte
         self._body, self._left = answer["Body"], answer["ContentLength"]
-        told = answer.get("ContentRange", "").rpartition("/")[2]
-        return int(told) if told.isdecimal() else self._left
+        total = answer.get("ContentRange", "").rpartition("/")[2]
+        return int(total) if total.isdecimal() else self._left
 
     def _receive(self, view: memoryview) -> int:
         if self._body is None:

@@ -89,8 +89,8 @@ class Contact:
 
     def refusal(self) -> str | None:
         """Return what to do when all servers refuse; None where another try may help."""
-        found = [failure.advice for failure in self._seen()]
-        return found[0] if len(found) == self._servers and None not in found else None
+        advice = [failure.advice for failure in self._seen()]
+        return advice[0] if len(advice) == self._servers and None not in advice else None
 
     def hint(self) -> str:
         """Return what else may be wrong."""

@@ -88,13 +88,13 @@ class ZooKeeperLedger:
 
     def entries(self) -> dict[TopicPartition, Entry]:
         """Read all entries of the group, in order.  Raises as ``read`` does."""
-        found = {}
+        entries = {}
         for topic in sorted(self._session.children(self._layout.offsets)):
             names = self._session.children(f"{self._layout.offsets}/{topic}")
             for partition in sorted(int(name) for name in names if name.isdecimal()):
                 key = TopicPartition(topic, partition)
-                found[key] = self.read(key)
-        return found
+                entries[key] = self.read(key)
+        return entries
 
     def lease(self, topic_partition: TopicPartition, timeout: float) -> ZooKeeperLease:
         """Take the lease.  Raises ``LeaseLost`` after ``timeout`` seconds, ``Unavailable``."""

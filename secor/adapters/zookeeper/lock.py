@@ -73,15 +73,15 @@ class Lock:
             match = _NODE.fullmatch(name)
             if match is not None:
                 places[name] = int(match["sequence"])
-        ours = places.get(self.path.rpartition("/")[2])
-        if ours is None:
+        own_place = places.get(self.path.rpartition("/")[2])
+        if own_place is None:
             raise LeaseLost(f"{self.path} is gone: the ZooKeeper session ended")
-        ahead = [(place, name) for name, place in places.items() if place < ours]
+        ahead = [(place, name) for name, place in places.items() if place < own_place]
         return f"{self._directory}/{max(ahead)[1]}" if ahead else None
 
     def _holder(self, path: str) -> str:
-        found = self._session.get(path)
-        return found[0].decode("utf-8", "replace") if found else "another process"
+        holder = self._session.get(path)
+        return holder[0].decode("utf-8", "replace") if holder else "another process"
 
     def alive(self) -> bool:
         """Tell whether the session that made the node lives, as far as is known here."""

@@ -18,13 +18,15 @@ UNKNOWN_END = 1 << 62
 def merged(ranges: Iterable[OffsetRange], *, touching: bool = True) -> list[OffsetRange]:
     """Return the union; without ``touching``, ranges that only meet stay apart."""
     result: list[OffsetRange] = []
-    for one in sorted(ranges):
+    for offset_range in sorted(ranges):
         last = result[-1] if result else None
-        joins = last and (one.start < last.end or (touching and one.start == last.end))
+        joins = last and (
+            offset_range.start < last.end or (touching and offset_range.start == last.end)
+        )
         if last and joins:
-            result[-1] = OffsetRange(last.start, max(last.end, one.end))
+            result[-1] = OffsetRange(last.start, max(last.end, offset_range.end))
         else:
-            result.append(one)
+            result.append(offset_range)
     return result
 
 
@@ -37,14 +39,14 @@ def chosen_by_name(
     """
     chosen, covers = [], []
     ordered = sorted(objects, key=_by_generation)
-    for _, of_generation in groupby(ordered, key=lambda one: one.name.generation):
+    for _, of_generation in groupby(ordered, key=lambda archived: archived.name.generation):
         chain = list(of_generation)
-        ends = [*(least_offset(one.name) for one in chain[1:]), UNKNOWN_END]
-        for one, end in zip(chain, ends, strict=True):
-            start = least_offset(one.name)
+        ends = [*(least_offset(archived.name) for archived in chain[1:]), UNKNOWN_END]
+        for archived, end in zip(chain, ends, strict=True):
+            start = least_offset(archived.name)
             if start < wanted.end and end > wanted.start and end > start:
-                chosen.append(one)
-                covers.append(Segment(one.key, start, end, one.size))
+                chosen.append(archived)
+                covers.append(Segment(archived.key, start, end, archived.size))
     return chosen, covers
 
 
@@ -55,29 +57,29 @@ def covers_of(objects: Iterable[ArchivedObject]) -> list[Segment]:
     """
     covers: list[Segment] = []
     ordered = sorted(objects, key=_by_generation)
-    for _, of_generation in groupby(ordered, key=lambda one: one.name.generation):
+    for _, of_generation in groupby(ordered, key=lambda archived: archived.name.generation):
         chain = list(of_generation)
-        for at, one in enumerate(chain):
+        for at, archived in enumerate(chain):
             following = chain[at + 1] if at + 1 < len(chain) else None
             before = chain[at - 1] if at else None
-            covers.append(_cover(one, before, following))
+            covers.append(_cover(archived, before, following))
     return covers
 
 
-def _by_generation(found: ArchivedObject) -> tuple[int, int]:
-    return -found.name.generation, least_offset(found.name)
+def _by_generation(archived: ArchivedObject) -> tuple[int, int]:
+    return -archived.name.generation, least_offset(archived.name)
 
 
 def _cover(
-    one: ArchivedObject, before: ArchivedObject | None, following: ArchivedObject | None
+    archived: ArchivedObject, before: ArchivedObject | None, following: ArchivedObject | None
 ) -> Segment:
-    start = least_offset(one.name)
+    start = least_offset(archived.name)
     end = least_offset(following.name) if following else UNKNOWN_END
-    if one.info:
-        shared = before and before.info and before.info.batch == one.info.batch
-        start = start if shared else one.info.batch.start
-        end = min(end, one.info.batch.end)
-    return Segment(one.key, start, max(start, end), one.size)
+    if archived.info:
+        shared = before and before.info and before.info.batch == archived.info.batch
+        start = start if shared else archived.info.batch.start
+        end = min(end, archived.info.batch.end)
+    return Segment(archived.key, start, max(start, end), archived.size)
 
 
 def segments_of(covers: Sequence[Segment]) -> list[Segment]:

@@ -26,9 +26,9 @@ def present_keys(archive: Archive, plan: BackfillPlan) -> set[str]:
     ends = {number: max(it.end for it in several) for number, several in ranges.items()}
     old = Standing(archive, plan.topic, ranges, ends.get)
     return {
-        one.key
+        archived.key
         for partition, of_partition in ranges.items()
-        for one in old.objects(partition, merged(of_partition))
+        for archived in old.objects(partition, merged(of_partition))
     }
 
 
@@ -59,8 +59,8 @@ class Standing:
             for stored in archive.store.list(f"{below}/"):
                 name = parse_key(root, stored.key)
                 if name is not None and name.partition in partitions:
-                    found = ArchivedObject(topic, name, stored.size, stored.modified)
-                    self._listed.setdefault(name.partition, []).append(found)
+                    archived = ArchivedObject(topic, name, stored.size, stored.modified)
+                    self._listed.setdefault(name.partition, []).append(archived)
 
     def objects(self, partition: int, ranges: Sequence[OffsetRange]) -> list[ArchivedObject]:
         """Return the objects whose batch has offsets of these ranges."""
@@ -68,17 +68,20 @@ class Standing:
         listed = self._listed.get(partition, [])
         for wanted in ranges:
             floors = self._floors(listed, wanted.start)
-            for one in listed:
-                first = one.name.start_offset
-                if floors.get(_place(one), 0) <= first < wanted.end:
-                    candidates[one.key] = one
+            for archived in listed:
+                first = archived.name.start_offset
+                if floors.get(_place(archived), 0) <= first < wanted.end:
+                    candidates[archived.key] = archived
         self._ask(candidates.values())
         return [
-            one
+            archived
             for key in candidates
-            if self._is_ours(one := self._known[key])
-            and one.info
-            and any(one.info.batch.start < r.end and one.info.batch.end > r.start for r in ranges)
+            if self._is_ours(archived := self._known[key])
+            and archived.info
+            and any(
+                archived.info.batch.start < r.end and archived.info.batch.end > r.start
+                for r in ranges
+            )
         ]
 
     def _floors(self, listed: Iterable[ArchivedObject], start: int) -> dict[Place, int]:
@@ -87,32 +90,34 @@ class Standing:
         Where a route sends messages of several topics to one place, nothing is known.
         """
         last: dict[Place, ArchivedObject] = {}
-        for one in listed:
-            first, held = one.name.start_offset, last.get(_place(one))
-            if first <= start and (held is None or first > held.name.start_offset):
-                last[_place(one)] = one
+        for archived in listed:
+            first, previous = archived.name.start_offset, last.get(_place(archived))
+            if first <= start and (previous is None or first > previous.name.start_offset):
+                last[_place(archived)] = archived
         self._ask(last.values())
-        found = {place: self._known[one.key] for place, one in last.items()}
+        nearest = {place: self._known[archived.key] for place, archived in last.items()}
         return {
-            place: one.info.batch.start
-            for place, one in found.items()
-            if self._is_ours(one) and one.info
+            place: archived.info.batch.start
+            for place, archived in nearest.items()
+            if self._is_ours(archived) and archived.info
         }
 
     def _ask(self, objects: Iterable[ArchivedObject]) -> None:
-        missing = [one for one in objects if one.key not in self._known]
-        self._known |= {one.key: self._by_name(one) for one in described(self._archive, missing)}
+        missing = [archived for archived in objects if archived.key not in self._known]
+        self._known |= {
+            archived.key: self._by_name(archived) for archived in described(self._archive, missing)
+        }
 
-    def _by_name(self, one: ArchivedObject) -> ArchivedObject:
+    def _by_name(self, archived: ArchivedObject) -> ArchivedObject:
         """Return an object without metadata with what names tell: where its batch ends, too.
 
         All objects of a batch begin at one offset, in whatever directory.
         """
-        if one.info is not None or one.fault is not None:
-            return one
-        name = one.name
+        if archived.info is not None or archived.fault is not None:
+            return archived
+        name = archived.name
         if name.root not in (self._archive.root(self._topic), self.quarantine):
-            return one  # who brought it there, no name tells
+            return archived  # who brought it there, no name tells
         end = self._next_start(name.partition, name.generation, name.start_offset)
         if end is None:  # the next generation goes on where this one ended
             end = self._next_start(name.partition, None, name.start_offset)
@@ -120,8 +125,9 @@ class Standing:
             end = self._committed(name.partition)
         if end is None:
             raise ConfigurationError(
-                f"{one.key}: has no metadata, no later object says where it ends, and the group has"
-                " committed nothing: commit its offset with 'secor offsets set', or move it away"
+                f"{archived.key}: has no metadata, no later object says where it ends, and the"
+                " group has committed nothing: commit its offset with 'secor offsets set', or move"
+                " it away"
             )
         info = ObjectInfo(
             topic_partition=TopicPartition(self._topic, name.partition),
@@ -131,7 +137,7 @@ class Standing:
             generation=name.generation,
             fingerprint="",
         )
-        return replace(one, info=info)
+        return replace(archived, info=info)
 
     def _next_start(self, partition: int, generation: int | None, start: int) -> int | None:
         """Return where the next batch of a partition begins, of any generation for None."""
@@ -143,23 +149,25 @@ class Standing:
         at = bisect_right(starts, start)
         return starts[at] if at < len(starts) else None
 
-    def range_of(self, one: ArchivedObject) -> OffsetRange | None:
+    def range_of(self, archived: ArchivedObject) -> OffsetRange | None:
         """Return the range of an object's batch; None if it is another topic's."""
-        self._ask([one])
-        known = self._known[one.key]
+        self._ask([archived])
+        known = self._known[archived.key]
         return known.info.batch if self._is_ours(known) and known.info else None
 
     def batches(self, partition: int, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
         """Return the ranges of their batches."""
-        return [one.info.batch for one in self.objects(partition, ranges) if one.info]
+        return [
+            archived.info.batch for archived in self.objects(partition, ranges) if archived.info
+        ]
 
-    def _is_ours(self, one: ArchivedObject) -> bool:
-        if one.info is None:
+    def _is_ours(self, archived: ArchivedObject) -> bool:
+        if archived.info is None:
             raise ConfigurationError(
-                f"{one.fault or one.key}: its metadata do not tell which offsets its batch has, so"
-                " it cannot be replaced; move it away and give offsets"
+                f"{archived.fault or archived.key}: its metadata do not tell which offsets its"
+                " batch has, so it cannot be replaced; move it away and give offsets"
             )
-        return one.info.topic_partition.topic == self._topic
+        return archived.info.topic_partition.topic == self._topic
 
 
 def roots_of(archive: Archive, topic: str) -> list[str]:
@@ -172,8 +180,8 @@ def roots_of(archive: Archive, topic: str) -> list[str]:
     return list(dict.fromkeys([*own, *map(archive.root, others)]))
 
 
-def _place(one: ArchivedObject) -> Place:
-    return one.name.root, one.name.output_partition, one.name.generation
+def _place(archived: ArchivedObject) -> Place:
+    return archived.name.root, archived.name.output_partition, archived.name.generation
 
 
 def described(archive: Archive, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:

@@ -118,7 +118,7 @@ class BackfillPlan:
     @property
     def replaced(self) -> Sequence[OldObject]:
         """All objects that go."""
-        return [one for batch in self.batches for one in batch.replaces]
+        return [old_object for batch in self.batches for old_object in batch.replaces]
 
     @property
     def input_objects(self) -> dict[str, int]:

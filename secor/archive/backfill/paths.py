@@ -51,7 +51,9 @@ class Places:
 
     def staging(self, topics: Sequence[str] = ()) -> list[str]:
         """Return the prefixes, with a slash, of all that is staged for these topics."""
-        roots = (topic_root(self.prefix, one, hashed=self.hashed) for one in (self.topic, *topics))
+        roots = (
+            topic_root(self.prefix, topic, hashed=self.hashed) for topic in (self.topic, *topics)
+        )
         staged = (self._below(STAGING, root).rpartition("/")[0] + "/" for root in roots)
         return list(dict.fromkeys(staged))
 

@@ -44,28 +44,28 @@ class Asking:
             return {number: merged(ranges) for number, ranges in wanted.offsets.items()}
         if wanted.times is not None:
             return self._at_times(wanted.times, raw)
-        found: dict[int, list[OffsetRange]] = {}
+        by_partition: dict[int, list[OffsetRange]] = {}
         roots = roots_of(self.archive, self.topic)
         for key in wanted.keys:
             partition, batch = self._batch_of(key, roots)
-            found.setdefault(partition, []).append(batch)
-        return {number: merged(ranges) for number, ranges in found.items()}
+            by_partition.setdefault(partition, []).append(batch)
+        return {number: merged(ranges) for number, ranges in by_partition.items()}
 
     def _at_times(
         self, times: tuple[int, int], raw: Mapping[int, Sequence[ArchivedObject]]
     ) -> dict[int, list[OffsetRange]]:
         """Return the offsets of backup objects that may have messages of these times."""
-        found = {}
+        by_partition = {}
         for partition, objects in raw.items():
-            known = {one.key: one for one in described(self.backup, objects)}
+            known = {archived.key: archived for archived in described(self.backup, objects)}
             hit = [
                 OffsetRange(cover.start, cover.end)
                 for cover in covers_of(known.values())
                 if _may_hold(known[cover.key], times)
             ]
             if hit:
-                found[partition] = merged(hit)
-        return found
+                by_partition[partition] = merged(hit)
+        return by_partition
 
     def _batch_of(self, key: str, roots: Sequence[str]) -> tuple[int, OffsetRange]:
         if not any(parse_key(root, key) for root in roots):
@@ -83,8 +83,8 @@ class Asking:
         return name.partition, batch
 
 
-def _may_hold(one: ArchivedObject, times: tuple[int, int]) -> bool:
-    info = one.info
+def _may_hold(archived: ArchivedObject, times: tuple[int, int]) -> bool:
+    info = archived.info
     if info is None or info.least_timestamp is None or info.greatest_timestamp is None:
         return True
     return info.least_timestamp < times[1] and info.greatest_timestamp >= times[0]

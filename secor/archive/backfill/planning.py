@@ -67,7 +67,7 @@ class Planner:
                 f"nothing of topic {self.topic} to do again there: the group has stored nothing of"
                 " these offsets yet"
             )
-        unknown = sum(1 for it in drafts for one in it.replaces if one.records == 0)
+        unknown = sum(1 for it in drafts for old_object in it.replaces if old_object.records == 0)
         if unknown:
             notes.append(
                 f"{unknown:,} objects that are replaced have no metadata, as Java Secor's: their"
@@ -86,11 +86,11 @@ class Planner:
         )
 
     def _check_format(self, raw: Mapping[int, Sequence[ArchivedObject]]) -> None:
-        one = next(iter(raw.values()))[0]
-        if isinstance(self.backup.format_of(one), TextFormat):
+        archived = next(iter(raw.values()))[0]
+        if isinstance(self.backup.format_of(archived), TextFormat):
             raise ConfigurationError(
-                f"{one.key}: text records no offsets, so a backup in it cannot be parsed again;"
-                " back up as sequencefile or parquet"
+                f"{archived.key}: text records no offsets, so a backup in it cannot be parsed"
+                " again; back up as sequencefile or parquet"
             )
 
     # ---------------------------------------------------------- what is replaced
@@ -108,12 +108,14 @@ class Planner:
                 if limit is None or batch.end <= limit
             ]
             if limit is None:
-                reach = [kept for one in reach if (kept := _inside_of(one, batches))]
+                reach = [
+                    kept for offset_range in reach if (kept := _inside_of(offset_range, batches))
+                ]
             else:
                 reach = [
-                    OffsetRange(one.start, min(one.end, limit))
-                    for one in reach
-                    if one.start < min(one.end, limit)
+                    OffsetRange(offset_range.start, min(offset_range.end, limit))
+                    for offset_range in reach
+                    if offset_range.start < min(offset_range.end, limit)
                 ]
             wider = merged([*reach, *batches])
             if wider == reach:
@@ -131,7 +133,7 @@ class Planner:
         for whole in reach:
             segments, topic_ids = self._inputs(partition, whole, raw, notes)
             replaced = old.objects(partition, [whole])
-            ranges = [one.info.batch for one in replaced if one.info]
+            ranges = [archived.info.batch for archived in replaced if archived.info]
             for batch in cut(whole, ranges, segments):
                 inputs = within(segments, batch)
                 yield PlannedBatch(
@@ -140,9 +142,9 @@ class Planner:
                     end=batch.end,
                     inputs=tuple(inputs),
                     replaces=tuple(
-                        _as_old(one, old.quarantine)
-                        for one in sorted(replaced, key=lambda one: one.key)
-                        if one.info and one.info.batch.start in batch
+                        _as_old(archived, old.quarantine)
+                        for archived in sorted(replaced, key=lambda archived: archived.key)
+                        if archived.info and archived.info.batch.start in batch
                     ),
                     topic_id=self._topic_id(partition, batch, inputs, topic_ids),
                 )
@@ -160,7 +162,10 @@ class Planner:
         if len(chosen) <= MOST_ASKED:
             known = list(described(self.backup, chosen))
             covers = covers_of(known)
-            ids = {one.key: one.info.topic_id if one.info else None for one in known}
+            ids = {
+                archived.key: archived.info.topic_id if archived.info else None
+                for archived in known
+            }
         else:
             notes.append(
                 f"{self.topic}/{partition} {whole}: {len(chosen):,} backup objects, chosen by"
@@ -198,7 +203,7 @@ class Planner:
         inputs: Iterable[Segment],
         ids: Mapping[str, str | None],
     ) -> str | None:
-        known = {found for part in inputs if (found := ids.get(part.key)) is not None}
+        known = {topic_id for part in inputs if (topic_id := ids.get(part.key)) is not None}
         if len(known) > 1:
             raise ConfigurationError(
                 f"{self.topic}/{partition} {batch}: the backup has messages of two topics of this"
@@ -207,7 +212,9 @@ class Planner:
         return next(iter(known), None)
 
     def _generation(self, asked: int | None, drafts: Iterable[PlannedBatch]) -> int:
-        newest = max((one.generation for it in drafts for one in it.replaces), default=-1)
+        newest = max(
+            (old_object.generation for it in drafts for old_object in it.replaces), default=-1
+        )
         if asked is None:
             return max(self.topic_plan.generation, newest + 1)
         if asked <= newest:
@@ -219,26 +226,30 @@ class Planner:
 
 
 def _by_partition(objects: Iterable[ArchivedObject]) -> dict[int, list[ArchivedObject]]:
-    found: dict[int, list[ArchivedObject]] = {}
-    for one in objects:
-        found.setdefault(one.name.partition, []).append(one)
-    return found
+    by_partition: dict[int, list[ArchivedObject]] = {}
+    for archived in objects:
+        by_partition.setdefault(archived.name.partition, []).append(archived)
+    return by_partition
 
 
-def _inside_of(one: OffsetRange, batches: Iterable[OffsetRange]) -> OffsetRange | None:
+def _inside_of(offset_range: OffsetRange, batches: Iterable[OffsetRange]) -> OffsetRange | None:
     """Return the part of a range up to the last batch that has some of it."""
-    ends = [batch.end for batch in batches if batch.start < one.end and batch.end > one.start]
-    end = min(one.end, max(ends, default=one.start))
-    return OffsetRange(one.start, end) if end > one.start else None
+    ends = [
+        batch.end
+        for batch in batches
+        if batch.start < offset_range.end and batch.end > offset_range.start
+    ]
+    end = min(offset_range.end, max(ends, default=offset_range.start))
+    return OffsetRange(offset_range.start, end) if end > offset_range.start else None
 
 
-def _as_old(one: ArchivedObject, quarantine: str) -> OldObject:
-    assert one.info is not None
+def _as_old(archived: ArchivedObject, quarantine: str) -> OldObject:
+    assert archived.info is not None
     return OldObject(
-        key=one.key,
-        size=one.size,
-        records=one.info.records,
-        generation=one.name.generation,
-        output_partition=one.name.output_partition,
-        quarantine=one.name.root == quarantine,
+        key=archived.key,
+        size=archived.size,
+        records=archived.info.records,
+        generation=archived.name.generation,
+        output_partition=archived.name.output_partition,
+        quarantine=archived.name.root == quarantine,
     )

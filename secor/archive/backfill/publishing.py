@@ -96,7 +96,7 @@ class Publisher:
 
     def _begin(self) -> Begun:
         self._check_present()
-        keys = {one.key for one in self.plan.replaced}
+        keys = {old_object.key for old_object in self.plan.replaced}
         for batch in self.plan.batches:
             keys |= {file.key for file in self._receipt(batch).files}
         # A day may be marked whose hours are the output partitions.
@@ -110,7 +110,7 @@ class Publisher:
     def _check_present(self) -> None:
         if self.present is None:
             return
-        planned = {one.key for one in self.plan.replaced}
+        planned = {old_object.key for old_object in self.plan.replaced}
         present = set(self.present())
         if present != planned:
             changed = ", ".join(sorted(present ^ planned)[:3])
@@ -151,7 +151,7 @@ class Publisher:
             self._each(self._swap_back)
             self._put_marks(begun)
             self.journal.note(RESTORED)
-        self._delete(self.places.replaced(one.key) for one in self.plan.replaced)
+        self._delete(self.places.replaced(old_object.key) for old_object in self.plan.replaced)
         self._delete_staged()
         self.journal.delete()
         return was_published
@@ -180,7 +180,7 @@ class Publisher:
                 f"backfill {self.places.id} is not published: old objects are deleted after that"
             )
         self.journal.note(CLEANED)
-        self._delete(self.places.replaced(one.key) for one in self.plan.replaced)
+        self._delete(self.places.replaced(old_object.key) for old_object in self.plan.replaced)
         self._delete_staged()
 
     # -------------------------------------------------------------- the steps

@@ -93,14 +93,14 @@ def verify_batch(job: Job, batch: PlannedBatch) -> Verdict:
 
 def _expected(job: Job, batch: PlannedBatch, report: PartitionReport) -> dict[str, Offsets]:
     """Return the offsets that belong into each directory."""
-    found: dict[str, list[Offsets]] = {}
+    by_directory: dict[str, list[Offsets]] = {}
     for chunk in chunks(job.backup, job.plan.topic_partition(batch), batch):
         report.compared += chunk.records.num_rows
         for part in job.topic_plan.parser.split(chunk):
             root = job.topic_plan.stream(part.stream).root
             directory = f"{root}/{part.output_partition}" if part.output_partition else root
-            found.setdefault(directory, []).append(part.records.column("offset").to_numpy())
-    return {directory: np.concatenate(parts) for directory, parts in found.items()}
+            by_directory.setdefault(directory, []).append(part.records.column("offset").to_numpy())
+    return {directory: np.concatenate(parts) for directory, parts in by_directory.items()}
 
 
 def _read(job: Job, file: NewFile, report: PartitionReport) -> Offsets | None:
@@ -142,14 +142,14 @@ def _format_of(job: Job, file: NewFile) -> LogFormat:
 
 def _offsets(job: Job, key: str, log_format: LogFormat) -> Offsets | None:
     """Return the offsets that an object tells; None when its format does not record them."""
-    found: list[Offsets] = []
+    columns: list[Offsets] = []
     with job.store.open(key) as stored:
         for records in log_format.read(stored, key):
             column = records.column("offset")
             if column.null_count:
                 return None
-            found.append(column.to_numpy())
-    return np.concatenate(found) if found else np.zeros(0, np.int64)
+            columns.append(column.to_numpy())
+    return np.concatenate(columns) if columns else np.zeros(0, np.int64)
 
 
 def _compare(
@@ -161,14 +161,14 @@ def _compare(
     named = {_directory(file.key) for file in receipt.files}
     for directory, offsets in expected.items():
         if directory not in named:
-            report.found(Kind.MISSING, offsets, key=directory)
+            report.note(Kind.MISSING, offsets, key=directory)
     for key, offsets in stored.items():
         wanted = expected.get(_directory(key), np.zeros(0, np.int64))
-        report.found(Kind.MISSING, np.setdiff1d(wanted, offsets), key=key)
-        report.found(Kind.EXTRA, np.setdiff1d(offsets, wanted), key=key)
+        report.note(Kind.MISSING, np.setdiff1d(wanted, offsets), key=key)
+        report.note(Kind.EXTRA, np.setdiff1d(offsets, wanted), key=key)
     if stored:
         values, times = np.unique(np.concatenate(list(stored.values())), return_counts=True)
-        report.found(Kind.TWICE, values[times > 1])
+        report.note(Kind.TWICE, values[times > 1])
 
 
 def _compare_bytes(
@@ -193,30 +193,30 @@ def _compare_bytes(
 def _differences(
     job: Job, batch: PlannedBatch, receipt: Receipt, stored: Mapping[str, Offsets]
 ) -> Differences:
-    found = Differences()
+    differences = Differences()
     old: dict[str, Offsets] = {}
-    for one in batch.replaces:
-        name = IN_QUARANTINE if one.quarantine else _shown(job, one.key)
-        found.old[name] += one.records
-        offsets = _old_offsets(job, one)
+    for old_object in batch.replaces:
+        name = IN_QUARANTINE if old_object.quarantine else _shown(job, old_object.key)
+        differences.old[name] += old_object.records
+        offsets = _old_offsets(job, old_object)
         if offsets is None:
-            found.exact = False
+            differences.exact = False
         else:
             old[name] = np.concatenate([old.get(name, np.zeros(0, np.int64)), offsets])
     new: dict[str, Offsets] = {}
     for file in receipt.files:
         name = IN_QUARANTINE if file.quarantine else _shown(job, file.key)
-        found.new[name] += file.records
+        differences.new[name] += file.records
         offsets = stored[file.key]
         new[name] = np.concatenate([new.get(name, np.zeros(0, np.int64)), offsets])
     for before, was in old.items():
         for after, now in new.items():
             if before != after:
                 count = len(np.intersect1d(was, now))
-                found.moved += 0 if IN_QUARANTINE in (before, after) else count
-                found.left += count if before == IN_QUARANTINE else 0
-    found.entered = _entered(old, new)
-    return found
+                differences.moved += 0 if IN_QUARANTINE in (before, after) else count
+                differences.left += count if before == IN_QUARANTINE else 0
+    differences.entered = _entered(old, new)
+    return differences
 
 
 def _entered(old: Mapping[str, Offsets], new: Mapping[str, Offsets]) -> int:
@@ -227,12 +227,12 @@ def _entered(old: Mapping[str, Offsets], new: Mapping[str, Offsets]) -> int:
     return len(np.setdiff1d(now, was))
 
 
-def _old_offsets(job: Job, one: OldObject) -> Offsets | None:
+def _old_offsets(job: Job, old_object: OldObject) -> Offsets | None:
     """Return what an old object tells; None also when it cannot be read: that is why it goes."""
     try:
-        with job.store.open(one.key) as file:
-            log_format = job.archive.formats(one.key, file)
-        return _offsets(job, one.key, log_format)
+        with job.store.open(old_object.key) as file:
+            log_format = job.archive.formats(old_object.key, file)
+        return _offsets(job, old_object.key, log_format)
     except (CorruptFile, NotFound):
         return None
 

@@ -57,8 +57,8 @@ class Command:
         except subprocess.TimeoutExpired as error:
             raise ActionFailed(f"{shown}: did not end in {self._timeout:g} s") from error
         if done.returncode:
-            said = mask_command((done.stderr or done.stdout).strip()[-LAST:])
-            raise ActionFailed(f"{shown}: ended with {done.returncode}: {said}")
+            output = mask_command((done.stderr or done.stdout).strip()[-LAST:])
+            raise ActionFailed(f"{shown}: ended with {done.returncode}: {output}")
 
     def _filled(self, argument: str, leaf: Leaf) -> str:
         def value(match: re.Match[str]) -> str:
@@ -100,5 +100,5 @@ def literal(text: str) -> str:
     What their shells, or the system's, act upon within literals, too, is written by its number.
     """
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    numbered = _ACTED_UPON.sub(lambda found: f"\\u{ord(found[0]):04x}", escaped)
+    numbered = _ACTED_UPON.sub(lambda match: f"\\u{ord(match[0]):04x}", escaped)
     return f"'{numbered}'"

@@ -69,7 +69,7 @@ class Outcome:
 
     topic: str
     root: str
-    held: Progress | None
+    slowest_partition: Progress | None
     delay: float = 0.0
     marked: list[Standing] = field(default_factory=list)
     waiting: list[Standing] = field(default_factory=list)
@@ -109,9 +109,9 @@ class Finalizer:
 
     def run(self, progress: Sequence[Progress], *, dry_run: bool = False) -> Outcome:
         """Mark what is complete.  ``progress`` was read before: of every partition."""
-        held = slowest(progress)
-        outcome = Outcome(self._topic, self._root, held, self._delay)
-        through = held.through if held is not None else None
+        slowest_partition = slowest(progress)
+        outcome = Outcome(self._topic, self._root, slowest_partition, self._delay)
+        through = slowest_partition.through if slowest_partition is not None else None
         for standing in self._standings(outcome):
             if standing.marker is not None:
                 self._look(standing, standing.marker, outcome)
@@ -127,7 +127,7 @@ class Finalizer:
 
     def _standings(self, outcome: Outcome) -> list[Standing]:
         """List the directory: its periods in the order of time."""
-        found: dict[str, Standing] = {}
+        standings: dict[str, Standing] = {}
         markers: dict[str, StoredObject] = {}
         for stored in self._store.list(f"{self._root}/"):
             directory, _, last = stored.key.rpartition("/")
@@ -142,12 +142,14 @@ class Finalizer:
                 # What routes bring from other topics is finalized with those.
                 outcome.strange += not name.output_partition.startswith(ROUTED)
                 continue
-            standing = found.setdefault(period.path, Standing(period))
+            standing = standings.setdefault(period.path, Standing(period))
             standing.objects.append((name, stored))
         for path, marker in markers.items():
-            if path in found:
-                found[path].marker = marker
-        return sorted(found.values(), key=lambda one: (one.period.start, one.period.path))
+            if path in standings:
+                standings[path].marker = marker
+        return sorted(
+            standings.values(), key=lambda by_time: (by_time.period.start, by_time.period.path)
+        )
 
     def _finish(self, standing: Standing, progress: Sequence[Progress], outcome: Outcome) -> None:
         path = standing.period.path
@@ -213,8 +215,8 @@ class Finalizer:
         if not content:
             return None  # somebody else's empty marker
         try:
-            found = json.loads(content)["offsets"].get(self._topic)
-            return None if found is None else {key: int(found[key]) for key in found}
+            recorded = json.loads(content)["offsets"].get(self._topic)
+            return None if recorded is None else {key: int(recorded[key]) for key in recorded}
         except (AttributeError, ValueError, KeyError, TypeError) as error:
             raise CorruptFile(
                 f"{marker.key}: is no marker of Secor's ({error}); delete it to mark anew"

@@ -79,9 +79,9 @@ def _group(directive: str, names: list[str]) -> str:
     return rf"(?P<{names[-1]}>\d{{{DIGITS[directive]}}})"
 
 
-def _unit(found: set[str], template: str) -> str:
+def _unit(fields: set[str], template: str) -> str:
     """Return the finest part of the time, each greater one being there, too."""
-    present = [bool(found & names) for names in _parts()]
+    present = [bool(fields & names) for names in _parts()]
     whole = present.index(False) if False in present else len(present)
     if whole == 0 or any(present[whole:]):
         raise ConfigurationError(

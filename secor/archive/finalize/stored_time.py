@@ -50,13 +50,13 @@ def progress_of(
         entry = ledger.read(topic_partition)
         if entry.committed is None:
             return Progress(topic_partition, None, None, "has never committed")
-        held = log.log_range(topic_partition)
-        committed = check(topic_partition, entry, held, topic_id)
-        start = max(committed, held.start)
-        for chunk in log.read(topic_partition, start, held.end):
+        log_range = log.log_range(topic_partition)
+        committed = check(topic_partition, entry, log_range, topic_id)
+        start = max(committed, log_range.start)
+        for chunk in log.read(topic_partition, start, log_range.end):
             if chunk.records.num_rows:
                 through = _least(chunk, parser, periods)
-                why = f"waits at offset {committed}, {held.end - committed} behind"
+                why = f"waits at offset {committed}, {log_range.end - committed} behind"
                 if through is None:
                     why += ", where messages have no timestamps"
                 return Progress(topic_partition, committed, through, why)
@@ -68,30 +68,32 @@ def progress_of(
 
 def _least(chunk: Chunk, parser: Parser, periods: Periods) -> float | None:
     timestamps = chunk.records.column("timestamp").to_pylist()
-    times = [one / 1000 for one in timestamps if one is not None]
+    times = [timestamp / 1000 for timestamp in timestamps if timestamp is not None]
     try:
         parts = parser.split(chunk)
     except StopPartition:
         return min(times, default=None)  # it is not stored either, until a person has looked
-    found = [periods.of(part.output_partition) for part in parts if part.stream != QUARANTINE]
-    times += [period.start for period in found if period is not None]
+    part_periods = [
+        periods.of(part.output_partition) for part in parts if part.stream != QUARANTINE
+    ]
+    times += [period.start for period in part_periods if period is not None]
     return min(times, default=None)
 
 
 def slowest(all_of_them: Sequence[Progress]) -> Progress | None:
     """Return the one that holds the others back; None of none."""
 
-    def through(one: Progress) -> float:
-        return float("-inf") if one.through is None else one.through
+    def through(progress: Progress) -> float:
+        return float("-inf") if progress.through is None else progress.through
 
     return min(all_of_them, key=through, default=None)
 
 
 def offsets(all_of_them: Iterable[Progress]) -> dict[str, dict[str, int]]:
     """Return committed offsets by topic and partition, for the marker."""
-    found: dict[str, dict[str, int]] = {}
-    for one in all_of_them:
-        if one.committed is not None:
-            where = one.topic_partition
-            found.setdefault(where.topic, {})[str(where.partition)] = one.committed
-    return found
+    by_topic: dict[str, dict[str, int]] = {}
+    for progress in all_of_them:
+        if progress.committed is not None:
+            where = progress.topic_partition
+            by_topic.setdefault(where.topic, {})[str(where.partition)] = progress.committed
+    return by_topic

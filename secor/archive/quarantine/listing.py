@@ -26,7 +26,7 @@ SUCCESSOR = "replay="
 class Quarantined:
     """An object in quarantine, and how many of its messages are there for which reason."""
 
-    found: ArchivedObject
+    archived: ArchivedObject
     reasons: Counter[str]
 
     @property
@@ -39,21 +39,28 @@ def quarantined(archive: Archive, topic: str) -> list[ArchivedObject]:
     """Return the objects in quarantine, by partition, generation and offset."""
     return sorted(
         archive.quarantined(topic),
-        key=lambda one: (one.name.partition, one.name.generation, one.first_offset, one.key),
+        key=lambda archived: (
+            archived.name.partition,
+            archived.name.generation,
+            archived.first_offset,
+            archived.key,
+        ),
     )
 
 
-def counted(archive: Archive, found: ArchivedObject) -> Quarantined:
+def counted(archive: Archive, archived: ArchivedObject) -> Quarantined:
     """Count an object's messages by reason.  Raises ``CorruptFile``, ``NotFound``."""
     reasons: Counter[str] = Counter()
-    for _, told in messages(archive, found):
-        reasons.update(told)
-    return Quarantined(found, reasons)
+    for _, message_reasons in messages(archive, archived):
+        reasons.update(message_reasons)
+    return Quarantined(archived, reasons)
 
 
-def messages(archive: Archive, found: ArchivedObject) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
+def messages(
+    archive: Archive, archived: ArchivedObject
+) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
     """Give an object's messages as they came from Kafka, and the reason of each."""
-    for records in archive.read(found):
+    for records in archive.read(archived):
         yield release_part(records)
 
 
@@ -72,9 +79,9 @@ class Begun:
     keys: tuple[str, ...]
 
 
-def begun(archive: Archive, found: ArchivedObject) -> Begun | None:
+def begun(archive: Archive, archived: ArchivedObject) -> Begun | None:
     """Return what the marker beside an object says; None without one.  Raises ``CorruptFile``."""
-    key = marker_key(found.name)
+    key = marker_key(archived.name)
     try:
         with archive.store.open(key) as file:
             body = file.read()
@@ -86,7 +93,7 @@ def begun(archive: Archive, found: ArchivedObject) -> Begun | None:
     except (ValueError, LookupError, TypeError) as error:
         raise CorruptFile(
             f"{key}: is no marker of a replay ({error}); if secor ls shows no object with messages"
-            f" of {found.key}, delete it and say the replay again"
+            f" of {archived.key}, delete it and say the replay again"
         ) from error
 
 
@@ -97,7 +104,7 @@ def markers(
     at or above the offset ``start``.
     """
     root = archive.quarantine.root(topic_partition.topic)
-    found = []
+    keys = []
     for stored in archive.store.list(f"{root}/"):
         directory, _, last = stored.key.rpartition("/")
         if last.startswith(MARKER):
@@ -105,8 +112,8 @@ def markers(
             if name is None or name.partition != topic_partition.partition:
                 continue
             if name.start_offset >= start and name.generation >= generation:
-                found.append(stored.key)
-    return found
+                keys.append(stored.key)
+    return keys
 
 
 def successor(name: ObjectName) -> str:

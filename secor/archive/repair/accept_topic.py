@@ -60,8 +60,10 @@ def _goes_on(entry: Entry, log: LogRange, topic_id: str | None) -> bool:
 
 
 def _refuse_if_stored(archive: Archive, topic_partition: TopicPartition, generation: int) -> None:
-    found = archive.everything(topic_partition.topic, partitions=[topic_partition.partition])
-    newest = max((one.name.generation for one in found), default=None)
+    stored_objects = archive.everything(
+        topic_partition.topic, partitions=[topic_partition.partition]
+    )
+    newest = max((archived.name.generation for archived in stored_objects), default=None)
     if newest is not None and newest >= generation:
         raise ConfigurationError(
             f"{topic_partition}: objects of generation {newest} of the earlier topic exist, and the"

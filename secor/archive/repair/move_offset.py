@@ -61,11 +61,11 @@ def plan_move(
     in_the_way = [
         extent
         for extent in extents_of(archive, topic_partition)
-        if extent.reaches(offset) and extent.found.name.generation >= generation
+        if extent.reaches(offset) and extent.archived.name.generation >= generation
     ]
     if in_the_way and not delete_objects:
         raise ConfigurationError(
-            _refusal(topic_partition, offset, in_the_way, generation, told=new_generation)
+            _refusal(topic_partition, offset, in_the_way, generation, warned=new_generation)
         )
     _refuse_straddling(topic_partition, offset, in_the_way)
     # Last, and even if nothing else is left: messages in quarantine may be stored again.
@@ -79,7 +79,7 @@ def plan_move(
         before,
         offset,
         before.topic_id if before else None,
-        delete=(*(extent.found.key for extent in reversed(in_the_way)), *replayed),
+        delete=(*(extent.archived.key for extent in reversed(in_the_way)), *replayed),
         remarks=tuple(_remarks(before, offset, in_the_way)),
     )
 
@@ -122,14 +122,14 @@ def _refusal(
     in_the_way: Sequence[Extent],
     generation: int,
     *,
-    told: bool,
+    warned: bool,
 ) -> str:
-    newest = max(extent.found.name.generation for extent in in_the_way)
+    newest = max(extent.archived.name.generation for extent in in_the_way)
     start = (
         f"{topic_partition}: objects of generation {newest} hold offsets at or above {offset}"
-        f" ({len(in_the_way)} in all, the first is {in_the_way[0].found.key})"
+        f" ({len(in_the_way)} in all, the first is {in_the_way[0].archived.key})"
     )
-    if told:
+    if warned:
         return (
             f"{start}; a new generation must be greater than theirs: set output.generation ="
             f" {newest + 1} or more in the configuration (it is {generation}), then say this again"
@@ -148,8 +148,8 @@ def _refuse_straddling(
         return
     starts = sorted({extent.start for extent in across})
     raise ConfigurationError(
-        f"{topic_partition}: {across[0].found.key} holds offsets below {offset}, too: deleting it"
-        f" would lose them; move to {starts[0]}, where its batch begins"
+        f"{topic_partition}: {across[0].archived.key} holds offsets below {offset}, too: deleting"
+        f" it would lose them; move to {starts[0]}, where its batch begins"
         + (f", or to {across[0].end}, where it ends" if across[0].end is not None else "")
     )
 

@@ -53,19 +53,21 @@ def plan_recovery(
     if before is not None and before.committed is not None:
         return None
     extents = [
-        one
-        for one in extents_of(archive, topic_partition)
-        if one.found.name.generation == generation
+        extent
+        for extent in extents_of(archive, topic_partition)
+        if extent.archived.name.generation == generation
     ]
     if not extents:
         return None
     batches = _batches(topic_partition, extents, generation)
-    held = log.log_range(topic_partition)
-    last, remarks = _chain(topic_partition, batches, log, held)
-    of_last = [one for one in extents if one.found.info and one.found.info.batch == last]
-    topic_id = of_last[0].found.info.topic_id if of_last[0].found.info else None
-    stored = sum(one.found.info.records for one in of_last if one.found.info)
-    if held.start <= last.start and last.end <= held.end:
+    log_range = log.log_range(topic_partition)
+    last, remarks = _chain(topic_partition, batches, log, log_range)
+    of_last = [
+        extent for extent in extents if extent.archived.info and extent.archived.info.batch == last
+    ]
+    topic_id = of_last[0].archived.info.topic_id if of_last[0].archived.info else None
+    stored = sum(extent.archived.info.records for extent in of_last if extent.archived.info)
+    if log_range.start <= last.start and last.end <= log_range.end:
         there = _count(log, topic_partition, last.start, last.end)
         if there > stored:
             remarks.append(
@@ -95,8 +97,8 @@ def refuse_earlier_topic(planned: Recovery, topic_id: str | None) -> None:
 def _batches(
     topic_partition: TopicPartition, extents: Sequence[Extent], generation: int
 ) -> Sequence[OffsetRange]:
-    found = batches_of(extents, generation)
-    if not found:
+    batches = batches_of(extents, generation)
+    if not batches:
         silent = how_many(
             len(extents),
             "object tells nothing of its range",
@@ -106,7 +108,7 @@ def _batches(
             f"{topic_partition}: {silent} (Java Secor's do not); give the entry a value with"
             " 'secor offsets set'"
         )
-    return found
+    return batches
 
 
 def recover(ledger: OffsetLedger, planned: Recovery) -> Entry:
@@ -126,7 +128,7 @@ def recover(ledger: OffsetLedger, planned: Recovery) -> Entry:
 
 
 def _chain(
-    topic_partition: TopicPartition, batches: Sequence[OffsetRange], log: Log, held: LogRange
+    topic_partition: TopicPartition, batches: Sequence[OffsetRange], log: Log, log_range: LogRange
 ) -> tuple[OffsetRange, list[str]]:
     """Return the last batch; between two batches the log must have no messages to store.
 
@@ -138,7 +140,7 @@ def _chain(
         if batch.start > last.end:
             hole = OffsetRange(last.end, batch.start)
             lost = _count(
-                log, topic_partition, max(hole.start, held.start), min(hole.end, held.end)
+                log, topic_partition, max(hole.start, log_range.start), min(hole.end, log_range.end)
             )
             if lost:
                 raise ConfigurationError(
@@ -167,8 +169,8 @@ def _intent(
     owner: str,
     at: float,
 ) -> Intent:
-    info = objects[0].found.info
+    info = objects[0].archived.info
     assert info is not None
     root = archive.root(topic_partition.topic)
-    also = roots_beside(root, [one.found.name.root for one in objects])
+    also = roots_beside(root, [extent.archived.name.root for extent in objects])
     return Intent(batch.start, batch.end, info.fingerprint, owner, at, root, also=also)

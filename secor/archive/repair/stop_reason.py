@@ -53,5 +53,5 @@ def stop_reason(
 def first_object(archive: Archive, topic_partition: TopicPartition, generation: int) -> str | None:
     """Return the key of an object of this partition and generation; None without one."""
     topic, partition = topic_partition.topic, topic_partition.partition
-    found = archive.everything(topic, partitions=[partition], generations=[generation])
-    return next((one.key for one in found), None)
+    stored_objects = archive.everything(topic, partitions=[partition], generations=[generation])
+    return next((archived.key for archived in stored_objects), None)

@@ -21,7 +21,7 @@ class Extent:
     tells where it ends.
     """
 
-    found: ArchivedObject
+    archived: ArchivedObject
     start: int
     end: int | None
 
@@ -38,18 +38,20 @@ def extents_of(archive: Archive, topic_partition: TopicPartition) -> list[Extent
     """Return the objects of a topic partition by start, of every generation, also those in
     quarantine.
     """
-    found = archive.everything(topic_partition.topic, partitions=[topic_partition.partition])
+    stored_objects = archive.everything(
+        topic_partition.topic, partitions=[topic_partition.partition]
+    )
     return [
-        one if one.end is not None else replace(one, end=_end_of(archive, one.found))
-        for one in with_extents(list(found))
+        extent if extent.end is not None else replace(extent, end=_end_of(archive, extent.archived))
+        for extent in with_extents(list(stored_objects))
     ]
 
 
-def _end_of(archive: Archive, found: ArchivedObject) -> int | None:
+def _end_of(archive: Archive, archived: ArchivedObject) -> int | None:
     """Read an object to its last offset; None where it records none."""
     end = None
     try:
-        for batch in archive.read(found):
+        for batch in archive.read(archived):
             last = pc.max(batch.column("offset")).as_py()
             end = end if last is None else next_offset(last)
     except CorruptFile:
@@ -59,18 +61,23 @@ def _end_of(archive: Archive, found: ArchivedObject) -> int | None:
 
 def with_extents(objects: Sequence[ArchivedObject]) -> list[Extent]:
     """Tell the extents of the objects of one topic partition."""
-    ordered = sorted(objects, key=lambda one: (one.batch_start, one.key))
+    ordered = sorted(objects, key=lambda archived: (archived.batch_start, archived.key))
     return [
-        Extent(one, one.batch_start, one.info.batch.end if one.info else _next(one, ordered))
-        for one in ordered
+        Extent(
+            archived,
+            archived.batch_start,
+            archived.info.batch.end if archived.info else _next(archived, ordered),
+        )
+        for archived in ordered
     ]
 
 
-def _next(found: ArchivedObject, ordered: Iterable[ArchivedObject]) -> int | None:
+def _next(archived: ArchivedObject, ordered: Iterable[ArchivedObject]) -> int | None:
     later = (
-        one.batch_start
-        for one in ordered
-        if one.name.generation == found.name.generation and one.batch_start > found.batch_start
+        other.batch_start
+        for other in ordered
+        if other.name.generation == archived.name.generation
+        and other.batch_start > archived.batch_start
     )
     return next(later, None)
 
@@ -79,8 +86,8 @@ def batches_of(extents: Iterable[Extent], generation: int) -> list[OffsetRange]:
     """Return the batches that objects of a generation tell of, in order."""
     return sorted(
         {
-            one.found.info.batch
-            for one in extents
-            if one.found.info and one.found.name.generation == generation
+            extent.archived.info.batch
+            for extent in extents
+            if extent.archived.info and extent.archived.name.generation == generation
         }
     )

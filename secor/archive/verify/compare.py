@@ -82,13 +82,15 @@ def differing(log: pa.RecordBatch, stored: pa.RecordBatch, values_only: np.ndarr
         return _different_in(log, stored, ("value",), lossy=True)
     if not values_only.any():
         return _different_in(log, stored, SCHEMA.names, lossy=False)
-    found = []
+    differences = []
     for lossy in (False, True):
         at = np.flatnonzero(values_only == lossy)
         taken = pa.array(at)
         names = ("value",) if lossy else tuple(SCHEMA.names)
-        found.append(at[_different_in(log.take(taken), stored.take(taken), names, lossy=lossy)])
-    return np.sort(np.concatenate(found))
+        differences.append(
+            at[_different_in(log.take(taken), stored.take(taken), names, lossy=lossy)]
+        )
+    return np.sort(np.concatenate(differences))
 
 
 def _different_in(
@@ -96,13 +98,13 @@ def _different_in(
 ) -> np.ndarray:
     wrong = np.zeros(log.num_rows, bool)
     for name in names:
-        mine, theirs = log.column(name), stored.column(name)
+        mine, stored_values = log.column(name), stored.column(name)
         if name == "timestamp_type":  # messages so old that they have none read back as 0
-            mine, theirs = mine.fill_null(0), theirs.fill_null(0)
-        if mine.equals(theirs) or (name == "headers" and _no_headers(mine, theirs)):
+            mine, stored_values = mine.fill_null(0), stored_values.fill_null(0)
+        if mine.equals(stored_values) or (name == "headers" and _no_headers(mine, stored_values)):
             continue
         # Row by row only in a window that is known to differ, or holds lossy rows.
-        pairs = zip(mine.to_pylist(), theirs.to_pylist(), strict=True)
+        pairs = zip(mine.to_pylist(), stored_values.to_pylist(), strict=True)
         if lossy or name == "headers":
             wrong |= np.fromiter(((a or None) != (b or None) for a, b in pairs), bool, len(wrong))
         else:
@@ -110,5 +112,5 @@ def _different_in(
     return np.flatnonzero(wrong)
 
 
-def _no_headers(mine: pa.Array, theirs: pa.Array) -> bool:
-    return not len(mine.flatten()) and not len(theirs.flatten())
+def _no_headers(mine: pa.Array, stored_headers: pa.Array) -> bool:
+    return not len(mine.flatten()) and not len(stored_headers.flatten())

@@ -25,58 +25,58 @@ class ObjectSource:
     def __init__(
         self,
         archive: Archive,
-        found: ArchivedObject,
+        archived: ArchivedObject,
         report: PartitionReport,
         *,
         offsets_only: bool = False,
     ) -> None:
         """``offsets_only``: its payloads are not those of the log."""
-        self.found = found
+        self.archived = archived
         self._offsets_only = offsets_only
-        self._generation = found.name.generation
-        self.start = found.batch_start
+        self._generation = archived.name.generation
+        self.start = archived.batch_start
         self.last: int | None = None
         self.records = 0
         self._report = report
-        self._batches: Iterator[pa.RecordBatch] = archive.read(found)
-        if archive.in_quarantine(found):
+        self._batches: Iterator[pa.RecordBatch] = archive.read(archived)
+        if archive.in_quarantine(archived):
             self._batches = (release_part(batch)[0] for batch in self._batches)
         self._held: pa.RecordBatch | None = None
         self._ended = False
 
     def order(self) -> tuple[int, int]:
         """Return where it comes among the objects that are read."""
-        return self.start, self.found.first_offset
+        return self.start, self.archived.first_offset
 
     def upto(self, end: int) -> list[Rows]:
         """Return the records below ``end`` that were not yet given."""
         rows: list[Rows] = []
-        while (held := self._current()) is not None:
-            offsets = offsets_of(held)
+        while (current := self._current()) is not None:
+            offsets = offsets_of(current)
             below = int(offsets.searchsorted(end))
             if below:
-                rows.append(self._rows(held.slice(0, below)))
-            if below < held.num_rows:
-                self._held = held.slice(below)
+                rows.append(self._rows(current.slice(0, below)))
+            if below < current.num_rows:
+                self._held = current.slice(below)
                 break
             self._held = None
         return rows
 
     def head(self) -> int | None:
         """Return the next offset to give; None at the end."""
-        held = self._current()
-        return None if held is None else int(offsets_of(held)[0])
+        current = self._current()
+        return None if current is None else int(offsets_of(current)[0])
 
     def edge(self) -> int | None:
         """Return the offset after the records held; None at the end."""
-        held = self._current()
-        return None if held is None else next_offset(int(offsets_of(held)[-1]))
+        current = self._current()
+        return None if current is None else next_offset(int(offsets_of(current)[-1]))
 
     def _rows(self, records: pa.RecordBatch) -> Rows:
         kinds = records.column("timestamp_type")
-        foreign = self.found.info is None
+        foreign = self.archived.info is None
         lossy = foreign or kinds.null_count == records.num_rows
-        return Rows(records, self._generation, lossy, self.found.key, self._offsets_only)
+        return Rows(records, self._generation, lossy, self.archived.key, self._offsets_only)
 
     def _current(self) -> pa.RecordBatch | None:
         while self._held is None and not self._ended:
@@ -95,14 +95,14 @@ class ObjectSource:
         return self._held
 
     def _check(self, records: pa.RecordBatch) -> None:
-        key = self.found.key
+        key = self.archived.key
         if records.column("offset").null_count:
             raise CorruptFile(f"{key}: holds records without an offset")
         offsets = offsets_of(records)
         if (self.last is not None and offsets[0] < self.last) or (np.diff(offsets) < 0).any():
             raise CorruptFile(f"{key}: its offsets go back")
-        info = self.found.info
-        if self.last is None and info and offsets[0] != self.found.first_offset:
+        info = self.archived.info
+        if self.last is None and info and offsets[0] != self.archived.first_offset:
             raise CorruptFile(f"{key}: its first message has offset {offsets[0]}")
         if info and not (info.batch.start <= offsets[0] and offsets[-1] < info.batch.end):
             raise CorruptFile(f"{key}: holds offsets outside its batch {info.batch}")
@@ -110,10 +110,11 @@ class ObjectSource:
         self.records += records.num_rows
 
     def _check_end(self) -> None:
-        info = self.found.info
+        info = self.archived.info
         if info and info.records != self.records:
             raise CorruptFile(
-                f"{self.found.key}: metadata tells {info.records} records, it holds {self.records}"
+                f"{self.archived.key}: metadata tells {info.records} records, it holds"
+                f" {self.records}"
             )
 
     def _corrupt(self, text: str) -> None:
@@ -122,8 +123,8 @@ class ObjectSource:
             Kind.CORRUPT,
             at,
             next_offset(at),
-            key=self.found.key,
-            text=text.removeprefix(f"{self.found.key}: "),
+            key=self.archived.key,
+            text=text.removeprefix(f"{self.archived.key}: "),
         )
 
 

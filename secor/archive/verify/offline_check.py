@@ -26,11 +26,11 @@ def check_alone(
     That a message never reached any object cannot be seen this way.
     """
     report = PartitionReport(topic_partition, objects=len(objects))
-    for generation in sorted({one.name.generation for one in objects}):
-        of_generation = [one for one in objects if one.name.generation == generation]
+    for generation in sorted({archived.name.generation for archived in objects}):
+        of_generation = [archived for archived in objects if archived.name.generation == generation]
         _check_chain(of_generation, report)
         _check_contents(of_generation, archive, report, parsed=parsed)
-    foreign = sum(one.info is None and one.fault is None for one in objects)
+    foreign = sum(archived.info is None and archived.fault is None for archived in objects)
     if foreign:
         report.notes.append(
             f"{foreign} objects have no metadata of ours: only their content was read"
@@ -40,7 +40,7 @@ def check_alone(
 
 def _check_chain(objects: Iterable[ArchivedObject], report: PartitionReport) -> None:
     """Each batch begins where the one before it ended."""
-    batches = sorted({one.info.batch for one in objects if one.info})
+    batches = sorted({archived.info.batch for archived in objects if archived.info})
     end: int | None = None
     for batch in batches:
         if end is not None and batch.start > end:
@@ -69,54 +69,59 @@ def _check_contents(
     objects: Iterable[ArchivedObject], archive: Archive, report: PartitionReport, *, parsed: bool
 ) -> None:
     with_offsets = []
-    for found in objects:
-        what = recorded(archive, found, parsed=parsed)
-        fault = found.fault or _name_fault(found) or missing_metadata(archive, found, what)
+    for archived in objects:
+        what = recorded(archive, archived, parsed=parsed)
+        fault = archived.fault or _name_fault(archived) or missing_metadata(archive, archived, what)
         if fault:
-            _corrupt(report, found, fault)
+            _corrupt(report, archived, fault)
         if what in (Recorded.PAYLOADS, Recorded.NUMBER):
-            _read_text(found, archive, report)
+            _read_text(archived, archive, report)
         else:
-            with_offsets.append(ObjectSource(archive, found, report))
+            with_offsets.append(ObjectSource(archive, archived, report))
     for rows in Merge(with_offsets).windows():
         combined = combine(rows)
         report.compared += len(combined.offsets)
         keys = ", ".join(sorted({part.key for part in rows})[:3])
-        report.found(Kind.TWICE, combined.twice, text=f"in {keys}")
+        report.note(Kind.TWICE, combined.twice, text=f"in {keys}")
 
 
-def _name_fault(found: ArchivedObject) -> str | None:
+def _name_fault(archived: ArchivedObject) -> str | None:
     """Tell where name and metadata disagree."""
-    info, name = found.info, found.name
+    info, name = archived.info, archived.name
     if info is None:
         return None
     pairs = (
-        ("topic", found.topic, info.topic_partition.topic),
+        ("topic", archived.topic, info.topic_partition.topic),
         ("partition", name.partition, info.topic_partition.partition),
         ("generation", name.generation, info.generation),
     )
-    wrong = [f"{what} {said} but metadata {told}" for what, said, told in pairs if said != told]
+    wrong = [
+        f"{what} {in_name} but metadata {in_metadata}"
+        for what, in_name, in_metadata in pairs
+        if in_name != in_metadata
+    ]
     if name.start_offset not in (info.batch.start, info.first_offset):
         wrong.append(f"offset {name.start_offset} but metadata {info.batch}")
     return "its name tells " + ", ".join(wrong) if wrong else None
 
 
-def _read_text(found: ArchivedObject, archive: Archive, report: PartitionReport) -> None:
+def _read_text(archived: ArchivedObject, archive: Archive, report: PartitionReport) -> None:
     rows = 0
     try:
-        for batch in archive.read(found):
+        for batch in archive.read(archived):
             rows += batch.num_rows
     except CorruptFile as error:
-        _corrupt(report, found, str(error).removeprefix(f"{found.key}: "))
+        _corrupt(report, archived, str(error).removeprefix(f"{archived.key}: "))
         return
     report.compared += rows
-    if found.info and found.info.records != rows:
+    if archived.info and archived.info.records != rows:
         # Null payloads may have been left out, and payloads with a delimiter read as several.
         report.notes.append(
-            f"{found.key}: metadata tells {found.info.records} messages, it holds {rows} lines"
+            f"{archived.key}: metadata tells {archived.info.records} messages, it holds {rows}"
+            " lines"
         )
 
 
-def _corrupt(report: PartitionReport, found: ArchivedObject, text: str) -> None:
-    at = found.first_offset
-    report.found_range(Kind.CORRUPT, at, next_offset(at), key=found.key, text=text)
+def _corrupt(report: PartitionReport, archived: ArchivedObject, text: str) -> None:
+    at = archived.first_offset
+    report.found_range(Kind.CORRUPT, at, next_offset(at), key=archived.key, text=text)

@@ -32,20 +32,20 @@ class Recorded(Enum):
 
 
 def recorded(
-    archive: Archive, found: ArchivedObject, *, parsed: bool, other_values: bool = False
+    archive: Archive, archived: ArchivedObject, *, parsed: bool, other_values: bool = False
 ) -> Recorded:
     """Return what an object records; ``parsed`` tells that its group stores decoded fields.
 
     Decoded fields are not what came from Kafka, so they are not compared with it; nor are
     ``other_values``, which a plug-in has given.
     """
-    log_format = archive.format_of(found)
+    log_format = archive.format_of(archived)
     if isinstance(log_format, TextFormat):
         return Recorded.NUMBER if other_values else Recorded.PAYLOADS
     if not parsed or log_format.extension == LOSSLESS:
         return Recorded.OFFSETS if other_values else Recorded.MESSAGES
     try:
-        first = next(archive.read(found), None)
+        first = next(archive.read(archived), None)
     except CorruptFile:
         return Recorded.OFFSETS  # whoever reads it as that reports what is wrong
     if first is not None and first.num_rows and first.column("offset").null_count:
@@ -107,7 +107,7 @@ class CountedSource:
 
     def finish(self) -> None:
         """Compare the numbers."""
-        rows = sum(self._read(found) for found in self._objects)
+        rows = sum(self._read(archived) for archived in self._objects)
         self._report.counted += min(rows, self._rows)
         if rows != self._rows:
             self._report.found_range(
@@ -119,18 +119,19 @@ class CountedSource:
                 f" has {how_many(self._rows, 'message')} for them",
             )
 
-    def _read(self, found: ArchivedObject) -> int:
+    def _read(self, archived: ArchivedObject) -> int:
         rows = 0
-        start = found.first_offset
+        start = archived.first_offset
         try:
-            rows = sum(batch.num_rows for batch in self._archive.read(found))
-            if found.info and found.info.records != rows:
+            rows = sum(batch.num_rows for batch in self._archive.read(archived))
+            if archived.info and archived.info.records != rows:
                 raise CorruptFile(
-                    f"{found.key}: metadata tells {found.info.records} records, it holds {rows}"
+                    f"{archived.key}: metadata tells {archived.info.records} records, it holds"
+                    f" {rows}"
                 )
         except CorruptFile as error:
-            text = str(error).removeprefix(f"{found.key}: ")
+            text = str(error).removeprefix(f"{archived.key}: ")
             self._report.found_range(
-                Kind.CORRUPT, start, next_offset(start), key=found.key, text=text
+                Kind.CORRUPT, start, next_offset(start), key=archived.key, text=text
             )
         return rows

@@ -92,10 +92,10 @@ class PartitionCheck:
     def run(self) -> PartitionReport:
         """Compare everything.  Raises ``Unavailable``, ``AccessDenied``."""
         topic_partition, bounds = self.report.topic_partition, self._bounds
-        held = self._log.log_range(topic_partition)
-        start = max(bounds.start, held.start)
-        end = max(start, min(bounds.committed, held.end))
-        self._note_limits(held)
+        log_range = self._log.log_range(topic_partition)
+        start = max(bounds.start, log_range.start)
+        end = max(start, min(bounds.committed, log_range.end))
+        self._note_limits(log_range)
         self._pass_over(start)
         at = start
         for chunk in self._chunks(start, end):
@@ -110,31 +110,31 @@ class PartitionCheck:
     def _sources(self, objects: Sequence[ArchivedObject]) -> tuple[Merge, list[_Pending]]:
         with_offsets: list[ObjectSource] = []
         texts: dict[TextFormat | None, list[ArchivedObject]] = {}
-        for found in objects:
-            if found.fault:
-                at = found.first_offset
+        for archived in objects:
+            if archived.fault:
+                at = archived.first_offset
                 self.report.found_range(
-                    Kind.CORRUPT, at, next_offset(at), key=found.key, text=found.fault
+                    Kind.CORRUPT, at, next_offset(at), key=archived.key, text=archived.fault
                 )
             parsing = self._parsing
             other = parsing is not None and parsing.other_values
-            what = recorded(self._archive, found, parsed=parsing is not None, other_values=other)
-            stripped = missing_metadata(self._archive, found, what)
+            what = recorded(self._archive, archived, parsed=parsing is not None, other_values=other)
+            stripped = missing_metadata(self._archive, archived, what)
             if stripped:
-                at = found.first_offset
+                at = archived.first_offset
                 self.report.found_range(
-                    Kind.CORRUPT, at, next_offset(at), key=found.key, text=stripped
+                    Kind.CORRUPT, at, next_offset(at), key=archived.key, text=stripped
                 )
             if what in (Recorded.PAYLOADS, Recorded.NUMBER):
-                log_format = self._archive.format_of(found)
+                log_format = self._archive.format_of(archived)
                 key = None
                 if what is Recorded.PAYLOADS and isinstance(log_format, TextFormat):
-                    key = written_as(found, log_format)
-                texts.setdefault(key, []).append(found)
+                    key = written_as(archived, log_format)
+                texts.setdefault(key, []).append(archived)
                 continue
             source = ObjectSource(
                 self._archive,
-                found,
+                archived,
                 self.report,
                 offsets_only=what is Recorded.OFFSETS,
             )
@@ -145,7 +145,9 @@ class PartitionCheck:
             for log_format, found_there in texts.items()
             for place in places(found_there, reach, buckets=self._parsing is None)
         ]
-        return Merge(with_offsets), sorted(pending, key=lambda one: one.range.start, reverse=True)
+        return Merge(with_offsets), sorted(
+            pending, key=lambda text_object: text_object.range.start, reverse=True
+        )
 
     def _chunks(self, start: int, end: int) -> Iterator[Chunk]:
         """Give the log's chunks; the last one reaches ``end``."""
@@ -159,19 +161,19 @@ class PartitionCheck:
             nothing = pa.RecordBatch.from_pylist([], schema=SCHEMA)
             yield Chunk(topic_partition, nothing, end)
 
-    def _note_limits(self, held: LogRange) -> None:
+    def _note_limits(self, log_range: LogRange) -> None:
         committed = self._bounds.committed
-        if self._bounds.start < held.start:
+        if self._bounds.start < log_range.start:
             self.report.notes.append(
-                f"the log begins at offset {held.start}: nothing below it can be compared"
+                f"the log begins at offset {log_range.start}: nothing below it can be compared"
             )
-        if committed > held.end:
+        if committed > log_range.end:
             self.report.found_range(
                 Kind.EXTRA,
-                held.end,
+                log_range.end,
                 committed,
-                count=committed - held.end,
-                text=f"the committed offset {committed} is beyond the log's end {held.end}:"
+                count=committed - log_range.end,
+                text=f"the committed offset {committed} is beyond the log's end {log_range.end}:"
                 " the topic was made again or cut; see secor offsets accept",
             )
 
@@ -183,7 +185,9 @@ class PartitionCheck:
             self.report.below_log += len(combined.offsets)
         while self._texts and self._texts[-1].range.start < start:
             place = self._texts.pop().place
-            self.report.below_log += sum(found.info.records for found in place[1] if found.info)
+            self.report.below_log += sum(
+                archived.info.records for archived in place[1] if archived.info
+            )
             self.report.notes.append(
                 f"text objects of {place[0]} begin below offset {start}: not compared"
             )
@@ -200,7 +204,7 @@ class PartitionCheck:
         wanted = offsets_of(log)
         if not np.array_equal(offsets, wanted):
             there = np.isin(wanted, offsets, assume_unique=True)
-            self.report.found(Kind.MISSING, wanted[~there])
+            self.report.note(Kind.MISSING, wanted[~there])
             logged = np.isin(offsets, wanted, assume_unique=True)
             self.report.unlogged += int((~logged).sum())
             log, records = log.filter(pa.array(there)), records.filter(pa.array(logged))
@@ -213,19 +217,19 @@ class PartitionCheck:
             log, records = log.filter(whole), records.filter(whole)
             wanted, lossy = wanted[~bare], lossy[~bare]
         wrong = differing(log, records, lossy)
-        self.report.found(Kind.DIFFERENT, wanted[wrong], key=_only_key(rows))
+        self.report.note(Kind.DIFFERENT, wanted[wrong], key=_only_key(rows))
 
     def _without_filtered(self, log: pa.RecordBatch, rows: Sequence[Rows]) -> pa.RecordBatch:
         """Take out what no object records by its offset and the parser leaves out."""
         if self._parsing is None or not log.num_rows:
             return log
-        held = [offsets_of(part.records) for part in rows]
-        absent = without(log, np.concatenate(held)) if held else log
+        stored_offsets = [offsets_of(part.records) for part in rows]
+        absent = without(log, np.concatenate(stored_offsets)) if stored_offsets else log
         filtered = self._parsing.left_out(self.report.topic_partition, absent)
         self.report.filtered += len(filtered)
         return without(log, filtered)
 
-    def _text_rows(self, log: pa.RecordBatch, end: int, held: Sequence[Rows]) -> list[Rows]:
+    def _text_rows(self, log: pa.RecordBatch, end: int, stored_rows: Sequence[Rows]) -> list[Rows]:
         """Let objects without offsets find their part of the log's rows, beside the rows
         ``held`` by others, such as quarantine.
         """
@@ -239,7 +243,7 @@ class PartitionCheck:
             if first < last:
                 there = log.slice(first, last - first)
                 if self._parsing is not None:
-                    there = _beside(there, held, pending.generation)
+                    there = _beside(there, stored_rows, pending.generation)
                 there = source.take(there)
                 bare = isinstance(source, CountedSource)
                 rows.append(Rows(there, pending.generation, True, pending.key, bare))
@@ -256,7 +260,11 @@ class PartitionCheck:
         for pending, source in self._reading:
             if pending.range.end <= end:
                 source.finish()
-        self._reading = [(one, source) for one, source in self._reading if one.range.end > end]
+        self._reading = [
+            (text_object, source)
+            for text_object, source in self._reading
+            if text_object.range.end > end
+        ]
 
     def _beyond(self, end: int) -> None:
         """Look at what lies at and above the last offset compared."""
@@ -265,7 +273,7 @@ class PartitionCheck:
             combined = combine(rows)
             self._twice(combined.twice, rows)
             extra = combined.offsets[combined.offsets >= allowed]
-            self.report.found(Kind.EXTRA, extra, key=_only_key(rows), text="not committed")
+            self.report.note(Kind.EXTRA, extra, key=_only_key(rows), text="not committed")
             later = int((combined.offsets >= self._bounds.committed).sum())
             self.report.in_progress += later - len(extra)
         for pending, source in self._reading:
@@ -274,7 +282,7 @@ class PartitionCheck:
                 f"text objects of {pending.range} reach beyond offset {end}, where comparing ended"
             )
         for pending in self._texts:
-            count = sum(found.info.records for found in pending.place[1] if found.info)
+            count = sum(archived.info.records for archived in pending.place[1] if archived.info)
             if pending.range.start < allowed:
                 self.report.in_progress += count
                 continue
@@ -290,12 +298,12 @@ class PartitionCheck:
     def _twice(self, offsets: np.ndarray, rows: Sequence[Rows]) -> None:
         keys = sorted({part.key for part in rows})
         shown = ", ".join(keys[:3])
-        self.report.found(Kind.TWICE, np.unique(offsets), text=f"in {shown}")
+        self.report.note(Kind.TWICE, np.unique(offsets), text=f"in {shown}")
 
 
-def _beside(log: pa.RecordBatch, held: Sequence[Rows], generation: int) -> pa.RecordBatch:
+def _beside(log: pa.RecordBatch, stored_rows: Sequence[Rows], generation: int) -> pa.RecordBatch:
     """Return the rows of the log that no other object of the generation holds."""
-    offsets = [offsets_of(part.records) for part in held if part.generation == generation]
+    offsets = [offsets_of(part.records) for part in stored_rows if part.generation == generation]
     return without(log, np.concatenate(offsets)) if offsets else log
 
 

@@ -113,7 +113,7 @@ class PartitionReport:
         """Messages of ``offsets_only`` whose offsets were compared, not only their number."""
         return self.offsets_only - self.counted
 
-    def found(
+    def note(
         self, kind: Kind, offsets: np.ndarray, *, key: str | None = None, text: str = ""
     ) -> None:
         """Note sorted ``offsets`` with one trouble."""

@@ -34,23 +34,26 @@ def reach_of(objects: Iterable[ArchivedObject], end: int) -> Reach:
     generation, or to where another generation goes on; the last one to ``end``.
     """
     starts: dict[int, list[int]] = {}
-    for found in sorted(objects, key=lambda one: one.batch_start):
-        starts.setdefault(found.name.generation, []).append(found.batch_start)
+    for archived in sorted(objects, key=lambda archived: archived.batch_start):
+        starts.setdefault(archived.name.generation, []).append(archived.batch_start)
 
-    def reach(found: ArchivedObject) -> int:
-        start, own = found.batch_start, starts[found.name.generation]
+    def reach(archived: ArchivedObject) -> int:
+        start, own = archived.batch_start, starts[archived.name.generation]
         at = bisect_right(own, start)
-        following = [*own[at : at + 1], *(one[0] for one in starts.values() if one[0] > start)]
+        following = [
+            *own[at : at + 1],
+            *(offsets[0] for offsets in starts.values() if offsets[0] > start),
+        ]
         return max(min(following, default=end), start)
 
     return reach
 
 
-def written_as(found: ArchivedObject, log_format: TextFormat) -> TextFormat:
+def written_as(archived: ArchivedObject, log_format: TextFormat) -> TextFormat:
     """Return the format with what only its writer knows: Java Secor's text, which has no
     metadata, has an empty payload for a tombstone.
     """
-    return log_format if found.info else replace(log_format, null_values="empty")
+    return log_format if archived.info else replace(log_format, null_values="empty")
 
 
 def places(objects: Iterable[ArchivedObject], reach: Reach, *, buckets: bool = True) -> list[Place]:
@@ -60,26 +63,27 @@ def places(objects: Iterable[ArchivedObject], reach: Reach, *, buckets: bool = T
     another; others share the batch.  Without metadata an object ends where ``reach`` says.
     """
     batches = groupby(
-        sorted(objects, key=_order), key=lambda found: (found.batch_start, found.info is None)
+        sorted(objects, key=_order),
+        key=lambda batch_places: (batch_places.batch_start, batch_places.info is None),
     )
-    found: list[Place] = []
+    batch_places: list[Place] = []
     for batch in (list(group) for _, group in batches):
         info = batch[0].info
         end = info.batch.end if info else reach(batch[0])
-        in_buckets = all(one.name.output_partition.startswith("offset=") for one in batch)
+        in_buckets = all(archived.name.output_partition.startswith("offset=") for archived in batch)
         if buckets and in_buckets and info:
-            edges = [*(one.first_offset for one in batch), end]
-            found += [
-                (OffsetRange(start, max(start, stop)), [one])
-                for one, (start, stop) in zip(batch, pairwise(edges), strict=True)
+            edges = [*(archived.first_offset for archived in batch), end]
+            batch_places += [
+                (OffsetRange(start, max(start, stop)), [archived])
+                for archived, (start, stop) in zip(batch, pairwise(edges), strict=True)
             ]
         else:
-            found.append((OffsetRange(batch[0].batch_start, end), batch))
-    return found
+            batch_places.append((OffsetRange(batch[0].batch_start, end), batch))
+    return batch_places
 
 
-def _order(found: ArchivedObject) -> tuple[int, bool, int]:
-    return found.batch_start, found.info is None, found.first_offset
+def _order(archived: ArchivedObject) -> tuple[int, bool, int]:
+    return archived.batch_start, archived.info is None, archived.first_offset
 
 
 class TextSource:
@@ -88,11 +92,11 @@ class TextSource:
     def __init__(
         self, archive: Archive, place: Place, log_format: TextFormat, report: PartitionReport
     ) -> None:
-        self.range, (self._found, *_) = place
+        self.range, (self._archived, *_) = place
         self._format = log_format
         self._report = report
-        self._file = archive.store.open(self._found.key)
-        self._plain = log_format.open(self._file, self._found.key)
+        self._file = archive.store.open(self._archived.key)
+        self._plain = log_format.open(self._file, self._archived.key)
         self._broken = False
 
     def take(self, records: pa.RecordBatch) -> pa.RecordBatch:
@@ -117,7 +121,7 @@ class TextSource:
                 Kind.EXTRA,
                 self.range.end,
                 next_offset(self.range.end),
-                key=self._found.key,
+                key=self._archived.key,
                 text="bytes follow after the last message of its range",
             )
         self.close()
@@ -134,9 +138,9 @@ class TextSource:
         except CorruptFile as error:
             self._broken = True
             start = self.range.start
-            text = str(error).removeprefix(f"{self._found.key}: ")
+            text = str(error).removeprefix(f"{self._archived.key}: ")
             self._report.found_range(
-                Kind.CORRUPT, start, next_offset(start), key=self._found.key, text=text
+                Kind.CORRUPT, start, next_offset(start), key=self._archived.key, text=text
             )
             return b""
 
@@ -155,7 +159,7 @@ class TextSource:
                 at += len(line)
             there = next_offset(row)
         offsets = offsets_of(records)[np.array(different, np.int64)]
-        self._report.found(Kind.DIFFERENT, offsets, key=self._found.key)
+        self._report.note(Kind.DIFFERENT, offsets, key=self._archived.key)
         return records.slice(0, there)
 
 
@@ -190,17 +194,17 @@ class SharedSource:
     def finish(self) -> None:
         """Compare the sums."""
         rows = total = 0
-        for found in self._objects:
+        for archived in self._objects:
             try:
-                for batch in self._archive.read(found):
+                for batch in self._archive.read(archived):
                     lines = batch.column("value").to_pylist()
                     rows += len(lines)
                     total += sum(map(hash, lines))
             except CorruptFile as error:
-                start = found.first_offset
-                text = str(error).removeprefix(f"{found.key}: ")
+                start = archived.first_offset
+                text = str(error).removeprefix(f"{archived.key}: ")
                 self._report.found_range(
-                    Kind.CORRUPT, start, next_offset(start), key=found.key, text=text
+                    Kind.CORRUPT, start, next_offset(start), key=archived.key, text=text
                 )
         if (rows, total) != (self._rows, self._sum):
             kind = (

@@ -59,11 +59,15 @@ class Verifier:
             topic_partition = TopicPartition(topic, number)
             after = self._entry(topic_partition, faults)
             entry = before.get(number, after)
-            held = sorted(objects.get(number, []), key=_order)
+            ordered = sorted(objects.get(number, []), key=_order)
             if topic_partition in faults:
-                entry = after = Entry(_stored_end(held))
-            with reading_ahead(self.archive, {one.key: one.size for one in held}) as archive:
-                report = replace(self, archive=archive)._verify(topic_partition, entry, after, held)
+                entry = after = Entry(_stored_end(ordered))
+            with reading_ahead(
+                self.archive, {archived.key: archived.size for archived in ordered}
+            ) as archive:
+                report = replace(self, archive=archive)._verify(
+                    topic_partition, entry, after, ordered
+                )
             if topic_partition in faults:
                 report.found_range(Kind.LEDGER, 0, 0, text=faults[topic_partition])
             if topic_id and after.topic_id and topic_id != after.topic_id:
@@ -82,10 +86,10 @@ class Verifier:
             return Entry(None)
 
     def _objects(self, topic: str) -> dict[int, list[ArchivedObject]]:
-        found: dict[int, list[ArchivedObject]] = {}
-        for one in self.archive.everything(topic, generations=self.generations):
-            found.setdefault(one.name.partition, []).append(one)
-        return found
+        by_partition: dict[int, list[ArchivedObject]] = {}
+        for archived in self.archive.everything(topic, generations=self.generations):
+            by_partition.setdefault(archived.name.partition, []).append(archived)
+        return by_partition
 
     def _verify(
         self,
@@ -94,7 +98,7 @@ class Verifier:
         after: Entry,
         objects: Sequence[ArchivedObject],
     ) -> PartitionReport:
-        current = [one for one in objects if not _of_earlier_topic(one, after)]
+        current = [archived for archived in objects if not _of_earlier_topic(archived, after)]
         start = self._start(current)
         committed = start if before.committed is None else before.committed
         allowed = max(committed, after.committed or 0, after.intent.end if after.intent else 0)
@@ -108,8 +112,10 @@ class Verifier:
             progress=self.progress,
             parsing=self.parsing,
         )
-        waiting = [one for one in settled.objects if self.archive.in_quarantine(one)]
-        check.report.quarantined = sum(one.info.records for one in waiting if one.info)
+        waiting = [archived for archived in settled.objects if self.archive.in_quarantine(archived)]
+        check.report.quarantined = sum(
+            archived.info.records for archived in waiting if archived.info
+        )
         settled.tell(check.report)
         if before.committed is None and current:
             check.report.notes.append(
@@ -126,21 +132,24 @@ class Verifier:
         if self.start is not None:
             return self.start
         if self.from_first_object:
-            return min((one.batch_start for one in objects), default=0)
+            return min((archived.batch_start for archived in objects), default=0)
         return 0
 
 
 def _stored_end(objects: Iterable[ArchivedObject]) -> int | None:
     """Return the offset behind all that objects hold, as far as they tell; None without any."""
     return max(
-        (one.info.batch.end if one.info else next_offset(one.first_offset) for one in objects),
+        (
+            archived.info.batch.end if archived.info else next_offset(archived.first_offset)
+            for archived in objects
+        ),
         default=None,
     )
 
 
-def _order(one: ArchivedObject) -> tuple[int, int]:
+def _order(archived: ArchivedObject) -> tuple[int, int]:
     """Return where an object comes among those that are read."""
-    return one.batch_start, one.first_offset
+    return archived.batch_start, archived.first_offset
 
 
 @dataclass
@@ -153,8 +162,8 @@ class _Settled:
 
     def tell(self, report: PartitionReport) -> None:
         """Put into the report what was met."""
-        for found, why in self.damaged:
-            key, at = marker_key(found.name), found.first_offset
+        for archived, why in self.damaged:
+            key, at = marker_key(archived.name), archived.first_offset
             text = why.removeprefix(f"{key}: ")
             report.found_range(Kind.CORRUPT, at, next_offset(at), key=key, text=text)
         if self.unfinished:
@@ -170,24 +179,24 @@ def _settled(
     """Leave out what replays have put whose last step, which takes the messages out of
     quarantine, is still to come.
     """
-    bad = [one for one in objects if archive.in_quarantine(one)]
+    bad = [archived for archived in objects if archive.in_quarantine(archived)]
     marked = set(markers(archive, topic_partition, start=0, generation=0)) if bad else ()
     settled, put = _Settled(objects), set[str]()
-    for one in bad:
+    for archived in bad:
         try:
-            replay = begun(archive, one) if marker_key(one.name) in marked else None
+            replay = begun(archive, archived) if marker_key(archived.name) in marked else None
         except CorruptFile as error:
-            settled.damaged.append((one, str(error)))
+            settled.damaged.append((archived, str(error)))
             continue
         if replay is not None:
             settled.unfinished += 1
             put.update(replay.keys)
-    settled.objects = [one for one in objects if one.key not in put]
+    settled.objects = [archived for archived in objects if archived.key not in put]
     return settled
 
 
-def _of_earlier_topic(found: ArchivedObject, entry: Entry) -> bool:
-    known = found.info.topic_id if found.info else None
+def _of_earlier_topic(archived: ArchivedObject, entry: Entry) -> bool:
+    known = archived.info.topic_id if archived.info else None
     return known is not None and entry.topic_id is not None and known != entry.topic_id
 
 
@@ -199,13 +208,13 @@ def verify_archive_only(
     parsed: bool = False,
 ) -> Iterator[PartitionReport]:
     """Give a report for each partition from names, metadata and contents alone."""
-    found: dict[int, list[ArchivedObject]] = {}
-    for one in archive.everything(topic, generations=generations):
-        found.setdefault(one.name.partition, []).append(one)
-    for number, objects in sorted(found.items()):
-        held = sorted(objects, key=lambda one: (one.name.generation, _order(one)))
-        with reading_ahead(archive, {one.key: one.size for one in held}) as ahead:
-            settled = _settled(archive, TopicPartition(topic, number), held)
+    by_partition: dict[int, list[ArchivedObject]] = {}
+    for archived in archive.everything(topic, generations=generations):
+        by_partition.setdefault(archived.name.partition, []).append(archived)
+    for number, objects in sorted(by_partition.items()):
+        ordered = sorted(objects, key=lambda archived: (archived.name.generation, _order(archived)))
+        with reading_ahead(archive, {archived.key: archived.size for archived in ordered}) as ahead:
+            settled = _settled(archive, TopicPartition(topic, number), ordered)
             report = check_alone(
                 TopicPartition(topic, number), settled.objects, ahead, parsed=parsed
             )

@@ -52,8 +52,8 @@ def convert(properties: Properties, source: str) -> tuple[str, Draft]:
     faults = list(draft.faults)
     text = render(draft, "\n".join(_ABOUT).format(source=source))
     if not faults:
-        _, found = validate(tomllib.loads(text))
-        faults = [f"{key}: {fault}" for key, fault in found.items()]
+        _, messages = validate(tomllib.loads(text))
+        faults = [f"{key}: {fault}" for key, fault in messages.items()]
     if faults:
         head = f"{source}: no configuration of ours can be made of it"
         raise ConfigurationError("\n  ".join([head, *faults]))

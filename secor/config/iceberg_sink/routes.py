@@ -84,17 +84,17 @@ def _route(draft: Draft, lines: list[Line], tables: tuple[str, ...]) -> None:
 
 def _properties(draft: Draft, *, makes: bool) -> Line | None:
     """Return the properties of new tables: those of creation, and over them those of writers."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     names = []
     for prefix in ("iceberg.tables.auto-create-props.", "iceberg.tables.write-props."):
         for name in [it for it in draft.properties if it.startswith(prefix)]:
             if makes:
-                found[name.removeprefix(prefix)] = draft.value(name)
+                properties[name.removeprefix(prefix)] = draft.value(name)
                 names.append(name)
             else:
                 why = "tables are not made here: set it as a property of the table itself"
                 draft.unsupported(why, name)
-    return _line(draft, "properties", found, *names) if found else None
+    return _line(draft, "properties", properties, *names) if properties else None
 
 
 def _branch(draft: Draft) -> None:

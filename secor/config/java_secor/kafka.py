@@ -131,9 +131,9 @@ def _tls(draft: Draft, *, secured: bool) -> None:
             for key in keys:
                 draft.set(key, path, place, kind)
         elif path:
-            ours = " and ".join(keys)
-            draft.unsupported(f"files are in PEM format here: {ours}", place)
-            draft.todo(f"{conversion.format(path=path)}, and set {ours}")
+            own_keys = " and ".join(keys)
+            draft.unsupported(f"files are in PEM format here: {own_keys}", place)
+            draft.todo(f"{conversion.format(path=path)}, and set {own_keys}")
         draft.unneeded("PEM files are read instead", kind)
         draft.unneeded("PEM files need none; that of a key is kafka.ssl_password", password)
     if secured:

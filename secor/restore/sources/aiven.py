@@ -35,26 +35,30 @@ class AivenLayout:
 
     def objects(self, stored: Iterable[StoredObject]) -> list[ForeignObject]:
         """Return the objects whose names are as the default template makes them."""
-        named = ((found, _NAME.fullmatch(found.key)) for found in stored)
+        named = ((stored_object, _NAME.fullmatch(stored_object.key)) for stored_object in stored)
         return [
             ForeignObject(
-                found.key, found.size, name["topic"], int(name["partition"]), int(name["offset"])
+                stored_object.key,
+                stored_object.size,
+                name["topic"],
+                int(name["partition"]),
+                int(name["offset"]),
             )
-            for found, name in named
+            for stored_object, name in named
             if name is not None
         ]
 
     def read(
-        self, found: ForeignObject, open_: Callable[[str], BinaryIO]
+        self, foreign_object: ForeignObject, open_: Callable[[str], BinaryIO]
     ) -> Iterator[ForeignMessage]:
         """Give the messages; bytes are exact in Parquet alone."""
-        with open_(found.key) as file:
+        with open_(foreign_object.key) as file:
             text = is_text(file)
             for row in rows_of(file, array=True):
                 if not isinstance(row, Mapping) or "offset" not in row or "value" not in row:
                     raise ArchiveIncomplete(
-                        f"{found.key}: rows without offset or value, as format.output.fields did"
-                        " not name both"
+                        f"{foreign_object.key}: rows without offset or value, as"
+                        " format.output.fields did not name both"
                     )
                 yield ForeignMessage(
                     int(row["offset"]),

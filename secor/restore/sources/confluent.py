@@ -47,11 +47,11 @@ class ConfluentLayout:
         Raises ``ArchiveIncomplete`` where only some of a topic's objects have those.
         """
         parts: dict[str, dict[str, tuple[StoredObject, re.Match[str]]]] = {}
-        for found in stored:
-            name = _NAME.fullmatch(found.key)
+        for stored_object in stored:
+            name = _NAME.fullmatch(stored_object.key)
             if name is not None:
-                stem = found.key[: name.end("stem")]
-                parts.setdefault(stem, {})[name["part"] or "values"] = found, name
+                stem = stored_object.key[: name.end("stem")]
+                parts.setdefault(stem, {})[name["part"] or "values"] = stored_object, name
         objects = []
         for stem, files in parts.items():
             if "values" not in files:
@@ -66,22 +66,24 @@ class ConfluentLayout:
         return objects
 
     def read(
-        self, found: ForeignObject, open_: Callable[[str], BinaryIO]
+        self, foreign_object: ForeignObject, open_: Callable[[str], BinaryIO]
     ) -> Iterator[ForeignMessage]:
         """Give the messages, key and headers from the files beside."""
-        beside = dict(found.companions)
-        with open_(found.key) as file:
-            values = self._rows(found.key, file)
+        beside = dict(foreign_object.companions)
+        with open_(foreign_object.key) as file:
+            values = self._rows(foreign_object.key, file)
             keys = self._whole(beside.get("keys"), open_)
             headers = self._whole(beside.get("headers"), open_)
             columns = [values, *(column for column in (keys, headers) if column is not None)]
             for at, row in enumerate(zip_longest(*columns, fillvalue=_MISSING)):
                 if _MISSING in row:
-                    raise ArchiveIncomplete(f"{found.key}: the files beside it have other rows")
+                    raise ArchiveIncomplete(
+                        f"{foreign_object.key}: the files beside it have other rows"
+                    )
                 rest = list(row[1:])
                 key = as_bytes(rest.pop(0)) if keys is not None else None
                 yield ForeignMessage(
-                    found.named + at,
+                    foreign_object.named + at,
                     None,
                     key,
                     as_bytes(row[0]),
@@ -108,12 +110,14 @@ class ConfluentLayout:
 
 def _check_companions(objects: Iterable[ForeignObject]) -> None:
     kinds: dict[str, tuple[set[str], str]] = {}
-    for found in objects:
-        have = {part for part, _ in found.companions}
-        known, key = kinds.setdefault(found.topic, (have, found.key))
+    for foreign_object in objects:
+        have = {part for part, _ in foreign_object.companions}
+        known, key = kinds.setdefault(foreign_object.topic, (have, foreign_object.key))
         if have != known:
             differing = ", ".join(sorted(have ^ known))
-            raise ArchiveIncomplete(f"one of {key} and {found.key} has no {differing} beside it")
+            raise ArchiveIncomplete(
+                f"one of {key} and {foreign_object.key} has no {differing} beside it"
+            )
 
 
 def _headers(row: Any) -> tuple[tuple[str, bytes | None], ...]:

@@ -65,7 +65,7 @@ class ForeignLayout(Protocol):
         """Return the objects with messages; leaves out what has another kind of name."""
 
     def read(
-        self, found: ForeignObject, open_: Callable[[str], BinaryIO]
+        self, foreign_object: ForeignObject, open_: Callable[[str], BinaryIO]
     ) -> Iterator[ForeignMessage]:
         """Give the messages by rising offset.  Raises ``ArchiveIncomplete``."""
 
@@ -99,9 +99,9 @@ class ForeignSource:
         """List topics and partitions by the names of objects."""
         return sorted(
             {
-                SourcePartition(self.name, found.topic, found.partition)
-                for found in self._listed()
-                if self.wanted(found.topic)
+                SourcePartition(self.name, foreign_object.topic, foreign_object.partition)
+                for foreign_object in self._listed()
+                if self.wanted(foreign_object.topic)
             }
         )
 
@@ -115,7 +115,7 @@ class ForeignSource:
         else:
             for message in self._read(last):
                 end = next_offset(message.offset)
-        size = sum(found.size for found in objects)
+        size = sum(foreign_object.size for foreign_object in objects)
         return SourceExtent(source, OffsetRange(start, end), objects=len(objects), size=size)
 
     def open(self, source: SourcePartition, next_offset: int) -> PieceReader:
@@ -126,55 +126,61 @@ class ForeignSource:
         """Give the messages from ``start`` on.  Raises ``ArchiveIncomplete``."""
         objects = self._objects(source)
         reached = -1
-        for at, found in enumerate(objects):
+        for at, foreign_object in enumerate(objects):
             following = objects[at + 1].named if at + 1 < len(objects) else None
-            if self._is_below(found, following, start):
+            if self._is_below(foreign_object, following, start):
                 continue
-            messages = self._read(found)
+            messages = self._read(foreign_object)
             while rows := list(islice(messages, ROWS)):
                 if rows[0].offset <= reached:
-                    raise _overlaps(found, rows[0].offset)
+                    raise _overlaps(foreign_object, rows[0].offset)
                 reached = rows[-1].offset
-                self._check(found, rows)
+                self._check(foreign_object, rows)
                 kept = [message for message in rows if message.offset >= start]
                 if kept:
                     yield Piece(records_of(kept), next_offset(reached))
             if not self.layout.named_by_last and following is not None and reached >= following:
-                raise _overlaps(found, reached)
+                raise _overlaps(foreign_object, reached)
             yield Piece(records_of([]), max(start, next_offset(reached)), Boundary.COMMIT)
 
-    def _is_below(self, found: ForeignObject, following: int | None, start: int) -> bool:
+    def _is_below(self, foreign_object: ForeignObject, following: int | None, start: int) -> bool:
         """Tell from names alone that nothing of an object is at ``start`` or above."""
         if self.layout.named_by_last:
-            return found.named < start
+            return foreign_object.named < start
         return following is not None and following <= start
 
-    def _check(self, found: ForeignObject, rows: Sequence[ForeignMessage]) -> None:
+    def _check(self, foreign_object: ForeignObject, rows: Sequence[ForeignMessage]) -> None:
         lost = next((message for message in rows if message.lost is not None), None)
         if lost is not None and not self.lossy:
             raise ArchiveIncomplete(
-                f"{found.key}, offset {lost.offset}: {lost.lost}; set source.lossy = true to"
-                " restore what was kept"
+                f"{foreign_object.key}, offset {lost.offset}: {lost.lost}; set source.lossy = true"
+                " to restore what was kept"
             )
         for before, after in pairwise(rows):
             if after.offset <= before.offset:
-                raise ArchiveIncomplete(f"{found.key}: offset {after.offset} does not rise")
+                raise ArchiveIncomplete(
+                    f"{foreign_object.key}: offset {after.offset} does not rise"
+                )
 
-    def _read(self, found: ForeignObject) -> Iterator[ForeignMessage]:
+    def _read(self, foreign_object: ForeignObject) -> Iterator[ForeignMessage]:
         try:
-            yield from self.layout.read(found, self.store.open)
+            yield from self.layout.read(foreign_object, self.store.open)
         except NotFound as error:
-            raise ArchiveIncomplete(f"{error}; it belongs to {found.key}") from error
+            raise ArchiveIncomplete(f"{error}; it belongs to {foreign_object.key}") from error
         except UNREADABLE as error:
             raise ArchiveIncomplete(
-                f"{found.key}: it cannot be read ({type(error).__name__}: {error}); look at"
-                " source.kind, or bring back a good copy of the object"
+                f"{foreign_object.key}: it cannot be read ({type(error).__name__}: {error}); look"
+                " at source.kind, or bring back a good copy of the object"
             ) from error
 
     def _objects(self, source: SourcePartition) -> list[ForeignObject]:
         place = (source.topic, source.partition)
-        mine = [found for found in self._listed() if (found.topic, found.partition) == place]
-        objects = sorted(mine, key=lambda found: found.named)
+        mine = [
+            foreign_object
+            for foreign_object in self._listed()
+            if (foreign_object.topic, foreign_object.partition) == place
+        ]
+        objects = sorted(mine, key=lambda foreign_object: foreign_object.named)
         for before, after in pairwise(objects):
             if before.named == after.named:
                 raise ArchiveIncomplete(f"{before.key} and {after.key} claim the same offsets")
@@ -212,8 +218,8 @@ def as_bytes(value: object) -> bytes | None:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str).encode()
 
 
-def _overlaps(found: ForeignObject, offset: int) -> ArchiveIncomplete:
+def _overlaps(foreign_object: ForeignObject, offset: int) -> ArchiveIncomplete:
     return ArchiveIncomplete(
-        f"{found.key}: offset {offset} is in another object, too, or belongs between its messages:"
-        " only objects whose offsets do not overlap can be restored in order"
+        f"{foreign_object.key}: offset {offset} is in another object, too, or belongs between its"
+        " messages: only objects whose offsets do not overlap can be restored in order"
     )

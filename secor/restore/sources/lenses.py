@@ -37,34 +37,41 @@ class LensesLayout:
 
     def objects(self, stored: Iterable[StoredObject]) -> list[ForeignObject]:
         """Return the objects whose names end with topic, partition and offset."""
-        named = ((found, _NAME.fullmatch(found.key)) for found in stored)
+        named = ((stored_object, _NAME.fullmatch(stored_object.key)) for stored_object in stored)
         return [
             ForeignObject(
-                found.key, found.size, name["topic"], int(name["partition"]), int(name["offset"])
+                stored_object.key,
+                stored_object.size,
+                name["topic"],
+                int(name["partition"]),
+                int(name["offset"]),
             )
-            for found, name in named
+            for stored_object, name in named
             if name is not None
         ]
 
     def read(
-        self, found: ForeignObject, open_: Callable[[str], BinaryIO]
+        self, foreign_object: ForeignObject, open_: Callable[[str], BinaryIO]
     ) -> Iterator[ForeignMessage]:
         """Give the messages of envelopes."""
-        with open_(found.key) as file:
+        with open_(foreign_object.key) as file:
             for row in rows_of(file):
                 if not isinstance(row, Mapping) or "metadata" not in row:
                     raise ArchiveIncomplete(
-                        f"{found.key}: a row without metadata: it was not written with"
+                        f"{foreign_object.key}: a row without metadata: it was not written with"
                         " store.envelope"
                     )
-                yield _message(found, row)
+                yield _message(foreign_object, row)
 
 
-def _message(found: ForeignObject, row: Mapping[str, Any]) -> ForeignMessage:
+def _message(foreign_object: ForeignObject, row: Mapping[str, Any]) -> ForeignMessage:
     metadata = row["metadata"]
-    if (metadata["topic"], metadata["partition"]) != (found.topic, found.partition):
+    if (metadata["topic"], metadata["partition"]) != (
+        foreign_object.topic,
+        foreign_object.partition,
+    ):
         raise ArchiveIncomplete(
-            f"{found.key}: it has messages of {metadata['topic']}/{metadata['partition']}"
+            f"{foreign_object.key}: it has messages of {metadata['topic']}/{metadata['partition']}"
         )
     key, value = _content(row, "key"), _content(row, "value")
     headers = dict(row.get("headers") or {})

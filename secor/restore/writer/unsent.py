@@ -59,7 +59,7 @@ class UnsentRows:
 def _joined(first: pa.RecordBatch, second: pa.RecordBatch) -> pa.RecordBatch:
     """Return the rows of both in one batch."""
     columns = [
-        pa.concat_arrays([one, other])
-        for one, other in zip(first.columns, second.columns, strict=True)
+        pa.concat_arrays([left, other])
+        for left, other in zip(first.columns, second.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=first.schema)

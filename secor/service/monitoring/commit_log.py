@@ -48,12 +48,12 @@ class CommitLog:
         self.look()
         with self._lock:
             self._lines += 1
-            told = self._lines <= LINES
-            if not told:
+            logged = self._lines <= LINES
+            if not logged:
                 self._rest.batches += 1
                 self._rest.objects += objects
                 self._rest.size += size
-        if told:
+        if logged:
             self._log.info(
                 "committed",
                 topic=topic_partition.topic,

@@ -76,17 +76,17 @@ def reasons_to_wait(*, assigned: int, stopped: int, ledger_up: bool) -> list[str
 
     One stopped partition is no reason: the others go on, and an alert tells of it.
     """
-    found = []
+    reasons = []
     if not assigned:
-        found.append(
+        reasons.append(
             "no partitions assigned: do the brokers answer, does a topic match, "
             "are there more processes than partitions?"
         )
     elif stopped == assigned:
-        found.append("all assigned partitions are stopped: the log and the status page say why")
+        reasons.append("all assigned partitions are stopped: the log and the status page say why")
     if not ledger_up:
-        found.append("the ledger does not answer")
-    return found
+        reasons.append("the ledger does not answer")
+    return reasons
 
 
 class HealthServer:

@@ -98,7 +98,12 @@ class LastRun:
         """Write that a step of a backfill succeeded."""
         values = (self._clock.now(), self._seconds(), batches, replaced)
         labels = {"group": group, "topic": topic, "step": step}
-        self._write([(one, labels, value) for one, value in zip(BACKFILL, values, strict=True)])
+        self._write(
+            [
+                (definition, labels, value)
+                for definition, value in zip(BACKFILL, values, strict=True)
+            ]
+        )
 
     def _seconds(self) -> float:
         return self._clock.monotonic() - self._began

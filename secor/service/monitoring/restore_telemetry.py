@@ -15,7 +15,7 @@ from secor.core.ports import Clock
 from secor.core.text import how_many
 from secor.restore.control import Wish
 from secor.restore.model import SourcePartition
-from secor.restore.schedule import After, Held, Phase
+from secor.restore.schedule import After, AssignedSource, Phase
 from secor.service.monitoring.health import Health
 from secor.service.monitoring.telemetry import snake
 from secor.service.restore_metrics import RestoreMetrics
@@ -109,7 +109,7 @@ class RestoreTelemetry:
         """Take how much this daemon holds."""
         self._log.info("assigned", sources=how_many(sources, "source partition"))
 
-    def report(self, held: Sequence[Held]) -> None:
+    def report(self, assigned_sources: Sequence[AssignedSource]) -> None:
         """Renew what the metrics and the health say; about once a second."""
         metrics = self._metrics
         metrics.reported_at.set(self._clock.now())
@@ -117,22 +117,24 @@ class RestoreTelemetry:
         self._health.waiting([] if self.wish is Wish.RUNNING else [f"the job is {self.wish.value}"])
         for wish in Wish:
             metrics.state.labels(wish.value).set(wish is self.wish)
-        phases = Counter(it.phase for it in held)
+        phases = Counter(it.phase for it in assigned_sources)
         for phase in Phase:
             metrics.source_partitions.labels(phase.value).set(phases[phase])
-        for it in held:
+        for it in assigned_sources:
             place = (it.source.topic, str(it.source.partition))
             metrics.left.labels(*place).set(self.left(it))
             if it.phase is not Phase.WORKING:
                 # An aborted one ends without a word.
                 self._forget_open(it.source)
-        sources = {it.source for it in held}
+        sources = {it.source for it in assigned_sources}
         for gone in self._shown - sources:
             metrics.left.remove(gone.topic, str(gone.partition))
             metrics.run(gone.topic, gone.partition)
             self._forget_open(gone)
         self._shown = sources
-        self._rows = tuple(self._row(it) for it in sorted(held, key=lambda it: it.source))
+        self._rows = tuple(
+            self._row(it) for it in sorted(assigned_sources, key=lambda it: it.source)
+        )
 
     @property
     def done(self) -> tuple[int, int]:
@@ -140,18 +142,18 @@ class RestoreTelemetry:
         total = sum(self.ends.get(source, 0) for source in self._shown)
         return total - sum(row.left for row in self._rows), total
 
-    def left(self, held: Held) -> int:
+    def left(self, assigned_source: AssignedSource) -> int:
         """Return how many archived offsets of a source partition are not written yet."""
-        if held.phase is Phase.EXHAUSTED:
+        if assigned_source.phase is Phase.EXHAUSTED:
             return 0
-        reached = self.reached(held)
-        return max(0, self.ends.get(held.source, 0) - (reached or 0))
+        reached = self.reached(assigned_source)
+        return max(0, self.ends.get(assigned_source.source, 0) - (reached or 0))
 
-    def reached(self, held: Held) -> int | None:
+    def reached(self, assigned_source: AssignedSource) -> int | None:
         """Return the committed offset, as far as this process knows it."""
-        if held.task is not None:
-            return held.task.next_offset
-        return self.next_offsets.get(held.source)
+        if assigned_source.task is not None:
+            return assigned_source.task.next_offset
+        return self.next_offsets.get(assigned_source.source)
 
     def status(self, job: str) -> RestoreStatus:
         """Return what the status page shows, as of the last report."""
@@ -167,15 +169,15 @@ class RestoreTelemetry:
             rows=self._rows,
         )
 
-    def _row(self, held: Held) -> RestoreRow:
-        error, failed = held.error, held.phase is Phase.FAILED
-        wait = held.again_at - self._clock.monotonic()
+    def _row(self, assigned_source: AssignedSource) -> RestoreRow:
+        error, failed = assigned_source.error, assigned_source.phase is Phase.FAILED
+        wait = assigned_source.again_at - self._clock.monotonic()
         return RestoreRow(
-            source=str(held.source),
-            phase=held.phase.value,
-            next_offset=self.reached(held),
-            end=self.ends.get(held.source, 0),
-            left=self.left(held),
+            source=str(assigned_source.source),
+            phase=assigned_source.phase.value,
+            next_offset=self.reached(assigned_source),
+            end=self.ends.get(assigned_source.source, 0),
+            left=self.left(assigned_source),
             error=None if error is None else str(error),
             remedy=None if error is None else remedy(error),
             again_in=None if error is None or failed else round(max(0.0, wait), 3),

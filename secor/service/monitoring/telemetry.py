@@ -264,9 +264,12 @@ class Telemetry:
         self._tell(level, event, where, error=str(error), kind=snake(type(error)))
 
     def _tell_ended(self, ended: Sequence[Ended]) -> None:
-        for one in ended:
+        for trouble in ended:
             self._log.info(
-                "over", kind=snake(one.kind), seconds=round(one.seconds), times=one.count
+                "over",
+                kind=snake(trouble.kind),
+                seconds=round(trouble.seconds),
+                times=trouble.count,
             )
 
     def _touch(self, topic_partition: TopicPartition) -> None:

@@ -78,9 +78,17 @@ class Board:
         self._hindrance = None
         self._snapshot = Snapshot(self._clock.monotonic(), tuple(statuses), ledger_up)
         assigned = {status.topic_partition for status in statuses}
-        for gone in [one for one in list(self._mishaps) if one not in assigned]:
+        for gone in [
+            topic_partition
+            for topic_partition in list(self._mishaps)
+            if topic_partition not in assigned
+        ]:
             self._mishaps.pop(gone, None)
-        for gone in [one for one in list(self._uploads) if one not in assigned]:
+        for gone in [
+            topic_partition
+            for topic_partition in list(self._uploads)
+            if topic_partition not in assigned
+        ]:
             self._uploads.pop(gone, None)
 
     def hinder(self, hindrance: Hindrance) -> None:

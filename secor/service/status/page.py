@@ -70,9 +70,9 @@ def _head(picture: Picture) -> Iterable[str]:
             f"<p>For {ago(hindrance['age'])}: {sentence(hindrance['message'])} "
             f"<em>{escape(hindrance['remedy'])}</em></p>"
         )
-    stopped = [one for one in picture["partitions"] if one["stopped"]]
+    stopped = [partition for partition in picture["partitions"] if partition["stopped"]]
     if stopped:
-        links = (f'<a href="#{_name(one)}">{_name(one)}</a>' for one in stopped)
+        links = (f'<a href="#{_name(partition)}">{_name(partition)}</a>' for partition in stopped)
         yield f'<p class="bad">Stopped: {", ".join(links)}</p>'
     yield '<dl class="tiles">'
     for name, value in _tiles(picture):
@@ -87,13 +87,13 @@ def _tiles(picture: Picture) -> Iterable[tuple[str, str]]:
     words = {True: "answers", False: word("does not answer", "bad"), None: "–"}
     # At the start nobody knows yet.
     yield "ledger", words[picture["ledger_up"]]
-    states = Counter(one["state"] for one in partitions)
+    states = Counter(partition["state"] for partition in partitions)
     yield "topic partitions", f"{len(partitions):,}"
     for state, count in states.items():
         if state != "reading":
             yield f"of them {escape(state)}", f"{count:,}"
     yield "offsets behind", show_number(picture["lag"])
-    waits = [one["oldest_uncommitted"] for one in partitions]
+    waits = [partition["oldest_uncommitted"] for partition in partitions]
     yield "oldest not stored", ago(max((it for it in waits if it is not None), default=0))
     yield "in memory", show_size(picture["buffered_bytes"])
     yield "in local files", show_size(picture["local_bytes"])
@@ -106,47 +106,47 @@ def _partitions(partitions: Sequence[Picture]) -> Iterable[str]:
         return
     heads = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
     yield f"<table><thead><tr>{heads}</tr></thead>"
-    for one in partitions:
-        yield f'<tbody id="{_name(one)}"><tr><td>{_name(one)}</td>'
-        for name, cell in zip(COLUMNS[1:], _cells(one), strict=True):
+    for partition in partitions:
+        yield f'<tbody id="{_name(partition)}"><tr><td>{_name(partition)}</td>'
+        for name, cell in zip(COLUMNS[1:], _cells(partition), strict=True):
             # One element, for it is one cell of a grid on a telephone.
             yield f'<td data-name="{escape(name)}"><span>{cell}</span></td>'
         yield "</tr>"
-        for note in _notes(one):
+        for note in _notes(partition):
             yield f'<tr><td class="note" colspan="{len(COLUMNS)}">{note}</td></tr>'
         yield "</tbody>"
     yield "</table>"
 
 
-def _name(one: Picture) -> str:
-    return escape(f"{one['topic']}/{one['partition']}")
+def _name(partition: Picture) -> str:
+    return escape(f"{partition['topic']}/{partition['partition']}")
 
 
-def _cells(one: Picture) -> list[str]:
-    upload = one["last_upload"]
-    behind = [show_number(one["lag"])]
-    if one["lag_seconds"]:
-        behind.append(ago(one["lag_seconds"]))
+def _cells(partition: Picture) -> list[str]:
+    upload = partition["last_upload"]
+    behind = [show_number(partition["lag"])]
+    if partition["lag_seconds"]:
+        behind.append(ago(partition["lag_seconds"]))
     return [
-        _state(one),
-        show_number(one["committed"]),
-        show_number(one["position"]),
-        show_number(one["end"]),
+        _state(partition),
+        show_number(partition["committed"]),
+        show_number(partition["position"]),
+        show_number(partition["end"]),
         parts(behind),
-        _batch(one["batch"]),
+        _batch(partition["batch"]),
         f"{ago(upload['age'])} ago" if upload else "–",
     ]
 
 
-def _state(one: Picture) -> str:
-    if one["state"] == "stopped":
+def _state(partition: Picture) -> str:
+    if partition["state"] == "stopped":
         return word("stopped", "bad")
-    said = [one["state"]]
-    if one["paused"]:
-        said.append("paused")
-    if one["uploading"]:
-        said.append("uploading")
-    return parts(said)
+    texts = [partition["state"]]
+    if partition["paused"]:
+        texts.append("paused")
+    if partition["uploading"]:
+        texts.append("uploading")
+    return parts(texts)
 
 
 def _batch(batch: Picture) -> str:
@@ -162,23 +162,23 @@ def _batch(batch: Picture) -> str:
     )
 
 
-def _notes(one: Picture) -> Iterable[str]:
-    error = one["last_error"]
-    if one["stopped"]:
-        yield f'<span class="bad">Stopped: {escape(one["stopped"])}</span>'
-    if one["again_in"] is not None:
-        yield f"Looked at again in {ago(one['again_in'])}."
-    if one["paused"]:
-        yield f"Paused: {escape(one['paused'])}."
-    if one["follows_intent_to"] is not None:
+def _notes(partition: Picture) -> Iterable[str]:
+    error = partition["last_error"]
+    if partition["stopped"]:
+        yield f'<span class="bad">Stopped: {escape(partition["stopped"])}</span>'
+    if partition["again_in"] is not None:
+        yield f"Looked at again in {ago(partition['again_in'])}."
+    if partition["paused"]:
+        yield f"Paused: {escape(partition['paused'])}."
+    if partition["follows_intent_to"] is not None:
         yield (
             "Open intent of an earlier process: the batch ends exactly at "
-            f"{show_number(one['follows_intent_to'])}."
+            f"{show_number(partition['follows_intent_to'])}."
         )
-    if one["sealed"]:
-        yield _sealed(one)
+    if partition["sealed"]:
+        yield _sealed(partition)
     if error:
-        again = error["message"] == one["stopped"]
+        again = error["message"] == partition["stopped"]
         message = "as above." if again else sentence(error["message"])
         yield (
             f"Last error at {show_time(error['at'])}, {ago(error['age'])} ago "
@@ -186,25 +186,25 @@ def _notes(one: Picture) -> Iterable[str]:
         )
 
 
-def _sealed(one: Picture) -> str:
-    start, end = map(show_number, one["sealed"])
-    age = one["oldest_uncommitted"]
+def _sealed(partition: Picture) -> str:
+    start, end = map(show_number, partition["sealed"])
+    age = partition["oldest_uncommitted"]
     old = "" if age is None else f" It is {ago(age)} old."
-    if one["uploading"]:
+    if partition["uploading"]:
         return f"The batch [{start}, {end}) is being uploaded under an intent of this process.{old}"
     return f"The batch [{start}, {end}) waits for its upload.{old}"
 
 
 def _configuration(settings: Sequence[Mapping[str, str]]) -> Iterable[str]:
-    given = [one for one in settings if one["source"] != "default"]
+    given = [setting for setting in settings if setting["source"] != "default"]
     yield '<h2>Configuration</h2><p class="soft">Durations in seconds, sizes in bytes.</p>'
     yield '<div class="set">'
-    for one in given:
-        line = f"{one['key']} = {one['value']}"
-        source = escape(f"# {one['source']}")
+    for setting in given:
+        line = f"{setting['key']} = {setting['value']}"
+        source = escape(f"# {setting['source']}")
         yield f'<p><code>{escape(line)} <span class="soft">{source}</span></code></p>'
     yield '</div><h2>Defaults</h2><div class="unset">'
-    for one in settings:
-        if one["source"] == "default":
-            yield f"<p><code>{escape(one['key'])} = {escape(one['value'])}</code></p>"
+    for setting in settings:
+        if setting["source"] == "default":
+            yield f"<p><code>{escape(setting['key'])} = {escape(setting['value'])}</code></p>"
     yield "</div>"

@@ -38,7 +38,7 @@ def picture(board: Board, health: Health) -> dict[str, Any]:
         "hindrance": _hindrance(board.hindrance, monotonic),
         "ledger_up": snapshot.ledger_up,
         "assigned": [str(status.topic_partition) for status in statuses],
-        "lag": sum(one["lag"] or 0 for one in partitions),
+        "lag": sum(partition["lag"] or 0 for partition in partitions),
         "buffered_bytes": sum(status.buffered for status in statuses),
         "local_bytes": sum(status.local for status in statuses),
         "partitions": partitions,

@@ -37,6 +37,7 @@ from secor.core.errors import (
     TooManyBad,
     TopicRecreated,
     Unavailable,
+    UnsupportedTable,
 )
 
 _LOOK = "The message says what is wrong and where."
@@ -45,6 +46,7 @@ REMEDIES: Mapping[type[SecorError], str] = {
     SecorError: _LOOK,
     StopPartition: f"{_LOOK} It is looked at again every minute.",
     ConfigurationError: "Correct the configuration (secor config check) and restart.",
+    UnsupportedTable: "Use a table of format version 2; this one is stopped, the others go on.",
     Unavailable: "Nothing at first: it is tried again. If it stays, look at the server and the "
     "network, and run secor doctor.",
     OutcomeUnknown: "Nothing: what was written is read back and settled.",

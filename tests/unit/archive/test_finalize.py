@@ -248,8 +248,8 @@ def test_an_hour_is_marked_when_every_partition_has_passed_it_and_the_delay(
 ) -> None:
     early = directory.run(at("2026-11-21T09:00"), at("2026-11-21T04:59"))
     assert paths(early) == []
-    assert early.held is not None
-    assert early.held.topic_partition == THERE
+    assert early.slowest_partition is not None
+    assert early.slowest_partition.topic_partition == THERE
     outcome = directory.run(at("2026-11-21T09:00"), at("2026-11-21T05:00"))
     assert paths(outcome) == ["dt=2026-11-21/hr=03"]
     assert [standing.period.path for standing in outcome.waiting] == ["dt=2026-11-21/hr=04"]
@@ -266,8 +266,8 @@ def test_a_partition_that_nobody_can_tell_of_holds_the_mark_back(directory: Dire
     """Scenario 22: also if the others are years ahead."""
     outcome = directory.run(at("2030-01-01"), None)
     assert paths(outcome) == []
-    assert outcome.held is not None
-    assert outcome.held.topic_partition == THERE
+    assert outcome.slowest_partition is not None
+    assert outcome.slowest_partition.topic_partition == THERE
 
 
 def test_a_mark_is_put_once(directory: Directory) -> None:

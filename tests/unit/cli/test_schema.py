@@ -101,7 +101,7 @@ def test_only_the_latest_of_each_partition_are_looked_at(
     old: list[object] = [{"at": AT, "old": 1}] * 5
     topic = Topic([*old, {"at": AT, "a": 1}], [], [*old, {"at": AT, "b": 1}, {"at": AT, "b": 2}])
     result = run(topic, monkeypatch, config, "clicks", "--limit", 3)
-    assert [field["name"] for field in json.loads(result.stdout)["fields"]] == ["a", "at", "b"]
+    assert [field["name"] for field in json.loads(result.stdout)["fields"]] == ["at", "a", "b"]
     assert topic.read_from == [15, 16]
 
 

@@ -197,7 +197,7 @@ def test_a_store_that_is_away_while_a_growing_archive_is_listed_ends_nothing() -
     daemon.listed = {OFFSETS: [SOURCE, OTHER]}
     daemon.world.cluster.clock.advance(DISCOVER_EVERY)
     daemon.run(2)
-    assert [held.source for held in daemon.engine.held] == [SOURCE, OTHER]
+    assert [assigned.source for assigned in daemon.engine.assigned] == [SOURCE, OTHER]
 
 
 def test_what_is_not_known_of_other_daemons_is_asked_again() -> None:
@@ -224,11 +224,11 @@ def test_what_a_person_mended_comes_back_by_itself() -> None:
     ((error, meaning),) = daemon.told.errors
     assert meaning is After.TRY_LATER
     assert "POLICY_VIOLATION" in str(error)
-    (held,) = daemon.engine.held
-    assert (held.phase, held.error) == (Phase.FAILED, error)
+    (assigned,) = daemon.engine.assigned
+    assert (assigned.phase, assigned.error) == (Phase.FAILED, error)
     daemon.world.cluster.clock.advance(LATER_CAP)
     daemon.run()
-    assert (held.phase, held.error) == (Phase.EXHAUSTED, None)
+    assert (assigned.phase, assigned.error) == (Phase.EXHAUSTED, None)
     daemon.world.check()
 
 
@@ -236,7 +236,7 @@ def test_a_job_that_ends_does_not_wait_for_a_person(daemon: Daemon) -> None:
     daemon.world.cluster.refuse["produce"] = [BrokerCode.POLICY_VIOLATION]
     ended = daemon.run()
     assert ended is not None
-    assert [held.source for held in ended.failed] == [SOURCE]
+    assert [assigned.source for assigned in ended.failed] == [SOURCE]
 
 
 def test_a_partition_is_kept_while_a_transaction_of_it_is_written(daemon: Daemon) -> None:

@@ -39,7 +39,7 @@ from secor.restore.schedule import (
     LATER_BASE,
     LATER_CAP,
     After,
-    Held,
+    AssignedSource,
     Opening,
     Phase,
     Schedule,
@@ -365,24 +365,24 @@ def schedule_of(clock: FakeClock, look_again: float | None = None) -> Schedule:
     return schedule
 
 
-def opened(schedule: Schedule) -> Held:
+def opened(schedule: Schedule) -> AssignedSource:
     work = schedule.take()
     assert isinstance(work, Opening)
-    schedule.opened(work, [FakeTask(held.source) for held in work.held])  # type: ignore[misc]
-    held = schedule.take()
-    assert isinstance(held, Held)
-    return held
+    schedule.opened(work, [FakeTask(assigned.source) for assigned in work.assigned_sources])  # type: ignore[misc]
+    assigned = schedule.take()
+    assert isinstance(assigned, AssignedSource)
+    return assigned
 
 
 def test_all_of_a_partition_are_opened_together_and_then_take_turns() -> None:
     schedule = schedule_of(FakeClock())
-    held = opened(schedule)
-    assert held.phase is Phase.WORKING
+    assigned = opened(schedule)
+    assert assigned.phase is Phase.WORKING
     settled = [schedule.settled]
-    schedule.turned(held, Turn.EXHAUSTED)
+    schedule.turned(assigned, Turn.EXHAUSTED)
     other = schedule.take()
-    assert isinstance(other, Held)
-    assert other is not held
+    assert isinstance(other, AssignedSource)
+    assert other is not assigned
     schedule.turned(other, Turn.EXHAUSTED)
     settled.append(schedule.settled)
     assert settled == [False, True]
@@ -392,10 +392,10 @@ def test_all_of_a_partition_are_opened_together_and_then_take_turns() -> None:
 def test_a_source_that_may_grow_is_looked_at_again() -> None:
     clock = FakeClock()
     schedule = schedule_of(clock, look_again=30)
-    held = opened(schedule)
-    schedule.turned(held, Turn.EXHAUSTED)
+    assigned = opened(schedule)
+    schedule.turned(assigned, Turn.EXHAUSTED)
     other = schedule.take()
-    assert isinstance(other, Held)
+    assert isinstance(other, AssignedSource)
     schedule.turned(other, Turn.EXHAUSTED)
     assert schedule.take() is None
     clock.advance(30)
@@ -407,17 +407,17 @@ def test_failures_in_a_row_wait_longer_and_work_ends_the_row() -> None:
     schedule = schedule_of(clock)
     waits = []
     for _ in range(5):
-        held = opened(schedule)
-        schedule.failed(held, TransactionBroken("x"))
-        waits.append(held.again_at - clock.monotonic())
+        assigned = opened(schedule)
+        schedule.failed(assigned, TransactionBroken("x"))
+        waits.append(assigned.again_at - clock.monotonic())
         clock.advance(60)
-        for rest in schedule.held:
+        for rest in schedule.assigned:
             if rest.phase is Phase.READY:
                 rest.phase = Phase.CLOSED
     assert waits[-1] > 4 * waits[0]
-    held = opened(schedule)
-    schedule.turned(held, Turn.WROTE)
-    assert (held.attempts, held.error) == (0, None)
+    assigned = opened(schedule)
+    schedule.turned(assigned, Turn.WROTE)
+    assert (assigned.attempts, assigned.error) == (0, None)
 
 
 def test_what_a_person_has_to_mend_is_tried_again_now_and_then() -> None:
@@ -425,29 +425,29 @@ def test_what_a_person_has_to_mend_is_tried_again_now_and_then() -> None:
     schedule = schedule_of(clock)
     waits = []
     for _ in range(6):
-        held = opened(schedule)
-        schedule.failed(held, TargetRefused("x"))
-        assert str(held.error) == "x"
-        waits.append(held.again_at - clock.monotonic())
+        assigned = opened(schedule)
+        schedule.failed(assigned, TargetRefused("x"))
+        assert str(assigned.error) == "x"
+        waits.append(assigned.again_at - clock.monotonic())
         clock.advance(LATER_CAP)
-        for rest in schedule.held:
+        for rest in schedule.assigned:
             if rest.phase is Phase.READY:
                 rest.phase = Phase.CLOSED
     assert LATER_BASE / 2 <= waits[0] <= LATER_BASE
     assert LATER_CAP / 2 <= waits[-1] <= LATER_CAP
-    held = opened(schedule)
-    assert held.error is not None  # it is named until something of it is written
-    schedule.turned(held, Turn.WROTE)
-    assert [it.attempts for it in schedule.held if it.error is None] == [0, 0]
+    assigned = opened(schedule)
+    assert assigned.error is not None  # it is named until something of it is written
+    schedule.turned(assigned, Turn.WROTE)
+    assert [it.attempts for it in schedule.assigned if it.error is None] == [0, 0]
 
 
 def test_what_another_configuration_alone_can_mend_is_left_alone() -> None:
     clock = FakeClock()
     schedule = schedule_of(clock)
-    held = opened(schedule)
-    schedule.failed(held, SpecChanged("x"))
+    assigned = opened(schedule)
+    schedule.failed(assigned, SpecChanged("x"))
     other = schedule.take()
-    assert isinstance(other, Held)
+    assert isinstance(other, AssignedSource)
     schedule.turned(other, Turn.EXHAUSTED)
     clock.advance(10 * LATER_CAP)
     assert schedule.take() is None
@@ -457,28 +457,28 @@ def test_what_another_configuration_alone_can_mend_is_left_alone() -> None:
 def test_a_transaction_that_the_broker_wants_aborted_is_written_again_after_a_while() -> None:
     clock = FakeClock()
     schedule = schedule_of(clock)
-    held = opened(schedule)
-    schedule.turned(held, Turn.ABORTED)
+    assigned = opened(schedule)
+    schedule.turned(assigned, Turn.ABORTED)
     other = schedule.take()
-    assert isinstance(other, Held)
-    assert other is not held
+    assert isinstance(other, AssignedSource)
+    assert other is not assigned
     schedule.turned(other, Turn.EXHAUSTED)
     assert schedule.take() is None
     clock.advance(1)
-    assert schedule.take() is held
+    assert schedule.take() is assigned
 
 
 def test_what_was_given_up_is_busy_until_its_work_ended() -> None:
     schedule = schedule_of(FakeClock())
     offsets = TopicPartition("offsets", 0)
-    held = opened(schedule)
+    assigned = opened(schedule)
     schedule.revoke(offsets)
     assert schedule.busy(offsets)
     assert schedule.take() is None
-    schedule.turned(held, Turn.WROTE)
+    schedule.turned(assigned, Turn.WROTE)
     assert not schedule.busy(offsets)
     schedule.forget(offsets)
-    assert schedule.held == []
+    assert schedule.assigned == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from secor.core.errors import ArchiveIncomplete, WriterFenced
 from secor.core.model import TopicPartition
 from secor.restore.control import Wish
 from secor.restore.model import SourcePartition
-from secor.restore.schedule import After, Held, Phase
+from secor.restore.schedule import After, AssignedSource, Phase
 from secor.service.monitoring.health import Health
 from secor.service.monitoring.restore_telemetry import RestoreTelemetry
 from secor.service.restore_metrics import RestoreMetrics
@@ -29,9 +29,9 @@ class Setup:
         self.health = Health(self.clock, limit=30.0)
         self.telemetry = RestoreTelemetry(self.metrics, self.health, self.clock)
         self.telemetry.ends = dict.fromkeys(SOURCES, 100)
-        self.held = [Held(source, OFFSETS, Phase.WORKING) for source in SOURCES]
+        self.held = [AssignedSource(source, OFFSETS, Phase.WORKING) for source in SOURCES]
 
-    def report(self, held: Sequence[Held] | None = None) -> str:
+    def report(self, held: Sequence[AssignedSource] | None = None) -> str:
         self.telemetry.report(self.held if held is None else held)
         return self.metrics.text().decode()
 

@@ -255,7 +255,7 @@ def test_planning_a_million_small_objects_asks_for_none_of_them(count: int) -> N
     tasks = plan(Archive(store, "backup"), read)  # type: ignore[arg-type]
     # A million takes some 10 s of CPU time, and would take days if each pair were looked at.
     assert time.process_time() - before < 120
-    planned = {piece.found.name.start_offset for task in tasks for piece in task.pieces}
+    planned = {piece.archived.name.start_offset for task in tasks for piece in task.pieces}
     assert sum(len(task.pieces) for task in tasks) == len(planned)
     # The last object below of each of 49 partitions may hold the first offset.
     assert planned == set(range(count // 2 - 49, count))

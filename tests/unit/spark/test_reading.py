@@ -75,7 +75,7 @@ def test_ranges_choose_messages_and_metadata_choose_objects(shelf: Shelf) -> Non
     ]
     asked = parse_options({"path": str(shelf.directory), **late})
     [task] = plan(Archive(shelf.store, ""), asked)
-    assert [piece.found.name.start_offset for piece in task.pieces] == [20, 30]
+    assert [piece.archived.name.start_offset for piece in task.pieces] == [20, 30]
 
 
 def test_text_gives_a_range_only_where_metadata_say_enough(tmp_path: Path) -> None:
