@@ -58,7 +58,7 @@ def ls(config: Path, topic: str | None, as_json: bool) -> None:
     with _store(settings) as store:
         for name in _topics(settings, store, topic):
             archive = archive_of(settings, name, store)
-            rows += [counted(archive, found) for found in quarantined(archive, name)]
+            rows += [counted(archive, archived) for archived in quarantined(archive, name)]
     if as_json:
         click.echo(json.dumps({"objects": [_as_json(row) for row in rows]}, indent=2))
         return
@@ -125,14 +125,14 @@ def replay(
             replays = _replays(settings, store, ledger, workspace)
             for name in _topics(settings, store, topic):
                 replay_object = replays(name, dry_run=dry_run, take_over=take_over)
-                for found in quarantined(archive_of(settings, name, store), name):
-                    done.append(replay_object(found))
+                for archived in quarantined(archive_of(settings, name, store), name):
+                    done.append(replay_object(archived))
                     if not as_json and (verbose or done[-1].skipped is not None):
                         _tell(done[-1], dry_run=dry_run)
         finally:
             workspace.close()
     _summarize(done, dry_run=dry_run, as_json=as_json)
-    return Exit.DIFFERENT if any(one.bad or one.skipped for one in done) else Exit.OK
+    return Exit.DIFFERENT if any(replayed.bad or replayed.skipped for replayed in done) else Exit.OK
 
 
 class _Replays(Protocol):
@@ -180,9 +180,9 @@ def _topics(config: Config, store: ObjectStore, topic: str | None) -> Sequence[s
 def _lines(config: Config, store: ObjectStore, topic: str | None, *, raw: bool) -> Iterator[bytes]:
     for name in _topics(config, store, topic):
         archive: Archive = archive_of(config, name, store)
-        for found in quarantined(archive, name):
-            about: dict[str, object] = {"topic": name, "partition": found.name.partition}
-            for records, reasons in messages(archive, found):
+        for archived in quarantined(archive, name):
+            about: dict[str, object] = {"topic": name, "partition": archived.name.partition}
+            for records, reasons in messages(archive, archived):
                 for row, reason in zip(records.to_pylist(), reasons, strict=True):
                     if not raw:
                         yield line({**about, "reason": reason}, row)
@@ -191,14 +191,14 @@ def _lines(config: Config, store: ObjectStore, topic: str | None, *, raw: bool) 
 
 
 def _as_json(row: Quarantined) -> dict[str, object]:
-    found, info = row.found, row.found.info
+    archived, info = row.archived, row.archived.info
     return {
-        "topic": found.topic,
-        "partition": found.name.partition,
-        "key": found.key,
+        "topic": archived.topic,
+        "partition": archived.name.partition,
+        "key": archived.key,
         "messages": row.messages,
-        "size": found.size,
-        "modified": datetime.fromtimestamp(found.modified, UTC).isoformat(),
+        "size": archived.size,
+        "modified": datetime.fromtimestamp(archived.modified, UTC).isoformat(),
         "batch": None if info is None else [info.batch.start, info.batch.end],
         "reasons": dict(row.reasons.most_common()),
     }
@@ -212,11 +212,11 @@ def _show(rows: Sequence[Quarantined]) -> None:
         ("topic", "partition", "first offset", "messages", "size", "modified (UTC)", "key")
     ]
     for row in rows:
-        found = row.found
-        modified = datetime.fromtimestamp(found.modified, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        numbers = (found.name.partition, found.first_offset, row.messages)
-        cells = (*map(str, numbers), human_size(found.size), modified, found.key)
-        lines.append((found.topic, *cells))
+        archived = row.archived
+        modified = datetime.fromtimestamp(archived.modified, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        numbers = (archived.name.partition, archived.first_offset, row.messages)
+        cells = (*map(str, numbers), human_size(archived.size), modified, archived.key)
+        lines.append((archived.topic, *cells))
     for text in table(lines, left=frozenset({0, 6})):
         click.echo(text)
     total: Counter[str] = sum((row.reasons for row in rows), Counter[str]())
@@ -246,7 +246,7 @@ def _kinds(reasons: Counter[str]) -> list[tuple[int, str]]:
         [(example, _)] = same.most_common(1)
         values = " and ".join(_VALUE.findall(example))
         kinds.append((same.total(), example if len(same) == 1 else f"{kind}, such as {values}"))
-    return sorted(kinds, key=lambda one: -one[0])
+    return sorted(kinds, key=lambda count_and_kind: -count_and_kind[0])
 
 
 def _grew(
@@ -258,18 +258,18 @@ def _grew(
         click.echo(f"{topic}: does not fit: {values}", err=True)
 
 
-def _tell(one: Replayed, *, dry_run: bool) -> None:
-    if one.gone:
-        click.echo(f"{one.found.key}: is gone: another replay was faster")
-    elif one.skipped is not None:
-        click.echo(f"{one.found.key}: left as it is: {one.skipped}")
+def _tell(replayed: Replayed, *, dry_run: bool) -> None:
+    if replayed.gone:
+        click.echo(f"{replayed.archived.key}: is gone: another replay was faster")
+    elif replayed.skipped is not None:
+        click.echo(f"{replayed.archived.key}: left as it is: {replayed.skipped}")
     else:
         would = "would be " if dry_run else ""
         click.echo(
-            f"{one.found.key}: {one.placed:,} {would}placed, {one.filtered:,} {would}filtered,"
-            f" {one.bad:,} still bad"
+            f"{replayed.archived.key}: {replayed.placed:,} {would}placed,"
+            f" {replayed.filtered:,} {would}filtered, {replayed.bad:,} still bad"
         )
-    for number, reason in _kinds(one.reasons)[:3]:
+    for number, reason in _kinds(replayed.reasons)[:3]:
         click.echo(f"  {number:,} × {reason}")
 
 
@@ -288,23 +288,23 @@ def schema_remedy(reasons: Counter[str]) -> str | None:
 def _summarize(done: Sequence[Replayed], *, dry_run: bool, as_json: bool) -> None:
     totals = {
         "objects": len(done),
-        "placed": sum(one.placed for one in done),
-        "filtered": sum(one.filtered for one in done),
-        "bad": sum(one.bad for one in done),
+        "placed": sum(replayed.placed for replayed in done),
+        "filtered": sum(replayed.filtered for replayed in done),
+        "bad": sum(replayed.bad for replayed in done),
     }
     if as_json:
         listed = [
             {
-                "key": one.found.key,
-                "placed": one.placed,
-                "filtered": one.filtered,
-                "bad": one.bad,
-                "objects": list(one.keys),
-                "reasons": dict(one.reasons.most_common()),
-                "skipped": one.skipped,
-                "gone": one.gone,
+                "key": replayed.archived.key,
+                "placed": replayed.placed,
+                "filtered": replayed.filtered,
+                "bad": replayed.bad,
+                "objects": list(replayed.keys),
+                "reasons": dict(replayed.reasons.most_common()),
+                "skipped": replayed.skipped,
+                "gone": replayed.gone,
             }
-            for one in done
+            for replayed in done
         ]
         click.echo(json.dumps({**totals, "dry_run": dry_run, "replayed": listed}, indent=2))
     elif done:
@@ -314,7 +314,7 @@ def _summarize(done: Sequence[Replayed], *, dry_run: bool, as_json: bool) -> Non
             f" {how_many(totals['placed'], 'message')} {would}placed,"
             f" {totals['filtered']:,} {would}filtered, {totals['bad']:,} still bad"
         )
-        reasons = sum((one.reasons for one in done), Counter[str]())
+        reasons = sum((replayed.reasons for replayed in done), Counter[str]())
         _show_reasons(reasons)
         remedy = schema_remedy(reasons)
         if remedy is not None:

@@ -115,7 +115,7 @@ def _names(group: TableGroup, staged: list[Staged]) -> list[str]:
 
 def _waiting(group: TableGroup, staged: list[Staged]) -> set[str]:
     """Return the keys of manifests that some table waits for."""
-    waiting = {item.found.key for item in staged if item.manifest is None}
+    waiting = {item.listed.key for item in staged if item.manifest is None}
     for name in _names(group, staged):
         table, record = group.committer.look(name)
         waiting |= set(select(name, table.uuid, record, staged).manifests)
@@ -150,9 +150,9 @@ def _bound(group: TableGroup, key: TopicPartition, waiting: set[str]) -> int:
     """Return the offset up to which everything is committed, to the ledger and to tables."""
     committed = group.ledger.read(key).committed or 0
     starts = [
-        found.range.start
-        for found in group.staging.find()
-        if found.topic_partition == key and found.key in waiting
+        listed.range.start
+        for listed in group.staging.find()
+        if listed.topic_partition == key and listed.key in waiting
     ]
     return min([committed, *starts])
 
@@ -177,7 +177,7 @@ def _quarantined(config: Config, group: TableGroup, key: TopicPartition) -> Offs
 
 def _offsets_in_quarantine(config: Config, group: TableGroup, key: TopicPartition) -> Iterator[int]:
     archive = archive_of(config, key.topic, group.objects)
-    for found in quarantined(archive, key.topic):
-        if found.name.partition == key.partition:
-            for records, _ in messages(archive, found):
+    for archived in quarantined(archive, key.topic):
+        if archived.name.partition == key.partition:
+            for records, _ in messages(archive, archived):
                 yield from records.column("offset").to_pylist()

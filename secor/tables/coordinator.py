@@ -268,10 +268,10 @@ class Coordinator:
         """
         now = self._clock.now()
         for item in staged:
-            if now - item.found.modified >= self._keep and _taken(item, results):
-                if item.found.replay:
+            if now - item.listed.modified >= self._keep and _taken(item, results):
+                if item.listed.replay:
                     self._committer.finish_replay(item)
-                self._staging.delete(item.found)
+                self._staging.delete(item.listed)
 
     def _report(self, staged: Sequence[Staged], results: Mapping[str, TableResult]) -> None:
         waiting = [
@@ -293,7 +293,7 @@ def backlog(waiting: Sequence[Staged]) -> Backlog:
         manifests=len(waiting),
         files=len(files),
         size=sum(file.size for file in files),
-        oldest=min((item.found.modified for item in waiting), default=None),
+        oldest=min((item.listed.modified for item in waiting), default=None),
     )
 
 
@@ -302,7 +302,7 @@ def _taken(item: Staged, results: Mapping[str, TableResult]) -> bool:
     if item.manifest is None:
         return False
     tables = {files.table for files in item.manifest.tables if files.files}
-    return all(table in results and item.found.key in results[table].done for table in tables)
+    return all(table in results and item.listed.key in results[table].done for table in tables)
 
 
 def _committed(item: Staged, results: Mapping[str, TableResult]) -> bool:

@@ -70,11 +70,13 @@ def expired_manifests(
         except SecorError:
             done[identifier] = frozenset()  # stopped: it needs all of them still
     for item in staged:
-        if item.manifest is None or item.found.modified >= before or item.found.replay:
+        if item.manifest is None or item.listed.modified >= before or item.listed.replay:
             continue  # the coordinator deletes those of replays, after it has noted their end
         needed = {files.table for files in item.manifest.tables if files.files}
-        if all(item.found.key in done.get(table, frozenset()) for table in needed):
-            yield Expired("manifest", item.found.key, item.found.size, "all of its tables have it")
+        if all(item.listed.key in done.get(table, frozenset()) for table in needed):
+            yield Expired(
+                "manifest", item.listed.key, item.listed.size, "all of its tables have it"
+            )
 
 
 def orphans(

@@ -40,4 +40,4 @@ class FinishedReplays:
     def add(self, item: Staged) -> None:
         """Finish a replay that all of its tables have."""
         assert item.manifest is not None
-        put_bytes(self._store, self.key(item.found.key), item.manifest.dump())
+        put_bytes(self._store, self.key(item.listed.key), item.manifest.dump())

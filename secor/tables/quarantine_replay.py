@@ -84,50 +84,50 @@ class TableReplay:
         self._filtered = filtered
         self._finished = FinishedReplays(objects, archive.prefix)
 
-    def replay(self, found: ArchivedObject, *, dry_run: bool = False) -> Replayed:
+    def replay(self, archived: ArchivedObject, *, dry_run: bool = False) -> Replayed:
         """Replay one object.
 
         Raises ``TableUnusable``, ``Unavailable``, ``OutcomeUnknown``: saying it again is always
         right.
         """
-        reason = self._not_yet(found)
+        reason = self._not_yet(archived)
         if reason is not None:
-            return Replayed(found, skipped=reason)
+            return Replayed(archived, skipped=reason)
         try:
-            return self._replay(found, dry_run=dry_run)
+            return self._replay(archived, dry_run=dry_run)
         except NotFound:
-            if self._exists(found.key):
+            if self._exists(archived.key):
                 raise
-            return Replayed(found, gone=True)
+            return Replayed(archived, gone=True)
 
-    def _replay(self, found: ArchivedObject, *, dry_run: bool) -> Replayed:
-        replay, result = self._begun(found), None
+    def _replay(self, archived: ArchivedObject, *, dry_run: bool) -> Replayed:
+        replay, result = self._begun(archived), None
         if replay is None:
-            with self._sealed(found, grows=not dry_run) as sealed:
+            with self._sealed(archived, grows=not dry_run) as sealed:
                 if sealed is None:
                     why = "a table has to be made or widened before it can be told"
-                    return Replayed(found, skipped=why)
-                result = _result(found, sealed, self._filtered[FILTERED])
+                    return Replayed(archived, skipped=why)
+                result = _result(archived, sealed, self._filtered[FILTERED])
                 if dry_run or result.skipped is not None:
                     return result
-                replay = self._stage(found, sealed)
-                self._put_successor(found, replay, sealed)
+                replay = self._stage(archived, sealed)
+                self._put_successor(archived, replay, sealed)
         elif dry_run:
-            return Replayed(found, skipped="its replay has begun, and will be finished")
+            return Replayed(archived, skipped="its replay has begun, and will be finished")
         else:
-            self._put_successor(found, replay, None)
-        self._archive.store.delete(found.key)
-        return result or Replayed(found, placed=records_of(found) - len(replay.bad))
+            self._put_successor(archived, replay, None)
+        self._archive.store.delete(archived.key)
+        return result or Replayed(archived, placed=records_of(archived) - len(replay.bad))
 
-    def _not_yet(self, found: ArchivedObject) -> str | None:
-        if found.info is None:
-            return found.fault or "it has no metadata of Secor's"
-        entry = self._ledger.read(found.topic_partition)
-        ids = {entry.topic_id, found.info.topic_id} - {None}
+    def _not_yet(self, archived: ArchivedObject) -> str | None:
+        if archived.info is None:
+            return archived.fault or "it has no metadata of Secor's"
+        entry = self._ledger.read(archived.topic_partition)
+        ids = {entry.topic_id, archived.info.topic_id} - {None}
         if len(ids) > 1:
             return None  # it is of a topic that was deleted: nobody will commit it any more
-        if entry.committed is None or entry.committed < found.info.batch.end:
-            batch = found.info.batch
+        if entry.committed is None or entry.committed < archived.info.batch.end:
+            batch = archived.info.batch
             return f"its batch {batch} is not committed yet (committed: {entry.committed})"
         return None
 
@@ -138,17 +138,19 @@ class TableReplay:
             return False
         return True
 
-    def _manifest_key(self, found: ArchivedObject) -> str:
-        assert found.info is not None
+    def _manifest_key(self, archived: ArchivedObject) -> str:
+        assert archived.info is not None
         prefix = self._archive.prefix
-        return manifest_key(prefix, found.topic_partition, found.info.batch, _number(found))
+        return manifest_key(
+            prefix, archived.topic_partition, archived.info.batch, _number(archived)
+        )
 
-    def _begun(self, found: ArchivedObject) -> ReplayOf | None:
+    def _begun(self, archived: ArchivedObject) -> ReplayOf | None:
         """Return what the replay that won says.
 
         A finished one first: whoever slept may have staged the object again since.
         """
-        key = self._manifest_key(found)
+        key = self._manifest_key(archived)
         finished = self._finished.key(key)
         for place in (finished, key, finished):
             body = read_bytes(self._objects, place)
@@ -157,12 +159,12 @@ class TableReplay:
         return None
 
     @contextmanager
-    def _sealed(self, found: ArchivedObject, *, grows: bool) -> Iterator[SealedBatch | None]:
+    def _sealed(self, archived: ArchivedObject, *, grows: bool) -> Iterator[SealedBatch | None]:
         """Give the local files; None where tables have to grow, and may not."""
         while True:
-            plan = _apart(self._plans(None), found)
+            plan = _apart(self._plans(None), archived)
             self._filtered.clear()
-            parsed = parse_again(self._archive, found, plan, self._workspace, self._clock)
+            parsed = parse_again(self._archive, archived, plan, self._workspace, self._clock)
             if parsed is not None:
                 break
             if not grows:
@@ -174,72 +176,72 @@ class TableReplay:
         finally:
             sealed.delete()
 
-    def _stage(self, found: ArchivedObject, sealed: SealedBatch) -> ReplayOf:
+    def _stage(self, archived: ArchivedObject, sealed: SealedBatch) -> ReplayOf:
         """Put data files and manifest; return what the manifest says that won."""
         for file in sealed.files:
             if file.name.root != sealed.plan.stream(QUARANTINE).root:
-                self._put(file, found)
+                self._put(file, archived)
         assert sealed.last is not None
-        key = self._manifest_key(found)
+        key = self._manifest_key(archived)
         manifest = Manifest.parse(sealed.last.local.path.read_bytes(), key)
-        replay = ReplayOf(found.key, _number(found), tuple(_bad_offsets(sealed)))
+        replay = ReplayOf(archived.key, _number(archived), tuple(_bad_offsets(sealed)))
         put_bytes(self._objects, key, replace(manifest, replay=replay).dump())
-        winner = self._begun(found)
+        winner = self._begun(archived)
         assert winner is not None
         return winner
 
     def _put_successor(
-        self, found: ArchivedObject, replay: ReplayOf, sealed: SealedBatch | None
+        self, archived: ArchivedObject, replay: ReplayOf, sealed: SealedBatch | None
     ) -> None:
         """Put the messages that stay in quarantine, with the new reasons where they are known."""
         if not replay.bad:
             return
         if sealed is not None and list(replay.bad) == _bad_offsets(sealed):
             [file] = bad_files(sealed)
-            self._put(file, found)
+            self._put(file, archived)
             return
-        plan = _apart(self._plans(None), found)
+        plan = _apart(self._plans(None), archived)
         stream = plan.stream(QUARANTINE)
-        name = replace(found.name, root=stream.root, output_partition="")
+        name = replace(archived.name, root=stream.root, output_partition="")
         local = self._workspace.create()
         try:
             writer = stream.log_format.create(local, name.key.encode())
             parts = [
                 batch.filter(pc.is_in(batch.column("offset"), pa.array(replay.bad, pa.int64())))
-                for batch in self._archive.read(found)
+                for batch in self._archive.read(archived)
             ]
             for part in parts:
                 writer.append(part)
             writer.close()
             local.finish()
-            assert found.info is not None
-            info = replace(found.info, first_offset=replay.bad[0], records=len(replay.bad))
-            self._put(BatchFile(name, info, local), found)
+            assert archived.info is not None
+            info = replace(archived.info, first_offset=replay.bad[0], records=len(replay.bad))
+            self._put(BatchFile(name, info, local), archived)
         finally:
             local.delete()
 
-    def _put(self, file: BatchFile, found: ArchivedObject) -> None:
+    def _put(self, file: BatchFile, archived: ArchivedObject) -> None:
         """Put a file; where it stands already, it is of this object: its name says so."""
-        metadata = {**file.info.metadata(), REPLAYED: name_of(found)}
+        metadata = {**file.info.metadata(), REPLAYED: name_of(archived)}
         with suppress(AlreadyExists):
             self._objects.put(file.key, file.local.path, file.local.crc32c, metadata)
 
 
-def _number(found: ArchivedObject) -> str:
+def _number(archived: ArchivedObject) -> str:
     """Return what tells an object in quarantine from the others of its batch."""
-    times = found.name.output_partition.removeprefix(SUCCESSOR)
-    return f"{found.name.generation}-{int(times) if times.isdigit() else 0}"
+    times = archived.name.output_partition.removeprefix(SUCCESSOR)
+    return f"{archived.name.generation}-{int(times) if times.isdigit() else 0}"
 
 
-def _apart(plan: TopicPlan, found: ArchivedObject) -> TopicPlan:
+def _apart(plan: TopicPlan, archived: ArchivedObject) -> TopicPlan:
     """Give the files names that no file of a batch or of another replay has."""
     stream = plan.stream(QUARANTINE)
     streams = {
         **plan.streams,
-        QUARANTINE: OutputStream(f"{stream.root}/{successor(found.name)}", stream.log_format),
+        QUARANTINE: OutputStream(f"{stream.root}/{successor(archived.name)}", stream.log_format),
     }
-    group = f"{plan.group}-replay-{_number(found)}"
-    return replace(plan, group=group, generation=found.name.generation, streams=streams)
+    group = f"{plan.group}-replay-{_number(archived)}"
+    return replace(plan, group=group, generation=archived.name.generation, streams=streams)
 
 
 def _bad_offsets(sealed: SealedBatch) -> list[int]:
@@ -252,13 +254,13 @@ def _bad_offsets(sealed: SealedBatch) -> list[int]:
     return offsets
 
 
-def _result(found: ArchivedObject, sealed: SealedBatch, filtered: int) -> Replayed:
+def _result(archived: ArchivedObject, sealed: SealedBatch, filtered: int) -> Replayed:
     bad = len(_bad_offsets(sealed))
-    placed = records_of(found) - bad - filtered
-    result = Replayed(found, placed, filtered, bad, reasons=reasons_of(sealed))
+    placed = records_of(archived) - bad - filtered
+    result = Replayed(archived, placed, filtered, bad, reasons=reasons_of(sealed))
     if _changes_rows(sealed):
         return replace(result, skipped=CHANGES_ROWS)
-    if bad == records_of(found):
+    if bad == records_of(archived):
         return replace(result, skipped="every message is still bad")
     return result
 
@@ -269,7 +271,7 @@ def _changes_rows(sealed: SealedBatch) -> bool:
     return any(files.operation == "changes" for files in manifest.tables)
 
 
-def records_of(found: ArchivedObject) -> int:
+def records_of(archived: ArchivedObject) -> int:
     """Return how many messages an object in quarantine has."""
-    assert found.info is not None
-    return found.info.records
+    assert archived.info is not None
+    return archived.info.records

@@ -66,7 +66,7 @@ def select(
     """
     by_partition: dict[TopicPartition, list[Staged]] = {}
     for item in staged:
-        if not item.found.replay:
+        if not item.listed.replay:
             by_partition.setdefault(item.topic_partition, []).append(item)
     files: list[TableFiles] = []
     keys: list[str] = []
@@ -89,7 +89,7 @@ def select(
             keys.append(key)
     replays = _Replays(table, uuid, record, operations, is_finished)
     for item in staged:
-        if item.found.replay:
+        if item.listed.replay:
             replays.look_at(item)
     return Selection(
         files=(*files, *replays.files),
@@ -97,7 +97,7 @@ def select(
         manifests=(*keys, *replays.taken),
         done=frozenset(done | replays.done),
         stopped={**replays.stopped, **stopped},
-        replays=replays.noted({item.found.key for item in staged}),
+        replays=replays.noted({item.listed.key for item in staged}),
     )
 
 
@@ -127,7 +127,7 @@ class _Replays:
 
     def look_at(self, item: Staged) -> None:
         """Take it, or note why not."""
-        key, manifest = item.found.key, item.manifest
+        key, manifest = item.listed.key, item.manifest
         if manifest is None:
             self.stopped[item.topic_partition] = item.fault
             return

@@ -156,12 +156,12 @@ def _accepted(
     known = [
         item
         for item, manifest in manifests
-        if item.found.replay or not _foreign(record.vector, manifest)
+        if item.listed.replay or not _foreign(record.vector, manifest)
     ]
     chosen = select(table.identifier, table.uuid, record, known, operations, is_finished)
     vector = chosen.vector
     for item, manifest in manifests:
-        if item.found.replay:
+        if item.listed.replay:
             continue  # its rows are none of the vector's
         if why := _foreign(vector, manifest):
             vector = vector.with_topic(

@@ -13,7 +13,7 @@ from secor.tables.manifest import Manifest, parse_manifest_key, staged_prefix
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ListedManifest:
     """A manifest as the listing shows it; ``modified`` in seconds since the epoch."""
 
     key: str
@@ -29,25 +29,29 @@ class Found:
 class Staged:
     """A manifest that was read, or the fault that it has."""
 
-    found: Found
+    listed: ListedManifest
     manifest: Manifest | None
     fault: str = ""
 
     @property
     def topic_partition(self) -> TopicPartition:
         """Whose messages these are."""
-        return self.found.topic_partition
+        return self.listed.topic_partition
 
     @property
     def range(self) -> OffsetRange:
         """Which offsets they have."""
-        return self.found.range
+        return self.listed.range
 
 
-Parallel = Callable[[Callable[[Found], Staged], Sequence[Found]], Iterable[Staged]]
+Parallel = Callable[
+    [Callable[[ListedManifest], Staged], Sequence[ListedManifest]], Iterable[Staged]
+]
 
 
-def one_by_one(function: Callable[[Found], Staged], items: Sequence[Found]) -> Iterable[Staged]:
+def one_by_one(
+    function: Callable[[ListedManifest], Staged], items: Sequence[ListedManifest]
+) -> Iterable[Staged]:
     """Call ``function`` for each item, in order."""
     return map(function, items)
 
@@ -67,11 +71,11 @@ class Staging:
         self._parallel = parallel
         self._read: dict[str, Staged] = {}
 
-    def find(self) -> list[Found]:
+    def find(self) -> list[ListedManifest]:
         """Return all manifests, in order of key.  Raises ``Unavailable``, ``AccessDenied``."""
         return list(self._list())
 
-    def _list(self) -> Iterator[Found]:
+    def _list(self) -> Iterator[ListedManifest]:
         root = staged_prefix(self._prefix)
         for stored in self._store.list(root):
             topic = topic_of(stored.key[len(root) :].partition("/")[0])
@@ -80,7 +84,7 @@ class Staging:
                 partition, offsets, replay = parsed
                 topic_partition = TopicPartition(topic, partition)
                 size, modified = stored.size, stored.modified
-                yield Found(stored.key, topic_partition, offsets, size, modified, replay)
+                yield ListedManifest(stored.key, topic_partition, offsets, size, modified, replay)
 
     def read(self, committed: Mapping[TopicPartition, int]) -> list[Staged]:
         """List, then return the manifests of offsets below ``committed``, read.
@@ -91,35 +95,35 @@ class Staging:
         Manifests of replays always count: only what was committed is replayed.
         """
         listed = self.find()
-        present = {found.key for found in listed}
+        present = {item.key for item in listed}
         self._read = {key: staged for key, staged in self._read.items() if key in present}
         counting = [
-            found
-            for found in listed
-            if found.replay or found.range.end <= committed.get(found.topic_partition, 0)
+            item
+            for item in listed
+            if item.replay or item.range.end <= committed.get(item.topic_partition, 0)
         ]
-        missing = [found for found in counting if found.key not in self._read]
+        missing = [item for item in counting if item.key not in self._read]
         for staged in self._parallel(self._read_manifest, missing):
-            self._read[staged.found.key] = staged
-        return [self._read[found.key] for found in counting]
+            self._read[staged.listed.key] = staged
+        return [self._read[item.key] for item in counting]
 
-    def _read_manifest(self, found: Found) -> Staged:
+    def _read_manifest(self, listed: ListedManifest) -> Staged:
         try:
-            with self._store.open(found.key) as file:
+            with self._store.open(listed.key) as file:
                 body = file.read()
-            manifest = Manifest.parse(body, found.key)
+            manifest = Manifest.parse(body, listed.key)
         except (CorruptFile, NotFound) as error:
-            return Staged(found, None, str(error))
+            return Staged(listed, None, str(error))
         number = manifest.replay.number if manifest.replay is not None else ""
-        said = (manifest.topic_partition, manifest.range, number)
-        if said != (found.topic_partition, found.range, found.replay):
-            return Staged(found, None, f"{found.key}: its content is of another range")
+        in_content = (manifest.topic_partition, manifest.range, number)
+        if in_content != (listed.topic_partition, listed.range, listed.replay):
+            return Staged(listed, None, f"{listed.key}: its content is of another range")
         if manifest.group != self._group:
-            why = f"{found.key}: is of group {manifest.group!r}; give each group its own prefix"
-            return Staged(found, None, why)
-        return Staged(found, manifest)
+            why = f"{listed.key}: is of group {manifest.group!r}; give each group its own prefix"
+            return Staged(listed, None, why)
+        return Staged(listed, manifest)
 
-    def delete(self, found: Found) -> None:
+    def delete(self, listed: ListedManifest) -> None:
         """Remove a manifest that no table needs any more."""
-        self._store.delete(found.key)
-        self._read.pop(found.key, None)
+        self._store.delete(listed.key)
+        self._read.pop(listed.key, None)

@@ -112,8 +112,10 @@ class TableGroup:
 
     def staged(self) -> list[Staged]:
         """Read the ledger, then what is staged below it."""
-        found = sorted({it.topic_partition for it in self.staging.find()})
-        entries = zip(found, self.parallel(self.ledger.read, found), strict=True)
+        topic_partitions = sorted({it.topic_partition for it in self.staging.find()})
+        entries = zip(
+            topic_partitions, self.parallel(self.ledger.read, topic_partitions), strict=True
+        )
         committed = {key: entry.committed for key, entry in entries if entry.committed is not None}
         return self.staging.read(committed)
 

@@ -23,8 +23,8 @@ TABLE_MUTANTS = (
     Mutant(
         "manifests above the ledger's offset are committed",
         STAGING,
-        "if found.replay or found.range.end <= committed.get(found.topic_partition, 0)",
-        "if found.replay or found.topic_partition in committed",
+        "if item.replay or item.range.end <= committed.get(item.topic_partition, 0)",
+        "if item.replay or item.topic_partition in committed",
         TABLES,
     ),
     Mutant(
@@ -97,7 +97,7 @@ TABLE_MUTANTS = (
     Mutant(
         "what the other replay left in quarantine is not looked at",
         "secor/tables/quarantine_replay.py",
-        "        winner = self._begun(found)\n",
+        "        winner = self._begun(archived)\n",
         "        winner = replay\n",
         UNIT,
     ),
@@ -174,7 +174,7 @@ TABLE_MUTANTS = (
     Mutant(
         "a replay does not see which commits the branch still holds",
         SETTLE,
-        "            if commit.id in held:\n",
+        "            if commit.id in present_commits:\n",
         "            if commit.id in ():\n",
         TABLES,
     ),
@@ -202,16 +202,16 @@ TABLE_MUTANTS = (
     Mutant(
         "manifests are deleted at once",
         COORDINATOR,
-        "now - item.found.modified >= self._keep and _taken(item, results)",
+        "now - item.listed.modified >= self._keep and _taken(item, results)",
         "_taken(item, results)",
         TABLES,
     ),
     Mutant(
         "manifests are deleted when one of their tables has them",
         COORDINATOR,
-        "    return all(table in results and item.found.key in results[table].done"
+        "    return all(table in results and item.listed.key in results[table].done"
         " for table in tables)\n",
-        "    return any(table in results and item.found.key in results[table].done"
+        "    return any(table in results and item.listed.key in results[table].done"
         " for table in tables)\n",
         TABLES,
     ),

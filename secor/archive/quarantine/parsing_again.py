@@ -20,16 +20,16 @@ REPLAYED = "replay-of"
 
 
 def parse_again(
-    archive: Archive, found: ArchivedObject, plan: TopicPlan, workspace: Workspace, clock: Clock
+    archive: Archive, archived: ArchivedObject, plan: TopicPlan, workspace: Workspace, clock: Clock
 ) -> tuple[Batch, int] | None:
     """Return the messages parsed, and their number; None where the schema has to grow.
 
     The object must have metadata of Secor's.
     """
-    info = found.info
+    info = archived.info
     assert info is not None
     batch = Batch(
-        found.topic_partition,
+        archived.topic_partition,
         info.batch.start,
         plan=plan,
         workspace=workspace,
@@ -38,10 +38,10 @@ def parse_again(
     )
     read = 0
     try:
-        for records, _ in messages(archive, found):
+        for records, _ in messages(archive, archived):
             if records.num_rows:
                 end = next_offset(records.column("offset")[-1].as_py())
-                batch.append(Chunk(found.topic_partition, records, end))
+                batch.append(Chunk(archived.topic_partition, records, end))
                 read += records.num_rows
     except SchemaGrew:
         batch.drop()
@@ -70,6 +70,6 @@ def reasons_of(sealed: SealedBatch) -> Counter[str]:
     return reasons
 
 
-def name_of(found: ArchivedObject) -> str:
+def name_of(archived: ArchivedObject) -> str:
     """Return the object's name below its topic's directory in quarantine."""
-    return found.key.removeprefix(found.name.root + "/")
+    return archived.key.removeprefix(archived.name.root + "/")

@@ -59,7 +59,7 @@ class Replayed:
     tells that the object was deleted meanwhile, by another replay say.
     """
 
-    found: ArchivedObject
+    archived: ArchivedObject
     placed: int = 0
     filtered: int = 0
     bad: int = 0
@@ -101,7 +101,7 @@ class Replay:
         self._clock = clock
 
     def replay(
-        self, found: ArchivedObject, *, dry_run: bool = False, take_over: bool = False
+        self, archived: ArchivedObject, *, dry_run: bool = False, take_over: bool = False
     ) -> Replayed:
         """Replay one object.
 
@@ -109,42 +109,42 @@ class Replay:
         Raises ``ConfigurationError`` without it, ``ObjectConflict``, ``Unavailable``,
         ``OutcomeUnknown``: saying it again is always right.
         """
-        reason = self._not_yet(found)
+        reason = self._not_yet(archived)
         if reason is not None:
-            return Replayed(found, skipped=reason)
+            return Replayed(archived, skipped=reason)
         try:
-            return self._replay(found, dry_run=dry_run, take_over=take_over)
+            return self._replay(archived, dry_run=dry_run, take_over=take_over)
         except NotFound:
-            if self._exists(found.key):
+            if self._exists(archived.key):
                 raise
-            return Replayed(found, gone=True)
+            return Replayed(archived, gone=True)
 
-    def _replay(self, found: ArchivedObject, *, dry_run: bool, take_over: bool) -> Replayed:
-        marker = begun(self._archive, found)
-        with self._sealed(found, marker) as (sealed, read):
-            result = _result(found, sealed, reasons_of(sealed), read)
+    def _replay(self, archived: ArchivedObject, *, dry_run: bool, take_over: bool) -> Replayed:
+        marker = begun(self._archive, archived)
+        with self._sealed(archived, marker) as (sealed, read):
+            result = _result(archived, sealed, reasons_of(sealed), read)
             if dry_run:
                 return result
             if marker is None and result.bad == read:
                 return replace(result, skipped="every message is still bad")
-            body = _body(found, sealed)
+            body = _body(archived, sealed)
             if marker is not None and marker.body != body:
-                self._give_up(found, marker, take_over=take_over)
-            self._mark(found, body)
+                self._give_up(archived, marker, take_over=take_over)
+            self._mark(archived, body)
             for file in sealed.files:
-                self._put(file, found)
-            self._store.delete(found.key)
+                self._put(file, archived)
+            self._store.delete(archived.key)
             return result
 
-    def _not_yet(self, found: ArchivedObject) -> str | None:
-        if found.info is None:
-            return found.fault or "it has no metadata of Secor's"
-        entry = self._ledger.read(found.topic_partition)
-        committed, ids = entry.committed, {entry.topic_id, found.info.topic_id} - {None}
+    def _not_yet(self, archived: ArchivedObject) -> str | None:
+        if archived.info is None:
+            return archived.fault or "it has no metadata of Secor's"
+        entry = self._ledger.read(archived.topic_partition)
+        committed, ids = entry.committed, {entry.topic_id, archived.info.topic_id} - {None}
         if len(ids) > 1:
             return None  # it is of a topic that was deleted: nobody will commit it any more
-        if committed is None or committed < found.info.batch.end:
-            return f"its batch {found.info.batch} is not committed yet (committed: {committed})"
+        if committed is None or committed < archived.info.batch.end:
+            return f"its batch {archived.info.batch} is not committed yet (committed: {committed})"
         return None
 
     def _exists(self, key: str) -> bool:
@@ -156,17 +156,17 @@ class Replay:
 
     @contextmanager
     def _sealed(
-        self, found: ArchivedObject, marker: Begun | None
+        self, archived: ArchivedObject, marker: Begun | None
     ) -> Iterator[tuple[SealedBatch, int]]:
         """Give the local files of the messages, and how many were read.
 
         Under the plan of the replay that was begun, if it is one of this configuration.
         """
-        plans = self._plans(lambda plan: _beside(plan, found), found.name.generation)
+        plans = self._plans(lambda plan: _beside(plan, archived), archived.name.generation)
         tried = None if marker is None else marker.fingerprint
-        parsed = self._parse(found, plans(tried))
+        parsed = self._parse(archived, plans(tried))
         while parsed is None:
-            parsed = self._parse(found, plans(None))
+            parsed = self._parse(archived, plans(None))
         batch, read = parsed
         sealed = _named_apart(batch.seal(Reason.RETIRED))
         try:
@@ -174,44 +174,44 @@ class Replay:
         finally:
             sealed.delete()
 
-    def _parse(self, found: ArchivedObject, plan: TopicPlan) -> tuple[Batch, int] | None:
-        return parse_again(self._archive, found, plan, self._workspace, self._clock)
+    def _parse(self, archived: ArchivedObject, plan: TopicPlan) -> tuple[Batch, int] | None:
+        return parse_again(self._archive, archived, plan, self._workspace, self._clock)
 
-    def _mark(self, found: ArchivedObject, body: bytes) -> None:
-        key = marker_key(found.name)
-        if not put_bytes(self._store, key, body, {REPLAYED: name_of(found)}):
-            other = begun(self._archive, found)
+    def _mark(self, archived: ArchivedObject, body: bytes) -> None:
+        key = marker_key(archived.name)
+        if not put_bytes(self._store, key, body, {REPLAYED: name_of(archived)}):
+            other = begun(self._archive, archived)
             if other is None or other.body != body:
-                raise _other(found)
+                raise _other(archived)
 
-    def _give_up(self, found: ArchivedObject, marker: Begun, *, take_over: bool) -> None:
+    def _give_up(self, archived: ArchivedObject, marker: Begun, *, take_over: bool) -> None:
         """Delete what a replay under another configuration has put, then its marker."""
         if not take_over:
-            raise _other(found)
+            raise _other(archived)
         for key in marker.keys:
             try:
                 metadata = self._store.head(key).metadata or {}
             except NotFound:
                 continue
-            if metadata.get(REPLAYED) != name_of(found):
-                raise ObjectConflict(f"{key}: is no result of replaying {found.key}; look at it")
+            if metadata.get(REPLAYED) != name_of(archived):
+                raise ObjectConflict(f"{key}: is no result of replaying {archived.key}; look at it")
             self._store.delete(key)
-        self._store.delete(marker_key(found.name))
+        self._store.delete(marker_key(archived.name))
 
-    def _put(self, file: BatchFile, found: ArchivedObject) -> None:
+    def _put(self, file: BatchFile, archived: ArchivedObject) -> None:
         conflict = (
-            f"{file.key}: another object stands where messages of {found.key} belong;"
+            f"{file.key}: another object stands where messages of {archived.key} belong;"
             " nothing was overwritten"
         )
-        put_derived(self._store, file.key, file, (REPLAYED, name_of(found)), conflict)
+        put_derived(self._store, file.key, file, (REPLAYED, name_of(archived)), conflict)
 
 
-def _beside(plan: TopicPlan, found: ArchivedObject) -> TopicPlan:
+def _beside(plan: TopicPlan, archived: ArchivedObject) -> TopicPlan:
     """The results stand beside the other objects of the same generation and batch."""
     stream = plan.stream(QUARANTINE)
-    root = f"{stream.root}/{successor(found.name)}"
+    root = f"{stream.root}/{successor(archived.name)}"
     streams = {**plan.streams, QUARANTINE: OutputStream(root, stream.log_format)}
-    return replace(plan, generation=found.name.generation, streams=streams)
+    return replace(plan, generation=archived.name.generation, streams=streams)
 
 
 def _named_apart(sealed: SealedBatch) -> SealedBatch:
@@ -225,26 +225,26 @@ def _named_apart(sealed: SealedBatch) -> SealedBatch:
     return replace(sealed, files=files)
 
 
-def _other(found: ArchivedObject) -> ConfigurationError:
+def _other(archived: ArchivedObject) -> ConfigurationError:
     return ConfigurationError(
-        f"{found.key}: a replay under another configuration was begun and not finished; finish"
+        f"{archived.key}: a replay under another configuration was begun and not finished; finish"
         " it with that one, or add --take-over to delete what it has put and begin anew"
     )
 
 
 def _result(
-    found: ArchivedObject, sealed: SealedBatch, reasons: Counter[str], read: int
+    archived: ArchivedObject, sealed: SealedBatch, reasons: Counter[str], read: int
 ) -> Replayed:
     bad = sum(file.info.records for file in bad_files(sealed))
     kept = sum(file.info.records for file in sealed.files)
     keys = tuple(file.key for file in sealed.files)
-    return Replayed(found, kept - bad, read - kept, bad, keys, reasons)
+    return Replayed(archived, kept - bad, read - kept, bad, keys, reasons)
 
 
-def _body(found: ArchivedObject, sealed: SealedBatch) -> bytes:
+def _body(archived: ArchivedObject, sealed: SealedBatch) -> bytes:
     """Return the marker's content: the same for the same messages and plan."""
     content = {
-        "replayed": found.key,
+        "replayed": archived.key,
         "fingerprint": sealed.fingerprint,
         "objects": {file.key: file.info.records for file in sealed.files},
     }

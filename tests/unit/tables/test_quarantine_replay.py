@@ -79,9 +79,9 @@ class ReplayWorld(WorkerWorld):
     def clean_up(self) -> None:
         """Finish every replay that is staged, as a coordinator does."""
         for item in self.staging.read({}):
-            assert item.found.replay
+            assert item.listed.replay
             self.committer.finish_replay(item)
-            self.staging.delete(item.found)
+            self.staging.delete(item.listed)
 
     def replay(self, *, dry_run: bool = False) -> list[Replayed]:
         """Replay the whole quarantine."""
@@ -270,7 +270,8 @@ def test_every_call_may_be_the_last(world: ReplayWorld) -> None:
 def test_messages_that_change_rows_by_key_are_not_replayed(world: ReplayWorld) -> None:
     """An older message would undo what newer ones did."""
     changing = {"table": "db.all", "mode": "upsert", "key": ["id"], **MADE}
-    tables = WorkerWorld(world.directory / "changing", [*NARROW, changing]).config.tables
+    alone = {"commit": {"coordinator": "alone"}}
+    tables = WorkerWorld(world.directory / "changing", [*NARROW, changing], alone).config.tables
     world.wide = world.config.model_copy(update={"tables": tables})
     world.widen()
     [left] = world.replay()
