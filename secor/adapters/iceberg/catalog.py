@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from pyiceberg.catalog import Catalog as Library
 from pyiceberg.catalog import load_catalog
@@ -32,6 +32,9 @@ from secor.tables.catalog import (
     WidenColumn,
 )
 
+if TYPE_CHECKING:
+    from pyiceberg.catalog.rest import RestCatalog
+
 NEWEST_FORMAT = 2
 """The highest version of the table format that this library can commit to."""
 
@@ -39,7 +42,12 @@ NEWEST_FORMAT = 2
 def open_catalog(name: str, properties: Mapping[str, str]) -> Library:
     """Return the library's catalog.  Raises ``ConfigurationError``, ``Unavailable``."""
     with translated(f"catalog {name}"):
-        return load_catalog(name, **{"py-io-impl": _ARROW, **properties})
+        library = load_catalog(name, **{"py-io-impl": _ARROW, **properties})
+    if type(library).__name__ == "RestCatalog":  # whose module costs an import
+        from secor.adapters.iceberg.rest_timeout import limit_requests
+
+        limit_requests(cast("RestCatalog", library))
+    return library
 
 
 _ARROW = "pyiceberg.io.pyarrow.PyArrowFileIO"

@@ -1,3 +1,5 @@
+"""The boto3 client of an S3 store: credentials, assumed roles, timeouts and retries."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

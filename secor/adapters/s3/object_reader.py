@@ -1,3 +1,5 @@
+"""A stored S3 object as a seekable file, read ahead in windows."""
+
 from __future__ import annotations
 
 import io

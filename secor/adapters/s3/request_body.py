@@ -1,3 +1,5 @@
+"""A part of a local file as the body of an S3 request."""
+
 from __future__ import annotations
 
 import io

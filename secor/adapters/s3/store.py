@@ -1,3 +1,5 @@
+"""The object store port on S3: conditional puts with checksums, listings, reads."""
+
 from __future__ import annotations
 
 import io

@@ -1,3 +1,5 @@
+"""What verification asks of Kafka: the range of a log and its messages."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
