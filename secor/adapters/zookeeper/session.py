@@ -286,7 +286,7 @@ def _watch_negotiation(client: Any, tell: Callable[[float], None]) -> None:
     connection = client._connection
     invoke = connection._invoke
 
-    def told(timeout: float, request: Any, xid: int | None = None) -> Any:
+    def invoke_and_tell(timeout: float, request: Any, xid: int | None = None) -> Any:
         answer = invoke(timeout, request, xid)
         if xid is None and isinstance(answer, tuple):
             granted = getattr(answer[0], "time_out", 0)
@@ -294,4 +294,4 @@ def _watch_negotiation(client: Any, tell: Callable[[float], None]) -> None:
                 tell(granted / 1000.0)
         return answer
 
-    connection._invoke = told
+    connection._invoke = invoke_and_tell

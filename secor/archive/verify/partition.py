@@ -231,7 +231,7 @@ class PartitionCheck:
 
     def _text_rows(self, log: pa.RecordBatch, end: int, stored_rows: Sequence[Rows]) -> list[Rows]:
         """Let objects without offsets find their part of the log's rows, beside the rows
-        ``held`` by others, such as quarantine.
+        that others have, such as quarantine (``stored_rows``).
         """
         while self._texts and self._texts[-1].range.start < end:
             pending = self._texts.pop()
