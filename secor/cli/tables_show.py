@@ -21,8 +21,8 @@ from secor.cli.table_type import TABLE
 from secor.config.model import Config
 from secor.core.errors import SecorError
 from secor.core.text import how_many
+from secor.tables.backlog import backlog
 from secor.tables.commit_history import CommitObject
-from secor.tables.coordinator import backlog
 from secor.tables.observer import Backlog
 from secor.tables.overview import TableOverview, look_at
 from secor.tables.staging import Staged

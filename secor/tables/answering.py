@@ -5,7 +5,7 @@ It stands around the loop.  Whatever it does not hear or say costs the coordinat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from secor.core.model import OffsetRange, TopicPartition
@@ -61,14 +61,25 @@ class Answering:
     """A loop that answers ``START_COMMIT``; called from the loop's thread alone."""
 
     def __init__(
-        self, loop: Loop, channel: ControlChannel, *, group: str, sender: str, prefix: str
+        self,
+        loop: Loop,
+        channel: ControlChannel,
+        *,
+        group: str,
+        sender: str,
+        prefix: str,
+        heard: Callable[[Event], None] = lambda event: None,
     ) -> None:
-        """``prefix`` is the group's, below which manifests are put."""
+        """``prefix`` is the group's, below which manifests are put.
+
+        ``heard`` is given every event that comes, our own included; it must not block or raise.
+        """
         self._loop = loop
         self._channel = channel
         self._group = group
         self._sender = sender
         self._prefix = prefix
+        self._heard = heard
         self._request: Event | None = None
         self._targets: dict[TopicPartition, int] = {}
         self._answered: set[TopicPartition] = set()
@@ -78,6 +89,7 @@ class Answering:
         """Do one round of the loop, then what has been asked."""
         self._loop.run_once(timeout)
         for event in self._channel.receive():
+            self._heard(event)
             newer = self._request is None or event.epoch >= self._request.epoch
             if event.kind is Kind.START_COMMIT and newer:
                 self._request = event

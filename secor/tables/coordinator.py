@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 from secor.core.errors import LedgerCorrupt, SecorError
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock, OffsetLedger
+from secor.tables.backlog import backlog, backlog_by_table, is_committed, is_done
 from secor.tables.control import ControlChannel, Event, Kind
 from secor.tables.cycle import (
     Ask,
@@ -26,7 +27,7 @@ from secor.tables.cycle import (
     decide,
     valid_through,
 )
-from secor.tables.observer import Backlog, TableObserver
+from secor.tables.observer import TableObserver
 from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import CommitRequest, Result, TableCommitter, TableResult
 
@@ -268,52 +269,16 @@ class Coordinator:
         """
         now = self._clock.now()
         for item in staged:
-            if now - item.listed.modified >= self._keep and _taken(item, results):
+            if now - item.listed.modified >= self._keep and is_done(item, results):
                 if item.listed.replay:
                     self._committer.finish_replay(item)
                 self._staging.delete(item.listed)
 
     def _report(self, staged: Sequence[Staged], results: Mapping[str, TableResult]) -> None:
         waiting = [
-            item for item in staged if not _taken(item, results) and not _committed(item, results)
+            item
+            for item in staged
+            if not is_done(item, results) and not is_committed(item, results)
         ]
-        self._observer.staged(backlog(waiting))
-
-
-def backlog(waiting: Sequence[Staged]) -> Backlog:
-    """Sum up what is staged."""
-    files = [
-        file
-        for item in waiting
-        if item.manifest is not None
-        for of_table in item.manifest.tables
-        for file in of_table.files
-    ]
-    return Backlog(
-        manifests=len(waiting),
-        files=len(files),
-        size=sum(file.size for file in files),
-        oldest=min((item.listed.modified for item in waiting), default=None),
-    )
-
-
-def _taken(item: Staged, results: Mapping[str, TableResult]) -> bool:
-    """Tell whether every table that a manifest has files for had them before this cycle."""
-    if item.manifest is None:
-        return False
-    tables = {files.table for files in item.manifest.tables if files.files}
-    return all(table in results and item.listed.key in results[table].done for table in tables)
-
-
-def _committed(item: Staged, results: Mapping[str, TableResult]) -> bool:
-    """Tell whether this cycle brought a manifest into all of its tables."""
-    if item.manifest is None:
-        return False
-    tables = {files.table for files in item.manifest.tables if files.files}
-    finished = (Result.COMMITTED, Result.NOTHING)
-    return all(
-        table in results
-        and results[table].result in finished
-        and item.topic_partition not in results[table].stopped
-        for table in tables
-    )
+        by_table = backlog_by_table(staged, results)
+        self._observer.staged(replace(backlog(waiting), by_table=by_table))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from secor.core.errors import SecorError
@@ -11,12 +12,17 @@ from secor.tables.table_commit import TableResult
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is staged and not in all of its tables yet; ``oldest`` in seconds since the epoch."""
+    """What is staged and not in all of its tables yet; ``oldest`` in seconds since the epoch.
+
+    ``by_table`` has what each single table lacks.
+    """
 
     manifests: int
     files: int
     size: int
     oldest: float | None
+    rows: int = 0
+    by_table: Mapping[str, Backlog] = field(default_factory=dict)
 
 
 class TableObserver(Protocol):

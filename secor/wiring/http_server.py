@@ -22,13 +22,16 @@ from secor.service.status.page import page
 from secor.service.status.picture import picture
 from secor.service.status.restore_page import RestoreStatus, restore_page
 from secor.service.status.style import HEADERS
+from secor.service.status.table_board import TableBoard
 from secor.wiring.clients import clear
 
 
-def board_of(config: Config, clock: Clock, instance: str) -> Board:
+def board_of(
+    config: Config, clock: Clock, instance: str, tables: TableBoard | None = None
+) -> Board:
     """Return an empty board that knows the configuration, secrets masked."""
     shown = tuple((setting.key, setting.text(), setting.source) for setting in settings(config))
-    return Board(clock, About(__version__, config.group.name, instance, shown))
+    return Board(clock, About(__version__, config.group.name, instance, shown), tables)
 
 
 def server_of(config: Config, health: Health, metrics: Metrics, board: Board) -> HealthServer:

@@ -36,6 +36,7 @@ from secor.service.monitoring.table_telemetry import TableTelemetry
 from secor.service.monitoring.telemetry import Telemetry, status_line
 from secor.service.startup import Connecting, Doing
 from secor.service.status.board import Board
+from secor.service.status.table_board import TableBoard
 from secor.service.systemd import Notifier
 from secor.wiring.clients import connect_store, kafka_options, request_lifetime
 from secor.wiring.dead_letters import LetterWriter
@@ -43,7 +44,7 @@ from secor.wiring.http_server import board_of, server_of
 from secor.wiring.membership import Membership, join
 from secor.wiring.plans import growing_plans
 from secor.wiring.startup_reports import Waiting
-from secor.wiring.table_commits import coordinating
+from secor.wiring.table_commits import coordinating, fixed_tables
 from secor.wiring.tables import TablePlans, open_tables, store_of_tables
 from secor.wiring.topic_keeper import TopicKeeper
 
@@ -67,7 +68,9 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
     metrics.memory_bytes_limit.set(config.limits.memory)
     health = Health(clock, limit=STUCK)
     instance = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    board = board_of(config, clock, instance)
+    tables = TableBoard(clock, instance, fixed_tables(config))
+    is_table_group = config.group.kind == "table"
+    board = board_of(config, clock, instance, tables if is_table_group else None)
     manager = Notifier.of(environment)
     telemetry = Telemetry(metrics, health, clock, board)
     metrics.starting.set(1)
@@ -89,8 +92,8 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
                 )
                 connected.callback(close)
                 loop: Loop = consumer
-                if config.group.kind == "table":
-                    observer = TableTelemetry(metrics, clock)
+                if is_table_group:
+                    observer = TableTelemetry(metrics, clock, tables)
                     loop = connected.enter_context(
                         coordinating(config, consumer, instance, observer)
                     )

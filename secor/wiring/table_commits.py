@@ -249,6 +249,7 @@ def coordinating(
             group=config.group.name,
             sender=instance,
             prefix=config.output.prefix,
+            heard=observer.board.hear,
         )
         if config.commit.coordinator == "alone":
             yield TableLoop(answering, None, None)
@@ -256,6 +257,7 @@ def coordinating(
         group = opened.enter_context(open_table_group(config))
         election = Election(group.topics, clock)
         coordinator = group.coordinator(channel.end(), observer, election.leads, instance)
+        observer.board.watch(lambda: coordinator.state)
         thread = CoordinatorThread(coordinator)
         opened.callback(thread.close)
         thread.start()

@@ -12,6 +12,7 @@ SELECTION = "secor/tables/selection.py"
 STAGING = "secor/tables/staging.py"
 COMMIT = "secor/tables/table_commit.py"
 MERGING = "secor/tables/merging.py"
+BACKLOG = "secor/tables/backlog.py"
 COORDINATOR = "secor/tables/coordinator.py"
 RECORD = "secor/tables/group_record.py"
 SETTLE = "secor/tables/settle.py"
@@ -202,13 +203,13 @@ TABLE_MUTANTS = (
     Mutant(
         "manifests are deleted at once",
         COORDINATOR,
-        "now - item.listed.modified >= self._keep and _taken(item, results)",
-        "_taken(item, results)",
+        "now - item.listed.modified >= self._keep and is_done(item, results)",
+        "is_done(item, results)",
         TABLES,
     ),
     Mutant(
         "manifests are deleted when one of their tables has them",
-        COORDINATOR,
+        BACKLOG,
         "    return all(table in results and item.listed.key in results[table].done"
         " for table in tables)\n",
         "    return any(table in results and item.listed.key in results[table].done"

@@ -1,4 +1,4 @@
-"""What a coordinator does, as metrics and log lines."""
+"""What a coordinator does, as metrics, log lines and on the status page."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import structlog
 from secor.core.errors import SecorError, TableStopped
 from secor.core.ports import Clock
 from secor.service.metrics import Metrics
+from secor.service.status.table_board import TableBoard
 from secor.tables.observer import Backlog
 from secor.tables.table_commit import Result, TableResult
 
@@ -14,7 +15,9 @@ from secor.tables.table_commit import Result, TableResult
 class TableTelemetry:
     """A ``TableObserver``.  What lasts is logged once, when it begins and when it ends."""
 
-    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, metrics: Metrics, clock: Clock, board: TableBoard | None = None) -> None:
+        """``board`` is what the status page shows; without one nobody looks."""
+        self.board = TableBoard(clock, "") if board is None else board
         self._metrics = metrics.tables
         self._clock = clock
         self._log = structlog.get_logger("secor.tables")
@@ -23,12 +26,14 @@ class TableTelemetry:
 
     def leading(self, leads: bool, epoch: int) -> None:
         """This process coordinates, or ceases to; see ``TableObserver``."""
+        self.board.lead(leads, epoch)
         self._metrics.leading.set(leads)
         self._metrics.epoch.set(epoch if leads else 0)
         self._log.info("coordinating" if leads else "not_coordinating", epoch=epoch)
 
     def cycle_ended(self, seconds: float, missing: int) -> None:
         """A cycle went through; see ``TableObserver``."""
+        self.board.end_cycle(seconds, missing)
         self._metrics.cycles.labels("partial" if missing else "complete").inc()
         self._metrics.cycle_seconds.observe(seconds)
         if missing:
@@ -39,6 +44,7 @@ class TableTelemetry:
 
     def cycle_failed(self, error: SecorError) -> None:
         """A cycle found a server out; see ``TableObserver``."""
+        self.board.fail_cycle(error)
         self._metrics.cycles.labels("failed").inc()
         if not self._failed:
             self._log.warning("cycle_failed", why=str(error), next="the next cycle tries again")
@@ -46,6 +52,7 @@ class TableTelemetry:
 
     def table_committed(self, result: TableResult) -> None:
         """A table was looked at; see ``TableObserver``."""
+        self.board.show_result(result)
         metrics, table = self._metrics, result.table
         metrics.commits.labels(table, str(result.result)).inc()
         metrics.conflicts.labels(table).inc(result.conflicts)
@@ -75,6 +82,7 @@ class TableTelemetry:
 
     def staged(self, backlog: Backlog) -> None:
         """So much is staged; see ``TableObserver``."""
+        self.board.show_staged(backlog)
         self._metrics.staged_manifests.set(backlog.manifests)
         self._metrics.staged_files.set(backlog.files)
         self._metrics.staged_bytes.set(backlog.size)

@@ -12,6 +12,7 @@ from secor.core.ports import Clock
 from secor.service.monitoring.telemetry import snake
 from secor.service.startup import Hindrance
 from secor.service.status.remedies import remedy
+from secor.service.status.table_board import TableBoard
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +62,15 @@ class Board:
     are whole by themselves, so that readers need no lock and nobody waits for them.
     """
 
-    def __init__(self, clock: Clock, about: About) -> None:
-        """Begin with nothing assigned."""
+    def __init__(self, clock: Clock, about: About, tables: TableBoard | None = None) -> None:
+        """Begin with nothing assigned; ``tables`` are those of a table group."""
         self._clock = clock
         self._snapshot = Snapshot(clock.monotonic(), (), ledger_up=None)
         self._hindrance: Hindrance | None = None
         self._mishaps: dict[TopicPartition, Mishap] = {}
         self._uploads: dict[TopicPartition, Upload] = {}
         self.about = about
+        self.tables = tables
         self.started = clock.now()
 
     # ---------------------------------------------------------------- the loop

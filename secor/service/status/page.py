@@ -18,6 +18,7 @@ from secor.service.status.cells import (
     word,
 )
 from secor.service.status.style import STYLE
+from secor.service.status.table_section import table_section
 
 REFRESH = 5
 """Seconds after which the browser asks again."""
@@ -47,6 +48,7 @@ def page(picture: Picture) -> str:
             f'<link rel="icon" href="data:,"><title>{title}</title><style>{STYLE}</style>',
             "</head><body>",
             *_head(picture),
+            *_tables(picture),
             *_partitions(picture["partitions"]),
             *_configuration(picture["configuration"]),
             "</body></html>\n",
@@ -97,6 +99,11 @@ def _tiles(picture: Picture) -> Iterable[tuple[str, str]]:
     yield "oldest not stored", ago(max((it for it in waits if it is not None), default=0))
     yield "in memory", show_size(picture["buffered_bytes"])
     yield "in local files", show_size(picture["local_bytes"])
+
+
+def _tables(picture: Picture) -> Iterable[str]:
+    if picture["coordination"] is not None:
+        yield from table_section(picture["coordination"], picture["tables"])
 
 
 def _partitions(partitions: Sequence[Picture]) -> Iterable[str]:

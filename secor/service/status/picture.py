@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -12,6 +11,8 @@ from secor.service.monitoring.lag import lag_offsets, lag_seconds, waiting_secon
 from secor.service.startup import Hindrance
 from secor.service.status.board import Board
 from secor.service.status.remedies import remedy
+from secor.service.status.table_picture import coordination_picture, tables_picture
+from secor.service.status.times import age, iso_time
 
 
 def picture(board: Board, health: Health) -> dict[str, Any]:
@@ -25,13 +26,14 @@ def picture(board: Board, health: Health) -> dict[str, Any]:
     well = ready.status is HTTPStatus.OK
     statuses = sorted(snapshot.statuses, key=lambda status: status.topic_partition)
     partitions = [_partition(board, status, wall, monotonic) for status in statuses]
+    tables = None if board.tables is None else board.tables.known()
     return {
         "version": about.version,
         "group": about.group,
         "instance": about.instance,
-        "started": _time(board.started),
-        "at": _time(wall),
-        "snapshot_age": _age(monotonic, snapshot.at),
+        "started": iso_time(board.started),
+        "at": iso_time(wall),
+        "snapshot_age": age(monotonic, snapshot.at),
         "alive": health.alive().status is HTTPStatus.OK,
         "ready": well,
         "waiting": [] if well else ready.body.decode().splitlines(),
@@ -42,6 +44,8 @@ def picture(board: Board, health: Health) -> dict[str, Any]:
         "buffered_bytes": sum(status.buffered for status in statuses),
         "local_bytes": sum(status.local for status in statuses),
         "partitions": partitions,
+        "coordination": None if tables is None else coordination_picture(tables, wall),
+        "tables": [] if tables is None else tables_picture(tables, wall),
         "configuration": [
             {"key": key, "value": value, "source": source} for key, value, source in about.settings
         ],
@@ -54,7 +58,7 @@ def _hindrance(hindrance: Hindrance | None, monotonic: float) -> dict[str, Any] 
     error = hindrance.error
     return {
         "server": hindrance.server,
-        "age": _age(monotonic, hindrance.since),
+        "age": age(monotonic, hindrance.since),
         "message": None if error is None else str(error),
         "remedy": None if error is None else remedy(error),
     }
@@ -75,7 +79,7 @@ def _partition(board: Board, status: Status, wall: float, monotonic: float) -> d
         "lag_seconds": round(lag_seconds(status, wall, monotonic), 3),
         "oldest_uncommitted": None if waits is None else round(waits, 3),
         "batch": {
-            "age": _age(monotonic, status.batch_opened),
+            "age": age(monotonic, status.batch_opened),
             "messages": status.batch_messages,
             "bytes": status.batch_size,
             "files": status.batch_files,
@@ -84,26 +88,18 @@ def _partition(board: Board, status: Status, wall: float, monotonic: float) -> d
         "sealed": status.sealed and [status.sealed.start, status.sealed.end],
         "sealed_batches": status.sealed_batches,
         "uploading": status.in_work,
-        "last_commit_age": _age(monotonic, status.committed_at),
+        "last_commit_age": age(monotonic, status.committed_at),
         "last_upload": upload
-        and {"at": _time(upload.at), "age": _age(wall, upload.at), "batch_age": upload.age},
+        and {"at": iso_time(upload.at), "age": age(wall, upload.at), "batch_age": upload.age},
         "last_error": mishap
         and {
-            "at": _time(mishap.at),
-            "age": _age(wall, mishap.at),
+            "at": iso_time(mishap.at),
+            "age": age(wall, mishap.at),
             "kind": mishap.kind,
             "message": mishap.message,
             "remedy": mishap.remedy,
         },
         "stopped": None if status.error is None else str(status.error),
         "paused": None if status.pause is None else str(status.pause),
-        "again_in": None if status.again_at is None else _age(status.again_at, monotonic),
+        "again_in": None if status.again_at is None else age(status.again_at, monotonic),
     }
-
-
-def _age(now: float, then: float | None) -> float | None:
-    return None if then is None else round(max(0.0, now - then), 3)
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -16,7 +16,8 @@ a{color:inherit}
 .tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(9.5rem,1fr));
 gap:.5rem;margin:.8rem 0}
 .tiles div{background:var(--tile);border-radius:.4rem;padding:.5rem .7rem}
-dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.15rem;font-weight:600}
+dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.15rem;font-weight:600;
+overflow-wrap:anywhere}
 table{border-collapse:collapse;width:100%}
 th,td{padding:.35rem .6rem;text-align:right;vertical-align:top}
 th{font-weight:600;font-size:.85rem;color:var(--soft);white-space:nowrap}

@@ -131,6 +131,15 @@ def test_a_newer_request_replaces_an_older_one_and_a_stale_one_does_not() -> Non
     assert {event.commit for event in channel.sent} == {"c3"}
 
 
+def test_every_event_is_passed_on_to_who_shows_them() -> None:
+    heard: list[Event] = []
+    loop, channel = FakeLoop([Work(CLICKS)]), Channel()
+    worker = Answering(loop, channel, group=GROUP, sender="w1", prefix=PREFIX, heard=heard.append)
+    channel.incoming = [asked(), asked(kind=Kind.COMMIT_COMPLETE)]
+    worker.run_once(0.1)
+    assert [event.kind for event in heard] == [Kind.START_COMMIT, Kind.COMMIT_COMPLETE]
+
+
 def test_draining_is_the_loops() -> None:
     loop = FakeLoop([])
     worker = answering(loop, Channel())

@@ -1,0 +1,134 @@
+"""The tables' part of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from secor.core.text import how_many
+from secor.service.status.cells import (
+    ago,
+    parts,
+    sentence,
+    show_number,
+    show_size,
+    show_time,
+    word,
+)
+
+COLUMNS = ("table", "state", "last commit", "valid through", "staged", "conflicts")
+
+SHOWN_OF_ID = 8
+"""Characters of a commit's id on the page; ``/status.json`` has all of it."""
+
+Picture = Mapping[str, Any]
+
+
+def table_section(coordination: Picture, tables: Sequence[Picture]) -> Iterable[str]:
+    """Give the section of what ``secor.service.status.table_picture`` gives."""
+    yield "<h2>Tables</h2>"
+    wrong = [table["table"] for table in tables if table["state"] in ("stopped", "failed")]
+    if wrong:
+        yield f'<p class="bad">Stopped or failed: {parts(wrong)}</p>'
+    error = coordination["cycles"]["error"]
+    if error is not None:
+        yield (
+            f'<p><span class="bad">A cycle failed</span> {ago(error["age"])} ago: '
+            f"{sentence(error['message'])} <em>{escape(error['remedy'])}</em></p>"
+        )
+    yield '<dl class="tiles">'
+    for name, value in _tiles(coordination):
+        yield f"<div><dt>{name}</dt><dd>{value}</dd></div>"
+    yield "</dl>"
+    yield from _table(tables)
+
+
+def _tiles(coordination: Picture) -> Iterable[tuple[str, str]]:
+    here, cycles, staged = (coordination[it] for it in ("here", "cycles", "staged"))
+    name = coordination["coordinator"]
+    yield "coordinator", "this process" if here else "–" if name is None else escape(name)
+    if coordination["heard_age"] is not None:
+        yield "it was heard", f"{ago(coordination['heard_age'])} ago"
+    if coordination["epoch"] is not None:
+        yield "epoch", str(coordination["epoch"])
+    if coordination["state"] is not None:
+        yield "cycle", escape(coordination["state"])
+    if cycles["last"] is not None:
+        yield "last cycle", f"{ago(cycles['last']['age'])} ago"
+    yield "complete commits", show_number(cycles["complete"])
+    yield "partial commits", show_number(cycles["partial"])
+    yield "failed cycles", show_number(cycles["failed"])
+    yield "conflicts", show_number(coordination["conflicts"])
+    if staged is not None:
+        yield "staged", _staged(staged)
+
+
+def _table(tables: Sequence[Picture]) -> Iterable[str]:
+    if not tables:
+        yield "<p>This process knows of none yet.</p>"
+        return
+    heads = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
+    yield f"<table><thead><tr>{heads}</tr></thead>"
+    for table in tables:
+        yield f"<tbody><tr><td>{escape(table['table'])}</td>"
+        for name, cell in zip(COLUMNS[1:], _cells(table), strict=True):
+            yield f'<td data-name="{escape(name)}"><span>{cell}</span></td>'
+        yield "</tr>"
+        for note in _notes(table):
+            yield f'<tr><td class="note" colspan="{len(COLUMNS)}">{note}</td></tr>'
+        yield "</tbody>"
+    yield "</table>"
+
+
+def _cells(table: Picture) -> list[str]:
+    state, staged = table["state"], table["staged"]
+    return [
+        word(state, "bad") if state in ("stopped", "failed") else escape(state),
+        _commit(table["last_commit"]),
+        _valid_through(table),
+        "–" if staged is None else _staged(staged),
+        show_number(table["conflicts"]),
+    ]
+
+
+def _commit(commit: Picture | None) -> str:
+    if commit is None:
+        return "–"
+    texts = [f"{ago(commit['age'])} ago"]
+    if commit["rows"] is not None:
+        texts.append(how_many(commit["rows"], "row"))
+    return parts([*texts, commit["id"][:SHOWN_OF_ID]])
+
+
+def _valid_through(table: Picture) -> str:
+    if table["valid_through"] is None:
+        return "–"
+    behind = parts([f"{ago(table['valid_through_age'])} ago"])
+    return f"{show_time(table['valid_through'])}, {behind}"
+
+
+def _staged(staged: Picture) -> str:
+    if not staged["batches"]:
+        return "nothing"
+    texts = [
+        how_many(staged["files"], "file"),
+        how_many(staged["rows"], "row"),
+        show_size(staged["bytes"]),
+    ]
+    if staged["oldest_age"] is not None:
+        texts.append(f"{ago(staged['oldest_age'])} old")
+    return parts(texts)
+
+
+def _notes(table: Picture) -> Iterable[str]:
+    if table["why"] is not None:
+        yield (
+            f'<span class="bad">{escape(table["state"].capitalize())}:</span> '
+            f"{sentence(table['why'])} <em>{escape(table['remedy'])}</em>"
+        )
+    for topic_partition, why in table["stopped_partitions"].items():
+        yield (
+            f'<span class="bad">{escape(topic_partition)} goes no further here:</span> '
+            f"{sentence(why)}"
+        )

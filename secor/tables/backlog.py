@@ -1,0 +1,72 @@
+"""How much is staged and not in its tables yet, for the group and for each table: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from secor.tables.manifest import TableFiles
+from secor.tables.observer import Backlog
+from secor.tables.staging import Staged
+from secor.tables.table_commit import Result, TableResult
+
+FINISHED = (Result.COMMITTED, Result.NOTHING)
+
+
+def backlog(waiting: Sequence[Staged], table: str | None = None) -> Backlog:
+    """Sum up what is staged, for all tables or for one."""
+    files = [
+        file
+        for item in waiting
+        for of_table in files_by_table(item)
+        if table in (None, of_table.table)
+        for file in of_table.files
+    ]
+    return Backlog(
+        manifests=len(waiting),
+        files=len(files),
+        size=sum(file.size for file in files),
+        oldest=min((item.listed.modified for item in waiting), default=None),
+        rows=sum(file.records for file in files),
+    )
+
+
+def backlog_by_table(
+    staged: Sequence[Staged], results: Mapping[str, TableResult]
+) -> dict[str, Backlog]:
+    """Return what each table still lacks after a cycle; a table that lacks nothing is left out."""
+    waiting: dict[str, list[Staged]] = {}
+    for item in staged:
+        for table in {of_table.table for of_table in files_by_table(item)}:
+            if table not in results or not _has(item, results[table]):
+                waiting.setdefault(table, []).append(item)
+    return {table: backlog(items, table) for table, items in waiting.items()}
+
+
+def is_done(item: Staged, results: Mapping[str, TableResult]) -> bool:
+    """Tell whether every table that a manifest has files for had them before this cycle."""
+    if item.manifest is None:
+        return False
+    tables = {of_table.table for of_table in files_by_table(item)}
+    return all(table in results and item.listed.key in results[table].done for table in tables)
+
+
+def is_committed(item: Staged, results: Mapping[str, TableResult]) -> bool:
+    """Tell whether this cycle brought a manifest into all of its tables."""
+    if item.manifest is None:
+        return False
+    tables = {of_table.table for of_table in files_by_table(item)}
+    return all(table in results and _is_in(item, results[table]) for table in tables)
+
+
+def files_by_table(item: Staged) -> Iterator[TableFiles]:
+    """Give what a manifest has, without tables that it has no files for."""
+    if item.manifest is not None:
+        yield from (of_table for of_table in item.manifest.tables if of_table.files)
+
+
+def _has(item: Staged, result: TableResult) -> bool:
+    return item.listed.key in result.done or _is_in(item, result)
+
+
+def _is_in(item: Staged, result: TableResult) -> bool:
+    return result.result in FINISHED and item.topic_partition not in result.stopped
