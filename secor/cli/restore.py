@@ -42,7 +42,7 @@ def run(config: Path) -> int:
     from secor.service.monitoring.health import Health
     from secor.service.monitoring.restore_telemetry import RestoreTelemetry
     from secor.service.restore_metrics import RestoreMetrics
-    from secor.wiring.http_server import metrics_server
+    from secor.wiring.http_server import metrics_server, pages_of_restore
     from secor.wiring.restore import open_job
     from secor.wiring.restore_plan import prepare
     from secor.wiring.restore_run import STUCK, engine_of
@@ -56,8 +56,8 @@ def run(config: Path) -> int:
     metrics, clock = RestoreMetrics(), SystemClock()
     health = Health(clock, limit=STUCK)
     telemetry = RestoreTelemetry(metrics, health, clock)
-    status = partial(telemetry.status, name)
-    with metrics_server(settings.metrics, health, metrics, status), open_job(settings) as job:
+    pages = pages_of_restore(partial(telemetry.status, name))
+    with metrics_server(settings.metrics, health, metrics, pages), open_job(settings) as job:
         planned = prepare(job)
         for finding in planned.findings:
             log.warning("preflight", topic=finding.topic, what=finding.what)

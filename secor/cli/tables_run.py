@@ -38,8 +38,9 @@ def run(config: Path) -> None:
     from secor.service.metrics import Metrics
     from secor.service.monitoring.health import Health
     from secor.service.monitoring.table_telemetry import TableTelemetry
-    from secor.wiring.http_server import metrics_server
-    from secor.wiring.table_commits import clock, open_channel, open_table_group
+    from secor.service.status.table_board import TableBoard
+    from secor.wiring.http_server import metrics_server, pages_of_tables
+    from secor.wiring.table_commits import clock, fixed_tables, open_channel, open_table_group
 
     settings = load_tables(config)
     journal = None
@@ -51,9 +52,11 @@ def run(config: Path) -> None:
         log.warning("not_alone", what='commit.coordinator = "daemon": a daemon coordinates, too')
     stopping = _stop_on_signals()
     metrics = Metrics()
-    observer = TableTelemetry(metrics, clock)
+    board = TableBoard(clock, _sender(), fixed_tables(settings))
+    observer = TableTelemetry(metrics, clock, board)
     health = Health(clock, limit=10 * settings.commit.interval + 600.0)
-    with metrics_server(settings.metrics, health, metrics), merging(settings) as engine:
+    pages = pages_of_tables(settings.group.name, board, health, clock)
+    with metrics_server(settings.metrics, health, metrics, pages), merging(settings) as engine:
         while not stopping.is_set():
             try:
                 if engine is not None:
@@ -62,6 +65,7 @@ def run(config: Path) -> None:
                     channel = open_channel(settings, observer.event)
                     try:
                         coordinator = group.coordinator(channel, observer, lambda: True, _sender())
+                        board.watch(coordinator)
                         while not stopping.wait(coordinator.step()):
                             health.beat()
                     finally:

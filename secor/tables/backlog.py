@@ -12,22 +12,9 @@ from secor.tables.table_commit import Result, TableResult
 FINISHED = (Result.COMMITTED, Result.NOTHING)
 
 
-def backlog(waiting: Sequence[Staged], table: str | None = None) -> Backlog:
-    """Sum up what is staged, for all tables or for one."""
-    files = [
-        file
-        for item in waiting
-        for of_table in files_by_table(item)
-        if table in (None, of_table.table)
-        for file in of_table.files
-    ]
-    return Backlog(
-        manifests=len(waiting),
-        files=len(files),
-        size=sum(file.size for file in files),
-        oldest=min((item.listed.modified for item in waiting), default=None),
-        rows=sum(file.records for file in files),
-    )
+def backlog(waiting: Sequence[Staged]) -> Backlog:
+    """Sum up what is staged."""
+    return _sum_up(waiting, [of_table for item in waiting for of_table in files_by_table(item)])
 
 
 def backlog_by_table(
@@ -35,11 +22,28 @@ def backlog_by_table(
 ) -> dict[str, Backlog]:
     """Return what each table still lacks after a cycle; a table that lacks nothing is left out."""
     waiting: dict[str, list[Staged]] = {}
+    files: dict[str, list[TableFiles]] = {}
     for item in staged:
-        for table in {of_table.table for of_table in files_by_table(item)}:
-            if table not in results or not _has(item, results[table]):
-                waiting.setdefault(table, []).append(item)
-    return {table: backlog(items, table) for table, items in waiting.items()}
+        for of_table in files_by_table(item):
+            table = of_table.table
+            if table in results and _has(item, results[table]):
+                continue
+            items = waiting.setdefault(table, [])
+            if not items or items[-1] is not item:
+                items.append(item)
+            files.setdefault(table, []).append(of_table)
+    return {table: _sum_up(items, files[table]) for table, items in waiting.items()}
+
+
+def _sum_up(waiting: Sequence[Staged], of_tables: Sequence[TableFiles]) -> Backlog:
+    files = [file for of_table in of_tables for file in of_table.files]
+    return Backlog(
+        manifests=len(waiting),
+        files=len(files),
+        size=sum(file.size for file in files),
+        oldest=min((item.listed.modified for item in waiting), default=None),
+        rows=sum(file.records for file in files),
+    )
 
 
 def is_done(item: Staged, results: Mapping[str, TableResult]) -> bool:

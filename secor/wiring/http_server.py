@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from http import HTTPStatus
+from typing import Any
 
 from secor import __version__
 from secor.config.model import Config
@@ -18,12 +18,17 @@ from secor.service.metrics_registry import MetricsRegistry
 from secor.service.monitoring.access import Access, tls_context
 from secor.service.monitoring.health import Answer, Health, HealthServer
 from secor.service.status.board import About, Board
-from secor.service.status.page import page
+from secor.service.status.page import REFRESH, page
 from secor.service.status.picture import picture
 from secor.service.status.restore_page import RestoreStatus, restore_page
 from secor.service.status.style import HEADERS
 from secor.service.status.table_board import TableBoard
+from secor.service.status.table_picture import coordinator_picture
+from secor.service.status.table_section import tables_page
 from secor.wiring.clients import clear
+
+Pages = Mapping[str, Callable[[], Answer]]
+"""What answers each path."""
 
 
 def board_of(
@@ -36,7 +41,7 @@ def board_of(
 
 def server_of(config: Config, health: Health, metrics: Metrics, board: Board) -> HealthServer:
     """Return the server, bound and not started.  Raises ``ConfigurationError``."""
-    pages = {"/": partial(_page, board, health), "/status.json": partial(_json, board, health)}
+    pages = _pages(lambda: page(picture(board, health)), lambda: picture(board, health))
     return _server(config.metrics, health, metrics, pages)
 
 
@@ -44,7 +49,7 @@ def _server(
     given: MetricsConfig,
     health: Health,
     metrics: MetricsRegistry,
-    pages: Mapping[str, Callable[[], Answer]],
+    pages: Pages,
 ) -> HealthServer:
     assert given.port is not None
     password = clear(given.password)
@@ -67,16 +72,12 @@ def metrics_server(
     given: MetricsConfig,
     health: Health,
     metrics: MetricsRegistry,
-    status: Callable[[], RestoreStatus] | None = None,
+    pages: Pages,
 ) -> Iterator[None]:
-    """Serve metrics and health of a process, if a port is configured.
-
-    ``status`` is what the status page of a restore shows; other processes have no page here.
-    """
+    """Serve metrics, health and ``pages`` of a process, if a port is configured."""
     if given.port is None:
         yield
         return
-    pages = {} if status is None else _pages_of_restore(status)
     server = _server(given, health, metrics, pages)
     try:
         server.start()
@@ -85,23 +86,27 @@ def metrics_server(
         server.close()
 
 
-def _pages_of_restore(status: Callable[[], RestoreStatus]) -> Mapping[str, Callable[[], Answer]]:
-    def html() -> Answer:
-        body = restore_page(status()).encode()
-        return Answer(HTTPStatus.OK, body, "text/html; charset=utf-8", HEADERS)
+def pages_of_restore(status: Callable[[], RestoreStatus]) -> Pages:
+    """Return the status pages of a daemon that restores."""
+    return _pages(lambda: restore_page(status()), lambda: status().as_json())
 
-    def plain() -> Answer:
-        body = json.dumps(status().as_json(), indent=1).encode()
+
+def pages_of_tables(group: str, tables: TableBoard, health: Health, clock: Clock) -> Pages:
+    """Return the status pages of a process that only coordinates."""
+
+    def values() -> dict[str, Any]:
+        alive = health.alive().status is HTTPStatus.OK
+        return coordinator_picture(group, tables.known(), clock.now(), alive=alive)
+
+    return _pages(lambda: tables_page(values(), REFRESH), values)
+
+
+def _pages(html: Callable[[], str], values: Callable[[], dict[str, Any]]) -> Pages:
+    def page_for_people() -> Answer:
+        return Answer(HTTPStatus.OK, html().encode(), "text/html; charset=utf-8", HEADERS)
+
+    def page_for_programs() -> Answer:
+        body = json.dumps(values(), indent=1).encode()
         return Answer(HTTPStatus.OK, body, "application/json")
 
-    return {"/": html, "/status.json": plain}
-
-
-def _page(board: Board, health: Health) -> Answer:
-    body = page(picture(board, health)).encode()
-    return Answer(HTTPStatus.OK, body, "text/html; charset=utf-8", HEADERS)
-
-
-def _json(board: Board, health: Health) -> Answer:
-    body = json.dumps(picture(board, health), indent=1).encode()
-    return Answer(HTTPStatus.OK, body, "application/json")
+    return {"/": page_for_people, "/status.json": page_for_programs}

@@ -257,7 +257,7 @@ def coordinating(
         group = opened.enter_context(open_table_group(config))
         election = Election(group.topics, clock)
         coordinator = group.coordinator(channel.end(), observer, election.leads, instance)
-        observer.board.watch(lambda: coordinator.state)
+        observer.board.watch(coordinator)
         thread = CoordinatorThread(coordinator)
         opened.callback(thread.close)
         thread.start()

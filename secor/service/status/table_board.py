@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from secor.core.errors import SecorError
 from secor.core.model import TopicPartition
@@ -19,6 +20,14 @@ MOST_TABLES = 10_000
 """Tables that are kept; names come from messages, and anybody may write into a topic."""
 
 FROM_COORDINATORS = (Kind.START_COMMIT, Kind.COMMIT_TO_TABLE, Kind.COMMIT_COMPLETE)
+
+
+class HasState(Protocol):
+    """A coordinator, as far as the page shows it."""
+
+    @property
+    def state(self) -> State:
+        """Where it is in its cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +114,11 @@ class TableBoard:
         self._heard: float | None = None
         self._cycles = CyclesKnown()
         self._staged: Backlog | None = None
-        self._state: Callable[[], State] | None = None
+        self._watched: HasState | None = None
 
-    def watch(self, state: Callable[[], State]) -> None:
-        """Take what gives the state of this process's coordinator."""
-        self._state = state
+    def watch(self, coordinator: HasState) -> None:
+        """Take this process's coordinator."""
+        self._watched = coordinator
 
     # ------------------------------------------------------------- the loop
 
@@ -194,7 +203,7 @@ class TableBoard:
 
     def known(self) -> TablesKnown:
         """Return everything, of one moment; the tables by name."""
-        state = None if self._state is None else self._state()
+        state = None if self._watched is None else self._watched.state
         with self._lock:
             return TablesKnown(
                 process=self._process,

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from secor import __version__
 from secor.service.status.remedies import remedy
 from secor.service.status.table_board import CyclesKnown, TableKnown, TablesKnown
 from secor.service.status.times import age, iso_time
 from secor.tables.observer import Backlog
 
+Values = dict[str, Any]
 
-def coordination_picture(known: TablesKnown, now: float) -> dict[str, Any]:
+
+def coordinator_picture(group: str, known: TablesKnown, now: float, *, alive: bool) -> Values:
+    """Return everything that a process shows which only coordinates."""
+    return {
+        "version": __version__,
+        "group": group,
+        "instance": known.process,
+        "at": iso_time(now),
+        "alive": alive,
+        "coordination": coordination_picture(known, now),
+        "tables": tables_picture(known, now),
+    }
+
+
+def coordination_picture(known: TablesKnown, now: float) -> Values:
     """Return who coordinates, the cycles of this process, and what is staged."""
     return {
         "coordinator": known.coordinator,
@@ -24,12 +40,12 @@ def coordination_picture(known: TablesKnown, now: float) -> dict[str, Any]:
     }
 
 
-def tables_picture(known: TablesKnown, now: float) -> list[dict[str, Any]]:
+def tables_picture(known: TablesKnown, now: float) -> list[Values]:
     """Return each table that this process knows, by name."""
     return [_table(table, known.staged, now) for table in known.tables]
 
 
-def _cycles(cycles: CyclesKnown, now: float) -> dict[str, Any]:
+def _cycles(cycles: CyclesKnown, now: float) -> Values:
     error = cycles.error
     return {
         "complete": cycles.complete,
@@ -54,7 +70,7 @@ def _cycles(cycles: CyclesKnown, now: float) -> dict[str, Any]:
     }
 
 
-def _table(table: TableKnown, staged: Backlog | None, now: float) -> dict[str, Any]:
+def _table(table: TableKnown, staged: Backlog | None, now: float) -> Values:
     commit, valid = table.commit, table.valid_through
     lacks = None
     if staged is not None:
@@ -82,7 +98,7 @@ def _table(table: TableKnown, staged: Backlog | None, now: float) -> dict[str, A
     }
 
 
-def _staged(backlog: Backlog, now: float) -> dict[str, Any]:
+def _staged(backlog: Backlog, now: float) -> Values:
     return {
         "batches": backlog.manifests,
         "files": backlog.files,

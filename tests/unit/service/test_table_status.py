@@ -20,9 +20,10 @@ from secor.service.status.page import page
 from secor.service.status.picture import picture
 from secor.service.status.table_board import TableBoard
 from secor.tables.control import Event, Kind
-from secor.tables.cycle import State
+from secor.tables.cycle import Cycle, State
 from secor.tables.observer import Backlog
 from secor.tables.table_commit import Result, TableResult
+from secor.wiring.http_server import pages_of_tables
 from tests.fakes.clock import FakeClock
 from tests.unit.service.test_status import ABOUT, HOSTILE, Elements
 
@@ -95,7 +96,7 @@ def test_without_any_table_the_page_says_so(setup: Setup) -> None:
 
 
 def test_a_coordinator_shows_its_cycle_and_the_last_commit(setup: Setup) -> None:
-    setup.tables.watch(lambda: State.COLLECTING)
+    setup.tables.watch(Cycle(State.COLLECTING))
     setup.telemetry.leading(True, 995)
     setup.telemetry.table_committed(replace(COMMITTED, conflicts=2))
     setup.telemetry.cycle_ended(1.5, 0)
@@ -187,7 +188,7 @@ def test_a_failed_cycle_is_told_until_one_goes_through(setup: Setup) -> None:
 
 
 def test_a_worker_shows_who_coordinates_and_what_it_heard(setup: Setup) -> None:
-    setup.tables.watch(lambda: State.STANDBY)
+    setup.tables.watch(Cycle(State.STANDBY))
     setup.tables.hear(Event(Kind.START_COMMIT, "g", "cycle-7", 900, OTHER))
     setup.tables.hear(COMMIT_TO_TABLE)
     setup.tables.hear(Event(Kind.DATA_COMPLETE, "g", "cycle-7", 900, "a worker"))
@@ -266,3 +267,21 @@ def test_tables_beyond_a_limit_make_the_oldest_go(
         setup.clock.advance(1.0)
         setup.tables.hear(replace(COMMIT_TO_TABLE, table=f"db.forged_{number}"))
     assert [it["table"] for it in setup.picture()["tables"]] == ["db.forged_1", "db.forged_2"]
+
+
+def test_a_process_that_only_coordinates_has_a_page_of_its_tables(setup: Setup) -> None:
+    health = Health(setup.clock, limit=30.0)
+    pages = pages_of_tables(f"g{HOSTILE}", setup.tables, health, setup.clock)
+    setup.telemetry.leading(True, 995)
+    setup.telemetry.table_committed(COMMITTED)
+    shown = pages["/"]().body.decode()
+    assert set(Elements(shown).addresses) == {"data:,", "/status.json", "/metrics"}
+    assert "script" not in Elements(shown).tags
+    assert "db.t" in shown
+    assert "stands still" not in shown
+    told = json.loads(pages["/status.json"]().body)
+    assert (told["group"], told["instance"]) == (f"g{HOSTILE}", HERE)
+    assert told["coordination"]["here"]
+    assert [table["table"] for table in told["tables"]] == ["db.t"]
+    setup.clock.advance(31.0)
+    assert "stands still" in pages["/"]().body.decode()

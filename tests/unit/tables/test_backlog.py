@@ -24,7 +24,10 @@ def test_files_and_rows_of_one_table_or_of_all_are_summed_up(world: TableWorld) 
     world.stage(world.manifest(5, 9))
     staged = world.staged()
     assert backlog(staged) == Backlog(2, 3, 1400, at, rows=14)
-    assert backlog(staged, EVENTS) == Backlog(2, 2, 900, at, rows=9)
+    assert backlog_by_table(staged, {}) == {
+        EVENTS: Backlog(2, 2, 900, at, rows=9),
+        SECOND: Backlog(1, 1, 500, at, rows=5),
+    }
     assert backlog([]) == Backlog(0, 0, 0, None)
 
 
