@@ -11,7 +11,8 @@ STYLE = """
 *{box-sizing:border-box}
 body{font:15px/1.45 system-ui,sans-serif;margin:1.2rem auto;max-width:80rem;padding:0 1rem}
 h1{font-size:1.4rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
-p{margin:.4rem 0}.soft{color:var(--soft)}.bad{color:var(--bad)}.well{color:var(--well)}
+p{margin:.4rem 0;overflow-wrap:anywhere}
+.soft{color:var(--soft)}.bad{color:var(--bad)}.well{color:var(--well)}
 a{color:inherit}
 .tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(9.5rem,1fr));
 gap:.5rem;margin:.8rem 0}

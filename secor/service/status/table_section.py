@@ -49,9 +49,9 @@ def tables_page(picture: Picture, refresh: int) -> str:
 def table_section(coordination: Picture, tables: Sequence[Picture]) -> Iterable[str]:
     """Give the section of what ``secor.service.status.table_picture`` gives."""
     yield "<h2>Tables</h2>"
-    wrong = [table["table"] for table in tables if table["state"] in ("stopped", "failed")]
+    wrong = [escape(it["table"]) for it in tables if it["state"] in ("stopped", "failed")]
     if wrong:
-        yield f'<p class="bad">Stopped or failed: {parts(wrong)}</p>'
+        yield f'<p class="bad">Stopped or failed: {", ".join(wrong)}</p>'
     error = coordination["cycles"]["error"]
     if error is not None:
         yield (

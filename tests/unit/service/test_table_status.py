@@ -26,6 +26,7 @@ from secor.tables.table_commit import Result, TableResult
 from secor.wiring.http_server import pages_of_tables
 from tests.fakes.clock import FakeClock
 from tests.unit.service.test_status import ABOUT, HOSTILE, Elements
+from tests.unit.tables.world import EVENTS, TableWorld
 
 HERE = "host-1"
 OTHER = "host-2"
@@ -145,7 +146,7 @@ def test_a_table_that_goes_no_further_says_why_and_what_to_do(
     assert (table["state"], table["why"]) == (state, str(error))
     assert table["last_commit"]["rows"] == 30
     shown = setup.page()
-    assert 'Stopped or failed: <span class="part">db.t</span>' in shown
+    assert '<p class="bad">Stopped or failed: db.t</p>' in shown
     assert f"{error}. <em>{table['remedy']}</em>" in shown
     setup.telemetry.table_committed(TableResult("db.t", Result.NOTHING))
     assert (setup.table()["state"], setup.table()["why"]) == ("ok", None)
@@ -285,3 +286,27 @@ def test_a_process_that_only_coordinates_has_a_page_of_its_tables(setup: Setup) 
     assert [table["table"] for table in told["tables"]] == ["db.t"]
     setup.clock.advance(31.0)
     assert "stands still" in pages["/"]().body.decode()
+
+
+def test_a_worker_hears_of_the_commits_that_a_coordinator_makes(setup: Setup) -> None:
+    world = TableWorld()
+    world.server.make(EVENTS)
+    world.stage(world.manifest(0, 5, timestamp=1000))
+    leader = TableBoard(world.clock, "coordinator-1")
+    coordinator = world.coordinator()
+    coordinator._observer = TableTelemetry(Metrics(), world.clock, leader)
+    leader.watch(coordinator)
+    coordinator.step()
+    for event in world.channel.sent:
+        setup.tables.hear(event)
+    known, heard = leader.known(), setup.tables.known()
+    assert (known.leads, known.state) == (True, State.IDLE)
+    assert (heard.coordinator, heard.epoch) == ("coordinator-1", known.epoch)
+    (own,) = known.tables
+    of_worker = next(table for table in heard.tables if table.table == EVENTS)
+    assert own.state == of_worker.state == "ok"
+    assert own.valid_through == of_worker.valid_through == 1000
+    assert own.commit is not None
+    assert of_worker.commit is not None
+    assert own.commit.id.startswith(of_worker.commit.id), "as docs/status.md says"
+    assert (own.commit.rows, known.cycles.complete) == (5, 1)
