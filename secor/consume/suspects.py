@@ -16,6 +16,7 @@ Who decides needs no lease: objects of a range are still a function of range and
 from __future__ import annotations
 
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -80,6 +81,7 @@ class Suspects:
         self._observer = observer
         self._trail = trail
         self._pending = list(deaths)
+        self._recording = threading.Lock()
         self._known = TtlCache(self._list, clock, LISTING_LIFETIME)
 
     def watched(
@@ -112,12 +114,13 @@ class Suspects:
         )
 
     def _record(self, topic: str, root: str, generation: int) -> None:
-        for death in [it for it in self._pending if it.topic_partition.topic == topic]:
-            number = death.topic_partition.partition
-            where = f"{generation}_{number}_{death.start:020d}-{death.end:020d}"
-            if put_bytes(self._store, f"{root}/{where}.{death.process}.died", b"{}\n"):
-                self._observer.died(death.topic_partition, OffsetRange(death.start, death.end))
-            self._pending.remove(death)
+        with self._recording:  # partitions are located by several threads
+            for death in [it for it in self._pending if it.topic_partition.topic == topic]:
+                number = death.topic_partition.partition
+                where = f"{generation}_{number}_{death.start:020d}-{death.end:020d}"
+                if put_bytes(self._store, f"{root}/{where}.{death.process}.died", b"{}\n"):
+                    self._observer.died(death.topic_partition, OffsetRange(death.start, death.end))
+                self._pending.remove(death)
 
     def _decide(
         self, topic_partition: TopicPartition, root: str, generation: int, offset: int

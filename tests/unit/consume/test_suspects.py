@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from secor.batch import parse_trail
 from secor.batch.parse_trail import FILE, ParseTrail, death_of
 from secor.batch.plan import OutputStream, TopicPlan
 from secor.batch.policy import Policy
@@ -334,3 +336,39 @@ def test_what_ranges_have_in_common() -> None:
 def test_the_directory_is_no_topics() -> None:
     assert topic_of("_suspects") is None
     assert REASON.startswith("process: 2 ")
+
+
+def test_threads_that_record_one_death_at_once_do_not_meet(tmp_path: Path) -> None:
+    """All partitions of a topic are located at once after a death."""
+    store, errors = FakeStore(), list[BaseException]()
+    death = parse_trail.Death(KEY, 0, 4, "process")
+    plan = TopicPlan(
+        "backup", "root/clicks", 1, OffsetBuckets(1000), PlainFormat(), Policy(max_messages=10)
+    )
+    suspects = Suspects(
+        store=store,
+        clock=FakeClock(),
+        observer=SilentObserver(),
+        trail=ParseTrail(tmp_path),
+        deaths=[death],
+        quarantine=quarantine_part,
+    )
+
+    def locate() -> None:
+        try:
+            suspects.watched(KEY, plan, 0, 0.0)
+        except ValueError as error:
+            errors.append(error)
+
+    other = threading.Thread(target=locate)
+
+    def meet(call: str, _: str) -> None:
+        if call == "put" and not other.is_alive() and not other.ident:
+            other.start()
+            other.join(0.2)
+
+    store.before = meet
+    locate()
+    other.join()
+    assert errors == []
+    assert len([key for key in store.objects if key.endswith(".died")]) == 1
