@@ -103,8 +103,15 @@ class Route:
                 names = names + _values(field_texts, path, taken, bad, safe)
         good = taken.copy()
         good[list(bad)] = False
-        by_name = {str(name): good & (names == name) for name in dict.fromkeys(names[good])}
-        return {name: np.flatnonzero(rows) for name, rows in by_name.items()}, bad
+        return _rows_by_name(names, np.flatnonzero(good)), bad
+
+
+def _rows_by_name(names: npt.NDArray[np.object_], rows: Rows) -> dict[str, Rows]:
+    """Return the rows of each name; the cost does not grow with how many names there are."""
+    by_name: dict[str, list[int]] = {}
+    for row, name in zip(rows.tolist(), names[rows], strict=True):
+        by_name.setdefault(name, []).append(row)
+    return {name: np.array(rows, dtype=np.int64) for name, rows in by_name.items()}
 
 
 def _values(
