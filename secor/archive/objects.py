@@ -220,9 +220,14 @@ class Archive:
         if "fingerprint" not in metadata:
             return archived
         try:
-            return replace(archived, info=ObjectInfo.of(metadata, archived.key))
+            info = ObjectInfo.of(metadata, archived.key)
         except CorruptFile as error:
             return replace(archived, fault=str(error))
+        if not _is_of(info, archived.name):
+            why = f"its metadata is of {info.topic_partition}, generation {info.generation},"
+            why = f"{archived.key}: {why} {info.batch}: it was copied from there, or renamed"
+            return replace(archived, fault=why)
+        return replace(archived, info=info)
 
     def described(self, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
         """Ask for metadata of several objects at a time; the order stays."""
@@ -230,6 +235,13 @@ class Archive:
         with ThreadPoolExecutor(HEADS_AT_ONCE, thread_name_prefix="head") as pool:
             while some := list(islice(waiting, HEADS_AHEAD)):
                 yield from pool.map(self.describe, some)
+
+
+def _is_of(info: ObjectInfo, name: ObjectName) -> bool:
+    """Tell whether metadata and name agree; the topic may be another, where a route leads."""
+    same_partition = info.topic_partition.partition == name.partition
+    begins_inside = info.batch.start <= name.start_offset <= info.batch.end
+    return same_partition and begins_inside and info.generation == name.generation
 
 
 @contextmanager

@@ -36,8 +36,12 @@ ROUTED = "from="
 
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 _NAME = re.compile(
-    r"(?P<generation>\d+)_(?P<partition>\d+)_(?P<offset>\d{20})(?P<extension>\.[^/]*)?"
+    r"(?P<generation>[0-9]+)_(?P<partition>[0-9]+)_(?P<offset>[0-9]{20})(?P<extension>\.[^/]*)?"
 )
+_GREATEST = {"generation": 2**63 - 1, "partition": 2**31 - 1, "offset": 2**63 - 1}
+"""Kafka has no greater ones."""
+_NUMBER = re.compile(r"-?[0-9]{1,20}")
+_MOST = 2**63
 _BUCKET = re.compile(r"offset=(\d+)")
 
 
@@ -75,14 +79,17 @@ class UniqueName:
 
 
 def parse_key(root: str, key: str) -> ObjectName | None:
-    """Return the name of ``key`` below the topic directory ``root``; None for other files."""
+    """Return the name of ``key`` below the topic directory ``root``; None for other files.
+
+    The name gives back ``key``: ``01_0_…`` is not taken for ``1_0_…``, which may be there, too.
+    """
     if not key.startswith(root + "/"):
         return None
     output_partition, _, name = key[len(root) + 1 :].rpartition("/")
     match = _NAME.fullmatch(name)
-    if match is None:
+    if match is None or any(int(match[part]) > most for part, most in _GREATEST.items()):
         return None
-    return ObjectName(
+    parsed = ObjectName(
         root=root,
         output_partition=output_partition,
         generation=int(match["generation"]),
@@ -90,6 +97,7 @@ def parse_key(root: str, key: str) -> ObjectName | None:
         start_offset=int(match["offset"]),
         extension=match["extension"] or "",
     )
+    return parsed if parsed.key == key else None
 
 
 def replayed_name(name: ObjectName, first_offset: int) -> ObjectName:
@@ -239,16 +247,22 @@ class ObjectInfo:
     def of(cls, metadata: Mapping[str, str], key: str) -> ObjectInfo:
         """Read it back.  Raises ``CorruptFile`` naming ``key`` when it is not ours."""
 
+        def number(name: str) -> int:
+            text = metadata[name]
+            if _NUMBER.fullmatch(text) is None or not -_MOST <= int(text) < _MOST:
+                raise ValueError(f"{name} is {text[:40]!r}")
+            return int(text)
+
         def optional(name: str) -> int | None:
-            return int(metadata[name]) if name in metadata else None
+            return number(name) if name in metadata else None
 
         try:
             return cls(
-                topic_partition=TopicPartition(metadata["topic"], int(metadata["partition"])),
-                batch=OffsetRange(int(metadata["batch-start"]), int(metadata["batch-end"])),
-                first_offset=int(metadata["first-offset"]),
-                records=int(metadata["records"]),
-                generation=int(metadata["generation"]),
+                topic_partition=TopicPartition(metadata["topic"], number("partition")),
+                batch=OffsetRange(number("batch-start"), number("batch-end")),
+                first_offset=number("first-offset"),
+                records=number("records"),
+                generation=number("generation"),
                 fingerprint=metadata["fingerprint"],
                 topic_id=metadata.get("topic-id"),
                 least_timestamp=optional("least-timestamp"),

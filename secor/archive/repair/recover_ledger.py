@@ -62,6 +62,13 @@ def plan_recovery(
     batches = _batches(topic_partition, extents, generation)
     log_range = log.log_range(topic_partition)
     last, remarks = _chain(topic_partition, batches, log, log_range)
+    _refuse_unknown(topic_partition, extents, last)
+    if last.end > log_range.end > 0:
+        raise ConfigurationError(
+            f"{topic_partition}: the objects tell of {last}, and the log ends at {log_range.end}:"
+            " the log has lost messages, or the metadata is wrong; look at the objects, then set"
+            " the offset with 'secor offsets set'"
+        )
     of_last = [
         extent for extent in extents if extent.archived.info and extent.archived.info.batch == last
     ]
@@ -149,9 +156,31 @@ def _chain(
                     f" --delete-objects, or leave it out by setting {batches[-1].end}"
                 )
             remarks.append(f"no object tells of {hole}, and the log has no messages there")
-        if batch.end > last.end:
-            last = batch
+        if batch.start < last.end:
+            raise ConfigurationError(
+                f"{topic_partition}: objects tell of {last} and of {batch}, which overlap: one of"
+                " them is wrong; look at the objects, then set the offset with 'secor offsets set'"
+            )
+        last = batch
     return last, remarks
+
+
+def _refuse_unknown(
+    topic_partition: TopicPartition, extents: Sequence[Extent], last: OffsetRange
+) -> None:
+    """Raise where objects behind the last batch may hold messages that would be stored twice."""
+    unknown = [
+        extent.archived
+        for extent in extents
+        if extent.archived.info is None and extent.archived.name.start_offset >= last.end
+    ]
+    if unknown:
+        first = unknown[0]
+        raise ConfigurationError(
+            f"{topic_partition}: {how_many(len(unknown), 'object')} from offset {last.end} on"
+            f" cannot tell which messages they hold ({first.fault or first.key}): delete those"
+            " that are none of this group's, or set the offset with 'secor offsets set'"
+        )
 
 
 def _count(log: Log, topic_partition: TopicPartition, start: int, end: int) -> int:

@@ -253,3 +253,54 @@ def test_a_topic_that_was_not_made_again_goes_on_but_where_its_log_lost_its_end(
 
     assert planned("id-1") == [cut]
     assert planned("id-2") == planned(None) == [CLICKS, cut]
+
+
+UNSEEN = f"backup/clicks/offset=0/1_0_{40:020d}.txt"
+
+
+def plan(archive: Archive) -> Recovery | None:
+    log = MemoryLog()
+    log.put(CLICKS, messages(range(60)), 60)
+    ledger = OperatorLedger({})
+    return plan_recovery(ledger, archive, CLICKS, generation=1, log=log, owner="o", at=0.0)
+
+
+def described(**changes: str) -> dict[str, str]:
+    info = ObjectInfo(CLICKS, OffsetRange(40, 50), 40, 10, 1, "f" * 16)
+    return info.metadata() | changes
+
+
+def test_recovery_takes_what_sound_objects_tell(shelf: Shelf, archive: Archive) -> None:
+    shelf.put_bytes(UNSEEN, b"x\n", described())
+    assert plan(archive) == Recovery(CLICKS, 50, None)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        (described(partition="7"), r"of clicks/7, generation 1, \[40, 50\)"),
+        (described(generation="9"), "generation 9"),
+        (described(**{"batch-start": "60", "batch-end": "70"}), r"\[60, 70\)"),
+        (described(**{"batch-end": "9" * 30}), "batch-end is '999"),
+        (described(records="ten"), "records is 'ten'"),
+        (described(**{"batch-start": "1_0"}), "batch-start is '1_0'"),
+        ({}, "1_0_00000000000000000040"),
+        (described(**{"batch-end": str(2**63 - 1)}), "the log ends at 60"),
+    ],
+)
+def test_recovery_never_guesses_what_a_foreign_or_damaged_object_holds(
+    shelf: Shelf, archive: Archive, metadata: dict[str, str], why: str
+) -> None:
+    """The entry was set behind messages that were never stored, or before some that were."""
+    shelf.put_bytes(UNSEEN, b"x\n", metadata)
+    with pytest.raises(ConfigurationError, match=f"{why}.*secor offsets set"):
+        plan(archive)
+
+
+@pytest.mark.parametrize(("start", "end"), [(5, 55), (30, 45), (25, 39)])
+def test_recovery_refuses_batches_that_overlap(
+    shelf: Shelf, archive: Archive, start: int, end: int
+) -> None:
+    shelf.put(messages(range(start, end)), OffsetRange(start, end), output_partition="offset=1")
+    with pytest.raises(ConfigurationError, match="which overlap"):
+        plan(archive)

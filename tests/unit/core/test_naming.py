@@ -165,3 +165,19 @@ def test_too_many_directories_give_way_to_the_one_they_share() -> None:
     assert roots_beside("a/b/clicks", routed) == ("a/b",)
     hashed = [f"{number:04x}/b/{number}/from=clicks" for number in range(100)]
     assert roots_beside("ffff/b/clicks", hashed) == tuple(sorted(hashed))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "r/o/01_0_00000000000000000007.seq",
+        "r/o/1_00_00000000000000000007.seq",
+        "r/o/1_٣_00000000000000000007.seq",
+        "r//1_0_00000000000000000007.seq",
+        "r/o/1_0_99999999999999999999.seq",
+        "r/o/1_2147483648_00000000000000000007.seq",
+    ],
+)
+def test_a_name_that_would_lead_to_another_key_is_none(key: str) -> None:
+    """A copy under such a name was read as the object beside it, whose messages came twice."""
+    assert parse_key("r", key) is None
