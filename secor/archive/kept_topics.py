@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from secor.core.errors import CorruptFile, OutcomeUnknown
+from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes, read_bytes
 
@@ -53,7 +54,7 @@ class KeptTopic:
     def decode(cls, key: str, body: bytes) -> Self:
         """Read an object's bytes.  Raises ``CorruptFile`` naming ``key``."""
         try:
-            content = json.loads(body)
+            content = load_json(body)
             settings = content["settings"]
             return cls(
                 str(content["topic"]),

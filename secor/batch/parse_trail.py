@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from secor.core.foreign_json import load_json
 from secor.core.model import TopicPartition
 
 FILE = ".parsing"
@@ -60,7 +61,7 @@ class ParseTrail:
 def death_of(directory: Path) -> Death | None:
     """Return over what the process of a directory died, if it parsed anything then."""
     try:
-        topic, partition, start, end = json.loads((directory / FILE).read_bytes().split(_BLANK)[0])
+        topic, partition, start, end = load_json((directory / FILE).read_bytes().split(_BLANK)[0])
         return Death(TopicPartition(topic, int(partition)), int(start), int(end), directory.name)
     except (OSError, ValueError, TypeError):
         return None

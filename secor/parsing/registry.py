@@ -17,6 +17,7 @@ from http.client import HTTPException
 from typing import Any
 
 from secor.core.errors import AccessDenied, ConfigurationError, NotFound, Unavailable
+from secor.core.foreign_json import load_json
 from secor.core.retry import retry
 
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
@@ -213,7 +214,7 @@ def _meaning(address: str, error: urllib.error.HTTPError) -> Exception:
 
 def _error_code(error: urllib.error.HTTPError) -> int | None:
     try:
-        body = json.loads(error.read())
+        body = load_json(error.read())
     except (OSError, HTTPException, ValueError):
         return None
     code = body.get("error_code") if isinstance(body, dict) else None

@@ -6,7 +6,6 @@ It is the last record of key ``["<job>"]`` in the last partition of the offsets 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -18,6 +17,7 @@ from secor.core.errors import (
     TransactionBroken,
     WriterFenced,
 )
+from secor.core.foreign_json import load_json
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.restore.model import canonical
@@ -163,14 +163,14 @@ class JobControl:
 
 def _decode(where: TopicPartition, value: bytes) -> JobRecord:
     try:
-        decoded = json.loads(value)
+        decoded = load_json(value)
         return JobRecord(
             Wish(decoded["state"]),
             int(decoded["generation"]),
             str(decoded["spec"]),
             int(decoded["partitions"]),
         )
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise LedgerCorrupt(
             f"{where}: the job's record cannot be read ({error}); write it anew with 'secor"
             " restore stop'"

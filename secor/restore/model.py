@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -29,6 +29,18 @@ class SourcePartition:
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}"
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any]) -> Self:
+        """Read what ``described`` gives, of a record that anybody may have written.
+
+        Raises ``ValueError``, ``KeyError``, ``TypeError``.
+        """
+        archive, topic = described["archive"], described["topic"]
+        partition = described["partition"]
+        if not (isinstance(archive, str) and isinstance(topic, str) and type(partition) is int):
+            raise ValueError(f"no source partition: {described}")
+        return cls(archive, topic, partition)
 
     def described(self) -> dict[str, object]:
         """Return it as the keys of offset records have it."""

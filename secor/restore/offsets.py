@@ -7,13 +7,13 @@ the job's own record alone: no long transaction ever delays what is read there.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError, SpecChanged
+from secor.core.foreign_json import load_json
 from secor.core.model import SCHEMA, TopicPartition
 from secor.restore.model import SourcePartition, canonical
 from secor.restore.ports import TargetLog
@@ -150,13 +150,11 @@ def check_partitions(topic: str, partitions: int) -> None:
 def _source_of(job: str, key: bytes | None) -> tuple[SourcePartition | None, bool]:
     """Return whose offset a key is for; else whether the record is another one of the job."""
     try:
-        name, *rest = json.loads(key or b"")
+        name, *rest = load_json(key or b"")
         if name != job or not rest:
             return None, name == job
         described = rest[0]
-        source = SourcePartition(
-            described["archive"], described["topic"], int(described["partition"])
-        )
+        source = SourcePartition.of(described)
     except (ValueError, TypeError, KeyError):
         return None, False
     return (source, True) if key == offset_key(job, source) else (None, "from" in described)
@@ -164,10 +162,10 @@ def _source_of(job: str, key: bytes | None) -> tuple[SourcePartition | None, boo
 
 def _stored(value: bytes) -> StoredOffset | None:
     try:
-        decoded: Mapping[str, object] = json.loads(value)
+        decoded: Mapping[str, object] = load_json(value)
         next_offset, spec = decoded["next_offset"], decoded["spec"]
     except (ValueError, TypeError, KeyError):
         return None
-    if not isinstance(next_offset, int) or isinstance(next_offset, bool) or next_offset < 0:
+    if type(next_offset) is not int or not 0 <= next_offset < 2**63:
         return None
     return StoredOffset(next_offset, str(spec))

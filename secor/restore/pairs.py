@@ -7,12 +7,12 @@ value ``{"placed": [[first, last, topic, partition, base offset, records], …]}
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from secor.core.foreign_json import load_json
 from secor.core.model import TopicPartition
 from secor.restore.model import SourcePartition, canonical
 from secor.restore.offsets import record
@@ -52,10 +52,10 @@ def pairs_record(
 def source_of_key(job: str, key: bytes | None) -> SourcePartition | None:
     """Return the source partition of a pair record of the job; None for other records' keys."""
     try:
-        name, described = json.loads(key or b"")
+        name, described = load_json(key or b"")
         if name != job or "from" not in described:
             return None
-        return SourcePartition(described["archive"], described["topic"], described["partition"])
+        return SourcePartition.of(described)
     except (ValueError, TypeError, KeyError):
         return None
 
@@ -68,7 +68,7 @@ def pairs_of(job: str, rows: Iterable[tuple[bytes | None, bytes | None]]) -> lis
         if source is None or value is None:
             continue
         try:
-            placed = json.loads(value)["placed"]
+            placed = load_json(value)["placed"]
             pairs += [
                 Pair(source, Placement(TopicPartition(topic, partition), base, count, first, last))
                 for first, last, topic, partition, base, count in placed

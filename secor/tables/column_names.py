@@ -5,7 +5,6 @@ UUIDs written as text become their 16 bytes on the way, since no other type of t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
+from secor.core.foreign_json import load_json
 from secor.core.variant_json import is_mixed
 from secor.formats.typed.nested_arrays import (
     as_json,
@@ -171,7 +171,7 @@ def read_aliases(properties: Mapping[str, str], where: str) -> Aliases:
         return {}
     aliases: dict[int, tuple[str, ...]] = {}
     try:
-        _collect(json.loads(text), aliases)
+        _collect(load_json(text), aliases)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigurationError(
             f"{where}: its property {MAPPING_PROPERTY} is no name mapping ({error!r})"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from secor.core.errors import CorruptFile, NotFound, Unavailable
+from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes
 from secor.tables.finished_replays import FinishedReplays
@@ -49,7 +50,7 @@ class CommitObject:
             "uuid": self.uuid,
             "previous": self.previous,
             "at": self.at,
-            "vector": json.loads(self.vector.dump()),
+            "vector": load_json(self.vector.dump()),
             "manifests": self.manifests,
             "files": [table_files_data(files) for files in self.files],
             "version": VERSION,
@@ -60,7 +61,7 @@ class CommitObject:
     def parse(cls, body: bytes, key: str) -> Self:
         """Read it back.  Raises ``CorruptFile`` naming ``key``."""
         try:
-            data: dict[str, Any] = json.loads(body)
+            data: dict[str, Any] = load_json(body)
             version = data.pop("version")
             if version != VERSION:
                 raise ValueError(f"version {version}; this Secor reads {VERSION}")

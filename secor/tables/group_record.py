@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Self
 
 from secor.core.errors import CorruptFile
+from secor.core.foreign_json import load_json
 from secor.tables.catalog import Snapshot, Table
 from secor.tables.vector import Vector
 
@@ -100,10 +101,10 @@ class GroupRecord:
         try:
             return cls(
                 vector=Vector.parse(vector, where + "vector") if vector else Vector(),
-                commit=_commit(json.loads(commit)) if commit else None,
+                commit=_commit(load_json(commit)) if commit else None,
                 valid_through=int(valid_through) if valid_through else None,
-                replaced=tuple(map(str, json.loads(replaced))) if replaced else (),
-                replays=tuple(map(str, json.loads(replays))) if replays else (),
+                replaced=tuple(map(str, load_json(replaced))) if replaced else (),
+                replays=tuple(map(str, load_json(replays))) if replays else (),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptFile(f"{where}…: not as Secor writes it ({error})") from error

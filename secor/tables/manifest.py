@@ -11,9 +11,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self
+from types import UnionType
+from typing import Any, Literal, Self, get_args
 
 from secor.core.errors import CorruptFile
+from secor.core.foreign_json import load_json
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.naming import topic_directory
 
@@ -23,7 +25,8 @@ DIRECTORY = "_staged"
 """Below the group's prefix; no topic's directory."""
 
 _KEY = re.compile(
-    r"(?P<partition>\d+)/(?P<start>\d{20})-(?P<end>\d{20})(\.replay-(?P<replay>\d+-\d+))?\.json"
+    r"(?P<partition>[0-9]+)/(?P<start>[0-9]{20})-(?P<end>[0-9]{20})"
+    r"(\.replay-(?P<replay>[0-9]+-[0-9]+))?\.json"
 )
 
 Operation = Literal["append", "changes"]
@@ -144,12 +147,15 @@ class Manifest:
     def parse(cls, body: bytes, key: str) -> Self:
         """Read it back.  Raises ``CorruptFile`` naming ``key``."""
         try:
-            data = json.loads(body)
+            data = load_json(body)
             if data["version"] != VERSION:
                 raise ValueError(f"version {data['version']}; this Secor reads {VERSION}")
             tables = tuple(parse_table_files(table) for table in data["tables"])
-            return cls(**{**data, "tables": tables, "replay": _replay_of(data.get("replay"))})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            manifest = cls(**{**data, "tables": tables, "replay": _replay_of(data.get("replay"))})
+            _check(manifest)
+            OffsetRange(manifest.start, manifest.end)
+            return manifest
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             raise CorruptFile(f"{key}: no manifest of Secor's ({error})") from error
 
 
@@ -185,7 +191,11 @@ def parse_manifest_key(prefix: str, topic: str, key: str) -> tuple[int, OffsetRa
     start, end = int(match["start"]), int(match["end"])
     if start > end:
         return None
-    return int(match["partition"]), OffsetRange(start, end), match["replay"] or ""
+    partition, replay = int(match["partition"]), match["replay"] or ""
+    offsets = OffsetRange(start, end)
+    if key != manifest_key(prefix, TopicPartition(topic, partition), offsets, replay):
+        return None  # another name of what is there by its own: "03" for 3
+    return partition, offsets, replay
 
 
 def table_files_data(files: TableFiles) -> dict[str, Any]:
@@ -204,11 +214,48 @@ def _fields(value: Manifest | TableFiles | DataFile | Statistics | ReplayOf) -> 
 def parse_table_files(data: Mapping[str, Any]) -> TableFiles:
     """Read one table's files back from JSON.  Raises what dataclasses and dictionaries do."""
     files = tuple(_data_file(file) for file in data["files"])
-    return TableFiles(**{**data, "files": files, "key": tuple(data.get("key", ()))})
+    key = _whole_numbers(data.get("key", ()))
+    table_files = TableFiles(**{**data, "files": files, "key": key})
+    _check(table_files)
+    return table_files
+
+
+_TYPES: Mapping[str, type | UnionType] = {
+    **dict.fromkeys(("group", "cluster", "topic", "fingerprint", "table", "uuid", "path"), str),
+    **dict.fromkeys(("partition", "start", "end", "schema_id", "spec_id", "number"), int),
+    **dict.fromkeys(("records", "size", "first_offset", "last_offset"), int),
+    "topic_id": str | None,
+    "greatest_timestamp": int | None,
+}
+"""Of the fields of manifests that are neither a choice nor made of others."""
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "operation": get_args(Operation),
+    "format": ("parquet", "orc", "avro"),
+}
+
+
+def _check(value: Manifest | TableFiles | DataFile) -> None:
+    """Raise ``ValueError`` unless every field is of its type: anybody may have put the object."""
+    for name, content in _fields(value).items():
+        if name in _CHOICES:
+            right = content in _CHOICES[name]
+        elif name == "partition" and isinstance(value, DataFile):
+            right = True
+        else:
+            right = isinstance(content, _TYPES.get(name, object)) and content is not True
+        if not right or (isinstance(content, int) and not -1 << 63 <= content < 1 << 63):
+            raise ValueError(f"{name} is {content!r}"[:80])
+
+
+def _whole_numbers(values: Any) -> tuple[int, ...]:
+    if not isinstance(values, list | tuple) or not all(type(value) is int for value in values):
+        raise ValueError(f"no list of whole numbers: {values!r}"[:80])
+    return tuple(values)
 
 
 def _replay_of(data: Mapping[str, Any] | None) -> ReplayOf | None:
-    return None if data is None else ReplayOf(**{**data, "bad": tuple(map(int, data["bad"]))})
+    return None if data is None else ReplayOf(**{**data, "bad": _whole_numbers(data["bad"])})
 
 
 def _data_file(data: Mapping[str, Any]) -> DataFile:
@@ -218,11 +265,26 @@ def _data_file(data: Mapping[str, Any]) -> DataFile:
         for name in statistics
         if name != "split_offsets"
     }
-    split_offsets = tuple(statistics["split_offsets"])
-    return DataFile(
+    for name, values in by_id.items():
+        _check_statistics(name, values)
+    if not isinstance(data["partition"], list):
+        raise ValueError(f"no list of partition values: {data['partition']!r}"[:80])
+    data_file = DataFile(
         **{
             **data,
             "partition": tuple(data["partition"]),
-            "statistics": Statistics(**by_id, split_offsets=split_offsets),
+            "statistics": Statistics(
+                **by_id, split_offsets=_whole_numbers(statistics["split_offsets"])
+            ),
         }
     )
+    _check(data_file)
+    return data_file
+
+
+def _check_statistics(name: str, values: Mapping[int, Any]) -> None:
+    if name.endswith("_bounds"):
+        for value in values.values():
+            bytes.fromhex(value)
+    else:
+        _whole_numbers(list(values.values()))

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.core.errors import ConfigurationError
+from secor.core.foreign_json import load_json
 from secor.core.model import SCHEMA, Chunk
 from secor.formats.typed.nested_arrays import children, struct_of
 from secor.parsing.decoders.json import JsonDecoder
@@ -266,7 +267,7 @@ def _key_object(key: Sequence[str], raw: bytes | None) -> bytes | None:
     if raw is None:
         return None
     try:
-        data = json.loads(raw)
+        data = load_json(raw)
     except ValueError:
         data = None
     if isinstance(data, dict):

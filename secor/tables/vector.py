@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from secor.core.errors import CorruptFile
+from secor.core.foreign_json import load_json
 from secor.core.model import TopicPartition
 
 
@@ -91,7 +92,7 @@ class Vector:
     def parse(cls, text: str, where: str) -> Self:
         """Read it back.  Raises ``CorruptFile`` naming ``where``."""
         try:
-            data = json.loads(text)
+            data = load_json(text)
             return cls(
                 {
                     cluster: {topic: _offsets(offsets) for topic, offsets in topics.items()}

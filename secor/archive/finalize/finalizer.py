@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from secor.archive.finalize.periods import Period, Periods
 from secor.archive.finalize.stored_time import Progress, offsets, slowest
 from secor.core.errors import ActionFailed, ConfigurationError, CorruptFile
+from secor.core.foreign_json import load_json
 from secor.core.model import StoredObject
 from secor.core.naming import ROUTED, ObjectName, parse_key
 from secor.core.ports import ObjectStore
@@ -215,7 +216,7 @@ class Finalizer:
         if not content:
             return None  # somebody else's empty marker
         try:
-            recorded = json.loads(content)["offsets"].get(self._topic)
+            recorded = load_json(content)["offsets"].get(self._topic)
             return None if recorded is None else {key: int(recorded[key]) for key in recorded}
         except (AttributeError, ValueError, KeyError, TypeError) as error:
             raise CorruptFile(

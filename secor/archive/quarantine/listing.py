@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import CorruptFile, NotFound
+from secor.core.foreign_json import load_json
 from secor.core.model import TopicPartition
 from secor.core.naming import ObjectName, parse_key
 from secor.parsing.parts import release_part
@@ -88,7 +88,7 @@ def begun(archive: Archive, archived: ArchivedObject) -> Begun | None:
     except NotFound:
         return None
     try:
-        content = json.loads(body)
+        content = load_json(body)
         return Begun(body, str(content["fingerprint"]), tuple(map(str, content["objects"])))
     except (ValueError, LookupError, TypeError) as error:
         raise CorruptFile(

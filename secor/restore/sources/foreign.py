@@ -23,6 +23,8 @@ from secor.restore.ports import PieceReader
 from secor.restore.reading import ReadAhead
 from secor.restore.sources.foreign_files import UNREADABLE
 
+GREATEST_OFFSET = 2**63 - 2
+
 ROWS = 2000
 """Messages of one piece at most."""
 
@@ -138,7 +140,7 @@ class ForeignSource:
                 self._check(foreign_object, rows)
                 kept = [message for message in rows if message.offset >= start]
                 if kept:
-                    yield Piece(records_of(kept), next_offset(reached))
+                    yield Piece(_records(foreign_object, kept), next_offset(reached))
             if not self.layout.named_by_last and following is not None and reached >= following:
                 raise _overlaps(foreign_object, reached)
             yield Piece(records_of([]), max(start, next_offset(reached)), Boundary.COMMIT)
@@ -164,14 +166,24 @@ class ForeignSource:
 
     def _read(self, foreign_object: ForeignObject) -> Iterator[ForeignMessage]:
         try:
-            yield from self.layout.read(foreign_object, self.store.open)
+            for message in self.layout.read(foreign_object, self.store.open):
+                self._check_name(foreign_object, message.offset)
+                yield message
         except NotFound as error:
             raise ArchiveIncomplete(f"{error}; it belongs to {foreign_object.key}") from error
         except UNREADABLE as error:
+            raise _unreadable(foreign_object, error) from error
+
+    def _check_name(self, foreign_object: ForeignObject, offset: int) -> None:
+        """Raise ``ArchiveIncomplete`` for an offset that cannot be behind that name."""
+        least, greatest = foreign_object.named, GREATEST_OFFSET
+        if self.layout.named_by_last:
+            least, greatest = 0, foreign_object.named
+        if not least <= offset <= greatest:
             raise ArchiveIncomplete(
-                f"{foreign_object.key}: it cannot be read ({type(error).__name__}: {error}); look"
-                " at source.kind, or bring back a good copy of the object"
-            ) from error
+                f"{foreign_object.key}: it has a message of offset {offset}, which its name does"
+                " not allow: it was renamed, or is damaged"
+            )
 
     def _objects(self, source: SourcePartition) -> list[ForeignObject]:
         place = (source.topic, source.partition)
@@ -191,6 +203,20 @@ class ForeignSource:
 
     def _listed(self) -> list[ForeignObject]:
         return self.layout.objects(self.store.list(self.prefix))
+
+
+def _records(foreign_object: ForeignObject, rows: Sequence[ForeignMessage]) -> pa.RecordBatch:
+    try:
+        return records_of(rows)
+    except UNREADABLE as error:
+        raise _unreadable(foreign_object, error) from error
+
+
+def _unreadable(foreign_object: ForeignObject, error: Exception) -> ArchiveIncomplete:
+    return ArchiveIncomplete(
+        f"{foreign_object.key}: it cannot be read ({type(error).__name__}: {error}); look"
+        " at source.kind, or bring back a good copy of the object"
+    )
 
 
 def records_of(messages: Sequence[ForeignMessage]) -> pa.RecordBatch:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import struct
 import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
 import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
+
+from secor.core.foreign_json import load_json
 
 UNREADABLE = (
     ArithmeticError,
@@ -20,11 +22,15 @@ UNREADABLE = (
     EOFError,
     LookupError,
     OSError,
+    RuntimeError,
     TypeError,
     ValueError,
     struct.error,
     zlib.error,
     zstandard.ZstdError,
+    fastavro.schema.SchemaParseException,
+    fastavro.schema.UnknownType,
+    pa.ArrowException,
 )
 """What libraries raise over a file that is damaged, or not what it seems."""
 
@@ -71,8 +77,8 @@ def _json_rows(file: BinaryIO, *, array: bool) -> Iterator[Any]:
     if first is None:
         return
     if array and first.lstrip().startswith(b"["):
-        yield from json.loads(first + b"".join(lines))
+        yield from load_json(first + b"".join(lines))
         return
-    yield json.loads(first)
+    yield load_json(first)
     for line in lines:
-        yield json.loads(line)
+        yield load_json(line)

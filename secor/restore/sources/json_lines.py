@@ -10,7 +10,6 @@ messages before it, ``{"end": "commit"}`` or ``{"end": "abort"}``.  Texts are wr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from secor.core.errors import ArchiveIncomplete
+from secor.core.foreign_json import load_json
 from secor.core.model import SCHEMA, OffsetRange, next_offset
 from secor.restore.model import Boundary, Piece, SourceExtent, SourcePartition
 from secor.restore.ports import PieceReader
@@ -77,7 +77,7 @@ class JsonLinesSource:
 
     def pieces(self, source: SourcePartition, start: int) -> Iterator[Piece]:
         """Give the messages from ``start`` on.  Raises ``ArchiveIncomplete``."""
-        rows: list[dict[str, object]] = []
+        rows: list[dict[str, Any]] = []
         reached = 0
         for number, line in self._lines(source):
             if "end" in line:
@@ -85,14 +85,15 @@ class JsonLinesSource:
                     yield Piece(_records(rows), reached, Boundary(line["end"]))
                 rows = []
                 continue
-            offset = int(line["offset"])
+            row = self._row(source, number, line)
+            offset = row["offset"]
             if offset < reached:
                 raise ArchiveIncomplete(
                     f"{self._path(source)}, line {number}: offset {offset} does not rise"
                 )
             reached = next_offset(offset)
             if offset >= start:
-                rows.append(_row(line))
+                rows.append(row)
             if len(rows) == LINES:
                 yield Piece(_records(rows), reached)
                 rows = []
@@ -104,23 +105,34 @@ class JsonLinesSource:
         with path.open("rb") as file:
             for number, text in enumerate(file, start=1):
                 try:
-                    line = json.loads(text)
+                    line = load_json(text)
                     if "end" in line:
                         Boundary(line["end"])
-                    else:
-                        int(line["offset"])
-                except (ValueError, TypeError, KeyError) as error:
-                    raise ArchiveIncomplete(
-                        f"{path}, line {number}: not a message with an offset, nor the end of a"
-                        f" transaction ({error})"
-                    ) from error
+                except (ValueError, TypeError) as error:
+                    raise self._unreadable(source, number, error) from error
                 yield number, line
+
+    def _row(self, source: SourcePartition, number: int, line: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            row = _row(line)
+            _records([row])
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+            raise self._unreadable(source, number, error) from error
+        return row
+
+    def _unreadable(
+        self, source: SourcePartition, number: int, error: Exception
+    ) -> ArchiveIncomplete:
+        return ArchiveIncomplete(
+            f"{self._path(source)}, line {number}: not a message with an offset, nor the end of a"
+            f" transaction ({error})"
+        )
 
     def _path(self, source: SourcePartition) -> Path:
         return self.directory / source.topic / f"{source.partition}.jsonl"
 
 
-def _row(line: Mapping[str, Any]) -> dict[str, object]:
+def _row(line: Mapping[str, Any]) -> dict[str, Any]:
     headers = [{"key": name, "value": _bytes(value)} for name, value in line.get("headers", [])]
     return {
         "offset": int(line["offset"]),
@@ -136,5 +148,5 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def _records(rows: list[dict[str, object]]) -> pa.RecordBatch:
+def _records(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, SCHEMA)

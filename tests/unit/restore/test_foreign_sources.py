@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -329,3 +330,46 @@ def test_two_objects_that_claim_one_offset_are_refused(tmp_path: Path, put: Put)
 def test_an_archive_that_vanished_is_named(tmp_path: Path) -> None:
     with pytest.raises(ArchiveIncomplete, match="no object of it any more"):
         rows(source_of(tmp_path, AivenLayout()))
+
+
+# ------------------------------------------------------------------ hostile archives
+
+ROW = {"offset": 10, "timestamp": 1, "key": "k", "value": "v", "headers": {"h": "x"}}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" * 200_000,
+        b'{"offset":1e999,"value":1}',
+        *(
+            json.dumps({**ROW, **change}).encode()
+            for change in (
+                {"offset": 10**30},
+                {"offset": -5},
+                {"offset": 2},
+                {"timestamp": 10**30},
+                {"timestamp": True},
+                {"headers": {"\ud800": "x"}},
+                {"value": "\ud800"},
+            )
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_a_message_names_its_object(
+    tmp_path: Path, put: Put, line: bytes
+) -> None:
+    put("topics/clicks-3-0000000010.json", line + b"\n")
+    source = source_of(tmp_path, AivenLayout(), lossy=True)
+    with pytest.raises(ArchiveIncomplete, match=r"topics/clicks-3-0000000010\.json"):
+        rows(source)
+    with suppress(ArchiveIncomplete):
+        source.extent(CLICKS)
+
+
+def test_an_avro_file_whose_schema_is_damaged_names_itself(tmp_path: Path, put: Put) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}
+    damaged = avro(schema, [{"a": 1}]).replace(b'"name": "a"', b'"nume": "a"')
+    put("topics/clicks-3-0000000010", damaged)
+    with pytest.raises(ArchiveIncomplete, match="cannot be read"):
+        rows(source_of(tmp_path, AivenLayout(), lossy=True))

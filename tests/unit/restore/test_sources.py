@@ -233,3 +233,26 @@ def test_a_line_that_is_no_message_is_named(line: str, tmp_path: Path) -> None:
 def test_offsets_of_lines_have_to_rise(tmp_path: Path) -> None:
     with pytest.raises(ArchiveIncomplete, match="line 2: offset 1 does not rise"):
         list(lines(tmp_path, '{"offset": 1}', '{"offset": 1}').pieces(CLICKS, 0))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" * 200_000,
+        b'{"offset":1e999}',
+        b'{"offset":99999999999999999999}',
+        b'{"offset":1,"headers":5}',
+        b'{"offset":1,"headers":[[1,2,3]]}',
+        b'{"offset":1,"key":5}',
+        b'{"offset":1,"timestamp":"x"}',
+        b'{"offset":1,"value":"\\ud800"}',
+        b'{"offset":1,"headers":[["\\ud800","x"]]}',
+        b'{"value":"x"}',
+    ],
+)
+def test_a_line_that_cannot_be_a_message_is_named(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "clicks").mkdir()
+    (tmp_path / "clicks/0.jsonl").write_bytes(b'{"offset":0}\n' + line + b"\n")
+    source = JsonLinesSource("archive", tmp_path, {"clicks"}.__contains__, DirectReader)
+    with pytest.raises(ArchiveIncomplete, match="line 2"):
+        source.extent(CLICKS)

@@ -41,3 +41,38 @@ def test_other_objects_are_no_manifests(key: str) -> None:
 def test_what_is_no_manifest_is_named(body: bytes) -> None:
     with pytest.raises(CorruptFile, match="the key"):
         Manifest.parse(body, "the key")
+
+
+@pytest.mark.parametrize("partition", ["03", "٣"])
+def test_another_spelling_of_a_key_is_no_manifest(partition: str) -> None:
+    key = MANIFEST.key("raw").replace("/3/", f"/{partition}/")
+    assert parse_manifest_key("raw", "clicks", key) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "forged"),
+    [
+        ('"start":5', '"start":"5"'),
+        ('"start":5', '"start":-5'),
+        ('"start":5', '"start":10'),
+        ('"partition":3', '"partition":true'),
+        ('"end":9', '"end":1e400'),
+        ('"records":3', '"records":null'),
+        ('"size":90', f'"size":{10**30}'),
+        ('"path":"s3://lake/t/data/a.parquet"', '"path":["a"]'),
+        ('"format":"parquet"', '"format":"exe"'),
+        ('"operation":"append"', '"operation":"drop"'),
+        ('"uuid":"uuid"', '"uuid":[]'),
+        ('"key":[]', '"key":"12"'),
+        ('"lower_bounds":{"1":"00"}', '"lower_bounds":{"1":"xyz"}'),
+        ('"value_counts":{"1":3}', '"value_counts":{"1":"3"}'),
+        ('"partition":[17897,null]', '"partition":{"a":1}'),
+        ('"cluster":"cluster"', '"cluster":{}'),
+        ('"tables":[', '"tables":' + "[" * 200_000),
+    ],
+)
+def test_a_forged_manifest_is_named_and_never_an_error_of_python(written: str, forged: str) -> None:
+    body = MANIFEST.dump().decode()
+    assert written in body
+    with pytest.raises(CorruptFile, match="the key"):
+        Manifest.parse(body.replace(written, forged).encode(), "the key")
