@@ -123,6 +123,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: is not TOML: save it as UTF-8 ({error})") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: is not TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigurationError(f"{path}: its values are nested too deep") from error
 
 
 def report_faults(where: object, faults: Mapping[str, str]) -> str:

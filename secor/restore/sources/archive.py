@@ -165,17 +165,24 @@ class ArchiveSource:
             records for archived in unit.objects for records in self._of_object(source, archived)
         ]
         table = pa.Table.from_batches(every, SCHEMA).sort_by("offset")
+        if (np.diff(table.column("offset").to_numpy()) == 0).any():
+            keys = " and ".join(archived.key for archived in unit.objects)
+            raise ArchiveIncomplete(
+                f"{source}: {keys} are of one batch and have some offsets twice; delete the one"
+                " that is not of this group"
+            )
         yield from table.to_batches()
 
     def _of_object(
         self, source: SourcePartition, archived: ArchivedObject
     ) -> Iterator[pa.RecordBatch]:
-        count = 0
+        count, reached = 0, -1
         try:
             for records in self.archives(source.topic).read(archived):
                 complete = self._complete(archived, records, count)
                 count += records.num_rows
                 if records.num_rows:
+                    reached = _check_offsets(archived, complete, reached)
                     yield complete
         except NotFound as error:
             raise ArchiveIncomplete(
@@ -204,10 +211,6 @@ class ArchiveSource:
             first = archived.first_offset + before
             numbered = pa.array(np.arange(first, first + records.num_rows), pa.int64())
             records = records.set_column(0, SCHEMA.field("offset"), numbered)
-        if (np.diff(records.column("offset").to_numpy()) <= 0).any():
-            raise ArchiveIncomplete(
-                f"{archived.key}: its offsets do not rise; bring back a good copy of the object"
-            )
         headers = records.column("headers")
         if headers.null_count:
             records = records.set_column(
@@ -220,6 +223,25 @@ class ArchiveSource:
         for records in self._records(source, part.unit):
             end = next_offset(int(records.column("offset")[-1].as_py()))
         return end
+
+
+def _check_offsets(archived: ArchivedObject, records: pa.RecordBatch, reached: int) -> int:
+    """Return the last offset; the first must be above ``reached``.
+
+    Raises ``ArchiveIncomplete``: offsets that fall, or are of another batch, would be passed over.
+    """
+    offsets = records.column("offset").to_numpy()
+    first, last = int(offsets[0]), int(offsets[-1])
+    if first <= reached or (np.diff(offsets) <= 0).any():
+        raise ArchiveIncomplete(
+            f"{archived.key}: its offsets do not rise; bring back a good copy of the object"
+        )
+    if archived.info and not (first in archived.info.batch and last in archived.info.batch):
+        raise ArchiveIncomplete(
+            f"{archived.key}: it holds offsets from {first} to {last}, and its metadata says"
+            f" {archived.info.batch}; bring back a good copy of the object"
+        )
+    return last
 
 
 _NO_ROWS = pa.RecordBatch.from_pylist([], SCHEMA)

@@ -256,3 +256,26 @@ def test_a_line_that_cannot_be_a_message_is_named(tmp_path: Path, line: bytes) -
     source = JsonLinesSource("archive", tmp_path, {"clicks"}.__contains__, DirectReader)
     with pytest.raises(ArchiveIncomplete, match="line 2"):
         source.extent(CLICKS)
+
+
+def test_an_object_whose_offsets_fall_between_pieces_is_refused(shelf: Shelf) -> None:
+    """What came behind the fall was passed over: 100 messages of 8,292."""
+    rows = pa.concat_batches([messages(range(10_000, 18_192)), messages(range(100))])
+    shelf.put(rows, OffsetRange(0, 20_000))
+    with pytest.raises(ArchiveIncomplete, match="do not rise"):
+        offsets(source_of(shelf).pieces(CLICKS, 0))
+
+
+def test_two_objects_of_a_batch_that_have_an_offset_twice_are_refused(shelf: Shelf) -> None:
+    """Both were written: the target had the messages twice."""
+    for place in ("a=1", "a=2"):
+        shelf.put(messages(range(10)), OffsetRange(0, 10), output_partition=place)
+    with pytest.raises(ArchiveIncomplete, match=r"a=1.* and .*a=2.*twice"):
+        offsets(source_of(shelf).pieces(CLICKS, 0))
+
+
+def test_an_object_with_offsets_that_are_not_of_its_batch_is_refused(shelf: Shelf) -> None:
+    """They were passed over, as those of another batch that nobody has."""
+    shelf.put(messages(range(30)), OffsetRange(0, 10))
+    with pytest.raises(ArchiveIncomplete, match=r"from 0 to 29, .* \[0, 10\)"):
+        offsets(source_of(shelf).pieces(CLICKS, 0))
