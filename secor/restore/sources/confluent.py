@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from secor.core.errors import ArchiveIncomplete
 from secor.core.model import StoredObject
 from secor.restore.sources.foreign import ForeignMessage, ForeignObject, as_bytes
-from secor.restore.sources.foreign_files import rows_of, uncompressed
+from secor.restore.sources.foreign_files import read_whole, rows_of
 
 _NAME = re.compile(
     r"(?:.*/)?(?P<stem>(?P<topic>[^/+]+)\+(?P<partition>\d+)\+(?P<offset>\d+))"
@@ -101,7 +101,7 @@ class ConfluentLayout:
         if not re.search(r"\.bin(\.gz)?$", key):
             yield from rows_of(file)
             return
-        content = uncompressed(file).read()
+        content = read_whole(file)
         pieces = content.split(self.separator)
         if pieces.pop():
             raise ArchiveIncomplete(f"{key}: it does not end with source.delimiter")

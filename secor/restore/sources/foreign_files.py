@@ -34,6 +34,12 @@ UNREADABLE = (
 )
 """What libraries raise over a file that is damaged, or not what it seems."""
 
+LONGEST_LINE = 256 << 20
+"""Bytes of a line of JSON: a few packed bytes may be gigabytes."""
+
+LARGEST = 1 << 30
+"""Bytes of an unpacked object that must be read as a whole."""
+
 _GZIP, _ZSTD, _PARQUET, _AVRO = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"Obj\x01"
 
 
@@ -71,8 +77,23 @@ def is_text(file: BinaryIO) -> bool:
     return start not in {_AVRO, _PARQUET}
 
 
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    while line := file.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"a line has more than {LONGEST_LINE:,} bytes")
+        yield line
+
+
+def read_whole(file: BinaryIO) -> bytes:
+    """Return the content, unpacked.  Raises ``ValueError`` beyond ``LARGEST``."""
+    content = uncompressed(file).read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"it has more than {LARGEST:,} bytes when it is unpacked")
+    return content
+
+
 def _json_rows(file: BinaryIO, *, array: bool) -> Iterator[Any]:
-    lines = (line for line in file if line.strip())
+    lines = (line for line in _lines(file) if line.strip())
     first = next(lines, None)
     if first is None:
         return

@@ -455,3 +455,8 @@ def test_the_largest_record_batch_counts_in_the_memory(
     path: Path, limits: str, bytes_: int
 ) -> None:
     assert loaded(path, f"{LEAST}\n[limits]\n{limits}\n").limits.largest_record_batch == bytes_
+
+
+def test_values_that_are_nested_without_end_are_told(path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="nested too deep"):
+        loaded(path, "a = " + "[" * 100_000)

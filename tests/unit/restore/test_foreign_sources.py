@@ -6,6 +6,7 @@ import base64
 import gzip
 import io
 import json
+import tracemalloc
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from secor.core.errors import ArchiveIncomplete
 from secor.core.model import OffsetRange
 from secor.restore.model import Boundary, Piece, Silence, SourcePartition
 from secor.restore.reading import DirectReader
+from secor.restore.sources import foreign_files
 from secor.restore.sources.aiven import AivenLayout
 from secor.restore.sources.confluent import ConfluentLayout
 from secor.restore.sources.foreign import ForeignLayout, ForeignSource
@@ -373,3 +375,25 @@ def test_an_avro_file_whose_schema_is_damaged_names_itself(tmp_path: Path, put: 
     put("topics/clicks-3-0000000010", damaged)
     with pytest.raises(ArchiveIncomplete, match="cannot be read"):
         rows(source_of(tmp_path, AivenLayout(), lossy=True))
+
+
+@pytest.mark.parametrize(
+    ("layout", "key"),
+    [
+        (AivenLayout(), "topics/clicks-3-0000000010.gz"),
+        (ConfluentLayout(), f"{PLACE}.bin.gz"),
+    ],
+)
+def test_few_bytes_that_unpack_to_many_are_refused_before_they_fill_the_memory(
+    tmp_path: Path, put: Put, monkeypatch: pytest.MonkeyPatch, layout: ForeignLayout, key: str
+) -> None:
+    monkeypatch.setattr(foreign_files, "LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(foreign_files, "LARGEST", 1 << 20)
+    put(key, gzip.compress(b"x" * (64 << 20)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArchiveIncomplete, match="more than 1,048,576 bytes"):
+            rows(source_of(tmp_path, layout, lossy=True))
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
