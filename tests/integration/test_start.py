@@ -137,7 +137,7 @@ def test_an_upload_that_hangs_does_not_hold_the_end_of_the_process(
         config = write_config(
             tmp_path, sandbox, group=topic, topic=topic, ledger="zookeeper", endpoint_url=proxy.url
         )
-        proxy.set(Rule(Fault.DELAY, method="PUT", seconds=10 * PATIENCE))
+        proxy.set(Rule(Fault.DELAY, method="PUT", contains="/offset", seconds=10 * PATIENCE))
         quick = "import secor.wiring.service as s; s.DRAIN = 3.0; "
         quick += "from secor.cli.main import main; main()"
         with (tmp_path / "log").open("wb") as log:

@@ -23,7 +23,7 @@ from kazoo.exceptions import (
     SASLException,
     SessionClosedRequireSaslError,
 )
-from kazoo.protocol.states import KazooState
+from kazoo.protocol.states import KazooState, KeeperState
 
 from secor.adapters.zookeeper.connection_failures import Contact
 from secor.adapters.zookeeper.options import Options
@@ -126,6 +126,9 @@ class Session:
         except _DENIED as error:
             raise self._denied(path, error) from error
         except (KazooException, self._timed_out) as error:
+            if self._client.client_state == KeeperState.AUTH_FAILED:
+                # The connection may be closed before the request hears of the refusal.
+                raise self._denied(path, error) from error
             raise Unavailable(
                 f"ZooKeeper at {self._options.hosts}: no answer about {path}"
                 f" ({type(error).__name__})"
