@@ -245,13 +245,17 @@ def test_a_topic_made_again_stops_until_a_person_accepts_it(
     create_topic(sandbox, topic, PARTITIONS)
     produce(sandbox, topic, PARTITIONS, range(5000, 7000))
     wait_until(lambda: len(stopped(daemon)) >= PARTITIONS, "both partitions stopped")
-    # With the Kafka ledger the topic has taken the entries along: there is nothing to accept.
-    action = "secor offsets accept" if ledger == "zookeeper" else "raise output.generation"
-    assert all(action in partition["error"] for partition in stopped(daemon))
+    # With the Kafka ledger the deleted topic takes the entries along, sooner or later: then
+    # there is nothing to accept.
+    errors = [partition["error"] for partition in stopped(daemon)]
+    accepts = [error for error in errors if "secor offsets accept" in error]
+    assert ledger == "kafka" or accepts == errors
+    assert all("raise output.generation" in error for error in errors if error not in accepts)
     end(daemon)
     text = config.read_text()
     config.write_text(text.replace("[output]", "[output]\ngeneration = 2"))
-    done("offsets", "accept", str(config), topic, "--yes")
+    if accepts:
+        done("offsets", "accept", str(config), topic, "--yes")
     daemon = start(config, tmp_path / "log-2")
     wait_for_all(config, topic, 2000, daemon)
     end(daemon)
