@@ -12,6 +12,9 @@ from crc32c import crc32c
 from kafka.errors import KafkaError
 
 from secor.config.load import load
+from secor.core.errors import NotFound
+from secor.core.ports import ObjectStore
+from secor.core.small_objects import read_bytes
 from secor.wiring.clients import open_reader, open_store
 from tests.integration.daemons import run_secor
 from tests.soak.fleet import events
@@ -222,9 +225,8 @@ def _placed(world: World, story: Story) -> str:
         placement.read(world.tables)
     settings = load(world.config, {})
     with open_store(settings) as store, open_reader(settings) as reader:
-        for found in store.list(""):
-            with store.open(found.key) as file:
-                placement.stored(found.key, file.read())
+        for key, body in _contents(store):
+            placement.stored(key, body)
         for topic in TOPICS:
             for owner in reader.partitions(topic.name):
                 chunks = reader.read(owner, 0, reader.log_range(owner).end)
@@ -248,9 +250,18 @@ def _stored(world: World) -> Iterator[tuple[str, int]]:
     """Give the key and CRC32C of every object there is."""
     world.proxy.set()
     with open_store(load(world.config, {})) as store:
-        for found in store.list(""):
-            with store.open(found.key) as file:
-                yield found.key, crc32c(file.read())
+        for key, body in _contents(store):
+            yield key, crc32c(body)
+
+
+def _contents(store: ObjectStore) -> Iterator[tuple[str, bytes]]:
+    """Yield key and bytes of every object; coordinators may delete manifests meanwhile."""
+    for stored in store.list(""):
+        body = read_bytes(store, stored.key)
+        if body is not None:
+            yield stored.key, body
+        elif "/_staged/" not in stored.key:
+            raise NotFound(f"{stored.key}: was listed and is gone")
 
 
 def _figures(
