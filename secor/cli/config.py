@@ -20,7 +20,7 @@ from secor.config.show import Setting, settings, topic_settings
 from secor.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from secor.config.java_secor.draft import Draft
+    from secor.config.translation.draft import Draft
 
 
 @click.group()
@@ -128,7 +128,7 @@ def import_(properties: Path, overrides: tuple[str, ...], output: Path | None) -
     supported or unknown (the configuration is written all the same), 2 when no valid one can
     be made.
     """
-    from secor.config.java_secor.report import needs_a_person, report
+    from secor.config.translation.report import needs_a_person, report
 
     text, draft = _converted(properties, dict(map(_override, overrides)))
     write(text, output)
@@ -144,7 +144,7 @@ def _converted(path: Path, overrides: Mapping[str, str]) -> tuple[str, Draft]:
     from secor.config.iceberg_sink import connector_file
     from secor.config.iceberg_sink.convert import convert as convert_connector
     from secor.config.java_secor.convert import convert as convert_properties
-    from secor.config.java_secor.properties import read
+    from secor.config.translation.properties import read
 
     if connector_file.is_connector(path):
         return convert_connector(connector_file.read(path, overrides), path.name)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from secor.cli.table_spark import log_of, start_table_spark
 from secor.config.model import Config
 
 if TYPE_CHECKING:
@@ -30,33 +28,11 @@ def merging(config: Config) -> Iterator[SparkMergeEngine | None]:
 
 def _engine(config: Config) -> SparkMergeEngine:
     from secor.spark.merge_engine import SparkMergeEngine
-    from secor.spark.session import start_spark
     from secor.wiring.tables import open_own_store, spark_catalog_of
 
-    catalog = spark_catalog_of(config)
-    folder = Path(config.local.directory) / "spark"
-    log = folder / f"{config.group.name}.log"
-
-    def start() -> object:
-        return start_spark(
-            f"secor-tables {config.group.name}",
-            {**catalog.settings, **config.spark.settings},
-            catalog.environment,
-            jars=_jars,
-            java_home=lambda: _java_home(folder),
-            log=log,
-        )
-
-    return SparkMergeEngine(start, open_own_store(config), catalog=catalog.name, log_place=str(log))
-
-
-def _jars() -> Path:
-    from secor.sandbox.jars import SPARK_ICEBERG, jar_folder
-
-    return jar_folder(SPARK_ICEBERG, lambda line: click.echo(line, err=True))
-
-
-def _java_home(folder: Path) -> Path:
-    from secor.sandbox.spark import spark_java_home
-
-    return spark_java_home(folder)
+    return SparkMergeEngine(
+        lambda: start_table_spark(config, "run"),
+        open_own_store(config),
+        catalog=spark_catalog_of(config).name,
+        log_place=str(log_of(config)),
+    )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -15,9 +13,9 @@ import click
 
 from secor.cli.exit_codes import Exit
 from secor.cli.load_tables import load_tables
+from secor.cli.table_spark import start_table_spark
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
-from secor.core.installing import how_to_install
 from secor.tables.maintenance import STEPS, Maintenance
 from secor.tables.overview import tables_of_group
 
@@ -166,31 +164,9 @@ def _parsed(conf: Sequence[str]) -> dict[str, str]:
 @contextmanager
 def _spark(config: Config, master: str | None, conf: Mapping[str, str]) -> Iterator[Any]:
     """Give a session with the group's catalog; ``conf`` has the last word."""
-    from secor.spark import backfill
-    from secor.wiring.tables import spark_catalog_of
-
-    catalog = spark_catalog_of(config)
-    settings = {"spark.ui.enabled": "false", **catalog.settings, **conf}
-    settings["spark.sql.session.timeZone"] = "UTC"  # the statements say so
-    os.environ.update(catalog.environment)
-    if not any(key.startswith("spark.jars") for key in settings):
-        settings["spark.jars"] = _jars()
-    with backfill.session(f"secor tables maintain {config.group.name}", master, settings) as spark:
-        spark.sparkContext.setLogLevel("ERROR")
-        yield spark
-
-
-def _jars() -> str:
-    """Return the jars of Iceberg for Spark, fetched once; see that Java can be found."""
+    settings = dict(conf) if master is None else {"spark.master": master, **conf}
+    spark = start_table_spark(config, "maintain", settings)
     try:
-        from secor.sandbox.cache import cache_folder
-        from secor.sandbox.jars import SPARK_ICEBERG, jar_folder
-        from secor.sandbox.spark import spark_java_home
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"fetching jars needs the package {error.name}: {how_to_install('spark')}"
-        ) from error
-    folder = jar_folder(SPARK_ICEBERG, lambda line: click.echo(line, err=True))
-    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
-        os.environ["JAVA_HOME"] = str(spark_java_home(cache_folder() / "spark"))
-    return ",".join(sorted(str(path) for path in folder.glob("*.jar")))
+        yield spark
+    finally:
+        spark.stop()

@@ -1,4 +1,4 @@
-"""The archive as DataFrames.
+"""Spark: the archive as DataFrames, backfills, and rows merged into tables.
 
 Spark 4: ``register(spark)``, then ``spark.read.format("secor").load("s3://bucket/prefix")``.
 Spark 3.5: ``read_archive(spark, "s3://bucket/prefix")``.  The options are those of

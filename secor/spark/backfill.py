@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from secor.core.errors import ConfigurationError, SecorError, Unavailable
+from secor.core.errors import SecorError, Unavailable
+from secor.spark.session import get_or_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +68,7 @@ def session(
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
-    spark = _started(builder)
+    spark = get_or_start(builder)
     context = spark.sparkContext
     if context.master.startswith("local[") and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable  # else the first python3 of the PATH
@@ -75,18 +76,6 @@ def session(
         yield spark
     finally:
         spark.stop()
-
-
-def _started(builder: Any) -> SparkSession:
-    from pyspark.errors import PySparkRuntimeError
-
-    try:
-        return cast("SparkSession", builder.getOrCreate())
-    except (PySparkRuntimeError, FileNotFoundError) as error:
-        raise ConfigurationError(
-            f"Spark does not start ({str(error).splitlines()[0]}): it needs Java 17 or 21; set"
-            " JAVA_HOME to one, and look at what was printed above"
-        ) from error
 
 
 def run(

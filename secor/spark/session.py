@@ -1,4 +1,4 @@
-"""A Spark application for merging rows, in this process or under spark-submit."""
+"""Starts Spark for tables, in this process or under spark-submit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+from secor.core.errors import ConfigurationError
 from secor.spark.versions import require_pyspark
 
 if TYPE_CHECKING:
@@ -34,6 +35,19 @@ rootLogger.appenderRef.file.ref = file
 """
 
 
+def get_or_start(builder: Any) -> SparkSession:
+    """Return the builder's session.  Raises ``ConfigurationError`` where Spark cannot start."""
+    from pyspark.errors import PySparkRuntimeError
+
+    try:
+        return cast("SparkSession", builder.getOrCreate())
+    except (PySparkRuntimeError, FileNotFoundError) as error:
+        raise ConfigurationError(
+            f"Spark does not start ({str(error).splitlines()[0]}): it needs Java 17 or 21; set"
+            " JAVA_HOME to one, and look at what was printed above"
+        ) from error
+
+
 def under_spark_submit() -> bool:
     """Tell whether spark-submit started this process: the application is its own, then."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
@@ -52,9 +66,9 @@ def start_spark(
 
     ``settings`` are Spark's; ``environment`` is for its process.  ``jars`` and ``java_home``
     are asked where the settings and the environment tell none.  Spark logs to the file ``log``.
-    Raises ``ConfigurationError``, ``Unavailable``, and what Spark does.
+    Raises ``ConfigurationError``, ``Unavailable``.
     """
-    require_pyspark("merging rows")
+    require_pyspark(name)
     from pyspark.sql import SparkSession
 
     chosen = {
@@ -76,7 +90,7 @@ def start_spark(
         chosen.setdefault("spark.driver.extraJavaOptions", _logging_option(log))
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return get_or_start(builder)
 
 
 def _logging_option(log: Path) -> str:

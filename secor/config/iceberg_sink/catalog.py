@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from secor.config.java_secor.draft import Draft, Outcome
+from secor.config.translation.draft import Draft, Outcome
 
 PREFIX = "iceberg.catalog."
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from secor.config.java_secor.properties import LINE, Occurrence, Properties, lines, unescape
+from secor.config.translation.properties import LINE, Occurrence, Properties, lines, unescape
 from secor.core.errors import ConfigurationError
 
 CLASSES = frozenset(

@@ -7,11 +7,11 @@ import tomllib
 
 from secor.config.iceberg_sink import catalog, routes
 from secor.config.iceberg_sink.sink_settings import row_of
-from secor.config.java_secor.draft import Draft, Outcome
-from secor.config.java_secor.kafka import copy_jaas
-from secor.config.java_secor.properties import Properties
-from secor.config.java_secor.render import render
 from secor.config.load import validate
+from secor.config.translation.draft import Draft, Outcome
+from secor.config.translation.jaas import copy_jaas
+from secor.config.translation.properties import Properties
+from secor.config.translation.render import render
 from secor.core.errors import ConfigurationError
 
 _ABOUT = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from secor.config.java_secor.draft import Draft, Line, Outcome
+from secor.config.translation.draft import Draft, Line, Outcome
 
 _TABLE_SETTING = re.compile(r"iceberg\.table\.(?P<table>.+)\.(?P<key>[a-z-]+)")
 _WITH_COLUMN_FIRST = re.compile(r"(bucket|truncate)\(\s*([^(),]+?)\s*,\s*(\d+)\s*\)")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from secor.config.java_secor.draft import Outcome
+from secor.config.translation.draft import Outcome
 
 NOT_NEEDED, NOT_SUPPORTED = Outcome.UNNEEDED, Outcome.UNSUPPORTED
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import tomllib
 
 from secor.config.java_secor import formats, kafka, parsers, policies, store
-from secor.config.java_secor.draft import Draft, Outcome
 from secor.config.java_secor.known_properties import default_outcome
-from secor.config.java_secor.properties import Properties
-from secor.config.java_secor.render import render
 from secor.config.load import validate
+from secor.config.translation.draft import Draft, Outcome
+from secor.config.translation.properties import Properties
+from secor.config.translation.render import render
 from secor.core.errors import ConfigurationError
 
 _ABOUT = (

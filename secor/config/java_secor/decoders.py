@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, urlsplit
 
-from secor.config.java_secor.draft import Draft
 from secor.config.java_secor.formats import writer_of
 from secor.config.output import TYPED_FORMATS
+from secor.config.translation.draft import Draft
 
 _PATTERN = "message.timestamp.input.pattern"
 _REGISTRY = "schema.registry.url"

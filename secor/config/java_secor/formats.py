@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from secor.config.java_secor.draft import Draft, Outcome
 from secor.config.output import CODECS, TYPED_FORMATS
+from secor.config.translation.draft import Draft, Outcome
 
 FACTORY = "secor.file.reader.writer.factory"
 CODEC = "secor.compression.codec"

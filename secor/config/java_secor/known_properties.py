@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from secor.config.java_secor.draft import Outcome
+from secor.config.translation.draft import Outcome
 
 UNSUPPORTED: Mapping[str, str] = MappingProxyType(
     {

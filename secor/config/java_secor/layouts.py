@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from secor.config.java_secor.draft import Draft
+from secor.config.translation.draft import Draft
 
 _GRANULARITY = "partitioner.granularity."
 _TOKEN = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|(?P<letters>([A-Za-z])\3*)|(?P<other>.)")

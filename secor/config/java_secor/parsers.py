@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from secor.config.java_secor.decoders import decoder_settings, named_group
-from secor.config.java_secor.draft import Draft
 from secor.config.java_secor.formats import writer_of
 from secor.config.java_secor.layouts import offset_layout, time_layout
+from secor.config.translation.draft import Draft
 
 CLASS = "secor.message.parser.class"
 USE_KAFKA = "kafka.useTimestamp"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from secor.config.java_secor.draft import Draft
 from secor.config.java_secor.parsers import is_backup
+from secor.config.translation.draft import Draft
 
 _MARK, _MARKED = "secor.upload.minute_mark", "secor.kafka.upload_at_minute_mark.topic_filter"
 _SIZE, _AGE = "secor.max.file.size.bytes", "secor.max.file.age.seconds"

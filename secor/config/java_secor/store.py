@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from secor.config.java_secor.draft import Draft
+from secor.config.translation.draft import Draft
 
 _AMAZON = re.compile(r"(?:https?://)?s3(?:[.-](?P<region>[a-z]{2}-[a-z-]+-\d))?\.amazonaws\.com/?")
 _PROXY = ("aws.proxy.isEnabled", "aws.proxy.http.host", "aws.proxy.http.port")

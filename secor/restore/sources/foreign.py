@@ -8,6 +8,7 @@ not be read in the order of their offsets without reading all of them first.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -54,6 +55,21 @@ class ForeignMessage:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     lost: str | None = None
+
+
+def objects_named(pattern: re.Pattern[str], stored: Iterable[StoredObject]) -> list[ForeignObject]:
+    """Return the objects whose whole key is as ``pattern``: topic, partition and offset."""
+    return [
+        ForeignObject(
+            stored_object.key,
+            stored_object.size,
+            name["topic"],
+            int(name["partition"]),
+            int(name["offset"]),
+        )
+        for stored_object in stored
+        if (name := pattern.fullmatch(stored_object.key)) is not None
+    ]
 
 
 class ForeignLayout(Protocol):

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from secor.core.errors import ArchiveIncomplete
 from secor.core.model import StoredObject
-from secor.restore.sources.foreign import ForeignMessage, ForeignObject, as_bytes
+from secor.restore.sources.foreign import ForeignMessage, ForeignObject, as_bytes, objects_named
 from secor.restore.sources.foreign_files import rows_of
 
 _NAME = re.compile(
@@ -37,18 +37,7 @@ class LensesLayout:
 
     def objects(self, stored: Iterable[StoredObject]) -> list[ForeignObject]:
         """Return the objects whose names end with topic, partition and offset."""
-        named = ((stored_object, _NAME.fullmatch(stored_object.key)) for stored_object in stored)
-        return [
-            ForeignObject(
-                stored_object.key,
-                stored_object.size,
-                name["topic"],
-                int(name["partition"]),
-                int(name["offset"]),
-            )
-            for stored_object, name in named
-            if name is not None
-        ]
+        return objects_named(_NAME, stored)
 
     def read(
         self, foreign_object: ForeignObject, open_: Callable[[str], BinaryIO]

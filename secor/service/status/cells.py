@@ -1,9 +1,37 @@
-"""Cells of the status pages: values as people read them, escaped."""
+"""Tables and cells of the status pages: values as people read them, escaped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table: its name, HTML of the other cells and of the notes below them."""
+
+    name: str
+    cells: Sequence[str]
+    notes: Iterable[str] = ()
+    anchor: str | None = None
+
+
+def html_table(columns: Sequence[str], rows: Iterable[Row]) -> Iterable[str]:
+    """Yield the HTML of a table; names and columns are escaped here."""
+    heads = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    yield f"<table><thead><tr>{heads}</tr></thead>"
+    for row in rows:
+        anchor = "" if row.anchor is None else f' id="{escape(row.anchor)}"'
+        yield f"<tbody{anchor}><tr><td>{escape(row.name)}</td>"
+        for name, cell in zip(columns[1:], row.cells, strict=True):
+            # One element, for it is one cell of a grid on a telephone.
+            yield f'<td data-name="{escape(name)}"><span>{cell}</span></td>'
+        yield "</tr>"
+        for note in row.notes:
+            yield f'<tr><td class="note" colspan="{len(columns)}">{note}</td></tr>'
+        yield "</tbody>"
+    yield "</table>"
 
 
 def word(text: str, kind: str) -> str:

@@ -9,7 +9,9 @@ from typing import Any
 
 from secor.core.text import how_many
 from secor.service.status.cells import (
+    Row,
     ago,
+    html_table,
     parts,
     sentence,
     show_number,
@@ -74,7 +76,10 @@ def _head(picture: Picture) -> Iterable[str]:
         )
     stopped = [partition for partition in picture["partitions"] if partition["stopped"]]
     if stopped:
-        links = (f'<a href="#{_name(partition)}">{_name(partition)}</a>' for partition in stopped)
+        links = (
+            f'<a href="#{escape(_name(partition))}">{escape(_name(partition))}</a>'
+            for partition in stopped
+        )
         yield f'<p class="bad">Stopped: {", ".join(links)}</p>'
     yield '<dl class="tiles">'
     for name, value in _tiles(picture):
@@ -111,22 +116,17 @@ def _partitions(partitions: Sequence[Picture]) -> Iterable[str]:
     if not partitions:
         yield "<p>None are assigned.</p>"
         return
-    heads = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
-    yield f"<table><thead><tr>{heads}</tr></thead>"
-    for partition in partitions:
-        yield f'<tbody id="{_name(partition)}"><tr><td>{_name(partition)}</td>'
-        for name, cell in zip(COLUMNS[1:], _cells(partition), strict=True):
-            # One element, for it is one cell of a grid on a telephone.
-            yield f'<td data-name="{escape(name)}"><span>{cell}</span></td>'
-        yield "</tr>"
-        for note in _notes(partition):
-            yield f'<tr><td class="note" colspan="{len(COLUMNS)}">{note}</td></tr>'
-        yield "</tbody>"
-    yield "</table>"
+    yield from html_table(
+        COLUMNS,
+        (
+            Row(_name(partition), _cells(partition), _notes(partition), anchor=_name(partition))
+            for partition in partitions
+        ),
+    )
 
 
 def _name(partition: Picture) -> str:
-    return escape(f"{partition['topic']}/{partition['partition']}")
+    return f"{partition['topic']}/{partition['partition']}"
 
 
 def _cells(partition: Picture) -> list[str]:

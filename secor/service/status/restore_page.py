@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-from secor.service.status.cells import ago, sentence, show_number, word
+from secor.service.status.cells import Row, ago, html_table, sentence, show_number, word
 from secor.service.status.page import REFRESH
 from secor.service.status.style import STYLE
 
@@ -95,18 +95,14 @@ def _table(rows: Iterable[RestoreRow]) -> Iterable[str]:
     if not shown:
         yield "<p>None are assigned.</p>"
         return
-    heads = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
-    yield f"<table><thead><tr>{heads}</tr></thead>"
-    for row in shown:
-        state = word(row.phase, "bad") if row.error else escape(row.phase)
-        cells = (state, show_number(row.next_offset), show_number(row.end), show_number(row.left))
-        yield f"<tbody><tr><td>{escape(row.source)}</td>"
-        for name, cell in zip(COLUMNS[1:], cells, strict=True):
-            yield f'<td data-name="{escape(name)}"><span>{cell}</span></td>'
-        yield "</tr>"
-        if row.error:
-            again = "" if row.again_in is None else f" It is tried again in {ago(row.again_in)}."
-            what = f"{sentence(row.error)} <em>{escape(row.remedy or '')}</em>{again}"
-            yield f'<tr><td class="note" colspan="{len(COLUMNS)}">{what}</td></tr>'
-        yield "</tbody>"
-    yield "</table>"
+    yield from html_table(COLUMNS, map(_row, shown))
+
+
+def _row(row: RestoreRow) -> Row:
+    state = word(row.phase, "bad") if row.error else escape(row.phase)
+    cells = (state, show_number(row.next_offset), show_number(row.end), show_number(row.left))
+    if not row.error:
+        return Row(row.source, cells)
+    again = "" if row.again_in is None else f" It is tried again in {ago(row.again_in)}."
+    note = f"{sentence(row.error)} <em>{escape(row.remedy or '')}</em>{again}"
+    return Row(row.source, cells, (note,))

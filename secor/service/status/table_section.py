@@ -8,7 +8,9 @@ from typing import Any
 
 from secor.core.text import how_many
 from secor.service.status.cells import (
+    Row,
     ago,
+    html_table,
     parts,
     sentence,
     show_number,
@@ -89,17 +91,8 @@ def _table(tables: Sequence[Picture]) -> Iterable[str]:
     if not tables:
         yield "<p>This process knows of none yet.</p>"
         return
-    heads = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
-    yield f"<table><thead><tr>{heads}</tr></thead>"
-    for table in tables:
-        yield f"<tbody><tr><td>{escape(table['table'])}</td>"
-        for name, cell in zip(COLUMNS[1:], _cells(table), strict=True):
-            yield f'<td data-name="{escape(name)}"><span>{cell}</span></td>'
-        yield "</tr>"
-        for note in _notes(table):
-            yield f'<tr><td class="note" colspan="{len(COLUMNS)}">{note}</td></tr>'
-        yield "</tbody>"
-    yield "</table>"
+    rows = (Row(row["table"], _cells(row), _notes(row)) for row in tables)
+    yield from html_table(COLUMNS, rows)
 
 
 def _cells(table: Picture) -> list[str]:

@@ -18,7 +18,7 @@ from secor.config.iceberg_sink.sink_settings import (
     page_rows,
     row_of,
 )
-from secor.config.java_secor.draft import Draft, Outcome
+from secor.config.translation.draft import Draft, Outcome
 from secor.core.errors import ConfigurationError
 
 PAGE = Path(__file__).parents[3] / "docs" / "tables.md"

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from secor.cli.config import command
 from secor.config.java_secor.convert import convert
 from secor.config.java_secor.decoders import named_group
-from secor.config.java_secor.draft import Draft, Outcome
 from secor.config.java_secor.formats import WRITERS
 from secor.config.java_secor.known_properties import DEFAULTS, UNNEEDED, UNSUPPORTED
 from secor.config.java_secor.layouts import template_of
 from secor.config.java_secor.parsers import PARSERS
-from secor.config.java_secor.properties import Properties
-from secor.config.java_secor.report import needs_a_person, report
 from secor.config.load import validate
 from secor.config.model import Config
+from secor.config.translation.draft import Draft, Outcome
+from secor.config.translation.properties import Properties
+from secor.config.translation.report import needs_a_person, report
 from secor.core.errors import ConfigurationError
 
 PARSER = "com.pinterest.secor.parser."

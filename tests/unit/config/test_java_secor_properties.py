@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secor.config.java_secor.properties import Properties, read, split, unescape
+from secor.config.translation.properties import Properties, read, split, unescape
 from secor.core.errors import ConfigurationError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from secor.config.java_secor.draft import Draft, Outcome
+from secor.config.translation.draft import Draft, Outcome
 
 
 def needs_a_person(draft: Draft) -> bool:

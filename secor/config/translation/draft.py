@@ -1,4 +1,4 @@
-"""The configuration that an import makes of Java Secor's properties, and what became of each."""
+"""The configuration that an import makes of another program's settings, and what became of each."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from secor.config.environment import variable_name
-from secor.config.java_secor.properties import Properties
 from secor.config.show import toml_value
+from secor.config.translation.properties import Properties
 
 _TRUE = frozenset({"true", "on", "yes", "t", "y"})
 _FALSE = frozenset({"false", "off", "no", "f", "n"})

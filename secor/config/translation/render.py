@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from secor.config.java_secor.draft import Draft, Line
 from secor.config.show import toml_value
+from secor.config.translation.draft import Draft, Line
 
 _SECTIONS = (
     "group",

@@ -1,0 +1,56 @@
+"""Starts Spark with the catalog of a table group, for commands that merge or maintain tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from secor.config.model import Config
+from secor.core.errors import ConfigurationError
+from secor.core.installing import how_to_install
+
+
+def log_of(config: Config) -> Path:
+    """Return the file to which Spark logs, where ``spark-submit`` does not say."""
+    return Path(config.local.directory) / "spark" / f"{config.group.name}.log"
+
+
+def start_table_spark(
+    config: Config, purpose: str, settings: Mapping[str, str] | None = None
+) -> Any:
+    """Start an application; return its ``SparkSession``, which has the group's catalog.
+
+    ``settings`` have the last word over ``[spark]`` of the configuration; ``purpose`` is for
+    the application's name.  Raises as ``start_spark``.
+    """
+    from secor.spark.session import start_spark
+    from secor.wiring.tables import spark_catalog_of
+
+    catalog = spark_catalog_of(config)
+    return start_spark(
+        f"secor tables {purpose} {config.group.name}",
+        {**catalog.settings, **config.spark.settings, **(settings or {})},
+        catalog.environment,
+        jars=_jars,
+        java_home=lambda: _java_home(log_of(config).parent),
+        log=log_of(config),
+    )
+
+
+def _jars() -> Path:
+    try:
+        from secor.sandbox.jars import SPARK_ICEBERG, jar_folder
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"fetching jars needs the package {error.name}: {how_to_install('spark')}"
+        ) from error
+    return jar_folder(SPARK_ICEBERG, lambda line: click.echo(line, err=True))
+
+
+def _java_home(folder: Path) -> Path:
+    from secor.sandbox.spark import spark_java_home
+
+    return spark_java_home(folder)

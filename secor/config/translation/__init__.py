@@ -1,0 +1,1 @@
+"""What importing a configuration of another program needs: properties, a draft, its report."""
