@@ -83,7 +83,7 @@ setup(
         "rich>=13",
     ],
     extras_require={
-        "spark": [*SPARK, "psutil>=7"],  # with what fetches the jars for tables
+        "spark": SPARK,
         "parsers": PARSERS,
         "zookeeper-sasl": ZOOKEEPER_SASL,
         "tables": TABLES,

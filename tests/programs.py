@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from secor.core.errors import ConfigurationError, Unavailable
-from secor.sandbox.cache import Progress, cache_folder, exclusive
+from secor.java.cache import Progress, cache_folder, exclusive
 
 PACKAGES = {"prometheus": "prometheus", "promtool": "prometheus", "spin": "spin"}
 """By program, the package that holds it."""

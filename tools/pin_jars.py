@@ -1,6 +1,6 @@
-"""Write ``secor/sandbox/jars.toml`` from the cache: ``python -m tools.pin_jars``.
+"""Write ``secor/java/jars.toml`` from the cache: ``python -m tools.pin_jars``.
 
-After a version in ``secor/sandbox/jars.py`` was changed: remove the program's table from the
+After a version in ``secor/java/bundles.py`` was changed: remove the program's table from the
 file, run ``python -m secor.sandbox.fetch`` (Ivy finds out what it needs), then this.
 """
 
@@ -10,9 +10,9 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from secor.sandbox.cache import cache_folder
-from secor.sandbox.jars import BUNDLES, Bundle
-from secor.sandbox.pinned import TABLE, pinned_jars
+from secor.java.bundles import BUNDLES, Bundle
+from secor.java.cache import cache_folder
+from secor.java.pinned import TABLE, pinned_jars
 
 HEAD = """\
 # The jars of the sandbox's servers and of Spark: "organisation:name:version" = [bytes, SHA-256].

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def default_directory() -> Path:
     """Return the folder of the sandbox that no ``--directory`` names."""
-    from secor.sandbox.cache import cache_folder
+    from secor.java.cache import cache_folder
 
     return cache_folder() / "sandbox"
 

@@ -9,8 +9,6 @@ from typing import Any
 import click
 
 from secor.config.model import Config
-from secor.core.errors import ConfigurationError
-from secor.core.installing import how_to_install
 
 
 def log_of(config: Config) -> Path:
@@ -26,6 +24,7 @@ def start_table_spark(
     ``settings`` have the last word over ``[spark]`` of the configuration; ``purpose`` is for
     the application's name.  Raises as ``start_spark``.
     """
+    from secor.java.bundles import SPARK_ICEBERG
     from secor.spark.session import start_spark
     from secor.wiring.tables import spark_catalog_of
 
@@ -34,23 +33,7 @@ def start_table_spark(
         f"secor tables {purpose} {config.group.name}",
         {**catalog.settings, **config.spark.settings, **(settings or {})},
         catalog.environment,
-        jars=_jars,
-        java_home=lambda: _java_home(log_of(config).parent),
+        bundle=SPARK_ICEBERG,
         log=log_of(config),
+        progress=lambda line: click.echo(line, err=True),
     )
-
-
-def _jars() -> Path:
-    try:
-        from secor.sandbox.jars import SPARK_ICEBERG, jar_folder
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"fetching jars needs the package {error.name}: {how_to_install('spark')}"
-        ) from error
-    return jar_folder(SPARK_ICEBERG, lambda line: click.echo(line, err=True))
-
-
-def _java_home(folder: Path) -> Path:
-    from secor.sandbox.spark import spark_java_home
-
-    return spark_java_home(folder)

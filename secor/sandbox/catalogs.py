@@ -13,9 +13,10 @@ from pathlib import Path
 
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.installing import how_to_install
-from secor.sandbox.cache import Progress
-from secor.sandbox.jars import ICEBERG_REST, jar_folder, pyspark_jars
-from secor.sandbox.java import find_java
+from secor.java.bundles import ICEBERG_REST
+from secor.java.cache import Progress
+from secor.java.jars import jar_folder, pyspark_jars
+from secor.java.runtime import find_java
 from secor.sandbox.process import Server
 
 _HADOOP = ("hadoop-client-api-*.jar", "hadoop-client-runtime-*.jar")

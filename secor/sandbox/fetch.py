@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from secor.sandbox.cache import Progress
-from secor.sandbox.jars import BUNDLES, jar_folder
+from secor.java.bundles import BUNDLES
+from secor.java.cache import Progress
+from secor.java.jars import jar_folder
 
 
 def fetch(progress: Progress) -> None:

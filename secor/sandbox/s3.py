@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from secor.core.errors import ConfigurationError, Unavailable
-from secor.sandbox.cache import Progress, cache_folder, exclusive
-from secor.sandbox.jars import S3PROXY, jar_folder
-from secor.sandbox.java import find_java
+from secor.java.bundles import S3PROXY
+from secor.java.cache import Progress, cache_folder, exclusive
+from secor.java.jars import jar_folder
+from secor.java.runtime import find_java
 from secor.sandbox.process import Server
 
 ACCESS_KEY = "secor"

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from secor.core.errors import ConfigurationError, SecorError
-from secor.sandbox.cache import Progress, exclusive
+from secor.java.cache import Progress, exclusive
 from secor.sandbox.catalogs import IcebergRestServer, PostgreSqlServer
 from secor.sandbox.kafka import KafkaServer
 from secor.sandbox.process import Server

@@ -6,8 +6,8 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from secor.sandbox.jars import pyspark_jars
-from secor.sandbox.java import find_java
+from secor.java.jars import pyspark_jars
+from secor.java.runtime import find_java
 from secor.sandbox.process import Server
 
 

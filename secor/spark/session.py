@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from secor.core.errors import ConfigurationError
+from secor.java.bundles import Bundle
+from secor.java.cache import Progress
+from secor.java.jars import jar_folder
+from secor.java.runtime import spark_java_home
 from secor.spark.versions import require_pyspark
 
 if TYPE_CHECKING:
@@ -58,15 +62,15 @@ def start_spark(
     settings: Mapping[str, str],
     environment: Mapping[str, str],
     *,
-    jars: Callable[[], Path],
-    java_home: Callable[[], Path],
+    bundle: Bundle,
     log: Path,
+    progress: Progress,
 ) -> SparkSession:
     """Start the application ``name``, or take the one of spark-submit.
 
-    ``settings`` are Spark's; ``environment`` is for its process.  ``jars`` and ``java_home``
-    are asked where the settings and the environment tell none.  Spark logs to the file ``log``.
-    Raises ``ConfigurationError``, ``Unavailable``.
+    ``settings`` are Spark's; ``environment`` is for its process.  The jars of ``bundle`` are
+    fetched, which ``progress`` hears of, and a Java is found, where settings and environment
+    name none.  Spark logs to the file ``log``.  Raises ``ConfigurationError``, ``Unavailable``.
     """
     require_pyspark(name)
     from pyspark.sql import SparkSession
@@ -83,9 +87,10 @@ def start_spark(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.update(environment)
         if "JAVA_HOME" not in os.environ:
-            os.environ["JAVA_HOME"] = str(java_home())
+            os.environ["JAVA_HOME"] = str(spark_java_home(log.parent))
         if not any(key.startswith("spark.jars") for key in settings):
-            chosen["spark.jars"] = ",".join(sorted(map(str, jars().glob("*.jar"))))
+            jars = jar_folder(bundle, progress).glob("*.jar")
+            chosen["spark.jars"] = ",".join(sorted(map(str, jars)))
         chosen.setdefault("spark.master", "local[*]")
         chosen.setdefault("spark.driver.extraJavaOptions", _logging_option(log))
     for key, value in chosen.items():

@@ -11,9 +11,11 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from secor.sandbox.jars import SPARK_ICEBERG, jar_folder
+from secor.java.bundles import SPARK_ICEBERG
+from secor.java.jars import jar_folder
+from secor.java.runtime import spark_java_home
 from secor.sandbox.sandbox import quiet
-from secor.sandbox.spark import quiet_java_options, spark_java_home
+from secor.sandbox.spark import quiet_java_options
 from secor.spark import register
 from secor.tables.spark_catalog import EXTENSIONS
 

@@ -99,7 +99,8 @@ def _stored(
 
 @contextmanager
 def _spark(directory: Path) -> Iterator[Any]:
-    from secor.sandbox.spark import quiet_java_options, spark_java_home
+    from secor.java.runtime import spark_java_home
+    from secor.sandbox.spark import quiet_java_options
     from secor.spark import register
     from secor.spark.backfill import session
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from secor.config.load import load
 from secor.core.errors import SecorError
+from secor.java.runtime import spark_java_home
 from secor.sandbox import S3Access
-from secor.sandbox.spark import spark_java_home
 from tools.demo import flights
 from tools.demo.backup import surroundings
 from tools.demo.partition import bucket_of

@@ -26,15 +26,16 @@ ROOMS: dict[str, set[str]] = {
     "plugins": {"core", "parsing"},
     "tables": {"core", "formats", "parsing", "batch", "archive"},
     "restore": {"core", "wire", "archive"},
-    "spark": {"core", "formats", "archive", "adapters", "tables"},
-    "sandbox": {"core"},
+    "java": {"core"},
+    "spark": {"core", "formats", "archive", "adapters", "tables", "java"},
+    "sandbox": {"core", "java"},
     "wiring": {
         *("core", "formats", "parsing", "batch", "commit", "consume", "service", "adapters"),
         *("archive", "config", "tables", "restore", "wire"),
     },
     "cli": {
         *("core", "formats", "parsing", "batch", "service", "adapters", "archive", "config"),
-        *("spark", "sandbox", "tables", "wiring", "restore"),
+        *("java", "spark", "sandbox", "tables", "wiring", "restore"),
     },
 }
 """What a room may import besides itself.

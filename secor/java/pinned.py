@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secor.core.errors import Unavailable
-from secor.sandbox.cache import Progress
+from secor.java.cache import Progress
 
 TABLE = Path(__file__).with_name("jars.toml")
 AT_ONCE = 6
@@ -179,7 +179,7 @@ def _module(jars: Sequence[Jar]) -> str:
         + "</dependency>"
         for (organisation, name, version), of_module in by_module.items()
     )
-    return ivy_module("sandbox", dependencies)
+    return ivy_module("pinned", dependencies)
 
 
 def artifact(name: str, classifier: str) -> str:

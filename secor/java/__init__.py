@@ -1,0 +1,1 @@
+"""Programs in Java and jars for Spark: which Java runs them, and their jars, fetched once."""
