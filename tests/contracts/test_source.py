@@ -328,6 +328,30 @@ def test_topics_and_partitions_that_appear_are_found(broker: Broker, opened: Exi
     got.until(lambda: got.owned == wanted)
 
 
+def test_a_join_for_new_partitions_that_fails_in_its_middle_is_made_again(
+    broker: Broker, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client takes new metadata as the reason to join; it is gone when the join fails."""
+    topic = broker.topic()
+    got = receiver(opened, broker, [topic])
+    got.until(lambda: got.owned == {TopicPartition(topic, 0)})
+    manager = got.source.client.manager
+    send = manager.send
+    failed: list[object] = []
+
+    def fails_once(request: Any, *node: Any, **to: Any) -> Any:
+        if type(request).__name__ == "SyncGroupRequest" and not failed:
+            failed.append(request)
+            raise kafka_errors.KafkaConnectionError("the connection broke")
+        return send(request, *node, **to)
+
+    monkeypatch.setattr(manager, "send", fails_once)
+    with broker.admin() as admin:
+        admin.create_partitions({topic: 2})
+    got.until(lambda: got.owned == {TopicPartition(topic, 0), TopicPartition(topic, 1)})
+    assert failed
+
+
 def test_an_unknown_topic_is_told_and_waited_for(
     broker: Broker, opened: ExitStack, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+from confluent_kafka import Consumer
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as ClientPartition
 from kafka.admin import NewTopic
@@ -112,11 +114,7 @@ def groups_go_on(sandbox: Sandbox, folder: Path, job: Path) -> None:
     arguments = ("restore", "groups", str(job), "--from", str(saved))
     own = run_secor("restore", "groups", str(job), "--from", str(job.with_name("keeper.toml")))
     assert own.returncode == 2, "the brokers forgot the offsets with the topic"
-    runs = KafkaConsumer(
-        TOPIC, bootstrap_servers=sandbox.kafka, group_id="shop", enable_auto_commit=False
-    )
-    with closing(runs):
-        wait_until(lambda: bool(runs.poll(200)) or bool(runs.assignment()), "the group to run")
+    with running_group(sandbox, "shop"):
         refused = run_secor(*arguments, "--apply")
         assert refused.returncode == 5
         assert "refused: shop is running" in refused.stdout
@@ -148,6 +146,37 @@ def groups_go_on(sandbox: Sandbox, folder: Path, job: Path) -> None:
     stays = run_secor(*arguments, "--apply")
     assert stays.returncode == 5
     assert "has committed other offsets" in stays.stdout
+
+
+@contextmanager
+def running_group(sandbox: Sandbox, group: str) -> Iterator[None]:
+    """Keep a member in ``group``, to which the topic's partitions are assigned.
+
+    It is librdkafka's: kafka-python's own poll forgets a join that is answered between two
+    polls, and may then never get an assignment.
+    """
+    member = Consumer(
+        {"bootstrap.servers": sandbox.kafka, "group.id": group, "enable.auto.commit": False}
+    )
+    try:
+        member.subscribe([TOPIC])
+
+        def assigned() -> bool:
+            member.poll(0.2)
+            return bool(member.assignment())
+
+        try:
+            wait_until(assigned, "the group to run")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the broker says {described(sandbox, group)}") from None
+        yield
+    finally:
+        member.close()
+
+
+def described(sandbox: Sandbox, group: str) -> object:
+    with closing(KafkaAdminClient(bootstrap_servers=sandbox.kafka)) as admin:
+        return admin.describe_groups([group])
 
 
 def values(reader: KafkaConsumer) -> list[bytes]:

@@ -25,6 +25,8 @@ _CONSUMED = 20_000
 _KILLS = 2
 _WITHIN = 180.0
 _LOOK_EVERY = 0.1
+_POLL_MS = 30_000
+"""Long: the client forgets a join that is answered between two polls."""
 
 Content = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int]
 """Key, value, headers and time of a message."""
@@ -102,7 +104,7 @@ class RestoreScene:
         consumer.subscribe([flights.TOPIC])
         read = 0
         while read < _CONSUMED:
-            read += sum(map(len, consumer.poll(1000, max_records=2000).values()))
+            read += sum(map(len, consumer.poll(_POLL_MS, max_records=2000).values()))
         consumer.commit()
         return _next_of_each(consumer)
 
@@ -189,7 +191,7 @@ def _next_of_each(consumer: KafkaConsumer) -> dict[int, Content]:
         while len(contents) < flights.PARTITIONS:
             if time.monotonic() > deadline:
                 raise Unavailable("the consumer group reads nothing")
-            for place, records in consumer.poll(1000).items():
+            for place, records in consumer.poll(_POLL_MS).items():
                 contents.setdefault(place.partition, _content(records[0]))
     finally:
         consumer.close()

@@ -50,7 +50,7 @@ _cluster: _coordinator_brokers _topics add_listener add_topic broker_metadata co
 _cluster: leader_for_partition metadata_request need_all_topic_metadata partitions_for_topic
 _cluster: request_update topic_id unauthorized_topics
 _coordinator: _generation coordinator coordinator_dead ensure_active_group_async
-_coordinator: ensure_coordinator_ready_async need_rejoin poll_heartbeat
+_coordinator: ensure_coordinator_ready_async need_rejoin poll_heartbeat request_rejoin
 _fetcher: _completed_fetches _fetch_futures _nodes_with_pending_fetch_requests _session_handlers
 _subscription: assignment subscribed_pattern
 """

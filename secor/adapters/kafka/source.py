@@ -220,6 +220,9 @@ class KafkaSource:
             pause = _TICK
             try:
                 if coordinator.need_rejoin():
+                    # Also when the reason is new metadata: a join that fails in its middle
+                    # has taken note of it already, and nothing else would ask for another.
+                    coordinator.request_rejoin()
                     await self._refresh_topics()
                     await coordinator.ensure_active_group_async(timeout_ms=None)
                 coordinator.poll_heartbeat()
