@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from secor import __version__
-from secor.adapters.kafka import KafkaReader
 from secor.archive.finalize.finalizer import Finalizer, Outcome
 from secor.archive.finalize.periods import Periods
 from secor.archive.finalize.stored_time import UP_TO_DATE, Progress, progress_of
@@ -27,6 +27,9 @@ from secor.core.errors import ConfigurationError
 from secor.core.ports import ObjectStore, OffsetLedger, Parser
 from secor.core.text import how_many
 from secor.service.monitoring.last_run import LastRun
+
+if TYPE_CHECKING:
+    from secor.adapters.kafka import KafkaReader
 
 LISTED = 10
 """Late objects and waiting partitions printed for people."""

@@ -16,6 +16,7 @@ from secor.core.errors import ConfigurationError
 from secor.core.text import how_many
 
 if TYPE_CHECKING:
+    from secor.adapters.kafka.group_admin import GroupAdmin
     from secor.restore.groups import Translation
     from secor.wiring.group_offsets import Origin
     from secor.wiring.restore import Job
@@ -108,11 +109,9 @@ def _committed(job: Job, origin: Path | None, groups: tuple[str, ...]) -> Origin
     return committed
 
 
-def _apply(admin: object, plans: list[GroupPlan]) -> list[str]:
-    from secor.adapters.kafka.group_admin import GroupAdmin
+def _apply(admin: GroupAdmin, plans: list[GroupPlan]) -> list[str]:
     from secor.wiring.restore_groups import apply_group
 
-    assert isinstance(admin, GroupAdmin)
     return [
         f"{plan.name}: {target}: {error}"
         for plan in plans

@@ -41,19 +41,15 @@ class TopicName(ParamType):
 
 
 def _topics(path: Path) -> list[str]:
-    from secor.adapters.kafka import KafkaReader
     from secor.config.load import load
-    from secor.wiring.clients import kafka_options
+    from secor.wiring.clients import open_reader
 
     config = load(path, os.environ)
     kafka = config.kafka
     if kafka.topics:
         return sorted(kafka.topics)
-    reader = KafkaReader(kafka_options(config), timeout=PATIENCE)
-    try:
+    with open_reader(config, timeout=PATIENCE) as reader:
         return reader.topics(kafka.topics_pattern, kafka.topics_exclude)
-    finally:
-        reader.close()
 
 
 TOPIC = TopicName()

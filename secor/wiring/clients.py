@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
@@ -163,30 +163,24 @@ def open_ledger_for_operator(
         ledger = zookeeper_ledger(config.group.name, config.ledger.zookeeper)
     else:
         ledger = KafkaOperatorLedger(kafka_options(config), group=config.group.name)
-    try:
+    with closing(ledger):
         yield ledger
-    finally:
-        ledger.close()
 
 
 @contextmanager
 def open_group(config: Config) -> Iterator[KafkaOperatorLedger]:
     """Give what the brokers hold of the group, whatever the ledger is."""
-    group = KafkaOperatorLedger(kafka_options(config), group=config.group.name)
-    try:
+    with closing(KafkaOperatorLedger(kafka_options(config), group=config.group.name)) as group:
         yield group
-    finally:
-        group.close()
 
 
 @contextmanager
-def open_reader(config: Config) -> Iterator[KafkaReader]:
-    """Give a reader of topics, outside of any group."""
+def open_reader(config: Config, timeout: float = 30.0) -> Iterator[KafkaReader]:
+    """Give a reader of topics, outside of any group; ``timeout`` (seconds) bounds an answer."""
     reader = KafkaReader(
         kafka_options(config),
         max_partition_fetch_bytes=config.kafka.max_partition_fetch_bytes,
+        timeout=timeout,
     )
-    try:
+    with closing(reader):
         yield reader
-    finally:
-        reader.close()

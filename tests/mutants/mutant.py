@@ -12,7 +12,13 @@ CORE = (
     "tests/unit/consume/test_consumer.py",
     "tests/unit/consume/test_consumer_failures.py",
     "tests/unit/batch/test_batch.py",
-    "tests/simulation",
+    "tests/simulation/test_scenarios.py",
+    "tests/simulation/test_late_requests.py",
+    "tests/simulation/test_partition_states.py",
+    "tests/simulation/test_every_crash_point.py",
+    "tests/simulation/test_partition_group.py",
+    "tests/simulation/test_random_schedules.py",
+    "tests/simulation/test_state_machine.py",
 )
 
 

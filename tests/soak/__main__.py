@@ -6,6 +6,7 @@ import logging
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.soak.story import Story
 from tests.soak.summary import lines, plot
 
 _FAILED = 5
+_ROOT = Path(__file__).parents[2]
 
 
 @click.command(epilog="Example: scripts/soak --minutes 10 --ledger kafka --plot soak.png")
@@ -38,6 +40,11 @@ _FAILED = 5
     "--coordinator", type=click.Choice(["daemon", "alone"]), default="daemon", help="Tables."
 )
 @click.option("--daemons", type=click.IntRange(1), default=2, show_default=True)
+@click.option(
+    "--upgrade-from",
+    metavar="REVISION",
+    help="Begin with daemons of an older commit; in the middle, replace them one by one.",
+)
 @click.option("--seed", type=int, help="The same choices as in an earlier run.")
 @click.option("--plot", "picture", type=click.Path(path_type=Path), help="Draw what happened.")
 @click.option("--keep", is_flag=True, help="Keep logs, also when all is well.")
@@ -49,6 +56,7 @@ def main(
     control: str,
     coordinator: str,
     daemons: int,
+    upgrade_from: str | None,
     seed: int | None,
     picture: Path | None,
     keep: bool,
@@ -59,6 +67,8 @@ def main(
     compared, by verify and by a client that is not ours.
     Exit code 0 when nothing is lost, twice or changed; else 5, and the logs are kept.
     """
+    if upgrade_from is not None and group == "restore":
+        raise click.UsageError("--upgrade-from is for groups that store")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_FAILED))  # and clean up
     logging.disable()  # what clients say of connections that were cut is no news
     sys.unraisablehook = lambda _: None  # nor is what producers say that were left behind
@@ -86,6 +96,7 @@ def main(
                 seed=seed,
                 control=control,
                 coordinator=coordinator,
+                older=_checkout(upgrade_from, folder) if upgrade_from else None,
             )
     except SecorError as error:
         click.echo(f"the servers: {error}", err=True)
@@ -103,6 +114,18 @@ def main(
         click.echo(f"VIOLATION: {violation}")
     click.echo("FAILED" if story.violations else "nothing lost, nothing twice, nothing changed")
     sys.exit(_FAILED if story.violations else 0)
+
+
+def _checkout(revision: str, folder: Path) -> Path:
+    """Write the package ``secor`` as it was at a revision of this repository; return where."""
+    older = folder / "older"
+    older.mkdir()
+    archive = ["git", "-C", str(_ROOT), "archive", revision, "secor"]
+    package = subprocess.run(archive, capture_output=True, check=False)
+    if package.returncode:
+        raise click.UsageError(f"--upgrade-from {revision}: {package.stderr.decode().strip()}")
+    subprocess.run(["tar", "-x", "-C", str(older)], input=package.stdout, check=True)
+    return older
 
 
 if __name__ == "__main__":

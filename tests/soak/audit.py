@@ -48,6 +48,9 @@ class Audit:
         self._deleted: set[str] = set()
         self.puts: dict[str, Put] = {}
         self.refused = 0
+        self.upgraded = False
+        """Whoever finds an intent of other settings deletes what is put of it, and puts its own."""
+        self.superseded = 0
 
     def answered(
         self, method: str, target: str, headers: Mapping[str, str], status: int, body: bytes
@@ -64,10 +67,7 @@ class Audit:
         whole = method == "PUT" and "partNumber" not in query
         completed = method == "POST" and "uploadId" in query
         if method == "DELETE" and "uploadId" not in query and status < 300:
-            if self._may_be_deleted(key):
-                self._deleted.add(key)
-            else:
-                self._violated(f"{key} was deleted")
+            self._delete(key)
         if not (whole or completed):
             return
         if status >= 300 or b"<Error" in body:
@@ -77,6 +77,15 @@ class Audit:
         conditional = headers.get("if-none-match") == "*"
         upload = query["uploadId"][0] if completed else None
         self._put(Put(key, checksum(headers.get(_CHECKSUM)), conditional, upload))
+
+    def _delete(self, key: str) -> None:
+        with self._lock:
+            if self._may_be_deleted(key):
+                self._deleted.add(key)
+            elif self.upgraded:
+                self.superseded += self.puts.pop(key, None) is not None
+            else:
+                self._violated(f"{key} was deleted")
 
     def _put(self, put: Put) -> None:
         if not put.conditional:

@@ -35,11 +35,23 @@ COORDINATOR = Kind(("tables", "run"), "coordinating")
 
 
 class Member:
-    """One process.  ``expected`` are the exit codes that it may end with; none: it lives on."""
+    """One process.  ``expected`` are the exit codes that it may end with; none: it lives on.
 
-    def __init__(self, name: str, kind: Kind, config: Path, log: Path, now: float) -> None:
+    ``older`` is the checkout that it runs the code of; None: this one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        config: Path,
+        log: Path,
+        now: float,
+        older: Path | None = None,
+    ) -> None:
         self.name = name
         self.log = log
+        self.older = older
         self.began = now
         self.leaving_since: float | None = None
         self.expected: frozenset[int] = frozenset()
@@ -53,6 +65,7 @@ class Member:
                 stdout=file,
                 stderr=file,
                 env=environment,
+                cwd=older,  # python -c imports from there first
             )
 
     @property
@@ -99,14 +112,19 @@ class Fleet:
         story: Story,
         kind: Kind = DAEMON,
         coordinators: int = 0,
+        older: Path | None = None,
     ) -> None:
-        """There are slots for ``coordinators`` behind the ``size`` slots of ``kind``."""
+        """There are slots for ``coordinators`` behind the ``size`` slots of ``kind``.
+
+        Until ``upgrade``, members run the code of the checkout ``older`` where one is given.
+        """
         logs.mkdir(parents=True, exist_ok=True)
         self.size = size + coordinators
         self._daemons = size
         self.members: list[Member] = []
         self.restarted: Counter[str] = Counter()
         self._kind = kind
+        self._older = older
         self._config = config
         self._logs = logs
         self._story = story
@@ -142,6 +160,15 @@ class Fleet:
         with self._lock:
             return [member for member in self.members if member.alive]
 
+    def upgrade(self) -> bool:
+        """Run this checkout's code from now on: ``check`` replaces the others one by one.
+
+        False where all members do so already.
+        """
+        with self._lock:
+            older, self._older = self._older, None
+        return older is not None
+
     def check(self) -> None:
         """Look who has ended, and whether that was right; fill slots as a service manager does."""
         now = self._story.now()
@@ -151,6 +178,20 @@ class Fleet:
                     self._settle(member, now)
             for slot in [slot for slot, at in self._vacant.items() if now >= at]:
                 self.fill(slot)
+            if self._older is None:
+                self._replace_older(now)
+
+    def _replace_older(self, now: float) -> None:
+        """End the first slot's member of the older version, or start its successor."""
+        for slot, member in self._slots.items():
+            if member.older is None:
+                continue
+            if not member.alive:
+                self._story.say(f"{member.name} is upgraded")
+                self.fill(slot)
+            elif member.leaving_since is None:
+                member.leave(now)
+            return
 
     def end(self, patience: float) -> None:
         """SIGTERM to all; each must end with 0 in time."""
@@ -178,7 +219,8 @@ class Fleet:
 
     def _start(self, name: str, kind: Kind | None = None) -> Member:
         log = self._logs / f"{len(self.members):03d}-{name.replace(' ', '-')}.log"
-        member = Member(name, kind or self._kind, self._config, log, self._story.now())
+        now = self._story.now()
+        member = Member(name, kind or self._kind, self._config, log, now, self._older)
         self.members.append(member)
         return member
 

@@ -49,6 +49,7 @@ def soak(
     seed: int,
     control: str,
     coordinator: str,
+    older: Path | None,
 ) -> Figures:
     """Run; what must not be is told to ``story``.  Raises ``SecorError`` for the sandbox."""
     with built(
@@ -61,6 +62,7 @@ def soak(
         seed=seed,
         control=control,
         coordinator=coordinator,
+        older=older,
     ) as world:
         with closing(Watch(world.config, world.fleet, story)) as watch:
             table_mischief = None
@@ -86,6 +88,8 @@ def soak(
                 _wait_for_tables(world, story)
             verified = _verify(world, story)
             placed = None if group == "backup" else _placed(world, story)
+        if world.audit.upgraded:
+            story.say(f"{world.audit.superseded} objects of open batches were put anew")
         world.fleet.end(_ENDS_WITHIN)
         _look_at_what_is_left(world, story)
         told = verified if placed is None else f"{verified}\nplaces: {placed}"
@@ -113,6 +117,8 @@ def _trouble(world: World, watch: Watch, mischief: Mischief, story: Story, secon
                     story.say("messages have one more field, and a topic one more partition")
                 else:
                     changes = story.now() + 1
+            if story.now() >= until - seconds / 2 and world.fleet.upgrade():
+                world.audit.upgraded = True
             if story.now() >= tell:
                 tell = story.now() + _TELL_EVERY
                 story.say(_progress(world, watch))

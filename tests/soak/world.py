@@ -105,6 +105,7 @@ def built(
     seed: int,
     control: str,
     coordinator: str,
+    older: Path | None,
 ) -> Iterator[World]:
     """Start everything, the daemons last; end everything in the other order."""
     with ExitStack() as opened:
@@ -145,7 +146,7 @@ def built(
             if topic.name != LATE:
                 load.begin(topic)
         alone = 2 if group == "table" and coordinator == "alone" else 0
-        fleet = Fleet(config, folder / "logs", daemons, story, coordinators=alone)
+        fleet = Fleet(config, folder / "logs", daemons, story, coordinators=alone, older=older)
         opened.callback(fleet.kill)
         for slot in range(fleet.size):
             fleet.fill(slot)

@@ -40,8 +40,8 @@ ROOMS: dict[str, set[str]] = {
 }
 """What a room may import besides itself.
 
-Adapters are made by wiring; Spark's tasks make the store that an archive is read from, and a
-few commands use an adapter's own exceptions or servers that no configuration names.
+Adapters are made by wiring; Spark's tasks make the store that an archive is read from, and
+commands name the types of adapters that wiring gives them.
 """
 
 WITHIN: dict[str, set[str]] = {
@@ -106,8 +106,12 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 
 def imports_of(path: Path) -> set[str]:
+    return imports_in(ast.parse(path.read_text()), path)
+
+
+def imports_in(tree: ast.AST, path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -151,6 +155,26 @@ def test_the_table_has_no_circle_and_no_arrow_that_nothing_needs() -> None:
             used[room_of(module)] |= {room_of(name) for name in own_imports(path)}
     for room, allowed in ROOMS.items():
         assert allowed <= used[room], f"{room} needs less than the table allows"
+
+
+def imports_at_run_time(path: Path) -> set[str]:
+    """Return what is imported outside of ``if TYPE_CHECKING``."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    return imports_in(tree, path)
+
+
+def test_adapters_are_made_by_wiring_and_by_the_tasks_of_spark() -> None:
+    makers = {
+        module
+        for module, path in modules()
+        if module != "secor" and room_of(module) != "adapters"
+        if any(name.startswith("secor.adapters") for name in imports_at_run_time(path))
+    }
+    others = {module for module in makers if room_of(module) != "wiring"}
+    assert others == {"secor.spark.archive_location"}
 
 
 THIRD_PARTY = {

@@ -53,6 +53,21 @@ def test_a_second_successful_put_is_seen() -> None:
     assert ["one=1 was put twice" in text for text in watched.found] == [True]
 
 
+def test_only_after_an_upgrade_may_an_object_be_deleted_and_put_anew() -> None:
+    watched = Watched()
+    watched.ask("PUT", "of-the-older")
+    watched.ask("DELETE", "of-the-older", status=204)
+    assert watched.found == ["of-the-older was deleted"]
+    watched.found.clear()
+    watched.audit.upgraded = True
+    watched.ask("PUT", "open")
+    watched.ask("DELETE", "open", status=204)
+    watched.ask("PUT", "open", data=b"y")
+    watched.ask("PUT", "open", data=b"y")
+    assert ["open was put twice" in text for text in watched.found] == [True]
+    assert watched.audit.superseded == 1
+
+
 def test_parts_and_repeated_completions_are_no_second_put() -> None:
     watched = Watched()
     for part in (1, 2):
