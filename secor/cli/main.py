@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 from secor import __version__
 from secor.cli.exit_codes import Exit, exit_of
 from secor.core.errors import SecorError
+from secor.service.garbage import collect_seldom
 from secor.service.journal import is_journal
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -116,6 +117,7 @@ _NOT_WRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
+    collect_seldom()
     sys.exit(run(arguments))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -13,11 +13,8 @@ from secor.config.values import MIB, Maybe, Secret, Section, Size, fault
 from secor.core import entry_points
 from secor.core.entry_points import offered
 from secor.core.errors import ConfigurationError
-from secor.parsing.decoders import DECODERS, make_decoder, unknown
-from secor.parsing.decoders.json import MAX_ELEMENTS
-from secor.parsing.decoders.regex import RegexDecoder
+from secor.parsing.decoders import DECODERS, MAX_ELEMENTS, make_decoder, unknown
 from secor.parsing.layout import Layout
-from secor.parsing.registry import SchemaRegistry
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.zones import Zone
 
@@ -130,6 +127,8 @@ class Parser(Section):
         if self.registry_username is None and self.registry_password is not None:
             raise fault("is missing, and there is a password", "registry_username")
         if self.registry_url:
+            from secor.parsing.registry import SchemaRegistry
+
             _make("registry_url", lambda: SchemaRegistry(self.registry_url or ""))
         elif self.registry_username is not None:
             raise fault("is for a registry: give registry_url, too", "registry_username")
@@ -154,7 +153,7 @@ class Parser(Section):
             return
         if any(step.kind in ("rename", "plugin") for step in self.transforms):
             return  # they may make fields
-        groups = RegexDecoder(self.pattern).names if self.pattern is not None else ()
+        groups = _groups_of(self.pattern)
         wanted = [("layout", path) for path in layout.paths if self.plugin is None]
         wanted += [("time_field", self.time_field)] if self.time_field is not None else []
         wanted += [
@@ -206,6 +205,14 @@ def check_together(parsers: Mapping[str, Parser]) -> None:
 
 def _targets(transform: Transform) -> tuple[str, ...]:
     return transform.targets if transform.kind == "route" else ()
+
+
+def _groups_of(pattern: str | None) -> Collection[str]:
+    if pattern is None:
+        return ()
+    from secor.parsing.decoders.regex import RegexDecoder
+
+    return RegexDecoder(pattern).names
 
 
 def _make(key: str, make: Callable[[], Any]) -> Any:

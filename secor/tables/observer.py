@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from secor.core.errors import SecorError
-from secor.tables.table_commit import TableResult
+
+if TYPE_CHECKING:  # the status page of every group knows this module
+    from secor.tables.table_commit import TableResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from secor.config.model import Config, Output, Parser
 from secor.core.errors import ConfigurationError
-from secor.wiring.parsers import unusable
-from secor.wiring.plans import plan_for
-from secor.wiring.tables import check_new_table
 
 
 def require_materials(config: Config) -> None:
@@ -27,6 +24,8 @@ def unusable_materials(config: Config) -> dict[str, str]:
     """
     if config.group.kind == "backup":
         return {}
+    from secor.wiring.parsers import unusable  # a backup group needs none of it
+
     cases = [("", config.output, config.parser)]
     cases += [(f"topics.{at}.", it.output, it.parser) for at, it in enumerate(config.topics)]
     unusable_files: dict[str, str] = {}
@@ -44,6 +43,10 @@ def unusable_materials(config: Config) -> dict[str, str]:
 
 def _unusable_tables(config: Config) -> dict[str, str]:
     """See that new tables can be declared: their schema files, their partition terms."""
+    if not config.tables:
+        return {}
+    from secor.wiring.tables import check_new_table
+
     unusable: dict[str, str] = {}
     for at, table in enumerate(config.tables):
         try:
@@ -55,6 +58,8 @@ def _unusable_tables(config: Config) -> dict[str, str]:
 
 def _unusable_schema(config: Config, output: Output, parser: Parser) -> dict[str, str]:
     """Make a whole plan with a parser that can be made: the rest is the declared schema."""
+    from secor.wiring.plans import plan_for
+
     alone = config.model_copy(update={"output": output, "parser": parser, "topics": ()})
     try:
         plan_for(alone, "topic")

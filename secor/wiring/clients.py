@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from secor.adapters.kafka import KafkaOperatorLedger, KafkaReader, token_provider
 from secor.config.model import S3, Config, Store, ZooKeeper
 from secor.config.servers import Brokers
 from secor.core.ports import ObjectStore
-from secor.parsing.plugins import load_plugin
 
-# Adapters are imported where they are needed: boto3 alone is 30 MB and half a second.
+# Adapters are imported where they are needed: each costs a tenth of a second or more.
 if TYPE_CHECKING:
+    from secor.adapters.kafka import KafkaOperatorLedger, KafkaReader
     from secor.adapters.s3 import S3Store
     from secor.adapters.zookeeper import ZooKeeperLedger
 
@@ -42,6 +41,9 @@ def brokers_options(brokers: Brokers) -> dict[str, Any]:
     }
     provider = brokers.sasl_oauth_token_provider
     if provider is not None:
+        from secor.adapters.kafka import token_provider
+        from secor.parsing.plugins import load_plugin
+
         source = load_plugin(provider, "token", {})
         options["sasl_oauth_token_provider"] = token_provider(source)
     return options
@@ -162,6 +164,8 @@ def open_ledger_for_operator(
     if config.ledger.kind == "zookeeper":
         ledger = zookeeper_ledger(config.group.name, config.ledger.zookeeper)
     else:
+        from secor.adapters.kafka import KafkaOperatorLedger
+
         ledger = KafkaOperatorLedger(kafka_options(config), group=config.group.name)
     with closing(ledger):
         yield ledger
@@ -170,6 +174,8 @@ def open_ledger_for_operator(
 @contextmanager
 def open_group(config: Config) -> Iterator[KafkaOperatorLedger]:
     """Give what the brokers hold of the group, whatever the ledger is."""
+    from secor.adapters.kafka import KafkaOperatorLedger
+
     with closing(KafkaOperatorLedger(kafka_options(config), group=config.group.name)) as group:
         yield group
 
@@ -177,6 +183,8 @@ def open_group(config: Config) -> Iterator[KafkaOperatorLedger]:
 @contextmanager
 def open_reader(config: Config, timeout: float = 30.0) -> Iterator[KafkaReader]:
     """Give a reader of topics, outside of any group; ``timeout`` (seconds) bounds an answer."""
+    from secor.adapters.kafka import KafkaReader
+
     reader = KafkaReader(
         kafka_options(config),
         max_partition_fetch_bytes=config.kafka.max_partition_fetch_bytes,

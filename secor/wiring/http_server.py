@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from secor import __version__
 from secor.config.model import Config
@@ -22,10 +22,12 @@ from secor.service.status.page import REFRESH, page
 from secor.service.status.picture import picture
 from secor.service.status.restore_page import RestoreStatus, restore_page
 from secor.service.status.style import HEADERS
-from secor.service.status.table_board import TableBoard
 from secor.service.status.table_picture import coordinator_picture
 from secor.service.status.table_section import tables_page
 from secor.wiring.clients import clear
+
+if TYPE_CHECKING:
+    from secor.service.status.table_board import TableBoard
 
 Pages = Mapping[str, Callable[[], Answer]]
 """What answers each path."""

@@ -6,14 +6,8 @@ import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from secor.archive.kept_schemas import (
-    GrowingPlans,
-    ImaginedSchemas,
-    KeptSchema,
-    KeptSchemas,
-)
-from secor.archive.quarantine.replay import Adapt, PlansFor, always
 from secor.batch.plan import OutputStream, Plans, TopicPlan
 from secor.batch.policy import Age
 from secor.batch.policy import Policy as SealingPolicy
@@ -25,11 +19,15 @@ from secor.core.naming import quarantine_root, routed_root, topic_root
 from secor.core.observer import Observer
 from secor.core.ports import LogFormat, ObjectStore, Parser
 from secor.formats import make_format
-from secor.formats.typed.growth import Growth, Propose
-from secor.formats.typed.schema import RowSchema
 from secor.parsing.offset_layout import OffsetBuckets
-from secor.parsing.pipeline import Count
-from secor.wiring.parsers import pipeline_for, routed_streams
+
+# A backup group needs nothing of schemas and parsers, and is to start quickly.
+if TYPE_CHECKING:
+    from secor.archive.kept_schemas import GrowingPlans, KeptSchema, KeptSchemas
+    from secor.archive.quarantine.replay import Adapt, PlansFor
+    from secor.formats.typed.growth import Growth, Propose
+    from secor.formats.typed.schema import RowSchema
+    from secor.parsing.pipeline import Count
 
 GROUP_ROWS = {"parquet": "row_group_rows", "orc": "stripe_rows", "avro": "block_rows"}
 """The setting of each format that holds rows back: how many."""
@@ -60,6 +58,8 @@ def plan_for(
     root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
     parser: Parser
     if config.group.kind == "partition":
+        from secor.formats.typed.growth import Growth
+
         schema = row_schema(output, kept)
         growth = Growth(schema, propose) if propose is not None else None
         parser = _parser(settings, schema, growth, count, limited=limited)
@@ -93,6 +93,8 @@ def schemas_of(
 
     Further ones that are ``imagined`` are put nowhere.
     """
+    from secor.archive.kept_schemas import ImaginedSchemas, KeptSchemas
+
     output = config.for_topic(topic).output
     root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
     kept = output.generation if generation is None else generation
@@ -112,6 +114,8 @@ def growing_plans(config: Config, store: ObjectStore, observer: Observer, count:
 
     @cache
     def growing(topic: str) -> GrowingPlans:
+        from secor.archive.kept_schemas import GrowingPlans
+
         return GrowingPlans(
             schemas_of(config, topic, store),
             lambda kept, propose: plan_for(config, topic, count, kept=kept, propose=propose),
@@ -144,6 +148,8 @@ def replaying_plans(
     Kept schemas, of the generation of what is parsed, grow as they do in a process that
     consumes; ``tell`` is given the version and what is new in it.  In a dry run nothing is put.
     """
+    from secor.archive.kept_schemas import GrowingPlans
+    from secor.archive.quarantine.replay import always
 
     def make(kept: KeptSchema | None, propose: Propose | None) -> TopicPlan:
         return plan_for(config, topic, limited=False, kept=kept, propose=propose)
@@ -170,6 +176,9 @@ def keeps_schema(config: Config, topic: str) -> bool:
 
 def row_schema(output: Output, kept: KeptSchema | None = None) -> RowSchema:
     """Return which fields are stored: those of the file, or those that were found."""
+    from secor.archive.kept_schemas import KeptSchema
+    from secor.formats.typed.schema import RowSchema
+
     if output.schema_file is None:
         return RowSchema() if output.format == "jsonlines" else (kept or KeptSchema()).rows
     try:
@@ -190,6 +199,8 @@ def _parser(
     *,
     limited: bool,
 ) -> Parser:
+    from secor.wiring.parsers import pipeline_for
+
     parser, columns = settings.parser, settings.output.metadata_columns
     typed = settings.output.stores_fields
     return pipeline_for(
@@ -207,6 +218,8 @@ def _streams(
     settings: TopicSettings, topic: str, root: str, log_format: LogFormat
 ) -> dict[str, OutputStream]:
     """Return where else the parser sends messages; quarantine is lossless in any format."""
+    from secor.wiring.parsers import routed_streams
+
     output = settings.output
     streams = {QUARANTINE: OutputStream(quarantine_root(root), make_format("sequencefile"))}
     for name, target in routed_streams(settings.parser, topic).items():

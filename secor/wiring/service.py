@@ -7,10 +7,10 @@ import random
 import socket
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
-from secor.adapters.kafka.dead_letter_producer import DeadLetters
 from secor.batch.parse_trail import ParseTrail
 from secor.batch.plan import Plans
 from secor.batch.workspace import Workspace
@@ -29,24 +29,24 @@ from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.parsing.parts import quarantine_part
 from secor.parsing.pipeline import FILTERED, QUARANTINED, Count
 from secor.service.daemon import Daemon, Loop, Working
+from secor.service.garbage import keep_what_is_loaded
 from secor.service.metrics import Metrics
 from secor.service.monitoring.health import Health
 from secor.service.monitoring.last_known import LastKnown
-from secor.service.monitoring.table_telemetry import TableTelemetry
 from secor.service.monitoring.telemetry import Telemetry, status_line
 from secor.service.startup import Connecting, Doing
 from secor.service.status.board import Board
-from secor.service.status.table_board import TableBoard
 from secor.service.systemd import Notifier
 from secor.wiring.clients import connect_store, kafka_options, request_lifetime
-from secor.wiring.dead_letters import LetterWriter
 from secor.wiring.http_server import board_of, server_of
 from secor.wiring.membership import Membership, join
 from secor.wiring.plans import growing_plans
 from secor.wiring.startup_reports import Waiting
-from secor.wiring.table_commits import coordinating, fixed_tables
-from secor.wiring.tables import TablePlans, open_tables, store_of_tables
 from secor.wiring.topic_keeper import TopicKeeper
+
+# What only some groups need is imported where they need it: it is a part of every recovery.
+if TYPE_CHECKING:
+    from secor.service.status.table_board import TableBoard
 
 STUCK = 120.0
 """Seconds without a turn of the loop after which the process says that it is not alive."""
@@ -68,9 +68,8 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
     metrics.memory_bytes_limit.set(config.limits.memory)
     health = Health(clock, limit=STUCK)
     instance = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    tables = TableBoard(clock, instance, fixed_tables(config))
-    is_table_group = config.group.kind == "table"
-    board = board_of(config, clock, instance, tables if is_table_group else None)
+    tables = _table_board(config, clock, instance) if config.group.kind == "table" else None
+    board = board_of(config, clock, instance, tables)
     manager = Notifier.of(environment)
     telemetry = Telemetry(metrics, health, clock, board)
     metrics.starting.set(1)
@@ -92,12 +91,12 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
                 )
                 connected.callback(close)
                 loop: Loop = consumer
-                if is_table_group:
-                    observer = TableTelemetry(metrics, clock, tables)
+                if tables is not None:
                     loop = connected.enter_context(
-                        coordinating(config, consumer, instance, observer)
+                        _coordinating(config, consumer, instance, metrics, clock, tables)
                     )
                 report = _report(consumer, ledger, telemetry, board, manager)
+                keep_what_is_loaded()
                 return Working(loop, report, connected.pop_all().close)
 
         return Daemon(
@@ -109,6 +108,29 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
             close=opened.pop_all().close,
             drain_timeout=DRAIN,
         )
+
+
+def _table_board(config: Config, clock: Clock, instance: str) -> TableBoard:
+    from secor.service.status.table_board import TableBoard
+    from secor.wiring.table_commits import fixed_tables
+
+    return TableBoard(clock, instance, fixed_tables(config))
+
+
+def _coordinating(
+    config: Config,
+    consumer: Consumer,
+    instance: str,
+    metrics: Metrics,
+    clock: Clock,
+    tables: TableBoard,
+) -> AbstractContextManager[Loop]:
+    """Coordinate the commits to tables beside the loop."""
+    from secor.service.monitoring.table_telemetry import TableTelemetry
+    from secor.wiring.table_commits import coordinating
+
+    observer = TableTelemetry(metrics, clock, tables)
+    return coordinating(config, consumer, instance, observer)
 
 
 def _connect(
@@ -126,6 +148,8 @@ def _connect(
         tables = None
         plans: Plans
         if config.group.kind == "table":
+            from secor.wiring.tables import TablePlans, open_tables, store_of_tables
+
             ask("the catalog")
             store, tables = store_of_tables(config, store), open_tables(config)
         membership = opened.enter_context(join(config, ask, telemetry.fetch_restarted))
@@ -209,6 +233,9 @@ def _uploading(config: Config) -> Callable[..., Uploader]:
     rules = [config.parser, *(rule.parser for rule in config.topics)]
     if all(rule.dead_letter_topic is None for rule in rules):
         return Uploader
+    from secor.adapters.kafka.dead_letter_producer import DeadLetters
+    from secor.wiring.dead_letters import LetterWriter
+
     return partial(LetterWriter, DeadLetters(kafka_options(config)), topic_of)
 
 

@@ -22,7 +22,7 @@ from secor.config.load import load
 from secor.core.model import TopicPartition
 from secor.sandbox import Sandbox
 from secor.sandbox.configuration import Settings, configuration
-from secor.wiring import open_ledger_for_operator
+from secor.wiring.clients import open_ledger_for_operator
 
 PATIENCE = 120.0
 """Seconds that a test waits for what must come, on a machine that does other things too."""

@@ -14,7 +14,7 @@ from kafka import KafkaProducer
 
 from secor.config.load import load
 from secor.sandbox import Sandbox
-from secor.wiring import open_store
+from secor.wiring.clients import open_store
 from tests.integration.daemons import (
     Start,
     committed,

@@ -16,7 +16,7 @@ from pyarrow import orc
 
 from secor.config.load import load
 from secor.sandbox import Sandbox
-from secor.wiring import open_store
+from secor.wiring.clients import open_store
 from tests.integration.daemons import (
     Start,
     committed,

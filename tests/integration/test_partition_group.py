@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 from secor.config.load import load
 from secor.core.model import TopicPartition
 from secor.sandbox import Sandbox
-from secor.wiring import open_reader, open_store
+from secor.wiring.clients import open_reader, open_store
 from tests.integration.daemons import (
     Start,
     committed,

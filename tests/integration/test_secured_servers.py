@@ -23,8 +23,7 @@ from secor.config.load import load
 from secor.core.errors import AccessDenied, Unavailable
 from secor.core.model import TopicPartition
 from secor.sandbox.ports import free_port
-from secor.wiring import open_ledger_for_operator, open_reader
-from secor.wiring.clients import kafka_options
+from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader
 from tests.integration import secured, tokens_for_tests
 from tests.integration.daemons import (
     PATIENCE,

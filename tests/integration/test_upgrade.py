@@ -15,7 +15,7 @@ from kafka import KafkaProducer
 from secor.config.load import load
 from secor.core.model import TopicPartition
 from secor.sandbox import Sandbox
-from secor.wiring import open_ledger_for_operator
+from secor.wiring.clients import open_ledger_for_operator
 from tests.integration.daemons import (
     PATIENCE,
     Daemon,

@@ -24,7 +24,7 @@ END_WITHIN = 120.0
 _LOOK_EVERY = 0.05
 _TAIL_BYTES = 4000
 
-_RUN = "import sys; from secor.cli.main import run; sys.exit(run(sys.argv[1:]))"
+_RUN = "from secor.cli.main import main; main()"
 _RUN_PROFILED = """
 import cProfile, sys, time
 from secor.cli.main import run

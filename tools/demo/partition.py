@@ -13,7 +13,7 @@ from secor.core.errors import SecorError, Unavailable
 from secor.core.model import TopicPartition
 from secor.sandbox import S3Access, Sandbox
 from secor.sandbox.configuration import Settings, configuration
-from secor.wiring import open_ledger_for_operator, open_reader
+from secor.wiring.clients import open_ledger_for_operator, open_reader
 from tools.demo import flights
 from tools.demo.backup import SecorProcess, surroundings
 

@@ -13,7 +13,7 @@ from secor.core.errors import ConfigurationError, SecorError, Unavailable
 from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.sandbox import Sandbox
-from secor.wiring import open_ledger_for_operator
+from secor.wiring.clients import open_ledger_for_operator
 from tools.demo import flights, mending, partition, restoring, tables
 from tools.demo.backup import SecorProcess, surroundings, write_configuration
 from tools.demo.screen import Bars, Screen

@@ -1,11 +1,10 @@
-"""The boto3 client of an S3 store: credentials, assumed roles, timeouts and retries."""
+"""The botocore client of an S3 store: credentials, assumed roles, timeouts and retries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-import boto3
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
@@ -93,13 +92,16 @@ def connect(
     verify: bool | str | None = (ca_bundle or None) if verify_tls else False
     if role_arn is not None:
         _assume_role(core, role_arn, external_id, region, verify, config)
-    session = boto3.Session(botocore_session=core, region_name=region)
     try:
-        return session.client("s3", endpoint_url=endpoint_url, verify=verify, config=config)
+        # Without boto3, which only adds conveniences: importing it takes as long again.
+        client = core.create_client(
+            "s3", region_name=region, endpoint_url=endpoint_url, verify=verify, config=config
+        )
     except ValueError as error:  # also for an address that the environment or a profile gives
         raise ConfigurationError(
             f"S3: {mask_urls(str(error))}; correct endpoint_url of [store.s3], or AWS_ENDPOINT_URL"
         ) from error
+    return cast("S3Client", client)
 
 
 def _assume_role(

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from secor.core import entry_points
 from secor.core.entry_points import offered
 from secor.core.errors import ConfigurationError
-from secor.parsing.rows import Decoder
+
+if TYPE_CHECKING:
+    from secor.parsing.rows import Decoder
+
+MAX_ELEMENTS = 1_000_000
+"""Values in one JSON message: some seconds of work."""
 
 
 def _json(**settings: Any) -> Decoder:

@@ -13,14 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from secor.parsing.decoders import json_text
+from secor.parsing.decoders import MAX_ELEMENTS, json_text
 from secor.parsing.decoders.columns import Undecodable, build_apart, everything
 from secor.parsing.decoders.json_fields import read_fields
 from secor.parsing.decoders.json_object import decode_exactly, decode_quickly
 from secor.parsing.rows import Decoded, Rows
-
-MAX_ELEMENTS = 1_000_000
-"""Values in one message: some seconds of work."""
 
 
 class JsonDecoder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from secor.consume.partition_status import Status
 from secor.core.errors import SecorError, StopPartition
@@ -12,7 +13,9 @@ from secor.core.ports import Clock
 from secor.service.monitoring.telemetry import snake
 from secor.service.startup import Hindrance
 from secor.service.status.remedies import remedy
-from secor.service.status.table_board import TableBoard
+
+if TYPE_CHECKING:
+    from secor.service.status.table_board import TableBoard
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from secor import __version__
 from secor.service.status.remedies import remedy
-from secor.service.status.table_board import CyclesKnown, TableKnown, TablesKnown
 from secor.service.status.times import age, iso_time
 from secor.tables.observer import Backlog
+
+if TYPE_CHECKING:
+    from secor.service.status.table_board import CyclesKnown, TableKnown, TablesKnown
 
 Values = dict[str, Any]
 

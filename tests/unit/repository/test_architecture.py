@@ -180,7 +180,7 @@ def test_adapters_are_made_by_wiring_and_by_the_tasks_of_spark() -> None:
 THIRD_PARTY = {
     "kafka": {"secor.adapters.kafka", "tools.demo", "tools.bench", "secor.sandbox"},
     "kazoo": {"secor.adapters.zookeeper", "secor.sandbox", "tools.bench"},
-    "boto3": {"secor.adapters.s3", "secor.adapters.glue", "secor.sandbox"},
+    "boto3": {"secor.adapters.glue", "secor.sandbox"},
     "botocore": {"secor.adapters.s3", "secor.adapters.glue", "secor.sandbox"},
     "prometheus_client": {
         *("secor.service.metrics", "secor.service.table_metrics"),
