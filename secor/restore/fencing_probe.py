@@ -7,13 +7,13 @@ import random
 from secor.core.errors import Unavailable
 from secor.core.ports import Clock
 from secor.core.transactions import BrokerCode, ProducerIdentity, Request, TransactionRequests
+from secor.restore.model import id_prefix
 from secor.restore.preflight import Finding, Severity
-from secor.restore.writer.decisions import Action, decide
+from secor.restore.writer.decisions import Action, decide, missing_right
 from secor.restore.writer.requesting import Requester, RequestRefused
 
 PATIENCE = 30.0
 """Seconds for each of the three requests, repetitions included."""
-_NO_ID = BrokerCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def probe_id(job: str) -> str:
@@ -56,20 +56,21 @@ def probe_fencing(
         refusal = refused.refusal
         if refusal.request is Request.END_TXN and refusal.action is Action.FENCED:
             return []
-        return [Finding(Severity.REFUSE, name, _advice(refusal.code, str(refusal)))]
+        return [Finding(Severity.REFUSE, name, _advice(job, refusal.code, str(refusal)))]
     what = f"the brokers took a request of epoch {first.epoch} after {second.epoch} was given out"
     return [Finding(Severity.REFUSE, name, f"is not fenced: {what}; exactly once needs it")]
 
 
-def _advice(code: BrokerCode, what: str) -> str:
+def _advice(job: str, code: BrokerCode, what: str) -> str:
     """Return what a person is told of a refusal.  Raises ``Unavailable``."""
     if code is BrokerCode.INVALID_TRANSACTION_TIMEOUT:
         return (
             f"{what}: writing.transaction_timeout is above the brokers'"
             " transaction.max.timeout.ms; lower it"
         )
-    if code in (_NO_ID, BrokerCode.CLUSTER_AUTHORIZATION_FAILED):
-        return f"{what}: allow Write and Describe on transactional ids that begin with it"
+    right = missing_right(code, id_prefix(probe_id(job)), None)
+    if right is not None:
+        return f"{what}: {right}"
     if decide(Request.INIT_PRODUCER_ID, code) is Action.RETRY:
         raise Unavailable(f"the coordinator of transactions: {what}")
     return what

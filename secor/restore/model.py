@@ -55,6 +55,11 @@ def transactional_id(job: str, source: SourcePartition) -> str:
     return f"secor:{job}:{source.topic}:{source.partition}"
 
 
+def id_prefix(transactional_id: str) -> str:
+    """Return what all transactional ids of a job begin with, from one of them."""
+    return ":".join(transactional_id.split(":")[:2]) + ":"
+
+
 @dataclass(frozen=True, slots=True)
 class JobSpec:
     """Everything that decides what a job writes; ``settings`` hold values of JSON."""

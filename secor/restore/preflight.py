@@ -199,15 +199,13 @@ def _rights(target: TargetTopic) -> Iterator[Finding]:
         )
 
 
-def making(target: str, new: NewTopic, *, may_create: bool) -> Iterator[Finding]:
-    """Return what a person should know of a topic that the job is going to make."""
-    if not may_create:
-        yield Finding(
-            Severity.WARN,
-            target,
-            "does not exist, and this user has no Create on the cluster: where Create on the topic"
-            " is missing as well, the job ends there; make it by hand, or allow Create",
-        )
+def making(target: str, new: NewTopic, refusal: str | None) -> Iterator[Finding]:
+    """Return what a person should know of a topic that the job is going to make.
+
+    ``refusal`` is why the brokers would not make it.
+    """
+    if refusal is not None:
+        yield Finding(Severity.REFUSE, target, f"does not exist, and cannot be made: {refusal}")
     if new.later:
         yield Finding(
             Severity.WARN,

@@ -126,12 +126,15 @@ class Job:
         """Return how many partitions the offsets topic has; 0 when there is none."""
         return len(self.log.partitions(offsets_topic(self.name)))
 
+    def offsets_settings(self) -> TopicSettings:
+        """Return what the offsets topic is made with."""
+        return TopicSettings(self.config.writing.offsets_partitions, OFFSETS_SETTINGS)
+
     def ensure_offsets_topic(self) -> int:
         """Make the offsets topic if there is none; return its partitions."""
         topic = offsets_topic(self.name)
         if not self.offsets_partitions():
-            settings = TopicSettings(self.config.writing.offsets_partitions, OFFSETS_SETTINGS)
-            self.admin.create(topic, settings, self.config.target.replication_factor)
+            self.admin.create(topic, self.offsets_settings(), self.config.target.replication_factor)
         count = self.offsets_partitions()
         for _ in range(SEEN_WITHIN):
             # A topic that was made just now is not known to every broker at once.

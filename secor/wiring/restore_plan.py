@@ -92,14 +92,13 @@ def plan(job: Job) -> JobPlan:
     )
     names = [_target_name(job, topic) for topic in by_topic]
     described = job.admin.describe([*dict.fromkeys(names), offsets_topic(job.name)])
-    may_create = "CREATE" in job.admin.rights_on_cluster()
     topics = tuple(
-        _planned(job, topic, extents, described.get(_target_name(job, topic)), begun, may_create)
+        _planned(job, topic, extents, described.get(_target_name(job, topic)), begun)
         for topic, extents in sorted(by_topic.items())
     )
     plan_findings = [
         *_meeting(job, by_topic),
-        *_offsets_rights(job, described.get(offsets_topic(job.name)), may_create=may_create),
+        *_offsets_rights(job, described.get(offsets_topic(job.name))),
         *_group_rights(job),
         *probe_fencing(
             job.requests,
@@ -191,7 +190,6 @@ def _planned(
     extents: list[SourceExtent],
     described: TopicDescription | None,
     begun: Begun,
-    may_create: bool,
 ) -> PlannedTopic:
     config = job.config
     name = _target_name(job, topic)
@@ -212,7 +210,9 @@ def _planned(
         topic_findings.append(Finding(Severity.REFUSE, name, what))
     elif described is None:
         new, faults = _new(job, topic, extents)
-        topic_findings += [*faults, *making(name, new, may_create=may_create)]
+        settings = TopicSettings(new.partitions, new.settings)
+        refusal = job.admin.refusal(name, settings, config.target.replication_factor)
+        topic_findings += [*faults, *making(name, new, refusal)]
     return PlannedTopic(topic, target, tuple(extents), tuple(topic_findings), new)
 
 
@@ -259,20 +259,20 @@ def _meeting(job: Job, topics: Collection[str]) -> Iterator[Finding]:
             )
 
 
-def _offsets_rights(
-    job: Job, described: TopicDescription | None, *, may_create: bool
-) -> Iterator[Finding]:
+def _offsets_rights(job: Job, described: TopicDescription | None) -> Iterator[Finding]:
     name = offsets_topic(job.name)
-    if described is not None:
-        missing = [right for right in _OFFSETS_RIGHTS if right not in described.rights]
-        if missing:
-            names = ", ".join(right.capitalize() for right in missing)
-            yield Finding(Severity.REFUSE, name, f"allow this user {names} on the topic")
+    if described is None:
+        settings = job.offsets_settings()
+        refusal = job.admin.refusal(name, settings, job.config.target.replication_factor)
+        if refusal is not None:
+            shape = f"{settings.partitions} partitions, compacted"
+            what = f"does not exist, and cannot be made ({shape}): {refusal}"
+            yield Finding(Severity.REFUSE, name, what)
         return
-    if not may_create:
-        what = "does not exist, and this user has no Create on the cluster: allow it, or make the"
-        how = f"topic with {job.config.writing.offsets_partitions} partitions, compacted"
-        yield Finding(Severity.WARN, name, f"{what} {how}")
+    missing = [right for right in _OFFSETS_RIGHTS if right not in described.rights]
+    if missing:
+        names = ", ".join(right.capitalize() for right in missing)
+        yield Finding(Severity.REFUSE, name, f"allow this user {names} on the topic")
 
 
 def _group_rights(job: Job) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -24,10 +25,11 @@ from secor.core.errors import AccessDenied, Unavailable
 from secor.core.model import TopicPartition
 from secor.sandbox.ports import free_port
 from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader
-from tests.integration import secured, tokens_for_tests
+from tests.integration import restore_rights, secured, tokens_for_tests
 from tests.integration.daemons import (
     PATIENCE,
     Daemon,
+    Start,
     committed,
     create_topic,
     daemons,
@@ -35,6 +37,7 @@ from tests.integration.daemons import (
     wait_until,
     write_config,
 )
+from tests.integration.restore_rights import RIGHTS, Right
 from tests.integration.secured import HUSH, SASL_HUSH, SASL_USER, USER, Secured
 from tests.integration.secured_settings import (
     WRONG,
@@ -48,6 +51,8 @@ from tests.integration.secured_settings import (
     usual,
     zookeeper,
 )
+from tests.integration.test_restore import PARTITIONS as RESTORED_PARTITIONS
+from tests.integration.test_restore import fill
 
 TOPIC, PARTITIONS, MESSAGES = "secured", 2, 1000
 READ, DESCRIBE = ACLOperation.READ, ACLOperation.DESCRIBE
@@ -276,6 +281,38 @@ def test_the_doctor_finds_who_may_describe_a_topic_and_not_read_it(
     faults = [it for it in capsys.readouterr().out.splitlines() if it.startswith("FAULT")]
     assert [re.split(" +", fault)[1] for fault in faults] == ["kafka"]
     assert "allow this user Read on them" in faults[0]
+
+
+def test_a_restore_names_each_right_that_is_missing(
+    servers: Secured, tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = tmp_path / "bucket"
+    archive.mkdir()
+    fill(archive, range(0, 3000, 1000))
+    restore_rights.give(servers)
+
+    def plan(right: Right) -> None:
+        job = restore_rights.write_job(tmp_path, servers, right.without, archive)
+        run(["restore", "plan", str(job)])
+        said = "".join(capsys.readouterr())
+        assert any(right.told in it and right.name in it for it in said.splitlines()), said
+
+    for right in RIGHTS:
+        if right.new:
+            plan(right)
+    slow = {"messages_per_second": 300, "max_messages": 100, "interval": "200ms"}
+    job = restore_rights.write_job(tmp_path, servers, restore_rights.ALL, archive, **slow)
+    daemon = start(job, tmp_path / "restore.log", ("restore", "run"))
+    wait_until(lambda: '"assigned"' in daemon.text(), "the restore to begin")
+    restore_rights.take(servers, RIGHTS[0])
+    assert daemon.wait() == 5
+    told = [json.loads(it) for it in daemon.text().splitlines() if it.startswith("{")]
+    failed = [it for it in told if it["event"] == "failed"]
+    assert 0 < len(failed) <= RESTORED_PARTITIONS, "it does not try again and again"
+    assert all(RIGHTS[0].told in it["error"] for it in failed)
+    for right in RIGHTS:
+        if not right.new:
+            plan(right)
 
 
 def test_a_port_of_zookeeper_that_speaks_tls_or_not_is_told_of(servers: Secured) -> None:

@@ -13,10 +13,13 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from secor.adapters.kafka.failures import translated
 from secor.adapters.kafka.metadata_queries import id_text
 from secor.core.errors import AccessDenied
+from secor.core.text import error_text
 
 _BROKERS_DEFAULT = -1
 _DENIED = kafka_errors.TopicAuthorizationFailedError.errno
+_EXISTS = kafka_errors.TopicAlreadyExistsError.errno
 _SEE_SETTINGS = "DESCRIBE_CONFIGS"
+_ALLOW_CREATE = "allow this user Create on the topic, or on the cluster; or make it by hand"
 _OF_THE_TOPIC = "DYNAMIC_TOPIC_CONFIG"
 """Where a setting comes from that was given to the topic itself."""
 
@@ -63,6 +66,42 @@ class TopicAdmin:
         self, topic: str, settings: TopicSettings, replication_factor: int | None = None
     ) -> bool:
         """Make a topic; False when it exists already."""
+        what = f"making the topic {topic}"
+        answer = self._send_create(topic, settings, replication_factor, validate_only=False)
+        if answer["error_code"] == _EXISTS:
+            return False
+        if answer["error_code"] == _DENIED:
+            raise AccessDenied(f"{what}: {_ALLOW_CREATE}")
+        if answer["error_code"]:
+            fault = kafka_errors.for_code(answer["error_code"])
+            raise translated(fault(answer["error_message"] or ""), what)
+        try:
+            self._admin.wait_for_topics([topic])
+        except kafka_errors.KafkaError as error:
+            raise translated(error, what) from error
+        return True
+
+    def refusal(
+        self, topic: str, settings: TopicSettings, replication_factor: int | None = None
+    ) -> str | None:
+        """Return why the brokers would not make a topic, None when they would; makes nothing."""
+        answer = self._send_create(topic, settings, replication_factor, validate_only=True)
+        if answer["error_code"] in (0, _EXISTS):
+            return None
+        if answer["error_code"] == _DENIED:
+            return _ALLOW_CREATE
+        fault = kafka_errors.for_code(answer["error_code"])
+        return f"the brokers would not make it: {error_text(fault(answer['error_message'] or ''))}"
+
+    def _send_create(
+        self,
+        topic: str,
+        settings: TopicSettings,
+        replication_factor: int | None,
+        *,
+        validate_only: bool,
+    ) -> Mapping[str, Any]:
+        """Return the brokers' answer about one topic."""
         new = NewTopic(
             name=topic,
             num_partitions=settings.partitions,
@@ -70,12 +109,14 @@ class TopicAdmin:
             topic_configs=dict(settings.settings),
         )
         try:
-            self._admin.create_topics([new], wait_for_metadata=True)
-        except kafka_errors.TopicAlreadyExistsError:
-            return False
+            answer = self._admin.create_topics(
+                [new], validate_only=validate_only, raise_errors=False
+            )
         except kafka_errors.KafkaError as error:
             raise translated(error, f"making the topic {topic}") from error
-        return True
+        (about_topic,) = answer["topics"]
+        described: Mapping[str, Any] = about_topic
+        return described
 
     def describe(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
         """Describe topics; absent ones are left out.
@@ -105,14 +146,6 @@ class TopicAdmin:
             raise translated(error, "the settings of topics") from error
         values: Mapping[str, Mapping[str, Any]] = answer["topic"]
         return values
-
-    def rights_on_cluster(self) -> frozenset[str]:
-        """Return what this user may do with the cluster, such as ``CREATE``."""
-        try:
-            described = self._admin.describe_cluster()
-        except kafka_errors.KafkaError as error:
-            raise translated(error, "the cluster") from error
-        return _names(described["authorized_operations"])
 
 
 def _description(described: Mapping[str, Any], values: Mapping[str, Any]) -> TopicDescription:

@@ -123,3 +123,20 @@ _BY_REQUEST: Mapping[Request, Mapping[BrokerCode, Action]] = MappingProxyType(
 def decide(request: Request, code: BrokerCode) -> Action:
     """Return what to do; an error that is not known makes the writer be built anew."""
     return _BY_REQUEST[request].get(code, Action.REBUILD)
+
+
+def missing_right(code: BrokerCode, ids: str, topic: str | None) -> str | None:
+    """Return which right has to be given to the user; None where none is missing.
+
+    ``ids`` is what the job's transactional ids begin with, ``topic`` what was written to.
+    """
+    if code is _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        return f"allow this user Write on transactional ids that begin with {ids}"
+    if code is _C.TOPIC_AUTHORIZATION_FAILED and topic is not None:
+        return f"allow this user Write on the topic {topic}"
+    if code in (_C.TOPIC_AUTHORIZATION_FAILED, _C.CLUSTER_AUTHORIZATION_FAILED):
+        return (
+            f"allow this user Write on transactional ids that begin with {ids}, on the targets,"
+            " and on the job's offsets topic"
+        )
+    return None

@@ -26,25 +26,19 @@ from secor.core.errors import (
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.core.transactions import (
-    BrokerCode,
     ProduceAnswer,
     ProducerIdentity,
     Request,
     TransactionRequests,
 )
-from secor.restore.writer.decisions import Action
+from secor.restore.model import id_prefix
+from secor.restore.writer.decisions import Action, missing_right
 from secor.restore.writer.model import Placement, SentBatch, WriterLimits
 from secor.restore.writer.requesting import A, CodeAnswer, Refusal, Requester, RequestRefused
 from secor.restore.writer.states import Event, NotAllowed, State, transition
 from secor.restore.writer.unsent import UnsentRows
 from secor.wire.codecs import CODECS
 from secor.wire.encoding import BatchProducer, encode_batch, sequence_after
-
-_DENIED = (
-    BrokerCode.CLUSTER_AUTHORIZATION_FAILED,
-    BrokerCode.TOPIC_AUTHORIZATION_FAILED,
-    BrokerCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-)
 
 
 class TransactionalWriter:
@@ -254,11 +248,10 @@ class TransactionalWriter:
             return TransactionBroken(f"{what}; the transaction's time is over")
         if refusal.action is not Action.FAIL:
             return TransactionBroken(what)
-        if refusal.code in _DENIED:
-            return AccessDenied(
-                f"{what}; allow Write and Describe on transactional ids, targets and the"
-                " job's offsets topic"
-            )
+        topic = None if refusal.where is None else refusal.where.topic
+        right = missing_right(refusal.code, id_prefix(self.transactional_id), topic)
+        if right is not None:
+            return AccessDenied(f"{what}; {right}")
         return TargetRefused(what)
 
     def _abandon(self) -> None:

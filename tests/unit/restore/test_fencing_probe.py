@@ -45,7 +45,7 @@ def test_one_that_does_not_is_refused() -> None:
         (BrokerCode.INVALID_TRANSACTION_TIMEOUT, "transaction.max.timeout.ms; lower it"),
         (
             BrokerCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "allow Write and Describe on transactional ids that begin with it",
+            "allow this user Write on transactional ids that begin with secor:job:",
         ),
     ],
 )

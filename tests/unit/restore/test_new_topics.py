@@ -19,7 +19,7 @@ ARCHIVED = {
 def test_nothing_is_deleted_though_the_archive_says_nothing() -> None:
     new = new_topic(3, None, {}, None, {})
     assert (new.partitions, dict(new.settings), new.later) == (3, {"retention.ms": "-1"}, {})
-    assert list(making("clicks", new, may_create=True)) == []
+    assert list(making("clicks", new, None)) == []
 
 
 def test_archived_settings_come_back_but_for_those_that_would_delete_or_refuse() -> None:
@@ -36,7 +36,7 @@ def test_archived_settings_come_back_but_for_those_that_would_delete_or_refuse()
         "message.timestamp.before.max.ms": "5",
     }
     assert dict(new.left_out) == {"min.insync.replicas": "2"}
-    later, left_out = making("clicks", new, may_create=True)
+    later, left_out = making("clicks", new, None)
     assert later.severity is Severity.WARN
     assert "made without cleanup.policy=compact, message.timestamp" in later.what
     assert "min.insync.replicas=2" in left_out.what
@@ -60,6 +60,7 @@ def test_settings_that_keep_everything_come_back_as_they_were(name: str) -> None
     assert new.later == {}
 
 
-def test_a_user_who_may_not_make_topics_is_told_before_anything_is_written() -> None:
-    (finding,) = making("clicks", new_topic(1, 1, {}, None, {}), may_create=False)
-    assert "no Create on the cluster" in finding.what
+def test_a_topic_that_the_brokers_would_not_make_is_told_before_anything_is_written() -> None:
+    (finding,) = making("clicks", new_topic(1, 1, {}, None, {}), "allow this user Create")
+    assert finding.severity is Severity.REFUSE
+    assert finding.what.endswith("cannot be made: allow this user Create")

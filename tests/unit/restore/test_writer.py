@@ -161,6 +161,30 @@ def test_what_cannot_go_on_ends_the_transaction_unseen(
     assert values(cluster) == []
 
 
+@pytest.mark.parametrize(
+    ("call", "code", "right"),
+    [
+        ("produce", BrokerCode.TOPIC_AUTHORIZATION_FAILED, "Write on the topic clicks"),
+        (
+            "produce",
+            BrokerCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "Write on transactional ids that begin with secor:job:",
+        ),
+        (
+            "init_producer_id",
+            BrokerCode.CLUSTER_AUTHORIZATION_FAILED,
+            "ids that begin with secor:job:, on the targets, and on the job's offsets topic",
+        ),
+    ],
+)
+def test_a_right_that_is_missing_is_named(call: str, code: BrokerCode, right: str) -> None:
+    cluster = FakeCluster({"clicks": 1})
+    cluster.refuse = {call: [code]}
+    with pytest.raises(AccessDenied) as told:
+        write_and_commit(ready(cluster), 9)
+    assert str(told.value).endswith(right)
+
+
 def test_an_abort_that_is_answered_with_abort_ends_the_writer() -> None:
     cluster = FakeCluster({"clicks": 1})
     cluster.refuse = {
