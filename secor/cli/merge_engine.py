@@ -28,7 +28,7 @@ def merging(config: Config) -> Iterator[SparkMergeEngine | None]:
 
 def _engine(config: Config) -> SparkMergeEngine:
     from secor.spark.merge_engine import SparkMergeEngine
-    from secor.wiring.tables import open_own_store, spark_catalog_of
+    from secor.wiring.table_storage import open_own_store, spark_catalog_of
 
     return SparkMergeEngine(
         lambda: start_table_spark(config, "run"),

@@ -26,7 +26,7 @@ def start_table_spark(
     """
     from secor.java.bundles import SPARK_ICEBERG
     from secor.spark.session import start_spark
-    from secor.wiring.tables import spark_catalog_of
+    from secor.wiring.table_storage import spark_catalog_of
 
     catalog = spark_catalog_of(config)
     return start_spark(

@@ -10,8 +10,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from secor.config.finalize import Finalize
-from secor.config.output import TYPED_FORMATS, Output, without_settings_of
-from secor.config.parser import OF_DECODERS, Parser, check_together
+from secor.config.output import TYPED_FORMATS, Output
+from secor.config.parser import Parser, check_together
 from secor.config.process import Limits, Local, Logs, Metrics
 from secor.config.servers import S3, Kafka, Ledger, LocalStore, Store, ZooKeeper
 from secor.config.tables import (
@@ -25,6 +25,7 @@ from secor.config.tables import (
     namesakes,
     without_control_topic,
 )
+from secor.config.topic_rules import complete_rule
 from secor.config.transforms import CHANGES_FIELDS
 from secor.config.values import MIB, Duration, Expression, Maybe, Section, Size, fault
 
@@ -128,7 +129,7 @@ class Config(Section):
         if _kind(data) == "table":
             data["kafka"] = without_control_topic(data)
         if isinstance(data.get("topics"), list | tuple):
-            data["topics"] = [_complete(rule, data) for rule in data["topics"]]
+            data["topics"] = [complete_rule(rule, data) for rule in data["topics"]]
         return data
 
     @model_validator(mode="after")
@@ -248,7 +249,7 @@ class Config(Section):
         named += [(f"topics.{at}.output", rule.output) for at, rule in enumerate(self.topics)]
         sentences: dict[str, str] = {}
         for where, output in named:
-            for sentence in _losses(output, self.group.kind):
+            for sentence in output.losses(self.group.kind):
                 sentences.setdefault(sentence, f"{where}: {sentence}")
         ledger = self.ledger.zookeeper.losses if self.ledger.kind == "zookeeper" else []
         return (*sentences.values(), *self.kafka.losses, *ledger, *self.metrics.losses)
@@ -257,47 +258,3 @@ class Config(Section):
 def _kind(data: Mapping[str, Any]) -> object:
     group = data.get("group", {})
     return group.get("kind") if isinstance(group, dict) else None
-
-
-def _format(output: Mapping[str, Any], default: object = "sequencefile") -> object:
-    return output.get("format", default)
-
-
-def _complete(rule: object, data: Mapping[str, Any]) -> object:
-    """Put a topic rule's tables over the general ones.
-
-    A rule that changes the format, or the decoder, leaves the general one's own settings
-    behind; what the other format has as well stays.
-    """
-    if not isinstance(rule, dict):
-        return rule
-    merged = dict(rule)
-    for name in ("output", "policy", "parser"):
-        general, own = data.get(name, {}), rule.get(name, {})
-        if not isinstance(general, dict) or not isinstance(own, dict):
-            continue
-        if name == "output" and _format(own, _format(general)) != _format(general):
-            general = without_settings_of(general, _format(own))
-        if name == "parser" and own.get("decoder", general.get("decoder")) != general.get(
-            "decoder"
-        ):
-            own_keys = (*OF_DECODERS, "decoder_settings")
-            general = {key: general[key] for key in general if key not in own_keys}
-        merged[name] = {**general, **own}
-    return merged
-
-
-def _losses(output: Output, kind: str) -> list[str]:
-    if output.format == "sequencefile" and output.keys == "legacy":
-        lost = ['keys = "legacy" loses message keys, headers, timestamps and null values']
-    elif output.format == "text" and kind == "backup":
-        lost = ['format = "text" records values only: no offsets, keys, headers, timestamps']
-        if output.null_values == "skip":
-            lost.append('null_values = "skip" leaves messages without a value out')
-    else:
-        lost = []
-    if output.format == "sequencefile" and output.codec == "zstd":
-        lost.append(
-            'codec = "zstd" in SequenceFiles needs native Hadoop libraries to be read by it'
-        )
-    return lost

@@ -127,6 +127,22 @@ class Output(Section):
                 'must be a path such as "raw_logs/backup", without "..", ".", "//"', "prefix"
             )
 
+    def losses(self, kind: str) -> list[str]:
+        """Return what objects of a group of this kind do not hold, a sentence each."""
+        lost = []
+        if self.format == "sequencefile" and self.keys == "legacy":
+            lost.append('keys = "legacy" loses message keys, headers, timestamps and null values')
+        if self.format == "sequencefile" and self.codec == "zstd":
+            needs = "needs native Hadoop libraries to be read by it"
+            lost.append(f'codec = "zstd" in SequenceFiles {needs}')
+        if self.format == "text" and kind == "backup":
+            lost.append(
+                'format = "text" records values only: no offsets, keys, headers, timestamps'
+            )
+            if self.null_values == "skip":
+                lost.append('null_values = "skip" leaves messages without a value out')
+        return lost
+
     def changed(self, key: str) -> bool:
         """Tell whether a setting differs from its default."""
         default = type(self).model_fields[key].get_default(call_default_factory=True)

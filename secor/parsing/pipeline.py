@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.core.errors import PluginFailed, SchemaGrew
+from secor.core.errors import PluginFailed
 from secor.core.model import DATA, SCHEMA, Chunk, Part, TopicPartition
 from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantine_part, together
@@ -30,12 +30,12 @@ from secor.parsing.rows import (
     Schema,
     Transform,
 )
+from secor.parsing.schema_growth import look_for_growth
 from secor.parsing.transforms import Router, Selector
 
 Step = Transform | Selector | Router
 Codes = npt.NDArray[np.int64]
 Count = Callable[[TopicPartition, str, int], None]
-Fit = tuple[pa.StructArray, Mapping[int, str]]
 
 FILTERED = "filtered"
 QUARANTINED = "quarantined_"
@@ -215,7 +215,7 @@ class Pipeline:
         fits = [self._schema.fit(work.decoded.rows) for work in works]
         reasons = [bad for _, bad in fits]
         if self._growth is not None:
-            reasons = _look_for_growth(self._growth, works, fits)
+            reasons = look_for_growth(self._growth, works, fits)
         for work, bad in zip(works, reasons, strict=True):
             work.fail("schema", bad)
         return [self._beside(work, rows) for work, (rows, _) in zip(works, fits, strict=True)]
@@ -237,32 +237,6 @@ class Pipeline:
             self._count(topic_partition, FILTERED, lost.filtered)
         for stage, number in _by_stage(lost.bad):
             self._count(topic_partition, QUARANTINED + stage, number)
-
-
-def _look_for_growth(
-    growth: Growth, works: Sequence[Work], fits: Sequence[Fit]
-) -> list[Mapping[int, str]]:
-    """Return why rows of each work do not fit.  Raises ``SchemaGrew`` for the first that grows."""
-    looks = [
-        growth.look(work.decoded.rows, rows, bad, work.live)
-        for work, (rows, bad) in zip(works, fits, strict=True)
-    ]
-    offsets = [work.chunk.records.column("offset").to_numpy() for work in works]
-    firsts = [
-        (int(offsets[at][row]), at, row) for at, (row, _) in enumerate(looks) if row is not None
-    ]
-    if not firsts:
-        return [reasons for _, reasons in looks]
-    offset, grows, row = min(firsts)
-    following = []
-    for at in sorted(range(len(works)), key=lambda at: at != grows):
-        fitting = works[at].live & (offsets[at] >= offset)
-        fitting[list(fits[at][1])] = False  # what is in conflict adds nothing, here as elsewhere
-        if at == grows:
-            fitting[row] = True
-        following.append(works[at].decoded.rows.filter(pa.array(fitting)))
-    growth.grow(works[grows].decoded.rows.slice(row, 1), following)
-    raise SchemaGrew(offset)
 
 
 def _apply(step: Step, work: Work) -> list[Work]:

@@ -33,7 +33,8 @@ from secor.service.garbage import keep_what_is_loaded
 from secor.service.metrics import Metrics
 from secor.service.monitoring.health import Health
 from secor.service.monitoring.last_known import LastKnown
-from secor.service.monitoring.telemetry import Telemetry, status_line
+from secor.service.monitoring.status_line import status_line
+from secor.service.monitoring.telemetry import Telemetry
 from secor.service.startup import Connecting, Doing
 from secor.service.status.board import Board
 from secor.service.systemd import Notifier
@@ -148,7 +149,8 @@ def _connect(
         tables = None
         plans: Plans
         if config.group.kind == "table":
-            from secor.wiring.tables import TablePlans, open_tables, store_of_tables
+            from secor.wiring.table_storage import open_tables, store_of_tables
+            from secor.wiring.tables import TablePlans
 
             ask("the catalog")
             store, tables = store_of_tables(config, store), open_tables(config)

@@ -33,7 +33,7 @@ from secor.tables.settle import Settling
 from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import CommitRequest, TableCommitter
 from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader, open_store
-from secor.wiring.tables import merging_catalog, open_tables, store_of_tables
+from secor.wiring.table_storage import merging_catalog, open_tables, store_of_tables
 
 if TYPE_CHECKING:
     from secor.adapters.iceberg.commits import IcebergCatalog

@@ -18,7 +18,7 @@ from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_PART
 from secor.tables.manifest import Manifest
 from secor.tables.merging import STAGED_AS
 from secor.tables.spark_catalog import spark_catalog
-from secor.wiring.tables import store_of_tables
+from secor.wiring.table_storage import store_of_tables
 from tests.unit.adapters.test_iceberg_catalog import EVERY_TYPE
 from tests.unit.tables.test_worker import AS_READ, EVERYTHING
 from tests.unit.tables.worker_world import Keyed, WorkerWorld

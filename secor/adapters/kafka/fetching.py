@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +16,7 @@ from secor.adapters.kafka.client import Client, from_client, to_client
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.failures import is_fatal
 from secor.adapters.kafka.log_ends import LogEnds
+from secor.adapters.kafka.refusals import Refusals
 from secor.adapters.kafka.stalls import StallDetector
 from secor.core.errors import CorruptBatch, RestartPartition, SecorError, TopicRecreated
 from secor.core.model import TopicPartition
@@ -25,12 +24,8 @@ from secor.core.ports import Failed, Fetched
 from secor.core.text import error_text
 from secor.wire import MAX_UNCOMPRESSED, PASS_BYTES
 
-_log = logging.getLogger(__name__)
-
 Stalled = Callable[[TopicPartition, int, int, float, str], None]
 """Told of a fetch that begins anew: where, from and to which offset, seconds, and why."""
-
-_MOST_SHOWN = 5
 
 
 @dataclass(slots=True)
@@ -79,7 +74,7 @@ class Fetching:
         self._max_uncompressed = max_uncompressed
         self._pass_bytes = pass_bytes
         self._readings: dict[TopicPartition, _Reading] = {}
-        self._refusals: dict[str, list[TopicPartition]] = defaultdict(list)
+        self._refusals = Refusals()
         self._sessions_to_reset: set[Any] = set()
 
     def assigned(self, partitions: frozenset[TopicPartition]) -> None:
@@ -139,9 +134,7 @@ class Fetching:
         completed = insides.completed_fetches(self._client.fetcher)
         while completed and not self._queue.full:
             self._take(completed.popleft())
-        for error, partitions in self._refusals.items():
-            _warn_of_refusal(error, partitions)
-        self._refusals.clear()
+        self._refusals.warn()
 
     def watch(self, now: float) -> None:
         """Once a second, begin the fetch of what has stalled anew; ``now`` is monotonic."""
@@ -208,7 +201,7 @@ class Fetching:
         # That one is a failure of its own, which the core hears of.
         reported = error is kafka_errors.OffsetOutOfRangeError or reading.refused == error.__name__
         if not reported:
-            self._refusals[f"{error.__name__}: {error.description}"].append(topic_partition)
+            self._refusals.add(error, topic_partition)
         reading.refused = error.__name__
         reading.held_back_at = time.monotonic()
         self._apply(topic_partition)
@@ -286,16 +279,6 @@ class Fetching:
         if self._client.subscription.assignment[to_client(topic_partition)].awaiting_validation:
             return f"broker {leader} was asked whether the offset is its own; no answer"
         return f"broker {leader} has answered no error, and nothing of it"
-
-
-def _warn_of_refusal(error: str, partitions: list[TopicPartition]) -> None:
-    shown = ", ".join(map(str, partitions[:_MOST_SHOWN]))
-    others = len(partitions) - _MOST_SHOWN
-    _log.warning(
-        "fetching %s: %s; fetching again when the metadata shows the topic",
-        f"{shown} and {others} others" if others > 0 else shown,
-        error,
-    )
 
 
 def _out_of_range(topic_partition: TopicPartition, what: str) -> RestartPartition:

@@ -11,45 +11,13 @@ import pyarrow as pa
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.verify.compare import Rows, combine, differing, offsets_of
 from secor.archive.verify.log_port import Log
-from secor.archive.verify.missing_metadata import missing_metadata
-from secor.archive.verify.object_sources import Merge, ObjectSource
-from secor.archive.verify.parsed_objects import CountedSource, Parsing, Recorded, recorded, without
+from secor.archive.verify.parsed_objects import CountedSource, Parsing, without
+from secor.archive.verify.partition_sources import Pending, sources_of
 from secor.archive.verify.report import Kind, PartitionReport
-from secor.archive.verify.text_objects import (
-    Place,
-    SharedSource,
-    TextSource,
-    places,
-    reach_of,
-    written_as,
-)
-from secor.core.model import SCHEMA, Chunk, LogRange, OffsetRange, TopicPartition, next_offset
-from secor.formats.text import TextFormat
+from secor.archive.verify.text_objects import SharedSource, TextSource, reach_of
+from secor.core.model import SCHEMA, Chunk, LogRange, TopicPartition
 
 Text = TextSource | SharedSource | CountedSource
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """An object without offsets, or several, whose place in the log is not reached yet.
-
-    No ``log_format``: nothing but their number tells of the messages.
-    """
-
-    place: Place
-    log_format: TextFormat | None
-
-    @property
-    def range(self) -> OffsetRange:
-        return self.place[0]
-
-    @property
-    def generation(self) -> int:
-        return self.place[1][0].name.generation
-
-    @property
-    def key(self) -> str:
-        return self.place[1][0].key
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +54,10 @@ class PartitionCheck:
         self._log = log
         self._bounds = bounds
         self._progress = progress
-        self._merge, self._texts = self._sources(objects)
-        self._reading: list[tuple[_Pending, Text]] = []
+        self._merge, self._texts = sources_of(
+            objects, archive, self.report, parsing, reach_of(objects, bounds.committed)
+        )
+        self._reading: list[tuple[Pending, Text]] = []
 
     def run(self) -> PartitionReport:
         """Compare everything.  Raises ``Unavailable``, ``AccessDenied``."""
@@ -106,48 +76,6 @@ class PartitionCheck:
         self._finish_texts(end)
         self._beyond(end)
         return self.report
-
-    def _sources(self, objects: Sequence[ArchivedObject]) -> tuple[Merge, list[_Pending]]:
-        with_offsets: list[ObjectSource] = []
-        texts: dict[TextFormat | None, list[ArchivedObject]] = {}
-        for archived in objects:
-            if archived.fault:
-                at = archived.first_offset
-                self.report.found_range(
-                    Kind.CORRUPT, at, next_offset(at), key=archived.key, text=archived.fault
-                )
-            parsing = self._parsing
-            other = parsing is not None and parsing.other_values
-            what = recorded(self._archive, archived, parsed=parsing is not None, other_values=other)
-            stripped = missing_metadata(self._archive, archived, what)
-            if stripped:
-                at = archived.first_offset
-                self.report.found_range(
-                    Kind.CORRUPT, at, next_offset(at), key=archived.key, text=stripped
-                )
-            if what in (Recorded.PAYLOADS, Recorded.NUMBER):
-                log_format = self._archive.format_of(archived)
-                key = None
-                if what is Recorded.PAYLOADS and isinstance(log_format, TextFormat):
-                    key = written_as(archived, log_format)
-                texts.setdefault(key, []).append(archived)
-                continue
-            source = ObjectSource(
-                self._archive,
-                archived,
-                self.report,
-                offsets_only=what is Recorded.OFFSETS,
-            )
-            with_offsets.append(source)
-        reach = reach_of(objects, self._bounds.committed)
-        pending = [
-            _Pending(place, log_format)
-            for log_format, found_there in texts.items()
-            for place in places(found_there, reach, buckets=self._parsing is None)
-        ]
-        return Merge(with_offsets), sorted(
-            pending, key=lambda text_object: text_object.range.start, reverse=True
-        )
 
     def _chunks(self, start: int, end: int) -> Iterator[Chunk]:
         """Give the log's chunks; the last one reaches ``end``."""
@@ -250,7 +178,7 @@ class PartitionCheck:
         self._finish_texts(end)
         return rows
 
-    def _source(self, pending: _Pending) -> Text:
+    def _source(self, pending: Pending) -> Text:
         if pending.log_format is None:
             return CountedSource(self._archive, pending.place, self.report)
         kind = TextSource if len(pending.place[1]) == 1 else SharedSource

@@ -14,7 +14,6 @@ from secor.consume.suspects import REASON
 from secor.core.errors import SchemaGrew, SecorError, StopPartition
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.ports import Clock
-from secor.core.text import how_many
 from secor.service.metrics import Metrics
 from secor.service.monitoring.commit_log import CommitLog
 from secor.service.monitoring.health import Health, reasons_to_wait
@@ -291,17 +290,6 @@ class Telemetry:
     def _tell(self, level: str, event: str, where: TopicPartition, **fields: object) -> None:
         log = getattr(self._log, level)
         log(event, topic=where.topic, partition=where.partition, **fields)
-
-
-def status_line(statuses: Sequence[Status]) -> str:
-    """Return one line for people: what this process does, or why it does nothing."""
-    if not statuses:
-        return "no topic partitions assigned"
-    states = {state: sum(status.state is state for status in statuses) for state in State}
-    parts = [f"{count} {state}" for state, count in states.items() if count]
-    lag = sum(lag_offsets(status) or 0 for status in statuses)
-    partitions = f"{how_many(len(statuses), 'topic partition')} ({', '.join(parts)})"
-    return f"{partitions}, {how_many(lag, 'message')} behind"
 
 
 def snake(kind: type[SecorError]) -> str:

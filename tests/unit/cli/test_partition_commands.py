@@ -22,6 +22,7 @@ from secor.batch.policy import Reason
 from secor.batch.workspace import Workspace
 from secor.cli import finalize, quarantine, verify
 from secor.cli.exit_codes import Exit
+from secor.cli.quarantine_report import schema_remedy
 from secor.config.load import load
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
@@ -308,8 +309,8 @@ def test_line_21_a_topic_that_is_called_quarantine_does_not_meet_the_quarantine(
 
 
 def test_replay_names_the_remedy_for_conflicts_with_the_schema() -> None:
-    assert quarantine.schema_remedy(Counter({"decode: invalid JSON": 3})) is None
-    told = quarantine.schema_remedy(Counter({"schema: a: 'x' is no int64": 2, "time: missing": 1}))
+    assert schema_remedy(Counter({"decode: invalid JSON": 3})) is None
+    told = schema_remedy(Counter({"schema: a: 'x' is no int64": 2, "time: missing": 1}))
     assert told is not None
     assert told.startswith("2 are in conflict")
     assert "output.schema_file" in told

@@ -21,7 +21,8 @@ from secor.service.monitoring.commit_log import LINES
 from secor.service.monitoring.health import Health
 from secor.service.monitoring.lag import lag_seconds
 from secor.service.monitoring.last_known import LastKnown
-from secor.service.monitoring.telemetry import Telemetry, snake, status_line
+from secor.service.monitoring.status_line import status_line
+from secor.service.monitoring.telemetry import Telemetry, snake
 from tests.fakes.clock import FakeClock
 
 HERE = TopicPartition("clicks", 3)

@@ -13,7 +13,7 @@ from secor.config.model import S3
 from secor.core.errors import ConfigurationError
 from secor.core.ports import ObjectStore
 from secor.tables.uri_store import UriStore
-from secor.wiring import tables
+from secor.wiring import table_storage
 from tests.fakes.store import FakeStore
 
 BODY = b"rows"
@@ -81,9 +81,9 @@ def test_another_bucket_is_opened_with_the_same_credentials(
         opened.append(s3)
         return Bucket()
 
-    monkeypatch.setattr(tables, "s3_store", s3_store)
+    monkeypatch.setattr(table_storage, "s3_store", s3_store)
     own = FakeStore()
-    store = tables.store_of_tables(configured(tmp_path), own)
+    store = table_storage.store_of_tables(configured(tmp_path), own)
     store.put("s3://own/t/a", file, crc32c(BODY), {})
     store.put("s3a://lake/t/a", file, crc32c(BODY), {})
     assert list(own.objects) == ["t/a"]
@@ -94,7 +94,7 @@ def test_another_bucket_is_opened_with_the_same_credentials(
 
 
 def test_directories_are_used_below_the_warehouse_or_the_table(tmp_path: Path, file: Path) -> None:
-    store = tables.store_of_tables(configured(tmp_path), FakeStore())
+    store = table_storage.store_of_tables(configured(tmp_path), FakeStore())
     for place in ("lake/db/t/data/x=1/a", "elsewhere/t/data/a"):
         key = f"file://{tmp_path}/{place}"
         store.put(key, file, crc32c(BODY), {})
@@ -105,7 +105,7 @@ def test_directories_are_used_below_the_warehouse_or_the_table(tmp_path: Path, f
 
 
 def test_a_place_that_no_store_is_for_is_refused(tmp_path: Path, file: Path) -> None:
-    store = tables.store_of_tables(configured(tmp_path), FakeStore())
+    store = table_storage.store_of_tables(configured(tmp_path), FakeStore())
     with pytest.raises(ConfigurationError, match="data files can be in S3"):
         store.put("hdfs://namenode/t/a", file, crc32c(BODY), {})
 
@@ -113,6 +113,6 @@ def test_a_place_that_no_store_is_for_is_refused(tmp_path: Path, file: Path) -> 
 def test_the_library_gets_the_store_s_credentials_unless_the_catalog_has_its_own(
     tmp_path: Path,
 ) -> None:
-    given = tables._s3_properties(configured(tmp_path))
+    given = table_storage._s3_properties(configured(tmp_path))
     assert given["s3.secret-access-key"] == "my secret"
     assert given["s3.access-key-id"] == "me"

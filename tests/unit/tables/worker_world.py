@@ -24,7 +24,8 @@ from secor.formats import make_format
 from secor.parsing.parts import release_part
 from secor.tables.catalog import TableCommit
 from secor.tables.manifest import Manifest
-from secor.wiring.tables import TablePlans, store_of_tables
+from secor.wiring.table_storage import store_of_tables
+from secor.wiring.tables import TablePlans
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import FakeStore
 from tests.unit.adapters.iceberg_tables import sqlite_catalog

@@ -1,0 +1,84 @@
+"""The objects of a topic partition, by what they record: offsets, payloads, or a number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from secor.archive.objects import Archive, ArchivedObject
+from secor.archive.verify.missing_metadata import missing_metadata
+from secor.archive.verify.object_sources import Merge, ObjectSource
+from secor.archive.verify.parsed_objects import Parsing, Recorded, recorded
+from secor.archive.verify.report import Kind, PartitionReport
+from secor.archive.verify.text_objects import Place, Reach, places, written_as
+from secor.core.model import OffsetRange, next_offset
+from secor.formats.text import TextFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An object without offsets, or several, whose place in the log is not reached yet.
+
+    No ``log_format``: nothing but their number tells of the messages.
+    """
+
+    place: Place
+    log_format: TextFormat | None
+
+    @property
+    def range(self) -> OffsetRange:
+        """Where its messages are in the log."""
+        return self.place[0]
+
+    @property
+    def generation(self) -> int:
+        """The generation of its objects."""
+        return self.place[1][0].name.generation
+
+    @property
+    def key(self) -> str:
+        """The key of its first object."""
+        return self.place[1][0].key
+
+
+def sources_of(
+    objects: Sequence[ArchivedObject],
+    archive: Archive,
+    report: PartitionReport,
+    parsing: Parsing | None,
+    reach: Reach,
+) -> tuple[Merge, list[Pending]]:
+    """Return the objects with offsets, and those without, the last in the log first.
+
+    Faults go to ``report``; ``parsing`` is for groups that parse.
+    """
+    with_offsets: list[ObjectSource] = []
+    without: dict[TextFormat | None, list[ArchivedObject]] = {}
+    for archived in objects:
+        what = recorded(
+            archive,
+            archived,
+            parsed=parsing is not None,
+            other_values=parsing is not None and parsing.other_values,
+        )
+        for fault in (archived.fault, missing_metadata(archive, archived, what)):
+            if fault:
+                at = archived.first_offset
+                report.found_range(Kind.CORRUPT, at, next_offset(at), key=archived.key, text=fault)
+        if what in (Recorded.PAYLOADS, Recorded.NUMBER):
+            log_format = archive.format_of(archived)
+            key = None
+            if what is Recorded.PAYLOADS and isinstance(log_format, TextFormat):
+                key = written_as(archived, log_format)
+            without.setdefault(key, []).append(archived)
+        else:
+            offsets_only = what is Recorded.OFFSETS
+            source = ObjectSource(archive, archived, report, offsets_only=offsets_only)
+            with_offsets.append(source)
+    pending = [
+        Pending(place, log_format)
+        for log_format, alike in without.items()
+        for place in places(alike, reach, buckets=parsing is None)
+    ]
+    pending.sort(key=lambda text_object: text_object.range.start, reverse=True)
+    return Merge(with_offsets), pending

@@ -1,0 +1,20 @@
+"""One line for people about a whole process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from secor.consume.partition_status import State, Status
+from secor.core.text import how_many
+from secor.service.monitoring.lag import lag_offsets
+
+
+def status_line(statuses: Sequence[Status]) -> str:
+    """Return one line for people: what this process does, or why it does nothing."""
+    if not statuses:
+        return "no topic partitions assigned"
+    states = {state: sum(status.state is state for status in statuses) for state in State}
+    parts = [f"{count} {state}" for state, count in states.items() if count]
+    lag = sum(lag_offsets(status) or 0 for status in statuses)
+    partitions = f"{how_many(len(statuses), 'topic partition')} ({', '.join(parts)})"
+    return f"{partitions}, {how_many(lag, 'message')} behind"
