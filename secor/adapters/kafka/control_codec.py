@@ -14,6 +14,7 @@ from typing import Any
 
 import fastavro
 
+from secor.core.foreign_avro import SchemaLook
 from secor.core.model import TopicPartition
 from secor.tables.control import Answer, Event, Kind
 
@@ -111,51 +112,14 @@ def decode(value: bytes | None) -> Event | None:
         reader = fastavro.reader(io.BytesIO(value), reader_schema=SCHEMA)
         if reader.codec != "null":
             return None  # a few bytes may unpack to gigabytes
-        _least_size(reader.writer_schema)
+        if "logicalType" in reader.metadata["avro.schema"]:
+            return None  # no event has one, and a decimal of many digits takes long
+        if SchemaLook(reader.writer_schema).recursive:
+            return None
         record = next(iter(reader))
         return _event(record) if isinstance(record, dict) else None
     except _UNREADABLE:
         return None
-
-
-_SIZES = {"null": 0, "float": 4, "double": 8} | dict.fromkeys(
-    ("boolean", "int", "long", "bytes", "string"), 1
-)
-"""The fewest bytes of a value of each primitive type."""
-
-
-def _least_size(schema: Any) -> int:
-    """Return the fewest bytes that a value takes.  Raises ``ValueError`` for unbounded schemas.
-
-    The library reads arrays of values without bytes for as long as their count says, and a
-    record within itself until the process dies.  No event has a logical type or names another.
-    """
-    if isinstance(schema, list):
-        return 1 + min(map(_least_size, schema))
-    if isinstance(schema, str):
-        return _SIZES[schema]
-    if "logicalType" in schema:
-        raise ValueError("a logical type")
-    return _least_size_of(schema)
-
-
-def _least_size_of(schema: Mapping[str, Any]) -> int:
-    match schema["type"]:
-        case "record":
-            return sum(_least_size(record_field["type"]) for record_field in schema["fields"])
-        case "array":
-            if _least_size(schema["items"]) == 0:
-                raise ValueError("an array of nothing")
-            return 1
-        case "map":
-            _least_size(schema["values"])
-            return 1
-        case "fixed":
-            return int(schema["size"])
-        case "enum":
-            return 1
-        case nested:
-            return _least_size(nested)
 
 
 def _event(record: Mapping[str, Any]) -> Event:

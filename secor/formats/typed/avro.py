@@ -13,6 +13,7 @@ import fastavro.write
 import pyarrow as pa
 
 from secor.core.errors import CorruptFile
+from secor.core.foreign_avro import UNREADABLE, blocks_of_file
 from secor.core.ports import Sink
 from secor.formats.python_file import Output
 from secor.formats.typed import metadata
@@ -78,13 +79,12 @@ class AvroFormat:
         """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
         rows: list[Any] = []
         try:
-            for block in fastavro.block_reader(file):
-                rows += list(block)
+            for block in blocks_of_file(file, NO_LIMIT):
+                rows += block
                 if len(rows) >= ROWS_READ:
                     yield _messages(rows)
                     rows = []
-        # The library has no error of its own for damage: whatever its decoding trips over.
-        except (ValueError, EOFError, OSError, LookupError, TypeError, ArithmeticError) as error:
+        except UNREADABLE as error:
             raise CorruptFile(f"{name}: is no whole Avro file: {error!r}") from error
         if rows:
             yield _messages(rows)

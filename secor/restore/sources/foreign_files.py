@@ -4,34 +4,17 @@ from __future__ import annotations
 
 import gzip
 import io
-import struct
-import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
+from secor.core import foreign_avro as avro
 from secor.core.foreign_json import load_json
 
-UNREADABLE = (
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    struct.error,
-    zlib.error,
-    zstandard.ZstdError,
-    fastavro.schema.SchemaParseException,
-    fastavro.schema.UnknownType,
-    pa.ArrowException,
-)
+UNREADABLE = (*avro.UNREADABLE, RuntimeError, pa.ArrowException)
 """What libraries raise over a file that is damaged, or not what it seems."""
 
 LONGEST_LINE = 256 << 20
@@ -39,6 +22,9 @@ LONGEST_LINE = 256 << 20
 
 LARGEST = 1 << 30
 """Bytes of an unpacked object that must be read as a whole."""
+
+PARQUET_ROWS = 2000
+"""Rows that are unpacked together: each may be a megabyte."""
 
 _GZIP, _ZSTD, _PARQUET, _AVRO = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"Obj\x01"
 
@@ -62,9 +48,9 @@ def rows_of(file: BinaryIO, *, array: bool = False) -> Iterator[Any]:
     start = file.read(4)
     file.seek(0)
     if start == _AVRO:
-        yield from fastavro.reader(file)
+        yield from avro.rows_of_file(file)
     elif start == _PARQUET:
-        for batch in pq.ParquetFile(file).iter_batches():
+        for batch in pq.ParquetFile(file).iter_batches(PARQUET_ROWS):
             yield from batch.to_pylist()
     else:
         yield from _json_rows(uncompressed(file), array=array)

@@ -397,3 +397,17 @@ def test_few_bytes_that_unpack_to_many_are_refused_before_they_fill_the_memory(
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_an_avro_file_whose_counts_lie_is_an_error_that_names_it(tmp_path: Path, put: Put) -> None:
+    """The library would read an array of nothing until the memory is full."""
+    schema = {
+        "type": "record",
+        "name": "Row",
+        "fields": [{"name": "many", "type": {"type": "array", "items": "null"}}],
+    }
+    file = io.BytesIO()
+    fastavro.writer(file, schema, [{"many": [None]}])
+    put(f"{PLACE}.avro", file.getvalue())
+    with pytest.raises(ArchiveIncomplete, match=r"\.avro: it cannot be read .*any number"):
+        rows(source_of(tmp_path, ConfluentLayout(), lossy=True))
