@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from secor.core.errors import SchemaGrew
 from secor.core.model import SCHEMA, Chunk, Part, TopicPartition
-from secor.formats.typed.inference import observe
+from secor.formats.typed.dominance import seen_together
 from secor.parsing.parts import ROW, parts_of, together
 from secor.parsing.placement import Work, rows_of
 from secor.tables.growth import first_change, following_columns
@@ -137,13 +137,14 @@ class TableDistribution:
         """Ask for a table that is not open, with what these messages show of its columns."""
         settings = route.settings
         source = source_of(settings.changes, work.decoded.rows.take(pa.array(rows)))
-        seen = observe(source).type
+        seen, outvoted = seen_together([source])
         of_messages = settings.auto_create and settings.schema_file is None
         if of_messages and not _shows_columns(seen, settings.changes.key):
             why = f"there is no table {name} yet, and the message tells no columns of it"
             work.fail("route", dict.fromkeys(rows.tolist(), why))
             return
-        needed.append((_offset(work, int(rows[0])), NeedsTable(name, route, seen)))
+        need = NeedsTable(name, route, seen, tuple(map(str, outvoted)))
+        needed.append((_offset(work, int(rows[0])), need))
 
 
 def _shows_columns(seen: pa.DataType, key: Sequence[str]) -> bool:
@@ -192,9 +193,9 @@ def _growth(table: _TableWork) -> tuple[int, Need] | None:
     row, changes = change
     after = table.renamed.slice(row)
     bad = {at - row: why for at, why in table.fitted.bad.items() if at >= row}
-    changes = following_columns(version.rows, version.declined, after, changes, bad)
+    changes, outvoted = following_columns(version.rows, version.declined, after, changes, bad)
     name, uuid = version.table.identifier, version.table.uuid
-    need = NeedsSchema(name, uuid, version.schema_id, tuple(changes))
+    need = NeedsSchema(name, uuid, version.schema_id, tuple(changes), tuple(outvoted))
     return _offset(table.work, int(table.rows[row])), need
 
 

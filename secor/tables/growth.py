@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from secor.formats.typed.dominance import seen_together
+from secor.formats.typed.growth import is_new
 from secor.formats.typed.inference import observe
 from secor.formats.typed.observed_types import groups
 from secor.formats.typed.schema import RowSchema
 from secor.tables.catalog import AddColumn, SchemaChange
-from secor.tables.schema_changes import apply, changes_for
+from secor.tables.schema_changes import apply, changes_for, still_needed
 from secor.tables.table_rows import Fitted, TableRows
 
 
@@ -63,12 +65,9 @@ class _Look:
             return None
         return extra[bisect_left(range(1, len(extra) + 1), True, key=adds)]
 
-    def new_columns(
-        self, rows: pa.StructArray, columns: pa.StructType | None = None
-    ) -> list[SchemaChange]:
-        """Return the columns that rows show beside ``columns``, the table's without it."""
-        changes = self._changes(rows, self._columns if columns is None else columns)
-        return [change for change in changes if isinstance(change, AddColumn)]
+    def new_columns(self, rows: pa.StructArray) -> list[SchemaChange]:
+        """Return the columns that rows show beside the table's."""
+        return [it for it in self.changes(observe(rows).type) if isinstance(it, AddColumn)]
 
     def first_misfit_that_grows(
         self, rows: pa.StructArray, wrong: npt.NDArray[np.int64]
@@ -82,7 +81,7 @@ class _Look:
         row_changes = []
         for alike in groups(rows.take(pa.array(wrong)), self._columns):
             same = wrong[alike]
-            changes = self._changes(rows.take(pa.array(same[:1])), self._columns)
+            changes = self.changes(observe(rows.take(pa.array(same[:1]))).type)
             if changes:
                 grown = RowSchema(apply(self._columns, changes))
                 _, still_bad = grown.fit(rows.take(pa.array(same)))
@@ -91,14 +90,15 @@ class _Look:
                 ]
         return min(row_changes, key=lambda change: change[0], default=None)
 
-    def _changes(self, rows: pa.StructArray, columns: pa.StructType) -> list[SchemaChange]:
-        seen = observe(rows)
-        if not pa.types.is_struct(seen.type):
+    def changes(
+        self, seen: pa.DataType, columns: pa.StructType | None = None
+    ) -> list[SchemaChange]:
+        """Return what ``columns``, the table's by default, lack for rows of the type ``seen``."""
+        if not pa.types.is_struct(seen):
             return []
-        changes = changes_for(columns, seen.type)
         return [
             change
-            for change in changes
+            for change in changes_for(self._columns if columns is None else columns, seen)
             if change not in self._declined
             and (len(change.path) > 1 or change.path[0].lower() not in self._taken)
         ]
@@ -110,12 +110,19 @@ def following_columns(
     rows: pa.StructArray,
     changes: Sequence[SchemaChange],
     bad: Mapping[int, str],
-) -> list[SchemaChange]:
-    """Return ``changes`` with the further columns that good rows after it show.
+) -> tuple[list[SchemaChange], list[str]]:
+    """Return ``changes`` with all columns that the good rows show, and what was outvoted.
 
-    So one change of the schema is enough for all new fields of a chunk.
+    So one change of the schema is enough for all new fields of a chunk, and a new column has
+    the type of 99 of 100 of its values, not that of the first.
     """
-    grown = apply(table.columns, changes)
     chosen = [row for row in range(len(rows)) if row not in bad]
-    more = _Look(table, declined).new_columns(rows.take(pa.array(chosen, pa.int64())), grown)
-    return [*changes, *more]
+    seen, outvoted = seen_together([rows.take(pa.array(chosen, pa.int64()))])
+    wider = [change for change in changes if not isinstance(change, AddColumn)]
+    grown = apply(table.columns, wider)
+    more = _Look(table, declined).changes(seen, grown)
+    voted = [*wider, *(change for change in more if isinstance(change, AddColumn))]
+    # What only a row shows that does not fit yet, and so has no vote.
+    alone = still_needed(apply(table.columns, voted), changes)
+    new = [str(it) for it in outvoted if is_new(table.columns, it.path)]
+    return [*voted, *alone], new

@@ -62,10 +62,12 @@ class TopicTables:
         library: TableLibrary,
         row_settings: RowSettings,
         make: MakePlan,
-        tell: Callable[[str, int, list[str]], None],
+        tell: Callable[[str, int, Sequence[str], Sequence[str]], None],
         freshness: Freshness,
     ) -> None:
-        """``tell`` is given a table, the id of its new schema, and what is new in it."""
+        """``tell`` is given a table, the id of its new schema, what is new in it, and which
+        values of that will not fit it.
+        """
         self._topic = topic
         self._routes = tuple(routes)
         self._catalog = catalog
@@ -143,17 +145,17 @@ class TopicTables:
             for route in reversed(self._routes)
             if not route.named_by_messages
         }
-        seen: dict[str, pa.DataType] = {}
+        wanting: dict[str, NeedsTable] = {}
         changes: dict[str, list[NeedsSchema]] = {}
         for need in needs:
             if isinstance(need, NeedsTable):
-                seen.setdefault(need.name, need.seen)
+                wanting.setdefault(need.name, need)
                 self._remember(need)
             else:
                 changes.setdefault(need.name, []).append(need)
         versions: dict[str, TableVersion | None] = {}
         for name, route in {**self._named, **wanted}.items():
-            table = self._table(name, route, seen.get(name), changes.get(name, ()))
+            table = self._table(name, route, wanting.get(name), changes.get(name, ()))
             if table is not None:
                 versions[name] = open_version(
                     table,
@@ -182,7 +184,7 @@ class TopicTables:
         self,
         name: str,
         route: Route,
-        seen: pa.DataType | None,
+        wanting: NeedsTable | None,
         needs: Sequence[NeedsSchema],
     ) -> Table | None:
         """Return a table, made or changed as is needed; None for one that is not to be made yet."""
@@ -196,14 +198,15 @@ class TopicTables:
                     f"there is no table {name} for topic {self._topic}: create it, or set"
                     " auto_create = true in [[tables]]"
                 ) from error
-            made = self._create(name, route, seen)
+            made = self._create(name, route, wanting)
             if made is None:
                 return None
             table = made
         same = [need for need in needs if need.uuid == table.uuid]
         return self._change(table, same) if same else table
 
-    def _create(self, name: str, route: Route, seen: pa.DataType | None) -> Table | None:
+    def _create(self, name: str, route: Route, need: NeedsTable | None) -> Table | None:
+        seen = None if need is None else need.seen
         new = new_table(route.settings, seen, self._row_settings.metadata_columns)
         if new is None:
             return None
@@ -211,12 +214,14 @@ class TopicTables:
             table = self._catalog.create_table(name, new)
         except AlreadyExists:
             return self._catalog.load_table(name)
-        self._tell(name, table.schema_id, list(table.schema.names))
+        outvoted = () if need is None else need.outvoted
+        self._tell(name, table.schema_id, list(table.schema.names), outvoted)
         return table
 
     def _change(self, table: Table, needs: Sequence[NeedsSchema]) -> Table:
         """Change the schema, or find that somebody else has done it."""
         changes = list(dict.fromkeys(change for need in needs for change in need.changes))
+        outvoted = list(dict.fromkeys(text for need in needs for text in need.outvoted))
         for _ in range(ATTEMPTS):
             needed = still_needed(pa.struct(list(table.schema)), changes)
             if any(need.schema_id == table.schema_id for need in needs):
@@ -231,7 +236,7 @@ class TopicTables:
                 return self._change_singly(table, needed)
             else:
                 paths = [".".join(change.path) for change in needed]
-                self._tell(table.identifier, changed.schema_id, paths)
+                self._tell(table.identifier, changed.schema_id, paths, outvoted)
                 return changed
         raise Unavailable(
             f"table {table.identifier}: others keep changing its schema; trying again"
@@ -247,7 +252,7 @@ class TopicTables:
             except ConfigurationError:
                 self._decline(table, [change])
             else:
-                self._tell(table.identifier, table.schema_id, [".".join(change.path)])
+                self._tell(table.identifier, table.schema_id, [".".join(change.path)], ())
         return table
 
     def _decline(self, table: Table, changes: Sequence[SchemaChange]) -> None:

@@ -34,6 +34,7 @@ from secor.tables.topic_tables import Outdated, TopicTables
 from secor.wiring.parsers import filter_of, pipeline_for
 from secor.wiring.plans import policy_of
 
+DECLARE = "make the table with schema_file if that is wrong, then 'secor quarantine replay'"
 MOST_SHOWN = 20
 """Names of columns in one line of the log."""
 
@@ -127,12 +128,22 @@ class TablePlans:
             if topic in names:
                 raise TableUnusable(describe_namesakes(table, names))
 
-    def _tell(self, table: str, schema_id: int, columns: Sequence[str]) -> None:
-        shown = [*columns[:MOST_SHOWN], *(["..."] if len(columns) > MOST_SHOWN else [])]
-        self._log.info("table_changed", table=table, schema=schema_id, columns=shown)
+    def _tell(
+        self, table: str, schema_id: int, columns: Sequence[str], outvoted: Sequence[str]
+    ) -> None:
+        changed = {"table": table, "schema": schema_id, "columns": _first(columns)}
+        if outvoted:
+            quarantined = _first(outvoted)
+            self._log.warning("table_changed", **changed, quarantined=quarantined, remedy=DECLARE)
+        else:
+            self._log.info("table_changed", **changed)
 
     def _warn(self, error: SecorError) -> None:
         self._log.warning("tables_not_looked_at", error=str(error))
+
+
+def _first(texts: Sequence[str]) -> list[str]:
+    return [*texts[:MOST_SHOWN], *(["..."] if len(texts) > MOST_SHOWN else [])]
 
 
 def table_plan(

@@ -201,7 +201,7 @@ class Growth:
         those of the type of ``first`` first.
         """
         together, outvoted = seen_together(following)
-        new = [str(it) for it in outvoted if _is_new(self._fields, it.path)]
+        new = [str(it) for it in outvoted if is_new(self._fields, it.path)]
         # By itself, too: among others that are in conflict with it, it widens nothing.
         alone = observe(first).type
         self._propose(grow_schema(grow_schema(self._fields, together), alone), new)
@@ -242,7 +242,7 @@ class Growth:
         return observe(rows.take(pa.array(chosen, pa.int64()))).type
 
 
-def _is_new(fields: pa.StructType, path: Sequence[str]) -> bool:
+def is_new(fields: pa.StructType, path: Sequence[str]) -> bool:
     """Tell whether nothing is known of the field to which ``path`` leads."""
     kind: pa.DataType = fields
     for step in path:

@@ -14,8 +14,9 @@ from secor.core.errors import ConfigurationError
 from secor.formats.typed.columns import ColumnFit
 from secor.formats.typed.declarations import parse
 from secor.formats.typed.descriptions import DEFAULT, describe
+from secor.formats.typed.dominance import Outvoted, seen_together
 from secor.formats.typed.fitting import MisfitError, default_of
-from secor.formats.typed.inference import final, observe, widen
+from secor.formats.typed.inference import final
 from secor.formats.typed.nested_arrays import JSON, as_json, children, struct_of, unmark
 from secor.formats.typed.required_fields import has_required
 from secor.formats.typed.time_limits import all_readable
@@ -64,15 +65,19 @@ class RowSchema:
             raise ConfigurationError(f"{where}: {error}") from error
 
     @classmethod
-    def infer(cls, samples: Iterable[pa.StructArray], extra_fields: ExtraFields = "json") -> Self:
-        """Return a declaration that all ``samples`` fit; ``describe`` writes it down."""
-        kind: pa.DataType = pa.struct([])
-        for rows in samples:
-            kind = widen(kind, observe(rows).type)
+    def infer(
+        cls, samples: Iterable[pa.StructArray], extra_fields: ExtraFields = "json"
+    ) -> tuple[Self, list[Outvoted]]:
+        """Return a declaration that ``samples`` fit, but for the values that were outvoted.
+
+        ``describe`` writes it down.  Raises ``ConfigurationError`` where no field is to be seen.
+        """
+        groups = list(samples)
+        kind, outvoted = seen_together(groups) if groups else (pa.struct([]), [])
         kind = final(kind)
         if not pa.types.is_struct(kind):
             raise ConfigurationError("the messages looked at have no fields to infer a schema from")
-        return cls(kind, extra_fields)
+        return cls(kind, extra_fields), outvoted
 
     def describe(self) -> str:
         """Return the declaration as JSON that ``parse`` reads."""

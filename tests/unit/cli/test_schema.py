@@ -95,6 +95,19 @@ def test_all_messages_looked_at_fit_what_is_proposed(
     assert RowSchema.parse(result.stdout, "it").declared
 
 
+def test_the_kind_of_99_of_100_values_and_times_are_proposed(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    when = "2026-11-21T04:05:06Z"
+    right: list[object] = [{"at": AT, "who": {"name": "a"}, "when": when}] * 1000
+    topic = Topic([{"at": AT, "who": "root", "when": when}], right)
+    result = run(topic, monkeypatch, config, "clicks")
+    fields = {it["name"]: it for it in json.loads(result.stdout)["fields"]}
+    assert fields["who"]["type"]["struct"] == [{"name": "name", "type": "string"}]
+    assert fields["when"]["type"] == "timestamp(us, UTC)"
+    assert "would be in quarantine: who (1 of 1,001 are texts, not objects)" in result.stderr
+
+
 def test_only_the_latest_of_each_partition_are_looked_at(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,7 +167,7 @@ def test_a_proposed_schema_fits_its_samples_and_is_read_again() -> None:
         pa.array([{"a": 1, "b": {"c": [1]}, "never": None}]),
         pa.array([{"a": 1.5, "b": {"d": "x"}, "e": True}]),
     ]
-    schema = RowSchema.infer(samples)
+    schema, _ = RowSchema.infer(samples)
     again = RowSchema.parse(schema.describe(), "schema.json", schema.extra_fields)
     assert again == schema
     assert json.loads(schema.describe())["fields"][0] == {"name": "a", "type": "double"}

@@ -182,7 +182,7 @@ def test_messages_of_any_fields_have_the_same_misfits_as_row_by_row(seed: int, e
     values = wild_messages(chance)
     rows = decoded(values).column("row")
     sample = decoded([value for value in values if chance.random() < 0.5] or values[:1])
-    fields = RowSchema.infer([sample.column("row")]).fields if len(rows.type) else None
+    fields = RowSchema.infer([sample.column("row")])[0].fields if len(rows.type) else None
     if fields is None or not len(sample.column("row").type):
         return
     for extra in ("json", "drop", "quarantine"):

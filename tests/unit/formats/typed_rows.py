@@ -56,7 +56,7 @@ def fitting(log_format: LogFormat, *batches: pa.RecordBatch) -> LogFormat:
     schema = getattr(log_format, "schema", None)
     if schema is None or schema.declared or log_format.extension.startswith(".json"):
         return log_format
-    schema = RowSchema.infer([records.column("row") for records in batches], "drop")
+    schema, _ = RowSchema.infer([records.column("row") for records in batches], "drop")
     return with_schema(log_format, schema)
 
 

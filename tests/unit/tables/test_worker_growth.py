@@ -78,6 +78,27 @@ def test_a_bad_partition_spec_stops_the_topic_before_anything_is_written(tmp_pat
     assert world.catalog.list_tables("db") == []
 
 
+def test_a_columns_type_is_that_of_99_of_100_values_not_of_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = WorkerWorld(tmp_path, [FLIGHTS])
+    times = {"at": "2026-11-21T04:05:06Z"}
+    world.write({"who": "root", **times}, *[{"who": {"name": "a"}, **times}] * 999)
+    world.write({"who": {"name": "b"}, "new": 1}, *[{"new": [number]} for number in range(100)])
+    who = pa.struct([pa.field("name", pa.string())])
+    element = pa.list_(pa.field("element", pa.int64()))
+    assert kinds(world)["who"].equals(who)
+    assert kinds(world)["at"] == pa.timestamp("us", "UTC")
+    assert kinds(world)["new"].value_type == element.value_type
+    assert len(world.rows()) == 999 + 100
+    assert world.reasons() == [
+        "schema: db.flights: who: 'root' is no struct<name: string>",
+        "schema: db.flights: new: 1 is no list<element: int64>",
+    ]
+    logged = capsys.readouterr()
+    assert "who (1 of 1,000 are texts, not objects)" in logged.out + logged.err
+
+
 def test_a_new_field_is_a_column_from_its_message_on(tmp_path: Path) -> None:
     world = WorkerWorld(tmp_path, [FLIGHTS])
     world.write({"id": 0})
