@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.core.errors import ConfigurationError, NotFound
-from secor.core.foreign_avro import SchemaLook
 from secor.parsing.decoders.avro_types import Column, Planner, bare, wider
 from secor.parsing.decoders.columns import (
     MAX_DEPTH,
@@ -173,28 +172,20 @@ class _Codec:
     """Reads by one schema, and resolves to another if there is one."""
 
     def __init__(self, writer: Any, reader: Any, references: Sequence[Any]) -> None:
-        self._named: dict[str, Any] = {}
-        self._writer = _parse(writer, references, self._named)
-        self._reader = None if reader is None else _parse(reader, [], {})
+        self._writer = _parse(writer, references)
+        self._reader = None if reader is None else _parse(reader, [])
         shown = writer if reader is None else reader
         named = references if reader is None else []
         self.column, recursive = _plan(shown, named)
         self._full = self.column.convert
-        try:
-            recursive |= SchemaLook(self._writer, self._named).recursive
-            self._refused = None
-        except ValueError as error:
-            self._refused = str(error)
         # The compiled reader overflows the C stack on data that nests without end.
-        self._loops = recursive
+        self._loops = _plan(writer, references)[1] or recursive
         self._read = (
             fastavro._read_py.schemaless_reader if self._loops else fastavro.schemaless_reader
         )
 
     def read(self, raw: bytes, start: int) -> Any:
         """Read one record from byte ``start`` to the end."""
-        if self._refused is not None:
-            raise Undecodable(f"its schema has {self._refused}")
         stream = io.BytesIO(raw)
         stream.seek(start)
         try:
@@ -266,8 +257,8 @@ def _plan(schema: Any, references: Sequence[Any]) -> tuple[Column, bool]:
     return column, planner.recursive
 
 
-def _parse(schema: Any, references: Sequence[Any], named: dict[str, Any]) -> Any:
-    """Return the schema as the library has it; ``named`` takes its types by their names."""
+def _parse(schema: Any, references: Sequence[Any]) -> Any:
+    named: dict[str, Any] = {}
     try:
         # Nothing with half of a surrogate pair: a default or a symbol could be taken for bytes.
         json.dumps([schema, *references], ensure_ascii=False).encode()
