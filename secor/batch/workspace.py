@@ -6,7 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
+import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +15,18 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from secor.batch.parse_trail import Death, death_of
-from secor.core.errors import ConfigurationError, DescriptorsExhausted, DiskFull
+from secor.core.errors import (
+    ConfigurationError,
+    DescriptorsExhausted,
+    DiskFull,
+    LocalFilesRefused,
+    RestartPartition,
+)
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+_OUR_FAULT = frozenset({errno.EBADF, errno.EINVAL, errno.EFAULT})
+_OUR_FILES = re.compile(r"\d{9,}|\.lock|\.parsing")
 
 
 class LocalFile:
@@ -36,7 +44,7 @@ class LocalFile:
         view = memoryview(data).cast("B")
         descriptor = self._workspace.descriptor(self)
         written = 0
-        with _exhaustion(self.path):
+        with _retryable(self.path):
             while written < len(view):
                 written += os.write(descriptor, view[written:])
         self.crc32c = crc32c(data, self.crc32c)
@@ -47,10 +55,23 @@ class LocalFile:
         self._workspace.descriptor(self)
         self._workspace.forget(self)
 
+    def check_readable(self) -> None:
+        """Raise ``RestartPartition`` where somebody has deleted the file, or taken the right."""
+        try:
+            with self.path.open("rb"):
+                pass
+        except OSError as error:
+            if error.errno in _NO_DESCRIPTOR:
+                return  # who puts it tries again
+            raise RestartPartition(
+                f"{self.path}: {error.strerror}; its messages are read again"
+            ) from error
+
     def delete(self) -> None:
-        """Close and delete it."""
+        """Close and delete it; what cannot be deleted goes with the directory, at last."""
         self._workspace.forget(self)
-        self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.path.unlink()
 
 
 class Workspace:
@@ -74,8 +95,7 @@ class Workspace:
                 with _starting(directory, self.deaths):
                     self.directory = directory / instance
                     self.directory.mkdir()
-                    self._lock = os.open(self.directory / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
-                    fcntl.flock(self._lock, fcntl.LOCK_EX)
+                    self._lock = self._take_lock()
         except OSError as error:
             raise ConfigurationError(
                 f"local.directory {directory}: {error.strerror}; name a directory that this "
@@ -105,8 +125,11 @@ class Workspace:
             return self._open[file.path]
         while len(self._open) >= self._limit:
             os.close(self._open.popitem(last=False)[1])
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        with _exhaustion(file.path):
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        if file.size == 0:  # else somebody has deleted what was written before
+            flags |= os.O_CREAT
+        with _retryable(file.path):
+            self._make_directory()
             descriptor = os.open(file.path, flags, 0o600)
         self._open[file.path] = descriptor
         return descriptor
@@ -115,14 +138,27 @@ class Workspace:
         """Close the file's descriptor, if one is open."""
         descriptor = self._open.pop(file.path, None)
         if descriptor is not None:
-            os.close(descriptor)
+            with contextlib.suppress(OSError):  # a cache: what is not whole is not stored
+                os.close(descriptor)
+
+    def _make_directory(self) -> None:
+        """Make the directory anew where somebody has deleted it."""
+        if not self.directory.is_dir():
+            self.directory.mkdir(parents=True, exist_ok=True)
+            os.close(self._lock)
+            self._lock = self._take_lock()
+
+    def _take_lock(self) -> int:
+        descriptor = os.open(self.directory / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return descriptor
 
     def close(self) -> None:
         """Delete the directory and everything in it."""
         for descriptor in self._open.values():
             os.close(descriptor)
         self._open.clear()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        _delete(self.directory)
         os.close(self._lock)
 
 
@@ -140,6 +176,30 @@ def _exhaustion(path: Path) -> Iterator[None]:
                 " limits.open_files"
             ) from error
         raise
+
+
+@contextlib.contextmanager
+def _retryable(path: Path) -> Iterator[None]:
+    """Turn what the file system refuses while the process runs into ``LocalFilesExhausted``."""
+    try:
+        with _exhaustion(path):
+            yield
+    except OSError as error:
+        if error.errno in _OUR_FAULT:
+            raise
+        raise LocalFilesRefused(
+            f"{path}: {error.strerror}; this user has to be able to write in local.directory, and"
+            " nobody else may delete there"
+        ) from error
+
+
+def _delete(directory: Path) -> None:
+    """Delete our files, and the directory if nothing else is in it; as far as that is possible."""
+    with contextlib.suppress(OSError):
+        for path in directory.iterdir():
+            if _OUR_FILES.fullmatch(path.name):
+                path.unlink()
+        directory.rmdir()
 
 
 @contextlib.contextmanager
@@ -171,7 +231,7 @@ def _delete_abandoned(directory: Path, deaths: list[Death]) -> None:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 death = death_of(lock.parent)
                 deaths += [death] if death is not None else []
-                shutil.rmtree(lock.parent, ignore_errors=True)
+                _delete(lock.parent)
             except BlockingIOError:
                 pass  # a living process holds it
             finally:

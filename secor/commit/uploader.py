@@ -254,6 +254,7 @@ class _CommitAttempts:
 
     def _put_once(self, file: BatchFile, proof: LeaseProof) -> None:
         proof.renew()
+        file.local.check_readable()
         try:
             self._ports.store.put(
                 file.key, file.local.path, file.local.crc32c, file.info.metadata()

@@ -41,6 +41,10 @@ class DescriptorsExhausted(LocalFilesExhausted):
     """The process or the machine has no free file descriptor."""
 
 
+class LocalFilesRefused(LocalFilesExhausted):
+    """The directory of local files is gone, read-only, broken, or not this user's any more."""
+
+
 class RestartPartition(SecorError):
     """Drop the local files of the topic partition and begin again at its ledger entry."""
 

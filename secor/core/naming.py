@@ -38,6 +38,12 @@ _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 _NAME = re.compile(
     r"(?P<generation>[0-9]+)_(?P<partition>[0-9]+)_(?P<offset>[0-9]{20})(?P<extension>\.[^/]*)?"
 )
+_COPY = re.compile(
+    r".*(~|\.([0-9]+|~[^.]*~|bad|bak|backup|broken|copy|corrupt|crc|deleted|disabled|ignore|new|old"
+    r"|orig|part|partial|save|saved|swp|temp|tmp))",
+    re.IGNORECASE,
+)
+"""Extensions of what people and tools put beside a file."""
 _GREATEST = {"generation": 2**63 - 1, "partition": 2**31 - 1, "offset": 2**63 - 1}
 """Kafka has no greater ones."""
 _NUMBER = re.compile(r"-?[0-9]{1,20}")
@@ -82,12 +88,15 @@ def parse_key(root: str, key: str) -> ObjectName | None:
     """Return the name of ``key`` below the topic directory ``root``; None for other files.
 
     The name gives back ``key``: ``01_0_…`` is not taken for ``1_0_…``, which may be there, too.
+    Nor is a copy, see ``is_copy``: its messages are in the object, too.
     """
     if not key.startswith(root + "/"):
         return None
     output_partition, _, name = key[len(root) + 1 :].rpartition("/")
     match = _NAME.fullmatch(name)
     if match is None or any(int(match[part]) > most for part, most in _GREATEST.items()):
+        return None
+    if _COPY.fullmatch(match["extension"] or ""):
         return None
     parsed = ObjectName(
         root=root,
@@ -98,6 +107,12 @@ def parse_key(root: str, key: str) -> ObjectName | None:
         extension=match["extension"] or "",
     )
     return parsed if parsed.key == key else None
+
+
+def is_copy(key: str) -> bool:
+    """Tell whether a file is called as an object with something behind it, as ``….seq.bak``."""
+    match = _NAME.fullmatch(key.rpartition("/")[2])
+    return match is not None and _COPY.fullmatch(match["extension"] or "") is not None
 
 
 def replayed_name(name: ObjectName, first_offset: int) -> ObjectName:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +11,12 @@ from fnmatch import fnmatchcase
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import ConfigurationError, NotFound
-from secor.core.naming import ObjectInfo, least_offset, parse_key, topic_of
+from secor.core.naming import ObjectInfo, is_copy, least_offset, parse_key, topic_of
+from secor.core.text import how_many
 from secor.spark.filter_pushdown import NO_BOUNDS, Bounds
 from secor.spark.options import ReadOptions, Selection, Span
+
+_log = logging.getLogger("secor.spark")
 
 OPEN_COST = 1 << 20
 """What opening an object costs, in bytes that could have been read meanwhile."""
@@ -91,6 +95,7 @@ def tasks_of(
 def listed(archive: Archive, selection: Selection) -> Iterator[ArchivedObject]:
     """Give the objects of the topics asked for, each prefix of the store listed once."""
     roots: dict[str, str | None] = {}  # by topic; None where it is not asked for
+    copies: list[str] = []
     at = sum(1 for part in archive.prefix.split("/") if part) + int(archive.hashed)
     for prefix in _prefixes(archive, selection):
         for stored in archive.store.list(prefix):
@@ -105,6 +110,14 @@ def listed(archive: Archive, selection: Selection) -> Iterator[ArchivedObject]:
             name = None if root is None else parse_key(root, stored.key)
             if name is not None:
                 yield ArchivedObject(topic, name, stored.size, stored.modified)
+            elif root is not None and is_copy(stored.key):
+                copies.append(stored.key)
+    if copies:
+        _log.warning(
+            "%s not read, whose names are those of copies, such as %s",
+            how_many(len(copies), "object"),
+            copies[0],
+        )
 
 
 def filter_names(objects: Iterable[ArchivedObject], selection: Selection) -> list[ArchivedObject]:

@@ -18,7 +18,10 @@ STALE = 60.0
 """Seconds without any commit after which an open trouble means that nothing is persisted."""
 
 _REASONS: tuple[tuple[type[SecorError], str], ...] = (
-    (LocalFilesExhausted, "local files cannot be written: disk full, or too many open files"),
+    (
+        LocalFilesExhausted,
+        "local files cannot be written: disk full, rights, or too many open files",
+    ),
     (AccessDenied, "access is denied: credentials or rights"),
     (ConfigurationError, "the configuration cannot be used"),
 )

@@ -19,6 +19,7 @@ from secor.core.errors import (
     LedgerEdited,
     LedgerLost,
     LocalFilesExhausted,
+    LocalFilesRefused,
     NoStartingOffset,
     NotDeterministic,
     NotFound,
@@ -55,6 +56,8 @@ REMEDIES: Mapping[type[SecorError], str] = {
     "are read again.",
     DescriptorsExhausted: "Raise the limit of open files (LimitNOFILE= of the unit), or lower "
     "limits.open_files; the messages are read again.",
+    LocalFilesRefused: "Give this user the rights in local.directory, and let nobody else delete "
+    "there; the messages are read again.",
     DiskFull: "Make room in local.directory, or lower limits.local_bytes; the messages are read "
     "again.",
     RestartPartition: "Nothing: reading begins again at the ledger's entry.",

@@ -10,7 +10,13 @@ import pytest
 from crc32c import crc32c
 
 from secor.batch.workspace import Workspace
-from secor.core.errors import ConfigurationError, DescriptorsExhausted, DiskFull
+from secor.core.errors import (
+    ConfigurationError,
+    DescriptorsExhausted,
+    DiskFull,
+    LocalFilesRefused,
+    RestartPartition,
+)
 
 
 def test_a_file_knows_its_size_and_checksum(tmp_path: Path) -> None:
@@ -66,6 +72,64 @@ def test_a_full_disk_is_told_from_other_errors(
         with pytest.raises(DiskFull, match="No space left"):
             file.write(b"x")
     file.delete()
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.EIO, errno.ESTALE])
+def test_rights_that_go_while_it_runs_are_an_error_that_another_try_may_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    workspace = Workspace(tmp_path, "me", open_files=1)
+    file, other = workspace.create(), workspace.create()
+    file.write(b"x")
+
+    def refused(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        for name in ("open", "write", "unlink"):
+            patched.setattr(os, name, refused)
+        for call in (lambda: file.write(b"y"), lambda: other.write(b"x"), other.finish):
+            with pytest.raises(LocalFilesRefused, match=f"{os.strerror(number)}; this user"):
+                call()
+        patched.setattr(Path, "open", refused)
+        with pytest.raises(RestartPartition, match="read again"):
+            file.check_readable()
+        file.delete()
+    workspace.create().write(b"x")
+    workspace.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_somebody_deletes_is_made_anew_and_no_half_file_is_taken_for_a_whole(
+    tmp_path: Path,
+) -> None:
+    workspace = Workspace(tmp_path, "me", open_files=1)
+    half = workspace.create()
+    half.write(b"first ")
+    shutil.rmtree(tmp_path)
+    after = workspace.create()
+    after.write(b"x")
+    assert after.path.read_bytes() == b"x"
+    for use in (lambda: half.write(b"half"), half.finish):
+        with pytest.raises(LocalFilesRefused, match="No such file"):
+            use()
+    with pytest.raises(RestartPartition, match="No such file"):
+        half.check_readable()
+    half.delete()
+    Workspace(tmp_path, "other")
+    assert after.path.exists(), "its lock is held"
+
+
+def test_files_that_are_not_ours_are_left_where_they_are(tmp_path: Path) -> None:
+    foreign = tmp_path / "dead" / "notes.txt"
+    foreign.parent.mkdir()
+    foreign.write_text("mine")
+    (foreign.parent / ".lock").touch()
+    (foreign.parent / "000000001").touch()
+    linked = tmp_path / "linked"
+    linked.symlink_to(foreign.parent)
+    Workspace(tmp_path, "me")
+    assert list(foreign.parent.iterdir()) == [foreign]
 
 
 def test_files_of_a_dead_process_are_deleted_and_those_of_a_living_one_kept(

@@ -15,6 +15,7 @@ from secor.core.naming import (
     ObjectInfo,
     ObjectName,
     escape_value,
+    is_copy,
     least_offset,
     parse_key,
     quarantine_root,
@@ -86,6 +87,18 @@ def test_any_output_partition_is_read_back(output_partition: str, extension: str
 )
 def test_other_files_are_no_objects_of_ours(key: str) -> None:
     assert parse_key("r", key) is None
+
+
+@pytest.mark.parametrize(
+    "behind", [".bak", "~", ".1", ".OLD", ".copy", ".tmp", ".crc", ".replayed-5.seq.orig"]
+)
+def test_a_copy_beside_an_object_is_no_object(behind: str) -> None:
+    name = ObjectName("p/clicks", "offset=0", 1, 0, 5, ".seq")
+    assert parse_key("p/clicks", name.key) == name
+    assert parse_key("p/clicks", name.key + behind) is None
+    assert is_copy(name.key + behind)
+    assert not is_copy(name.key)
+    assert not is_copy("p/clicks/notes.bak")
 
 
 def test_the_hash_stands_in_front_of_everything() -> None:

@@ -232,6 +232,15 @@ def test_topics_behind_a_hash_are_found() -> None:
     assert listing(store, Selection(topics=("clicks",)), hashed=True) == [key]
 
 
+def test_copies_are_left_out_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    key = f"backup/clicks/offset=0/1_0_{0:020d}.seq"
+    store = CountingStore([key, f"{key}.bak", f"{key}.orig", "backup/clicks/_SUCCESS"])
+    assert listing(store, Selection()) == [key]
+    assert caplog.messages == [
+        f"2 objects not read, whose names are those of copies, such as {key}.bak"
+    ]
+
+
 class ManyObjects(CountingStore):
     """Small objects of 50 partitions, listed without being held."""
 
