@@ -15,7 +15,7 @@ from secor.cli.times import milliseconds
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
-from secor.core.errors import ConfigurationError
+from secor.core.errors import ConfigurationError, Refused
 from secor.core.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -107,13 +107,13 @@ def set_offset(
 
 
 def refuse_running(config: Config) -> None:
-    """Raise ``ConfigurationError`` while processes of the group run: they would go on as before."""
+    """Raise ``Refused`` while processes of the group run: they would go on as before."""
     from secor.wiring.clients import open_group
 
     with open_group(config) as group:
         members = group.members()
     if members:
-        raise ConfigurationError(
+        raise Refused(
             f"the group {config.group.name} is running ({', '.join(sorted(members))}): stop its"
             " processes first, or add --force"
         )

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,12 @@ def test_rights_that_go_while_it_runs_are_an_error_that_another_try_may_mend(
     with monkeypatch.context() as patched:
         for name in ("open", "write", "unlink"):
             patched.setattr(os, name, refused)
-        for call in (lambda: file.write(b"y"), lambda: other.write(b"x"), other.finish):
+        calls: list[Callable[[], None]] = [
+            lambda: file.write(b"y"),
+            lambda: other.write(b"x"),
+            other.finish,
+        ]
+        for call in calls:
             with pytest.raises(LocalFilesRefused, match=f"{os.strerror(number)}; this user"):
                 call()
         patched.setattr(Path, "open", refused)
@@ -110,7 +116,8 @@ def test_a_directory_that_somebody_deletes_is_made_anew_and_no_half_file_is_take
     after = workspace.create()
     after.write(b"x")
     assert after.path.read_bytes() == b"x"
-    for use in (lambda: half.write(b"half"), half.finish):
+    uses: list[Callable[[], None]] = [lambda: half.write(b"half"), half.finish]
+    for use in uses:
         with pytest.raises(LocalFilesRefused, match="No such file"):
             use()
     with pytest.raises(RestartPartition, match="No such file"):

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from secor.cli import offsets, verify
-from secor.core.errors import ConfigurationError, LedgerCorrupt, TopicRecreated
+from secor.core.errors import ConfigurationError, LedgerCorrupt, Refused, TopicRecreated
 from secor.core.model import Entry, Intent, OffsetRange, TopicPartition
 from secor.formats import make_format
 from secor.wiring import clients
@@ -179,7 +179,7 @@ def test_set_takes_only_what_is_there_unless_it_is_forced(
 
 def test_set_waits_until_nobody_runs_unless_it_is_forced(world: World) -> None:
     world.members = ["secor/10.0.0.1"]
-    with pytest.raises(ConfigurationError, match=r"is running \(secor/10\.0\.0\.1\)"):
+    with pytest.raises(Refused, match=r"is running \(secor/10\.0\.0\.1\)"):
         world.run(offsets.command, "set", world.config, "clicks", 0, 30, "--yes")
     world.run(offsets.command, "set", world.config, "clicks", 0, 28, "--dry-run")
     assert world.ledger.entries[CLICKS] == Entry(25)
