@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +16,13 @@ from tools.bench import restore as restore_bench
 from tools.bench.cases import CASES, Case, settings_of, write_config
 from tools.bench.commits import measure as measure_commits
 from tools.bench.fill import Filled, create_topic, fill
+from tools.bench.floor import Floor, floor_of
 from tools.bench.pieces import LOOKED_AT, Piece, measure
 from tools.bench.recovery import measure as measure_recovery
 from tools.bench.report import (
     Result,
     as_json,
+    floor_line,
     line_of,
     piece_line,
     profile_of,
@@ -39,11 +41,14 @@ NAMES = [case.name for case in CASES]
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Servers with a full topic and an empty one; ``directory`` is for local files."""
+    """Servers with an empty topic and full ones, by the headers of their messages.
+
+    ``directory`` is for local files.
+    """
 
     sandbox: Sandbox
     directory: Path
-    filled: Filled
+    filled: Mapping[int, Filled]
 
     def config(self, case: Case, topic: str, port: int | None) -> tuple[str, Path]:
         """Write the configuration of a case over a topic; return its group, too."""
@@ -65,11 +70,12 @@ class Bench:
         daemon = DaemonProcess(config, port=port, log=self.directory / f"{group}.log")
         return daemon.run(lambda: True)
 
-    def run(self, case: Case, idle: Usage, profile: Path | None) -> Result:
-        """Store the full topic once."""
+    def run(self, case: Case, idle: Usage, profile: Path | None) -> tuple[Floor, Result]:
+        """Store the full topic once; return the floor of the case, too."""
         (port,) = free_ports(1)
-        group, config = self.config(case, TOPIC, port)
-        filled = self.filled
+        filled = self.filled[case.headers]
+        group, config = self.config(case, filled.topic, port)
+        floor = floor_of(case, self.directory)
         hosts = self.sandbox.zookeeper
         ledger = Progress(hosts, group, filled.topic, filled.partitions)
         if case.kind == "table":
@@ -82,7 +88,7 @@ class Bench:
             )
             used = daemon.run(lambda: progress.committed()[0] >= filled.messages)
             _, last = progress.committed()
-        return result_of(case, filled, used=used, idle=idle, last=last)
+        return floor, result_of(case, filled, used=used, idle=idle, last=last, floor=floor)
 
     def pieces(self) -> Iterator[Piece]:
         """Measure the pieces in this process."""
@@ -98,17 +104,28 @@ class Bench:
                 connect_store(config),
                 prefix=config.output.prefix,
                 directory=self.directory,
-                size=min(self.filled.encoded_bytes, LOOKED_AT),
+                size=min(self.filled[0].encoded_bytes, LOOKED_AT),
             )
 
 
 @contextmanager
-def _bench(directory: Path | None, partitions: int, messages: int) -> Iterator[Bench]:
+def _bench(
+    directory: Path | None, partitions: int, messages: int, headers: Collection[int]
+) -> Iterator[Bench]:
     with tempfile.TemporaryDirectory(prefix="secor-bench-", dir=directory) as temporary:
         folder = Path(temporary)
         with Sandbox.up(folder / "servers", progress=_say) as sandbox:
             _say(f"filling {partitions} partitions with {messages} messages")
-            filled = fill(sandbox.kafka, TOPIC, partitions=partitions, messages=messages)
+            filled = {
+                count: fill(
+                    sandbox.kafka,
+                    f"{TOPIC}-{count}-headers" if count else TOPIC,
+                    partitions=partitions,
+                    messages=messages,
+                    headers=count,
+                )
+                for count in sorted(headers)
+            }
             create_topic(sandbox.kafka, EMPTY, partitions)
             yield Bench(sandbox, folder, filled)
 
@@ -189,11 +206,14 @@ def _measure(
     """Measure one after the other, and print each as soon as it is known."""
     results: list[Result] = []
     measured: list[Piece] = []
-    with _bench(directory, partitions, messages) as bench:
+    headers = {case.headers for case in cases} | ({0} if pieces else set())
+    with _bench(directory, partitions, messages, headers) as bench:
         for case in cases:
             path = bench.directory / f"{case.name}.profile" if profile else None
-            results.append(bench.run(case, bench.idle(case), path))
-            click.echo(line_of(results[-1]), err=quiet)
+            floor, result = bench.run(case, bench.idle(case), path)
+            results.append(result)
+            click.echo(line_of(result), err=quiet)
+            click.echo(floor_line(floor), err=quiet)
             if path:
                 click.echo(profile_of(path), err=quiet)
         for piece in bench.pieces() if pieces else ():

@@ -19,7 +19,8 @@ class Case:
     ``goal`` is the CPU time to reach, in microseconds a message; ``others`` what other
     programs need for the same job and messages, measured on one machine in one run.
     With ``parser`` it is a partition group, with ``partition_by`` a table group: then
-    ``output`` is empty, since the table says how its files are written.
+    ``output`` is empty, since the table says how its files are written.  Each message of its
+    topic has so many ``headers``.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Case:
     others: str
     parser: Mapping[str, object] | None = None
     partition_by: Sequence[str] | None = None
+    headers: int = 0
 
     @property
     def kind(self) -> str:
@@ -61,6 +63,10 @@ CASES = (
         "Java Secor 5.7 (plain), Redpanda Connect 4.1, Kafka Connect 12",
     ),
     Case("parquet", {"format": "parquet", "codec": "zstd"}, None, ICEBERG),
+    Case("sequencefile-1-header", {"format": "sequencefile", "codec": "none"}, None, "", headers=1),
+    Case(
+        "sequencefile-4-headers", {"format": "sequencefile", "codec": "none"}, None, "", headers=4
+    ),
     Case("json-text-1-hour", {"format": "text"}, 2.5, JAVA_PARSES, ONE_HOUR),
     Case("json-text-24-hours", {"format": "text"}, 2.5, JAVA_PARSES, DAY_LONG),
     Case("json-parquet-1-hour", {"format": "parquet"}, 4.0, ICEBERG, ONE_HOUR),

@@ -27,6 +27,9 @@ DISTINCT_BATCHES = 100
 DAY_OF_MILLISECONDS = 86_400_000
 """User ids are below it, so that a case may read them as times of one day."""
 
+HEADERS = ((b"traceparent", 32), (b"tenant", 8), (b"content-type", 16), (b"request-id", 24))
+"""Names of headers, and the bytes of their values."""
+
 TIMEOUT = 60.0
 FIRST_TIMESTAMP = 1_790_000_000_000
 _LZ4 = 3
@@ -78,11 +81,15 @@ def values(count: int, seed: int) -> list[bytes]:
     ]
 
 
-def encode_batch(payloads: Sequence[bytes]) -> EncodedBatch:
-    """Return the payloads as values without key, in a batch compressed with LZ4."""
+def encode_batch(payloads: Sequence[bytes], headers: int = 0) -> EncodedBatch:
+    """Return the payloads as values without key, in a batch compressed with LZ4.
+
+    Each message has so many ``headers``, as tracing and routing add them.
+    """
     records = bytearray()
     for index, payload in enumerate(payloads):
-        body = b"\0%b%b\1%b%b\0" % (_varint(index), _varint(index), _varint(len(payload)), payload)
+        body = b"\0%b%b\1%b%b" % (_varint(index), _varint(index), _varint(len(payload)), payload)
+        body += _varint(headers) + b"".join(_headers(index, headers))
         records += _varint(len(body)) + body
     # As the Java client does it: independent blocks of 64 KiB, no content size.
     compressed = lz4.frame.compress(bytes(records), block_linked=False, store_size=False)
@@ -98,6 +105,13 @@ def encode_batch(payloads: Sequence[bytes]) -> EncodedBatch:
     return EncodedBatch(head + checked, len(payloads), sum(map(len, payloads)))
 
 
+def _headers(index: int, count: int) -> Iterator[bytes]:
+    for which in range(count):
+        name, length = HEADERS[which % len(HEADERS)]
+        value = f"{index * 0x9E3779B97F4A7C15 % (1 << 128):032x}"[:length].encode()
+        yield _varint(len(name)) + name + _varint(len(value)) + value
+
+
 def _varint(number: int) -> bytes:
     number <<= 1  # zigzag; ours are not negative
     encoded = bytearray()
@@ -108,16 +122,16 @@ def _varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def batches(messages: int) -> Iterator[EncodedBatch]:
+def batches(messages: int, headers: int = 0) -> Iterator[EncodedBatch]:
     """Give batches of ``messages`` in all: a hundred distinct ones, over and over."""
     known: list[EncodedBatch] = []
     whole, rest = divmod(messages, BATCH_MESSAGES)
     for index in range(whole):
         if index < DISTINCT_BATCHES:
-            known.append(encode_batch(values(BATCH_MESSAGES, seed=index)))
+            known.append(encode_batch(values(BATCH_MESSAGES, seed=index), headers))
         yield known[index % DISTINCT_BATCHES]
     if rest:
-        yield encode_batch(values(rest, seed=whole))
+        yield encode_batch(values(rest, seed=whole), headers)
 
 
 class Producer:
@@ -164,12 +178,12 @@ def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
         )
 
 
-def fill(bootstrap: str, topic: str, *, partitions: int, messages: int) -> Filled:
+def fill(bootstrap: str, topic: str, *, partitions: int, messages: int, headers: int = 0) -> Filled:
     """Create ``topic`` and append ``messages``, evenly over the partitions, batch by batch."""
     create_topic(bootstrap, topic, partitions)
     values_, encoded = 0, 0
     with closing(Producer(bootstrap)) as producer:
-        for index, batch in enumerate(batches(messages)):
+        for index, batch in enumerate(batches(messages, headers)):
             producer.send(topic, index % partitions, batch.data)
             values_ += batch.value_bytes
             encoded += len(batch.data)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tools.bench.cases import GOAL_MEMORY, Case
 from tools.bench.fill import Filled
+from tools.bench.floor import Floor
 from tools.bench.pieces import Piece
 from tools.bench.restore import Recovery, Restored
 from tools.bench.running import Usage
@@ -33,25 +34,34 @@ class Result:
     peak_megabytes: float
     goal_us: float | None
     others_us: str
+    floor_us: float
+    times_floor: float
+    goal_times_floor: float
 
 
-def result_of(case: Case, filled: Filled, *, used: Usage, idle: Usage, last: float) -> Result:
+def result_of(
+    case: Case, filled: Filled, *, used: Usage, idle: Usage, last: float, floor: Floor
+) -> Result:
     """Compare a run with one over an empty topic; ``last`` is when it committed last.
 
     Seconds count from its readiness to its last commit: uploads included.
     """
     seconds = max(last - used.ready, 1e-3)
+    cpu_us = (used.cpu - idle.cpu) / filled.messages * 1e6
     return Result(
         case=case.name,
         messages=filled.messages,
         seconds=round(seconds, 2),
-        cpu_us=round((used.cpu - idle.cpu) / filled.messages * 1e6, 3),
+        cpu_us=round(cpu_us, 3),
         cpu_us_with_start=round(used.cpu / filled.messages * 1e6, 3),
         messages_per_second=round(filled.messages / seconds),
         megabytes_per_second=round(filled.value_bytes / seconds / 1e6, 1),
         peak_megabytes=round(used.peak / 1e6, 1),
         goal_us=case.goal,
         others_us=case.others,
+        floor_us=round(floor.total, 3),
+        times_floor=round(cpu_us / floor.total, 2),
+        goal_times_floor=floor.goal,
     )
 
 
@@ -59,13 +69,20 @@ def line_of(result: Result) -> str:
     """Return a result in one line."""
     goal = f", goal {result.goal_us}" if result.goal_us else ""
     return (
-        f"{result.case:18} {result.cpu_us:5.2f} µs CPU a message"
+        f"{result.case:22} {result.cpu_us:5.2f} µs CPU a message"
         f" ({result.cpu_us_with_start:.2f} with the start{goal}),"
         f" {result.messages_per_second / 1e6:.2f} M messages/s,"
         f" {result.megabytes_per_second:.0f} MB/s in {result.seconds:.1f} s,"
         f" peak {result.peak_megabytes:.0f} MB (goal {GOAL_MEMORY / 1e6:.0f});"
-        f" others: {result.others_us}"
+        f" floor {result.floor_us:.2f} µs, {result.times_floor:.1f} times it"
+        f" (goal {result.goal_times_floor:.1f}); others: {result.others_us or 'not known'}"
     )
+
+
+def floor_line(floor: Floor) -> str:
+    """Return the steps of a floor in one line."""
+    steps = ", ".join(f"{name} {taken:.3f}" for name, taken in floor.steps.items())
+    return f"{'':22} floor: {steps} µs"
 
 
 def piece_line(piece: Piece) -> str:

@@ -17,11 +17,13 @@ from secor.wire import decode_chunks
 from secor.wiring.plans import plan_for
 from secor.wiring.tables import check_new_table
 from tools.bench import commits
+from tools.bench import floor as floors
 from tools.bench.archive import TOPIC, group, store
 from tools.bench.cases import CASES, Case, settings_of, write_config
-from tools.bench.fill import Filled, batches, encode_batch, values
+from tools.bench.fill import HEADERS, Filled, batches, encode_batch, values
+from tools.bench.floor import Floor, floor_of
 from tools.bench.pieces import Piece
-from tools.bench.report import as_json, line_of, piece_line, result_of, scan_lines
+from tools.bench.report import as_json, floor_line, line_of, piece_line, result_of, scan_lines
 from tools.bench.running import Usage
 from tools.bench.spark import Scan
 
@@ -34,6 +36,32 @@ def test_batches_are_what_kafka_has() -> None:
     assert chunk.records["value"].to_pylist() == payloads
     assert chunk.records["offset"].to_pylist() == list(range(300))
     assert chunk.records["key"].null_count == 300
+
+
+@pytest.mark.parametrize("count", [1, 4, 5])
+def test_messages_have_as_many_headers_as_asked_for(count: int) -> None:
+    payloads = values(20, seed=4)
+    (chunk,) = decode_chunks(BENCH, [encode_batch(payloads, count).data], 0)
+    assert chunk.records["value"].to_pylist() == payloads
+    for headers in chunk.records["headers"].to_pylist():
+        sizes = [(header["key"].encode(), len(header["value"])) for header in headers]
+        assert sizes == [HEADERS[which % len(HEADERS)] for which in range(count)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_every_case_has_a_floor(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(floors, "REPEATS", 1)
+    floor = floor_of(case, tmp_path)
+    wanted = {"receive", "CRC32C", "decompress", "write to disk", "send to the store"}
+    assert wanted <= set(floor.steps)
+    assert any(name.startswith("compress") for name in floor.steps) == (
+        case.output.get("codec") != "none"
+    )
+    assert ("read JSON" in floor.steps) == (case.kind != "backup")
+    assert 0.01 < floor.total < 50
+    assert not list(tmp_path.iterdir())
 
 
 def test_messages_are_json_of_about_two_hundred_bytes_and_repeatable() -> None:
@@ -77,14 +105,19 @@ def test_the_configuration_of_every_case_is_valid(case: Case, tmp_path: Path) ->
 
 def test_a_result_leaves_out_what_an_idle_process_needs() -> None:
     filled = Filled("bench", 4, 1_000_000, 200_000_000, 90_000_000)
+    floor = Floor({"receive": 0.2, "decompress": 0.3}, 3.0)
     used = Usage(cpu=2.5, ready=100.0, ended=110.0, peak=123_000_000)
-    result = result_of(CASES[0], filled, used=used, idle=replace(used, cpu=1.0), last=104.0)
+    result = result_of(
+        CASES[0], filled, used=used, idle=replace(used, cpu=1.0), last=104.0, floor=floor
+    )
     assert (result.cpu_us, result.cpu_us_with_start) == (1.5, 2.5)
     assert (result.messages_per_second, result.megabytes_per_second) == (250_000, 50.0)
     line = line_of(result)
     assert "1.50 µs" in line
     assert "2.50 with the start, goal 1.2" in line
     assert "peak 123 MB" in line
+    assert "floor 0.50 µs, 3.0 times it (goal 3.0)" in line
+    assert floor_line(floor).endswith("floor: receive 0.200, decompress 0.300 µs")
     piece = Piece("decode", 0.25)
     assert piece_line(piece).endswith(" 0.25 µs CPU a message")
     found = json.loads(as_json([result], [piece]))
