@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +21,7 @@ from secor.tables.group_record import GroupRecord
 from secor.tables.overview import tables_of_group
 from secor.tables.selection import select
 from secor.tables.staging import Staged
+from secor.tables.table_state import TableState
 from secor.tables.verification import (
     COLUMNS,
     Finding,
@@ -37,11 +39,71 @@ if TYPE_CHECKING:
 
 COUNTED = "compared by the number of rows alone: it has no " + ", ".join(COLUMNS)
 
-CHANGED = (
-    "not compared: messages change its rows by key, so that no row tells of all of its messages"
+APPENDED_TOO = (
+    "not compared: messages change its rows by key, and others are appended to it as rows"
 )
 
+LINES = 20
+"""Findings printed for each table whose rows are changed by key; --json has more."""
+
 Stored = dict[str, dict[TopicPartition, Offsets]]
+
+
+@dataclass
+class TablesToVerify:
+    """What was read of a group's tables.
+
+    ``stored`` has the offsets of the rows of those that tell them; ``changed`` are tables
+    whose rows are changed by key; ``silent`` the names of all others.
+    """
+
+    stored: Stored = field(default_factory=dict)
+    changed: dict[str, tuple[Table, GroupRecord]] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
+    remarks: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Verified:
+    """What came of it; ``unknown`` messages may be in tables that do not tell."""
+
+    partitions: int
+    findings: list[Finding] = field(default_factory=list)
+    states: list[TableState] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    compared: int = 0
+    unknown: int = 0
+
+    @property
+    def wrong(self) -> int:
+        """How many findings there are."""
+        of_tables = sum(sum(state.wrong.values()) + state.unfit for state in self.states)
+        return len(self.findings) + of_tables
+
+    def print(self, *, as_json: bool) -> None:
+        """Print all of it."""
+        if as_json:
+            listed = [str(finding) for finding in self.findings]
+            states = [state.as_json() for state in self.states]
+            data = {"compared": self.compared, "findings": listed, "remarks": self.remarks}
+            click.echo(json.dumps({**data, "states": states}, indent=2))
+            return
+        for line in [
+            *(str(finding) for finding in self.findings),
+            *(line for state in self.states for line in state.lines(LINES)),
+            *self.remarks,
+            *(state.remark for state in self.states),
+        ]:
+            click.echo(line)
+        verdict = "each is there once"
+        if self.states:
+            verdict += ", and each key in its last state"
+        if self.unknown:
+            verdict = f"nothing is wrong but, perhaps, of the {self.unknown} above"
+        if self.wrong:
+            verdict = how_many(self.wrong, "finding")
+        where = how_many(self.partitions, "topic partition")
+        click.echo(f"{how_many(self.compared, 'message')} of {where} compared: {verdict}")
 
 
 def verify_tables(config: Config, topics: tuple[str, ...], *, as_json: bool) -> int:
@@ -54,59 +116,75 @@ def verify_tables(config: Config, topics: tuple[str, ...], *, as_json: bool) -> 
         partitions = {
             it for it in group.topics.partitions() if not topics or it.topic in set(topics)
         }
-        stored, silent, remarks = _read_tables(group, staged)
+        tables = _read_tables(group, staged)
+        verified = Verified(len(partitions), remarks=tables.remarks)
         waiting = _waiting(group, staged)
         bounds = {key: _bound(group, key, waiting) for key in partitions}
-        findings = list(_of_tables(group, stored, staged, bounds))
-        compared = unknown = 0
+        verified.findings += _of_tables(group, tables.stored, staged, bounds)
         for key in sorted(partitions):
-            routed = _route(config, reader, key, bounds[key])
-            compared += len(routed.log)
-            rows = {name: it[key] for name, it in stored.items() if key in it}
-            rows = {name: it[it < bounds[key]] for name, it in rows.items()}
-            bad = _quarantined(config, group, key)
-            result = compare(key, routed, rows, bad[bad < bounds[key]], silent)
-            findings += result.findings
-            if result.left_out:
-                remarks.append(f"{key}: {result.left_out} filtered or not routed")
-            unknown += result.unknown
-            if result.unknown:
-                remarks.append(f"{key}: {result.unknown} in no table that tells")
-    if as_json:
-        listed = [str(finding) for finding in findings]
-        data = {"compared": compared, "findings": listed, "remarks": remarks}
-        click.echo(json.dumps(data, indent=2))
-    else:
-        for finding in findings:
-            click.echo(str(finding))
-        for remark in remarks:
-            click.echo(remark)
-        where = f"{how_many(len(partitions), 'topic partition')}"
-        verdict = "each is there once"
-        if unknown:
-            verdict = f"nothing is missing or there twice but, perhaps, of the {unknown} above"
-        if findings:
-            verdict = how_many(len(findings), "finding")
-        click.echo(f"{how_many(compared, 'message')} of {where} compared: {verdict}")
-    return Exit.DIFFERENT if findings else Exit.OK
+            _compare_partition(verified, group, reader, tables, key, bounds[key])
+        if tables.changed:
+            verified.states += _compare_states(group, reader, tables)
+    verified.print(as_json=as_json)
+    return Exit.DIFFERENT if verified.wrong else Exit.OK
 
 
-def _read_tables(
-    group: TableGroup, staged: list[Staged]
-) -> tuple[Stored, frozenset[str], list[str]]:
-    """Read the rows' offsets; also return the tables that do not tell them, and remarks."""
-    stored: Stored = {}
-    remarks = {}
+def _compare_partition(
+    verified: Verified,
+    group: TableGroup,
+    reader: KafkaReader,
+    tables: TablesToVerify,
+    key: TopicPartition,
+    bound: int,
+) -> None:
+    """Compare one topic partition with rows that tell their offsets, and with quarantine."""
+    routed = _route(group.config, reader, key, bound)
+    verified.compared += len(routed.log)
+    rows = {name: it[key] for name, it in tables.stored.items() if key in it}
+    rows = {name: it[it < bound] for name, it in rows.items()}
+    bad = _quarantined(group.config, group, key)
+    result = compare(key, routed, rows, bad[bad < bound], tables.silent, tables.changed)
+    verified.findings += result.findings
+    if result.left_out:
+        verified.remarks.append(f"{key}: {result.left_out} filtered or not routed")
+    verified.unknown += result.unknown
+    if result.unknown:
+        verified.remarks.append(f"{key}: {result.unknown} in no table that tells")
+
+
+def _compare_states(
+    group: TableGroup, reader: KafkaReader, tables: TablesToVerify
+) -> list[TableState]:
+    """Let Spark compare the tables whose rows are changed by key."""
+    from secor.cli.verify_state import verifying_states
+
+    config = group.config
+    with verifying_states(config, reader, lambda key: _quarantined(config, group, key)) as states:
+        return [states.compare(*tables.changed[name]) for name in sorted(tables.changed)]
+
+
+def _read_tables(group: TableGroup, staged: list[Staged]) -> TablesToVerify:
+    """Read the offsets of rows, of tables whose rows tell them."""
+    from secor.wiring.table_changes import appends_to, route_that_changes
+
+    tables = TablesToVerify()
+    topics = {it.topic for it in group.topics.partitions()}
     for name in _names(group, staged):
-        table, _ = group.committer.look(name)
-        if group.config.changes_rows and table.key:
-            remarks[name] = f"{name}: {_rows(table, group)} rows, {CHANGED}"
+        table, record = group.committer.look(name)
+        if any(route_that_changes(group.config, topic, name) for topic in topics):
+            if not appends_to(group.config, topics, name):
+                tables.changed[name] = table, record
+                continue
+            why = APPENDED_TOO
+        elif not set(COLUMNS) <= set(table.schema.names):
+            why = COUNTED
+        else:
+            branch = group.config.commit.branch
+            tables.stored[name] = offsets_of(group.catalog.scan(table, branch, COLUMNS))
             continue
-        if not set(COLUMNS) <= set(table.schema.names):
-            remarks[name] = f"{name}: {_rows(table, group)} rows, {COUNTED}"
-            continue
-        stored[name] = offsets_of(group.catalog.scan(table, group.config.commit.branch, COLUMNS))
-    return stored, frozenset(remarks), list(remarks.values())
+        tables.silent.add(name)
+        tables.remarks.append(f"{name}: {_rows(table, group)} rows, {why}")
+    return tables
 
 
 def _names(group: TableGroup, staged: list[Staged]) -> list[str]:

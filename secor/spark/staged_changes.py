@@ -39,10 +39,26 @@ def read_changes(
         for key in keys:
             with store.open(key) as file:
                 parquet = pq.ParquetFile(io.BytesIO(file.read()))
-            for batch in parquet.iter_batches(ROWS):
-                yield _present(batch, table, wanted)
+            yield from _present_batches(parquet.iter_batches(ROWS), table, wanted)
     finally:
         spare_next_task()
+
+
+def present_changes(
+    changes: Iterator[pa.RecordBatch], table: pa.Schema, wanted: pa.StructType
+) -> Iterator[pa.RecordBatch]:
+    """Give changes, as they would be staged, in the columns of ``read_changes``."""
+    try:
+        yield from _present_batches(changes, table, wanted)
+    finally:
+        spare_next_task()
+
+
+def _present_batches(
+    changes: Iterator[pa.RecordBatch], table: pa.Schema, wanted: pa.StructType
+) -> Iterator[pa.RecordBatch]:
+    for batch in changes:
+        yield _present(batch, table, wanted)
 
 
 def _present(batch: pa.RecordBatch, table: pa.Schema, wanted: pa.StructType) -> pa.RecordBatch:

@@ -38,7 +38,7 @@ STREAM_PREFIX = "table="
 
 
 @dataclass(frozen=True, slots=True)
-class _TableWork:
+class TableWork:
     """The rows of one work that go to one table: ``rows`` are numbers in that work."""
 
     work: Work
@@ -89,7 +89,7 @@ class TableDistribution:
         chunk = works[0].chunk
         if self._outdated(chunk.topic_partition):
             raise SchemaGrew(min(_offset(work, 0) for work in works))
-        fitted: list[_TableWork] = []
+        fitted: list[TableWork] = []
         needed: list[tuple[int, Need]] = []
         for work in works:
             self._fit(work, fitted, needed)
@@ -102,17 +102,9 @@ class TableDistribution:
                 if offset == first:  # what comes later is looked at again after that
                     self._needs(need)
             raise SchemaGrew(first)
-        for table in fitted:
-            bad = table.fitter.refuse_extra(table.fitted)
-            if table.version.changes is not None:
-                key = table.version.changes.key
-                bad = {**missing_keys(table.fitted.rows, key), **bad}
-            name = table.version.table.identifier
-            rows = table.rows
-            table.work.fail("schema", {int(rows[at]): f"{name}: {why}" for at, why in bad.items()})
-        return together([_parts(table) for table in fitted]) if fitted else []
+        return finish(fitted)
 
-    def _fit(self, work: Work, fitted: list[_TableWork], needed: list[tuple[int, Need]]) -> None:
+    def _fit(self, work: Work, fitted: list[TableWork], needed: list[tuple[int, Need]]) -> None:
         for name, (route, rows) in route_rows(
             self._routes, work, skip_unrouted=self._skip_unrouted
         ).items():
@@ -125,7 +117,7 @@ class TableDistribution:
                 work.fail("route", dict.fromkeys(rows.tolist(), why))
                 continue
             if version.changes is not None:
-                fitted += _fit_changes(work, version, version.changes, rows)
+                fitted += fit_changes(work, version, version.changes, rows)
                 continue
             whole = len(rows) == len(work.live)
             decoded = work.decoded.rows if whole else work.decoded.rows.take(pa.array(rows))
@@ -147,6 +139,19 @@ class TableDistribution:
         needed.append((_offset(work, int(rows[0])), need))
 
 
+def finish(fitted: Sequence[TableWork]) -> list[Part]:
+    """Take rows that do not fit out of their works; return the others by table and partition."""
+    for table in fitted:
+        bad = table.fitter.refuse_extra(table.fitted)
+        if table.version.changes is not None:
+            key = table.version.changes.key
+            bad = {**missing_keys(table.fitted.rows, key), **bad}
+        name = table.version.table.identifier
+        rows = table.rows
+        table.work.fail("schema", {int(rows[at]): f"{name}: {why}" for at, why in bad.items()})
+    return together([_parts(table) for table in fitted]) if fitted else []
+
+
 def _shows_columns(seen: pa.DataType, key: Sequence[str]) -> bool:
     """Tell whether messages of this type are enough to make a table with this key."""
     return can_be_made(seen) and all(seen.get_field_index(name) >= 0 for name in key)
@@ -159,14 +164,14 @@ def _fit_rows(
     rows: Rows,
     decoded: pa.StructArray,
     operation: int | None = None,
-) -> _TableWork:
+) -> TableWork:
     renamed = fitter.rename(decoded)
-    return _TableWork(work, version, rows, renamed, fitter.fit(renamed), fitter, operation)
+    return TableWork(work, version, rows, renamed, fitter.fit(renamed), fitter, operation)
 
 
-def _fit_changes(
+def fit_changes(
     work: Work, version: TableVersion, changes: RowChanges, rows: Rows
-) -> list[_TableWork]:
+) -> list[TableWork]:
     """Return the rows that messages change: whole ones that they put, keys that they delete."""
     changed_rows = read_changes(changes.settings, changes.key, rows, work.decoded.rows, work.chunk)
     work.fail("change", changed_rows.bad)
@@ -181,7 +186,7 @@ def _offset(work: Work, row: int) -> int:
     return int(work.chunk.records.column("offset")[row].as_py())
 
 
-def _growth(table: _TableWork) -> tuple[int, Need] | None:
+def _growth(table: TableWork) -> tuple[int, Need] | None:
     """Return the offset of the first row that needs a wider schema, and the need."""
     version = table.version
     if not version.settings.evolve or table.operation == DELETE:
@@ -199,7 +204,7 @@ def _growth(table: _TableWork) -> tuple[int, Need] | None:
     return _offset(table.work, int(table.rows[row])), need
 
 
-def _parts(table: _TableWork) -> list[Part]:
+def _parts(table: TableWork) -> list[Part]:
     """Return the live rows of one table by partition."""
     live = table.work.live[table.rows]
     if not live.any():
@@ -217,7 +222,7 @@ def _parts(table: _TableWork) -> list[Part]:
     return list(parts_of(_with_rows(chunk, rows), codes, places))
 
 
-def _changes_part(table: _TableWork, operation: int, rows: pa.StructArray, chunk: Chunk) -> Part:
+def _changes_part(table: TableWork, operation: int, rows: pa.StructArray, chunk: Chunk) -> Part:
     """Return rows as changes, which are staged together whatever their partition is."""
     version = table.version
     if operation == UPSERT:

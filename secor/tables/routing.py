@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -67,6 +68,16 @@ class Route:
     def named_by_field_alone(self) -> bool:
         """Whether a field has the whole name, namespace and all: ``{fields.table}``."""
         return [text for text, _ in self.template] == [""] and self.named_by_messages
+
+    def may_name(self, topic: str, table: str) -> bool:
+        """Tell whether messages of a topic may go to a table of this name."""
+        if not self.named_by_messages:
+            return self.name_for(topic) == table
+        pattern = ""
+        for text, path in self.template:
+            of_topic = re.escape(safe_name(topic)) if path == "topic" else ".+"
+            pattern += re.escape(text) + (of_topic if path else "")
+        return re.fullmatch(pattern, table) is not None
 
     def name_for(self, topic: str) -> str:
         """Return the table of a topic, where messages do not name it."""

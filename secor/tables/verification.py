@@ -101,32 +101,35 @@ def compare(
     stored: Mapping[str, Offsets],
     quarantined: Offsets,
     silent: Collection[str] = (),
+    by_key: Collection[str] = (),
 ) -> Compared:
     """Compare what is ``stored``, by table, and in quarantine with where messages belong.
 
     A message belongs into each table that a route sends it to, or into quarantine and no table.
-    ``silent`` are tables that do not tell the offsets of their rows.
+    ``silent`` are tables that do not tell the offsets of their rows, and the rows of those
+    ``by_key`` are compared in another way.
     """
     findings = []
     in_tables = _union(stored.values())
     nowhere = np.setdiff1d(routed.log, np.union1d(in_tables, quarantined))
     wanted = np.intersect1d(nowhere, _union([routed.bad, *routed.tables.values()]))
     unknown = _union(it for name, it in routed.tables.items() if name in silent)
-    lost = np.setdiff1d(wanted, unknown)
+    elsewhere = _union(it for name, it in routed.tables.items() if name in by_key)
+    lost = np.setdiff1d(wanted, np.union1d(unknown, elsewhere))
     if len(lost):
         findings.append(_finding("missing", topic_partition, lost, None))
     for name, offsets in sorted(routed.tables.items()):
-        if name in silent:
+        if name in silent or name in by_key:
             continue
-        elsewhere = np.union1d(quarantined, nowhere)
-        absent = np.setdiff1d(np.setdiff1d(offsets, stored.get(name, _NONE)), elsewhere)
+        accounted = np.union1d(quarantined, np.setdiff1d(nowhere, elsewhere))
+        absent = np.setdiff1d(np.setdiff1d(offsets, stored.get(name, _NONE)), accounted)
         if len(absent):
             findings.append(_finding("missing", topic_partition, absent, name))
     both = np.intersect1d(in_tables, quarantined)
     if len(both):
         findings.append(_finding("in quarantine and", topic_partition, both, "a table"))
     left_out = len(nowhere) - len(wanted)
-    return Compared(tuple(findings), left_out, len(wanted) - len(lost))
+    return Compared(tuple(findings), left_out, len(np.intersect1d(wanted, unknown)))
 
 
 def _union(parts: Iterable[Offsets]) -> Offsets:

@@ -1,0 +1,38 @@
+"""One line for what Spark and its gateway raise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from secor.core.errors import Unavailable
+
+DEEPEST = 20
+LONGEST = 500
+"""Causes that are followed, and characters of one that are shown."""
+
+
+@contextmanager
+def failing_as(what: str, log_place: str) -> Iterator[None]:
+    """Raise ``Unavailable`` that begins with ``what`` and names the place of Spark's log."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError, OSError) as error:
+        why = _first_line(error)
+        raise Unavailable(f"{what}: {why}; Spark's log is in {log_place}") from error
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of the innermost cause: those around it only say that there is one."""
+    java: Any = getattr(error, "java_exception", None)
+    text = str(error).strip()
+    for _ in range(DEEPEST):
+        if java is None:
+            break
+        text = str(java.toString())
+        java = java.getCause()
+    return (text or type(error).__name__).splitlines()[0][:LONGEST]

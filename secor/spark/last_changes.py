@@ -1,0 +1,84 @@
+"""Changes of rows as a DataFrame, and the last change of each key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from secor.tables.row_changes import POSITION, ROW
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+ReadParts = Callable[[Sequence[int], pa.StructType], Iterator[pa.RecordBatch]]
+"""Reads numbered parts where a task runs; the column ``row`` is of the type that is given."""
+
+VIEW = "secor_changes"
+
+_POSITION_DDL = "operation tinyint, topic string, partition int, offset bigint, timestamp bigint"
+
+_BY_TIME = "struct(coalesce(change.timestamp, -1), change.topic, change.partition, change.offset)"
+"""Orders changes of several topic partitions, of whose order nothing is known but time."""
+
+
+def changes_frame(
+    session: SparkSession, read: ReadParts, parts: int, columns: StructType
+) -> DataFrame:
+    """Return the changes of ``parts`` parts, which are read where the tasks run.
+
+    ``columns`` are the table's; those of ``row`` are all optional.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructField, StructType
+
+    optional = StructType([StructField(it.name, it.dataType) for it in columns])
+    wanted = pa.struct(list(to_arrow_schema(optional)))
+
+    def read_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from read(batch.column("id").to_pylist(), wanted)
+
+    tasks = max(1, min(parts, session.sparkContext.defaultParallelism))
+    full = StructType.fromDDL(_POSITION_DDL).add(ROW, optional)
+    return session.range(0, parts, 1, tasks).mapInArrow(read_tasks, full)
+
+
+def last_changes(changes: DataFrame, key: Sequence[str], *, every: bool = False) -> DataFrame:
+    """Return the last ``change`` of each key, ``key_0``, ….
+
+    Offsets order what is in one topic partition; between them time decides, then topic,
+    partition and offset.  ``partitions`` is in how many of them the key was changed.  With
+    ``every`` there are also ``changes``, the last one in each of them, and the number of
+    ``messages``.
+    """
+    columns = ", ".join(f"{ROW}.{quoted(name)} AS key_{at}" for at, name in enumerate(key))
+    keys = key_columns(key)
+    position = ", ".join(field.name for field in POSITION)
+    more = ", collect_list(change) AS changes, sum(messages) AS messages" if every else ""
+    session: Any = changes.sparkSession
+    changes.createOrReplaceTempView(VIEW)
+    return session.sql(
+        f"""
+        WITH keyed AS (SELECT {columns}, struct({position}, {ROW}) AS change FROM {VIEW}),
+        of_partition AS (
+            SELECT {keys}, max_by(change, change.offset) AS change, count(*) AS messages
+            FROM keyed GROUP BY {keys}, change.topic, change.partition
+        )
+        SELECT {keys}, max_by(change, {_BY_TIME}) AS change,
+            count(*) AS partitions{more}
+        FROM of_partition GROUP BY {keys}
+        """  # noqa: S608  # names are quoted, and nothing else comes from outside
+    )
+
+
+def key_columns(key: Sequence[str]) -> str:
+    """Return ``key_0, key_1``: SQL for the columns of ``last_changes``."""
+    return ", ".join(f"key_{at}" for at in range(len(key)))
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL takes it."""
+    return "`" + name.replace("`", "``") + "`"

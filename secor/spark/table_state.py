@@ -1,0 +1,171 @@
+"""Compares the rows of a table, by key, with what the messages of its topics make of each key.
+
+It knows nothing of the table's format: the rows are a DataFrame, whoever reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, cast
+
+from secor.core.model import TopicPartition
+from secor.spark.last_changes import key_columns, last_changes, quoted
+from secor.tables.changes_of_table import UNFIT
+from secor.tables.row_changes import DELETE, ROW, UPSERT
+from secor.tables.table_state import EXAMPLES, KeyFinding, Kind, TableState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+EXPECTED = "secor_expected"
+ACTUAL = "secor_actual"
+
+
+def compare_state(
+    table: str, changes: DataFrame, rows: DataFrame, key: Sequence[str], *, whole_log: bool
+) -> TableState:
+    """Compare ``rows`` with all ``changes`` of the topics, see ``row_changes.POSITION``.
+
+    ``key`` names columns of both.  A column that only one of them has is not compared.  Unless
+    this is the ``whole_log``, rows whose keys no message has are older than the log.
+    """
+    changes = changes.persist()
+    judged = _judge(changes.filter(f"operation <> {UNFIT}"), rows, key).persist()
+    try:
+        totals = judged.groupBy("kind").agg(
+            *_sums(keys="1", messages="messages", rows="copies"),
+            *_sums(known="IF(messages > 0, 1, 0)", unordered="IF(partitions > 1, 1, 0)"),
+        )
+        counts = {row["kind"]: row.asDict() for row in totals.collect()}
+        unfit = changes.filter(f"operation = {UNFIT}").count()
+        wrong = judged.filter("kind <> 'right'" + ("" if whole_log else " AND kind <> 'unknown'"))
+        order = ["topic", "partition", "offset", "key"]
+        examples = [_finding(row) for row in wrong.orderBy(*order).limit(EXAMPLES).collect()]
+    finally:
+        judged.unpersist()
+        changes.unpersist()
+
+    def total(name: str) -> int:
+        return sum(of_kind[name] or 0 for of_kind in counts.values())
+
+    kinds = {kind: of_kind["keys"] for kind, of_kind in counts.items()}
+    kinds.pop("right", None)
+    older = kinds.pop("unknown", 0)
+    if whole_log and older:
+        kinds["extra"] = kinds.get("extra", 0) + older
+    return TableState(
+        table=table,
+        messages=total("messages"),
+        keys=total("known"),
+        rows=total("rows"),
+        wrong=kinds,
+        unfit=unfit,
+        examples=examples,
+        unordered=total("unordered"),
+        older=0 if whole_log else older,
+    )
+
+
+def _sums(**expressions: str) -> list[Any]:
+    from pyspark.sql import functions
+
+    return [functions.expr(f"sum({sql})").alias(name) for name, sql in expressions.items()]
+
+
+def _judge(changes: DataFrame, rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Return one row for each key: whether the table is ``right``, or which ``kind`` of wrong."""
+    session: Any = changes.sparkSession
+    last_changes(changes, key, every=True).createOrReplaceTempView(EXPECTED)
+    selected = ", ".join(f"{quoted(name)} AS key_{at}" for at, name in enumerate(key))
+    rows.createOrReplaceTempView(ACTUAL)
+    types = cast("StructType", changes.schema[ROW].dataType)
+    compared = [field.name for field in rows.schema if field.name in types.names]
+    columns = ", ".join(map(quoted, compared))
+    differing = ", ".join(
+        f"IF({_same('change', name, types)}, NULL, '{_text(name)}')" for name in compared
+    )
+    same = " AND ".join(_same("c", name, types) for name in compared)
+    named = ", ".join(f"'{_text(name)}', key_{at}" for at, name in enumerate(key))
+    keys = key_columns(key)
+    return cast(
+        "DataFrame",
+        session.sql(
+            f"""
+        WITH actual AS (
+            SELECT {keys}, count(*) AS copies, first(table_row) AS table_row
+            FROM (SELECT {selected}, struct({columns}) AS table_row FROM {ACTUAL})
+            GROUP BY {keys}
+        ),
+        judged AS (
+            SELECT *, CASE
+                WHEN copies > 1 THEN 'twice'
+                WHEN changes IS NULL THEN 'unknown'
+                WHEN copies IS NULL AND exists(changes, c -> c.operation = {DELETE}) THEN 'right'
+                WHEN copies IS NULL THEN 'missing'
+                WHEN NOT exists(changes, c -> c.operation = {UPSERT}) THEN 'extra'
+                WHEN exists(changes, c -> c.operation = {UPSERT} AND {same}) THEN 'right'
+                ELSE 'different' END AS kind
+            FROM {EXPECTED} FULL OUTER JOIN actual USING ({keys})
+        )
+        SELECT kind, messages, partitions, copies, to_json(named_struct({named})) AS key,
+            change.topic AS topic, change.partition AS partition, change.offset AS offset,
+            IF(kind = 'different', array_compact(array({differing})), array()) AS columns
+        FROM judged
+        """  # noqa: S608  # names are quoted, and nothing else comes from outside
+        ),
+    )
+
+
+def _same(change: str, name: str, types: StructType) -> str:
+    """Return SQL that compares a column of a change with the table's; nulls are equal."""
+    kind = types[name].dataType
+    staged = _comparable(f"{change}.{ROW}.{quoted(name)}", kind)
+    return f"{staged} <=> {_comparable(f'table_row.{quoted(name)}', kind)}"
+
+
+def _comparable(value: str, kind: DataType, names: count[int] | None = None) -> str:
+    """Return SQL for a value that can be compared: Spark compares no maps."""
+    from pyspark.sql import types
+
+    if not _has_map(kind):
+        return value
+    names = names or count()
+    each = f"x{next(names)}"
+    if isinstance(kind, types.MapType):
+        key = _comparable(f"{each}.key", kind.keyType, names)
+        item = _comparable(f"{each}.value", kind.valueType, names)
+        pairs = f"transform(map_entries({value}), {each} -> struct({key} AS k, {item} AS v))"
+        return f"array_sort({pairs})"
+    if isinstance(kind, types.ArrayType):
+        return f"transform({value}, {each} -> {_comparable(each, kind.elementType, names)})"
+    assert isinstance(kind, types.StructType)
+    inner = [
+        f"{_comparable(f'{value}.{quoted(field.name)}', field.dataType, names)} AS f{at}"
+        for at, field in enumerate(kind)
+    ]
+    return f"IF({value} IS NULL, NULL, struct({', '.join(inner)}))"
+
+
+def _has_map(kind: DataType) -> bool:
+    from pyspark.sql import types
+
+    if isinstance(kind, types.StructType):
+        return any(_has_map(field.dataType) for field in kind)
+    if isinstance(kind, types.ArrayType):
+        return _has_map(kind.elementType)
+    return isinstance(kind, types.MapType)
+
+
+def _text(name: str) -> str:
+    """Return a name inside of SQL's quotes."""
+    return name.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def _finding(row: Any) -> KeyFinding:
+    kind = cast(Kind, "extra" if row["kind"] == "unknown" else row["kind"])
+    if row["topic"] is None:
+        return KeyFinding(kind, row["key"])
+    topic_partition = TopicPartition(row["topic"], row["partition"])
+    return KeyFinding(kind, row["key"], topic_partition, row["offset"], tuple(row["columns"]))
