@@ -55,7 +55,8 @@ def command(
     Without TOPIC, all that the configuration names.  Exit code 0 when nothing is missing,
     twice, different, extra or corrupt; else 5.  With --archive-only names, metadata and
     contents of the objects are checked by themselves.  Of a group with tables: every message is,
-    once, in each table that the routes send it to, or in quarantine.
+    once, in each table that the routes send it to, or in quarantine; of tables whose rows are
+    changed by key, Spark compares each row with the last state of its key.
     """
     settings = load(config, os.environ)
     if settings.group.kind == "table":

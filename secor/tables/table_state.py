@@ -84,7 +84,9 @@ class TableState:
         shown = [f"{self.table}: {finding}" for finding in self.examples[:most]]
         if self.unfit:
             messages = how_many(self.unfit, "message")
-            shown.insert(0, f"{self.table}: missing: {messages} that do not fit it as it is now")
+            shown.insert(
+                0, f"{self.table}: missing: {messages}, which cannot be its rows as it is now"
+            )
         more = sum(self.wrong.values()) - min(most, len(self.examples))
         if more > 0:
             shown.append(f"{self.table}: … and {how_many(more, 'more key')}")

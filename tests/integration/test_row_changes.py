@@ -142,6 +142,24 @@ def wait_for_snapshot(config: Path, table: str) -> None:
     wait_until(lambda: snapshots(config, table) > before, "a snapshot", MERGING)
 
 
+def assert_verified(config: Path, table: str, state: Rows) -> None:
+    """See that ``secor verify`` finds the rows that somebody else has changed, and no others."""
+    catalog, _ = open_tables(load(config, {}))
+    present = catalog.library.load_table(table)
+    lost, changed = sorted(state)[:2]
+    present.delete(f"id == {lost}")
+    rows = present.scan(row_filter=f"id == {changed}").to_arrow()
+    at = rows.schema.get_field_index("version")
+    present.overwrite(rows.set_column(at, rows.schema.field(at), [[-1]]), f"id == {changed}")
+    verified = run_secor("verify", str(config), "--json")
+    assert verified.returncode == 5, verified.stdout + verified.stderr
+    report = json.loads(verified.stdout)
+    [compared] = report["states"]
+    assert (compared["rows"], compared["missing"], compared["different"]) == (len(state) - 1, 1, 1)
+    assert (compared["twice"], compared["extra"], report["findings"]) == (0, 0, [])
+    assert report["compared"] == compared["messages"] == 900
+
+
 def test_a_table_has_the_last_state_of_each_key_whoever_is_killed(
     sandbox: Sandbox, config: Path, worker: Daemon, tmp_path: Path
 ) -> None:
@@ -163,6 +181,7 @@ def test_a_table_has_the_last_state_of_each_key_whoever_is_killed(
         for committer in running:
             committer.kill()
     assert worker.process.poll() is None
+    assert_verified(config, table, state)
     status = run_secor("tables", "status", str(config), "--json")
     assert status.returncode == 0, status.stdout + status.stderr
     assert {it["state"] for it in json.loads(status.stdout)["tables"]} == {"ok"}

@@ -9,6 +9,9 @@ from secor.config.translation.draft import Draft, Line, Outcome
 _TABLE_SETTING = re.compile(r"iceberg\.table\.(?P<table>.+)\.(?P<key>[a-z-]+)")
 _WITH_COLUMN_FIRST = re.compile(r"(bucket|truncate)\(\s*([^(),]+?)\s*,\s*(\d+)\s*\)")
 
+UPSERTS, OPERATION = "iceberg.tables.upsert-mode-enabled", "iceberg.tables.cdc-field"
+DELETES = ("D", "d", "DELETE", "delete", "Delete")
+
 
 def convert(draft: Draft) -> None:
     """Translate ``iceberg.tables`` and all of it and of single tables."""
@@ -25,6 +28,7 @@ def convert(draft: Draft) -> None:
     else:
         _static(draft, field)
     _branch(draft)
+    _merging(draft)
     if draft.flag("iceberg.tables.schema-case-insensitive"):
         draft.set("rows.case_sensitive", False, "iceberg.tables.schema-case-insensitive")
 
@@ -62,6 +66,7 @@ def _route(draft: Draft, lines: list[Line], tables: tuple[str, ...]) -> None:
     names = [f"iceberg.table.{table}.partition-by" for table in tables]
     names.append("iceberg.tables.default-partition-by")
     makes = draft.flag("iceberg.tables.auto-create-enabled")
+    _changes(draft, lines, tables)
     for name in names:
         if terms := draft.value(name):
             if makes:
@@ -80,6 +85,36 @@ def _route(draft: Draft, lines: list[Line], tables: tuple[str, ...]) -> None:
     if properties:
         lines.append(properties)
     draft.tables.append(lines)
+
+
+def _changes(draft: Draft, lines: list[Line], tables: tuple[str, ...]) -> None:
+    """Add how messages change rows, where the sink is told that they do."""
+    keys = [f"iceberg.table.{table}.id-columns" for table in tables]
+    keys.append("iceberg.tables.default-id-columns")
+    if not draft.flag(UPSERTS) and not draft.value(OPERATION):
+        draft.unneeded("rows are appended: nothing has to tell them apart", *keys)
+        return
+    lines.append(_line(draft, "mode", "upsert", UPSERTS, OPERATION))
+    for name in keys:
+        if columns := draft.value(name):
+            key = [column.strip() for column in columns.split(",") if column.strip()]
+            lines.append(_line(draft, "key", key, name))
+            break
+    if field := draft.value(OPERATION):
+        lines.append(_line(draft, "operation_field", field, OPERATION))
+        lines.append(Line("deletes", list(DELETES), (), "the sink takes all that begin with D"))
+
+
+def _merging(draft: Draft) -> None:
+    """Rows that are changed are merged by Spark, in a process of its own."""
+    if draft.flag(UPSERTS) or draft.value(OPERATION):
+        draft.set("commit.coordinator", "alone", UPSERTS, OPERATION)
+        draft.todo("run secor tables run beside the daemons: it merges changed rows, with Spark")
+    if field := draft.value(OPERATION):
+        draft.todo(
+            f"{field}: list in deletes all values that delete; to insert a key that is there"
+            " replaces its row, where the sink makes a second one"
+        )
 
 
 def _properties(draft: Draft, *, makes: bool) -> Line | None:

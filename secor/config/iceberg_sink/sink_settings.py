@@ -55,23 +55,21 @@ SINK_SETTINGS = (
     ),
     SinkSetting(
         "iceberg.tables.default-id-columns",
-        "not translated: `key` of each `[[tables]]`, by hand",
-        NOT_SUPPORTED,
+        "`key` of each `[[tables]]` whose rows are changed; of others nothing",
     ),
     SinkSetting(
         "iceberg.table.<table>.id-columns",
-        "not translated: `key` of that `[[tables]]`, by hand",
-        NOT_SUPPORTED,
+        "`key` of that `[[tables]]`, if its rows are changed",
     ),
     SinkSetting(
         "iceberg.tables.cdc-field",
-        'not translated: `operation_field` with `mode = "cdc"`, by hand',
-        NOT_SUPPORTED,
+        '`operation_field` and `deletes` with `mode = "upsert"`: values that begin with D delete,'
+        " all others put a row",
     ),
     SinkSetting(
         "iceberg.tables.upsert-mode-enabled",
-        'not translated: `mode = "upsert"`, by hand',
-        NOT_SUPPORTED,
+        '`mode = "upsert"`, and `commit.coordinator = "alone"`: `secor tables run` merges, with'
+        " Spark",
     ),
     SinkSetting(
         "iceberg.tables.default-partition-by",

@@ -163,6 +163,36 @@ def test_dynamic_tables_are_a_template(tmp_path: Path) -> None:
     assert any("lower case" in todo for todo in draft.todos)
 
 
+def test_rows_that_are_changed_have_keys_and_a_process_that_merges(tmp_path: Path) -> None:
+    more = {
+        "iceberg.tables": "db.a, db.b",
+        "iceberg.tables.upsert-mode-enabled": "true",
+        "iceberg.tables.default-id-columns": "id, day",
+        "iceberg.table.db.b.id-columns": "number",
+    }
+    config, draft = imported(tmp_path, more)
+    assert config["commit"]["coordinator"] == "alone"
+    assert config["tables"] == [
+        {"table": "db.a", "mode": "upsert", "key": ["id", "day"]},
+        {"table": "db.b", "mode": "upsert", "key": ["number"]},
+    ]
+    assert {outcome for outcome, _ in draft.outcomes.values()} == {Outcome.MAPPED}
+    assert [todo for todo in draft.todos if "secor tables run" in todo]
+
+    more |= {"iceberg.tables": "db.a", "iceberg.tables.cdc-field": "_cdc.op"}
+    more["iceberg.tables.upsert-mode-enabled"] = "false"
+    table = imported(tmp_path, more)[0]["tables"][0]
+    assert (table["mode"], table["operation_field"], "D" in table["deletes"]) == (
+        *("upsert", "_cdc.op"),
+        True,
+    )
+
+    del more["iceberg.tables.cdc-field"]
+    config, draft = imported(tmp_path, more)
+    assert config["tables"] == [{"table": "db.a"}]
+    assert draft.outcomes["iceberg.tables.default-id-columns"][0] is Outcome.UNNEEDED
+
+
 def test_several_branches_are_not_one(tmp_path: Path) -> None:
     more = {
         "iceberg.tables": "db.a, db.b",
