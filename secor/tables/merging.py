@@ -61,8 +61,11 @@ class StagingCatalog(Protocol):
     def load_table(self, identifier: str) -> Table:
         """Ask the catalog; see ``Catalog``."""
 
-    def allow_staging(self, table: Table) -> Table:
+    def allow_staging(self, table: Table, branch: str) -> Table:
         """Return the table with the property without which a merge would be seen at once.
+
+        A branch other than main that is missing begins where main is: engines merge into no
+        other.
 
         Raises ``Refused``, ``OutcomeUnknown``, ``Unavailable``, ``AccessDenied``.
         """
@@ -84,9 +87,11 @@ def merge_commit(
     """
     changes = tuple(files for files in commit.files if files.operation == "changes")
     try:
-        table = catalog.allow_staging(table)
+        table = catalog.allow_staging(table, commit.branch)
     except (Refused, OutcomeUnknown) as error:
         return CommitResult(Outcome.REFUSED, why=str(error))
+    if table.refs.get(commit.branch) != commit.base:
+        return CommitResult(Outcome.REFUSED, why="the branch moved, or has only just begun")
     merge_id = commit.summary[SUMMARY_COMMIT]
     summary = dict(commit.summary)
     if len(changes) < len(commit.files):

@@ -140,12 +140,24 @@ class TableServer:
             self.commits += 1
             return CommitResult(Outcome.DONE, table.describe())
 
+    def allow_staging(self, identifier: str, branch: str) -> None:
+        """Set the property, and begin the branch where main is."""
+        with self.lock:
+            table = self.tables[identifier]
+            table.properties[STAGED_WRITES] = "true"
+            if branch not in table.refs and branch != MAIN:
+                if MAIN not in table.refs:
+                    table.add((), {})
+                table.refs[branch] = table.refs[MAIN]
+
     def stage(self, merge: Merge) -> None:
         """Add a snapshot that is on no branch, as an engine does, on top of what is there now."""
         with self.lock:
             table = self.tables.get(merge.table.identifier)
             if table is None:
                 raise Unavailable("the engine finds no such table")
+            if merge.branch != MAIN and merge.branch not in table.refs:
+                raise Unavailable("the engine finds no such branch")
             live = set(table.live(merge.branch))  # what is there already is changed to the same
             paths = [
                 file.path for files in merge.files for file in files.files if file.path not in live
@@ -222,8 +234,8 @@ class FakeCatalog:
         self.server.stage(merge)
         return Merged()
 
-    def allow_staging(self, table: Table) -> Table:
-        self.server.tables[table.identifier].properties[STAGED_WRITES] = "true"
+    def allow_staging(self, table: Table, branch: str) -> Table:
+        self.server.allow_staging(table.identifier, branch)
         return self.load_table(table.identifier)
 
     def publish(self, table: Table, commit: TableCommit, staged: int) -> CommitResult:

@@ -151,7 +151,7 @@ def assert_verified(config: Path, table: str, state: Rows) -> None:
     rows = present.scan(row_filter=f"id == {changed}").to_arrow()
     at = rows.schema.get_field_index("version")
     present.overwrite(rows.set_column(at, rows.schema.field(at), [[-1]]), f"id == {changed}")
-    verified = run_secor("verify", str(config), "--json")
+    verified = run_secor("verify", str(config), "--json", patience=MERGING)
     assert verified.returncode == 5, verified.stdout + verified.stderr
     report = json.loads(verified.stdout)
     [compared] = report["states"]

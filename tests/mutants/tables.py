@@ -296,7 +296,7 @@ TABLE_MUTANTS = (
     Mutant(
         "rows are merged where a reader sees them at once",
         MERGING,
-        "        table = catalog.allow_staging(table)\n",
+        "        table = catalog.allow_staging(table, commit.branch)\n",
         "        table = catalog.load_table(table.identifier)\n",
         TABLES,
     ),

@@ -639,9 +639,9 @@ class CatalogOf(FakeCatalog):
         self.world.call(self.host, "stage", "after")
         return merged
 
-    def allow_staging(self, table: Table) -> Table:
+    def allow_staging(self, table: Table, branch: str) -> Table:
         self.world.call(self.host, "allow staging", "before")
-        return super().allow_staging(table)
+        return super().allow_staging(table, branch)
 
     def _answer(self, call: str, table: Table, apply: Callable[[], CommitResult]) -> CommitResult:
         """Commit or publish; without an answer it may be done, or land late."""

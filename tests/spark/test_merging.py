@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ from pyspark.sql import SparkSession
 from secor.adapters.iceberg.merges import MergingCatalog
 from secor.adapters.local import LocalStore
 from secor.spark.merge_engine import SparkMergeEngine
-from secor.tables.catalog import CommitResult, NewTable, Outcome, TableCommit
-from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_PART
-from secor.tables.manifest import Manifest
-from secor.tables.merging import STAGED_AS
+from secor.tables.catalog import MAIN, CommitResult, NewTable, Outcome, TableCommit
+from secor.tables.group_record import SUMMARY_COMMIT
+from secor.tables.manifest import Manifest, TableFiles
 from secor.tables.spark_catalog import spark_catalog
 from secor.wiring.table_storage import store_of_tables
+from tests.contracts.merge_engines import CASES, EngineWorld
 from tests.unit.adapters.test_iceberg_catalog import EVERY_TYPE
 from tests.unit.tables.test_worker import AS_READ, EVERYTHING
 from tests.unit.tables.worker_world import Keyed, WorkerWorld
@@ -67,21 +68,21 @@ class World(WorkerWorld):
         )
         settings = {key: it for key, it in known.settings.items() if "catalog" in key}
         application: Any = Application(spark, settings)
-        engine = SparkMergeEngine(
+        self.engine = SparkMergeEngine(
             lambda: application, partial(LocalStore, own), catalog="secor", log_place="nowhere"
         )
-        self.merging = MergingCatalog(self.catalog, engine)
+        self.merging = MergingCatalog(self.catalog, self.engine)
         self.commits = 0
 
-    def merge(self, *manifests: Manifest, base: int | None = None) -> CommitResult:
+    def merge(self, *manifests: Manifest) -> CommitResult:
         """Commit what is staged, as a coordinator does."""
         self.commits += 1
         table = self.merging.load_table(TABLE)
         head = table.head()
-        seen = head.snapshot_id if head is not None and base is None else base
+        base = head.snapshot_id if head is not None else None
         files = tuple(it for manifest in manifests for it in manifest.tables)
         summary = {SUMMARY_COMMIT: f"commit-{self.commits}"}
-        commit = TableCommit(seen, files, {"vector": str(self.commits)}, summary)
+        commit = TableCommit(base, files, {"vector": str(self.commits)}, summary)
         return self.merging.commit(table, commit)
 
     def at(self, partition: int, timestamp: int, *messages: object) -> list[Manifest]:
@@ -106,7 +107,7 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
 
 
 def test_a_table_has_the_last_state_of_each_key(world: World) -> None:
-    """One table through its life: every type, deletions, growth, order, appends, a conflict."""
+    """One table through its life: every type, deletions, growth, order, merge on read."""
     columns = pa.schema([field for field in EVERY_TYPE if field.name != "clock"])
     world.catalog.create_table(TABLE, NewTable(columns, ()))
     everything = {key: it for key, it in EVERYTHING.items() if key != "clock"}
@@ -140,24 +141,48 @@ def test_a_table_has_the_last_state_of_each_key(world: World) -> None:
         5: ("newer, with an older time",),
     }
 
-    # A branch that has moved is refused, and nobody sees what was staged on it.
-    stale = world.merging.load_table(TABLE)
-    changed = world.stage({"id": 2, "text": "refused"})
-    head = stale.head()
-    assert head is not None
-    assert world.merge(*changed, base=head.parent_id).outcome is Outcome.REFUSED
-    assert world.state("text")[2] == ("late",)
-    assert world.merging.load_table(TABLE).properties["vector"] == "3"
 
-    # Appended in the same commit: one publish of two snapshots.
-    appended = world.stage({"id": 6, "text": "appended"}, topic="more")
-    assert world.merge(*changed, *appended).outcome is Outcome.DONE
-    assert world.state("text")[2] == ("refused",)
-    assert world.state("text")[6] == ("appended",)
-    table = world.merging.load_table(TABLE)
-    head = table.head()
-    assert head is not None
-    assert head.summary[SUMMARY_COMMIT] == "commit-5"
-    below = table.snapshots[head.parent_id or 0].summary
-    assert below[SUMMARY_PART] == below[STAGED_AS] == "commit-5"
-    assert table.properties["vector"] == "5"
+class RealWorld:
+    """``EngineWorld`` on Spark and a real catalog."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        world.catalog.create_table(TABLE, NewTable(pa.schema([pa.field("id", pa.int64())])))
+        self.catalog = world.merging
+        self.engine = world.engine
+
+    def changes(self, ids: Iterable[int]) -> TableFiles:
+        return self._staged("flights", *({"id": number} for number in ids))
+
+    def deletions(self, ids: Iterable[int]) -> TableFiles:
+        return self._staged("flights", *(Keyed(b"%d" % number, None) for number in ids))
+
+    def appends(self, ids: Iterable[int]) -> TableFiles:
+        return self._staged("more", *({"id": number} for number in ids))
+
+    def visible(self, branch: str = MAIN) -> set[int]:
+        library_table = self.world.catalog.library.load_table(TABLE)
+        snapshot = library_table.snapshot_by_name(branch)
+        if snapshot is None:
+            return set()
+        rows = library_table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist()
+        assert len({row["id"] for row in rows}) == len(rows)
+        return {row["id"] for row in rows}
+
+    def append_as_another(self, number: int) -> None:
+        self.world.catalog.library.load_table(TABLE).append(pa.table({"id": [number]}))
+
+    def drop(self) -> None:
+        self.world.catalog.library.drop_table(TABLE)
+
+    def _staged(self, topic: str, *messages: object) -> TableFiles:
+        [manifest] = self.world.stage(*messages, topic=topic)
+        [files] = manifest.tables
+        return files
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_spark_keeps_the_contract_of_the_fake(
+    world: World, case: Callable[[EngineWorld], None]
+) -> None:
+    case(RealWorld(world))

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
 
 from secor.adapters.iceberg.catalog import library_table_of
 from secor.adapters.iceberg.commits import IcebergCatalog, Publication
 from secor.adapters.iceberg.failures import translated
-from secor.tables.catalog import STAGED_WRITES, CommitResult, Table, TableCommit
+from secor.core.errors import Refused
+from secor.tables.catalog import MAIN, STAGED_WRITES, CommitResult, Table, TableCommit
 from secor.tables.merging import MergeEngine, has_changes, merge_commit
 
 
@@ -24,17 +33,34 @@ class MergingCatalog(IcebergCatalog):
             return merge_commit(self, self._engine, table, commit)
         return super().commit(table, commit)
 
-    def allow_staging(self, table: Table) -> Table:
-        """Return the table with the property that staging needs; see ``StagingCatalog``."""
-        if table.properties.get(STAGED_WRITES, "false").lower() == "true":
+    def allow_staging(self, table: Table, branch: str) -> Table:
+        """Return the table with the property and branch that staging needs; see
+        ``StagingCatalog``.
+        """
+        if table.properties.get(STAGED_WRITES, "false").lower() != "true":
+            what = SetPropertiesUpdate(updates={STAGED_WRITES: "true"})
+            table = self._change(table, f"{STAGED_WRITES} cannot be set", what)
+        if branch == MAIN or branch in table.refs:
             return table
+        if MAIN not in table.refs:
+            super().commit(table, TableCommit(base=None, files=()))  # a branch needs a snapshot
+            table = self.load_table(table.identifier)
+            if MAIN not in table.refs:
+                raise Refused(f"table {table.identifier}: has no snapshot that a branch begins at")
+        begin = SetSnapshotRefUpdate(
+            ref_name=branch, type=SnapshotRefType.BRANCH, snapshot_id=table.refs[MAIN]
+        )
+        missing = AssertRefSnapshotId(ref=branch, snapshot_id=None)
+        return self._change(table, f"branch {branch} cannot be made", begin, missing)
+
+    def _change(
+        self, table: Table, failure: str, update: TableUpdate, *requirements: TableRequirement
+    ) -> Table:
+        """Change metadata alone; return the table as it is then."""
         library_table = library_table_of(table)
-        with translated(f"table {table.identifier}: {STAGED_WRITES} cannot be set", writes=True):
-            self.library.commit_table(
-                library_table,
-                (AssertTableUUID(uuid=library_table.metadata.table_uuid),),
-                (SetPropertiesUpdate(updates={STAGED_WRITES: "true"}),),
-            )
+        same_table = AssertTableUUID(uuid=library_table.metadata.table_uuid)
+        with translated(f"table {table.identifier}: {failure}", writes=True):
+            self.library.commit_table(library_table, (same_table, *requirements), (update,))
         return self.load_table(table.identifier)
 
     def publish(self, table: Table, commit: TableCommit, staged: int) -> CommitResult:
