@@ -28,8 +28,13 @@ class Merging(Catalog, StagingCatalog, Protocol):
 class EngineWorld(Protocol):
     """One table ``TABLE`` without a snapshot, and an engine."""
 
-    catalog: Merging
-    engine: MergeEngine
+    @property
+    def catalog(self) -> Merging:
+        """Commits to the table."""
+
+    @property
+    def engine(self) -> MergeEngine:
+        """Stages for it."""
 
     def changes(self, ids: Iterable[int]) -> TableFiles:
         """Stage upserts."""
