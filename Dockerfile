@@ -8,7 +8,7 @@
 ARG PYTHON=3.12
 
 FROM python:${PYTHON}-slim AS build
-# Optional parts of setup.py, with commas: parsers, spark, zookeeper-sasl.
+# Optional parts of setup.py, with commas: parsers, clouds, spark, zookeeper-sasl.
 ARG EXTRAS=parsers
 WORKDIR /src
 COPY setup.py pyproject.toml README.md LICENSE ./

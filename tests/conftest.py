@@ -40,6 +40,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: start_order(item.path))
 
 
+def pytest_report_header() -> list[str]:
+    """Say which stores the contract suite does not run against here, and why."""
+    from tests import emulators
+
+    return [f"store {name} is not run: {why}" for name, why in emulators.absent().items()]
+
+
 def group_of(path: Path) -> str:
     """Return the group of a file's tests: one worker runs all of a group."""
     name = path.relative_to(TESTS).as_posix()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.java.cache import Progress, cache_folder, exclusive
+from tests import emulators
 
 PACKAGES = {"prometheus": "prometheus", "promtool": "prometheus", "spin": "spin"}
 """By program, the package that holds it."""
@@ -89,6 +90,16 @@ def _run(folder: Path, why: str, *command: str) -> None:
         )
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Fetch all that this machine can run."""
+
+    def tell(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
     for each in PACKAGES:
-        program(each, lambda line: print(line, file=sys.stderr, flush=True))
+        program(each, tell)
+    emulators.fetch(tell)
+
+
+if __name__ == "__main__":
+    main()

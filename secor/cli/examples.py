@@ -80,7 +80,10 @@ def example(name: str | None, output: Path | None) -> None:
     "--ledger", type=click.Choice(["zookeeper", "kafka"]), default="zookeeper", show_default=True
 )
 @click.option("--zookeeper", default="localhost:2181", show_default=True, help="Its servers.")
-@click.option("--bucket", help="The S3 bucket.")
+@click.option(
+    "--bucket",
+    help="The S3 bucket, or gs://bucket, or abfss://container@account for Azure.",
+)
 @click.option("--endpoint", help="Address of an S3 server that is not Amazon's.")
 @click.option("--directory", help="A directory instead of a bucket, for trials.")
 @click.option(
@@ -131,12 +134,9 @@ def init(
         tree["source"] = {"prefix": prefix or "backup", "topics": _listed(topics)}
     else:
         tree |= _reading(tree["kafka"], topics, ledger, zookeeper)
-    if directory is not None:
-        tree |= {"store": {"kind": "local"}, "store.local": {"directory": directory}}
-    else:
-        tree["store.s3"] = {"bucket": bucket}
-        if endpoint:
-            tree["store.s3"] |= {"endpoint_url": endpoint, "path_style": True}
+    tree |= _store(bucket, endpoint, directory)
+    if kind == "table" and tree.get("store", {}).get("kind") in ("gcs", "azure"):
+        raise click.UsageError("tables are written to S3 or a directory so far")
     if kind == "partition":
         tree["output"] = {"format": "parquet", "metadata_columns": ["_partition", "_offset"]}
         tree["parser"] = {"decoder": "json", "layout": "dt={time:%Y-%m-%d}/hr={time:%H}"}
@@ -144,6 +144,25 @@ def init(
         place = f"s3://{bucket}" if bucket else f"file://{Path(directory or '').resolve()}"
         tree |= _tables(catalog or "catalog.db", warehouse or f"{place}/warehouse")
     write(_rendered(tree, kind), output)
+
+
+def _store(
+    bucket: str | None, endpoint: str | None, directory: str | None
+) -> dict[str, dict[str, Any]]:
+    """Return the sections of the store."""
+    if bucket is None:
+        return {"store": {"kind": "local"}, "store.local": {"directory": directory}}
+    scheme, _, place = bucket.rpartition("://")
+    own: dict[str, Any] = {"endpoint_url": endpoint} if endpoint else {}
+    if scheme == "gs":
+        return {"store": {"kind": "gcs"}, "store.gcs": {"bucket": place.strip("/"), **own}}
+    if scheme in ("abfs", "abfss"):
+        container, _, host = place.strip("/").partition("@")
+        account = {"account": host.partition(".")[0], "container": container}
+        return {"store": {"kind": "azure"}, "store.azure": {**account, **own}}
+    if endpoint:
+        own["path_style"] = True
+    return {"store.s3": {"bucket": bucket, **own}}
 
 
 def _reading(

@@ -13,7 +13,8 @@ from crc32c import crc32c
 
 from secor import __version__
 from secor.cli.doctor_checks import CONTENT, SCRATCH, Finding, examine
-from secor.config.model import Config
+from secor.config.model import S3, Config
+from secor.config.stores import Cloud
 from secor.core.errors import (
     AccessDenied,
     ConfigurationError,
@@ -50,9 +51,7 @@ def of_store(config: Config, now: Callable[[], float]) -> Iterator[Finding]:
 
         def reach() -> str:
             stores.append(opened.enter_context(open_store(impatient(config))))
-            kind = config.store.kind
-            place = config.store.s3.bucket if kind == "s3" else config.store.local.directory
-            return f"{kind} {place} is there"
+            return f"{config.store.kind} {config.store.place} is there"
 
         yield examine("store", reach)
         for store in stores:
@@ -63,14 +62,25 @@ def of_store(config: Config, now: Callable[[], float]) -> Iterator[Finding]:
 
 def impatient(config: Config) -> Config:
     """Return the configuration, but that a store which does not answer is told soon."""
-    s3 = config.store.s3
+    store = config.store
+    s3, gcs, azure = store.s3, store.gcs, store.azure
     hasty = {
-        "max_attempts": min(s3.max_attempts, 2),
-        "connect_timeout": min(s3.connect_timeout, PATIENCE),
-        "read_timeout": min(s3.read_timeout, PATIENCE),
+        "s3": s3.model_copy(update={**_hasty(s3), "read_timeout": min(s3.read_timeout, PATIENCE)}),
+        "gcs": gcs.model_copy(update=_hasty(gcs)),
+        "azure": azure.model_copy(update=_hasty(azure)),
     }
-    store = config.store.model_copy(update={"s3": s3.model_copy(update=hasty)})
+    store = store.model_copy(update=hasty)
     return config.model_copy(update={"store": store})
+
+
+def _hasty(section: S3 | Cloud) -> dict[str, float]:
+    hasty = {
+        "max_attempts": min(section.max_attempts, 2),
+        "connect_timeout": min(section.connect_timeout, PATIENCE),
+    }
+    if isinstance(section, Cloud):
+        hasty["request_timeout"] = min(section.request_timeout, PATIENCE)
+    return hasty
 
 
 def scratch_roots(config: Config) -> list[str]:
@@ -136,8 +146,8 @@ def _put_again(store: ObjectStore, key: str) -> str:
     if not put_bytes(store, key, CONTENT):
         return "an object that exists is not overwritten"
     raise ConfigurationError(
-        "the store overwrote an object though it was told not to (If-None-Match): set "
-        "store.s3.conditional_puts = false, or use a store that knows it"
+        "the store overwrote an object though it was told not to: use a store that knows "
+        "conditional puts; for S3 without If-None-Match, set store.s3.conditional_puts = false"
     )
 
 
@@ -147,4 +157,7 @@ def _delete(store: ObjectStore, key: str) -> str:
         store.head(key)
     except NotFound:
         return "nothing is left"
-    raise AccessDenied(f"{key} is still there: allow s3:DeleteObject, look at object locks")
+    raise AccessDenied(
+        f"{key} is still there: allow s3:DeleteObject, or what another cloud calls it; look at "
+        "object locks"
+    )

@@ -10,7 +10,7 @@ import click
 
 from secor import __version__
 
-LIBRARIES = ("kafka-python", "pyarrow", "boto3", "kazoo", "pyiceberg", "pyspark")
+LIBRARIES = ("kafka-python", "pyarrow", "boto3", "kazoo", "obstore", "pyiceberg", "pyspark")
 
 
 @click.command(epilog="Example: secor version --json")

@@ -13,7 +13,8 @@ from secor.config.finalize import Finalize
 from secor.config.output import TYPED_FORMATS, Output
 from secor.config.parser import Parser, check_together
 from secor.config.process import Limits, Local, Logs, Metrics
-from secor.config.servers import S3, Kafka, Ledger, LocalStore, Store, ZooKeeper
+from secor.config.servers import Kafka, Ledger, ZooKeeper
+from secor.config.stores import S3, Azure, Gcs, LocalStore, Store
 from secor.config.tables import (
     Catalog,
     Commit,
@@ -31,10 +32,12 @@ from secor.config.values import MIB, Duration, Expression, Maybe, Section, Size,
 
 __all__ = [
     "S3",
+    "Azure",
     "Catalog",
     "Commit",
     "Config",
     "Finalize",
+    "Gcs",
     "Group",
     "Kafka",
     "Ledger",
@@ -159,6 +162,8 @@ class Config(Section):
 
     def _check_tables(self) -> None:
         if self.group.kind == "table":
+            if self.store.kind in ("gcs", "azure"):
+                raise fault('tables are written to "s3" or "local" so far', "store.kind")
             if not self.tables:
                 raise fault("name at least one: [[tables]] with table = ...", "tables")
             if self.commit.topic_of(self.group.name) in self.kafka.topics:

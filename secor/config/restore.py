@@ -9,7 +9,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from secor.config.process import Logs, Metrics
-from secor.config.servers import Brokers, Store
+from secor.config.servers import Brokers
+from secor.config.stores import Store
 from secor.config.values import MIB, Duration, Expression, Maybe, Names, Section, Size, fault
 
 _TEMPLATE_FIELDS = {"topic": "topic"}

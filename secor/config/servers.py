@@ -1,9 +1,8 @@
-"""``[kafka]``, ``[ledger]``, ``[store]``: the settings of servers, their security and timeouts."""
+"""``[kafka]``, ``[ledger]``: the settings of servers, their security and timeouts."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
@@ -18,14 +17,10 @@ from secor.config.values import (
     Section,
     Servers,
     Size,
-    Url,
     fault,
 )
 
 _BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_BUCKET = re.compile(r"[a-zA-Z0-9._-]{1,255}|arn:[^/\s]+(?:[/:][\w.-]+)+")
-"""A bucket's name, or the ARN of an access point; as botocore takes them."""
-
 _TLS_OF_ZOOKEEPER = ("tls_ca", "tls_certfile", "tls_keyfile", "tls_keyfile_password")
 
 
@@ -197,84 +192,3 @@ class Ledger(Section):
 
     kind: Literal["zookeeper", "kafka"] = "zookeeper"
     zookeeper: ZooKeeper = Field(default_factory=ZooKeeper)
-
-
-class S3(Section):
-    """``[store.s3]``: the bucket and how to reach it; sizes in bytes, times in seconds."""
-
-    bucket: str = ""
-    endpoint_url: Maybe[Url] = None
-    region: Maybe[str] = None
-    path_style: bool = False
-    access_key: Maybe[str] = None
-    secret_key: Maybe[Secret] = None
-    session_token: Maybe[Secret] = None
-    profile: Maybe[str] = None
-    role_arn: Maybe[str] = None
-    external_id: Maybe[str] = None
-    sse: Maybe[Literal["AES256", "aws:kms"]] = None
-    kms_key: Maybe[str] = None
-    storage_class: Maybe[str] = None
-    tags: dict[str, str] = Field(default_factory=dict)
-    acl: Maybe[str] = None
-    conditional_puts: bool = True
-    part_size: Size = 16 * MIB
-    multipart_threshold: Size = 64 * MIB
-    max_attempts: int = Field(default=5, ge=1)
-    connect_timeout: Duration = 10.0
-    read_timeout: Duration = 60.0
-    proxies: dict[str, str] = Field(default_factory=dict)
-    verify_tls: bool = True
-    ca_bundle: Maybe[str] = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        self._check_names()
-        if (self.access_key is None) != (self.secret_key is None):
-            key = "secret_key" if self.secret_key is None else "access_key"
-            raise fault("access_key and secret_key belong together: give both or none", key)
-        if self.session_token is not None and self.access_key is None:
-            raise fault("needs access_key and secret_key", "session_token")
-        if self.access_key is not None and self.profile is not None:
-            raise fault("credentials are given by access_key already: keep one", "profile")
-        if self.external_id is not None and self.role_arn is None:
-            raise fault("needs role_arn", "external_id")
-        if self.kms_key is not None and self.sse != "aws:kms":
-            raise fault('needs sse = "aws:kms"', "kms_key")
-        if not 5 * MIB <= self.part_size <= 5 * 1024 * MIB:
-            raise fault("must be 5MiB to 5GiB, as S3 asks of parts", "part_size")
-        if self.ca_bundle is not None and not self.verify_tls:
-            raise fault("verify_tls is false, so it would not be looked at", "ca_bundle")
-        return self
-
-    def _check_names(self) -> None:
-        if self.bucket and not _BUCKET.fullmatch(self.bucket):
-            name = self.bucket.removeprefix("s3://").strip("/")
-            bucket, _, prefix = name.partition("/")
-            advice = f"write {bucket!r}" + (f", and {prefix!r} as output.prefix" if prefix else "")
-            raise fault(f"{self.bucket!r} is not the name of a bucket: {advice}", "bucket")
-        for scheme in self.proxies:
-            if scheme not in ("http", "https"):
-                raise fault(f"{scheme!r} is no kind of address: http or https", "proxies")
-
-
-class LocalStore(Section):
-    """``[store.local]``: a directory instead of a bucket."""
-
-    directory: Maybe[Path] = None
-
-
-class Store(Section):
-    """``[store]``: where objects go."""
-
-    kind: Literal["s3", "local"] = "s3"
-    s3: S3 = Field(default_factory=S3)
-    local: LocalStore = Field(default_factory=LocalStore)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.kind == "s3" and not self.s3.bucket:
-            raise fault("name the bucket", "s3.bucket")
-        if self.kind == "local" and self.local.directory is None:
-            raise fault("name the directory that stands for the bucket", "local.directory")
-        return self

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from secor.core.errors import ConfigurationError
 
 
 def how_to_install(extra: str) -> str:
     """Return the command that adds an optional part (a key of ``extras_require``) of Secor."""
     return f"run pip install '{_origin()}[{extra}]'"
+
+
+def require_package(package: str, extra: str, what: str) -> None:
+    """Raise ``ConfigurationError`` where a package of an optional part is not installed."""
+    if find_spec(package) is None:
+        raise ConfigurationError(
+            f"{what} needs the package {package}, which is not installed: {how_to_install(extra)}"
+        )
 
 
 def _origin() -> str:

@@ -1,4 +1,4 @@
-"""Where an archive is: from a path and options to our own store, without Hadoop's S3 classes."""
+"""Where an archive is: from a path and options to our own store, without Hadoop's classes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from secor.archive.objects import Archive
 from secor.core.errors import ConfigurationError
+from secor.core.installing import require_package
 from secor.formats import format_of_key
-from secor.spark.options import ReadOptions
+from secor.spark.options import AZURE_OPTIONS, GCS_OPTIONS, S3_OPTIONS, ReadOptions
+
+if TYPE_CHECKING:
+    from secor.adapters.clouds import CloudStore
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://|file:")
 
@@ -22,20 +27,61 @@ def open_archive(options: ReadOptions) -> Iterator[Archive]:
     """Give the archive of a read.  Raises ``ConfigurationError``, ``AccessDenied``."""
     formats = partial(format_of_key, delimiter=options.delimiter)
     bucket, prefix = s3_place(options.path)
-    if bucket is None:
-        from secor.adapters.local import LocalStore
+    if bucket is not None:
+        from secor.adapters.s3 import S3Store
 
-        local = LocalStore(local_place(options.path))
-        yield Archive(local, options.prefix.strip("/"), options.hashed, formats)
+        store = S3Store(bucket, **_connection(options, S3_OPTIONS))
+        try:
+            yield Archive(store, _join(prefix, options.prefix), options.hashed, formats)
+        finally:
+            store.close()
         return
-    from secor.adapters.s3 import S3Store
+    cloud = cloud_store(options)
+    if cloud is not None:
+        in_cloud, prefix = cloud
+        yield Archive(in_cloud, _join(prefix, options.prefix), options.hashed, formats)
+        return
+    from secor.adapters.local import LocalStore
 
-    store = S3Store(bucket, **options.connection)
-    whole = "/".join(part.strip("/") for part in (prefix, options.prefix) if part.strip("/"))
-    try:
-        yield Archive(store, whole, options.hashed, formats)
-    finally:
-        store.close()
+    local = LocalStore(local_place(options.path))
+    yield Archive(local, options.prefix.strip("/"), options.hashed, formats)
+
+
+def cloud_store(options: ReadOptions) -> tuple[CloudStore, str] | None:
+    """Return the store and the prefix of ``gs://bucket/prefix`` or
+    ``abfss://container@account.dfs.core.windows.net/prefix``, None for other paths.
+    """
+    address = urlsplit(options.path)
+    if address.scheme.lower() not in ("gs", "abfs", "abfss"):
+        return None
+    require_package("obstore", "clouds", options.path)
+    from secor.adapters.clouds import azure_store, gcs_store
+
+    if address.scheme.lower() == "gs":
+        if not address.netloc:
+            raise ConfigurationError(f"{options.path!r} names no bucket: write gs://bucket/prefix")
+        return gcs_store(address.netloc, **_connection(options, GCS_OPTIONS)), address.path
+    container, _, host = address.netloc.partition("@")
+    account = host.partition(".")[0]
+    if not container or not account:
+        raise ConfigurationError(
+            f"{options.path!r}: write abfss://container@account.dfs.core.windows.net/prefix"
+        )
+    return azure_store(account, container, **_connection(options, AZURE_OPTIONS)), address.path
+
+
+def _join(*parts: str) -> str:
+    return "/".join(part.strip("/") for part in parts if part.strip("/"))
+
+
+def _connection(options: ReadOptions, known: frozenset[str]) -> dict[str, Any]:
+    """Return the options of the connection.  Raises ``ConfigurationError`` for another store's."""
+    others = sorted(set(options.connection) - known)
+    if others:
+        raise ConfigurationError(
+            f"options of another kind of store than {options.path}: {', '.join(others)}"
+        )
+    return dict(options.connection)
 
 
 def s3_place(path: str) -> tuple[str | None, str]:
@@ -55,7 +101,8 @@ def local_place(path: str) -> Path:
         place = Path(unquote(urlsplit(path).path))
     elif _SCHEME.match(path):
         raise ConfigurationError(
-            f"{path!r}: the archive is read from s3://bucket/prefix or from a local directory"
+            f"{path!r}: the archive is read from s3://bucket/prefix, gs://bucket/prefix,"
+            " abfss://container@account.dfs.core.windows.net/prefix, or from a local directory"
         )
     else:
         place = Path(path)

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from secor.core.errors import ConfigurationError
+from secor.core.text import is_secret_name
 from secor.spark.columns import COLUMNS, DEFAULT, check_columns
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -54,7 +55,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """All options of a read; ``split_size`` in bytes, ``connection`` as ``S3Store`` takes it."""
+    """All options of a read; ``split_size`` in bytes, ``connection`` as its store takes it."""
 
     path: str
     prefix: str = ""
@@ -181,7 +182,18 @@ _CONNECTION: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "pathStyle": ("path_style", _flag),
     "verifyTls": ("verify_tls", _flag),
     "caBundle": ("ca_bundle", str),
+    "serviceAccount": ("service_account", str),
+    "accountKey": ("account_key", str),
+    "sasToken": ("sas_token", str),
 }
+_OF_ALL_STORES = frozenset({"endpoint_url", "verify_tls", "ca_bundle"})
+GCS_OPTIONS = _OF_ALL_STORES | {"service_account"}
+AZURE_OPTIONS = _OF_ALL_STORES | {"account_key", "sas_token"}
+S3_OPTIONS = frozenset(
+    {name for name, _ in _CONNECTION.values()} - {"service_account", "account_key", "sas_token"}
+)
+"""Which of these each kind of store takes."""
+
 NAMES = ("path", *_SELECTION, *_READING, *_CONNECTION)
 """Every option, as it is documented; Spark does not look at case."""
 
@@ -248,7 +260,7 @@ def _parse(name: str, texts: Mapping[str, str], parse: Callable[[str], Any]) -> 
     try:
         return parse(texts[name])
     except ValueError as error:
-        shown = "" if "secret" in name.lower() or "token" in name.lower() else f" {texts[name]!r}"
+        shown = "" if is_secret_name(name) or name == "accountKey" else f" {texts[name]!r}"
         raise ConfigurationError(f"option {name}{shown}: {error}") from error
 
 

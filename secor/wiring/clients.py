@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from secor.config.model import S3, Config, Store, ZooKeeper
+from secor.config.model import S3, Azure, Config, Gcs, Store, ZooKeeper
 from secor.config.servers import Brokers
+from secor.config.stores import Cloud
+from secor.core.installing import require_package
 from secor.core.ports import ObjectStore
 
 # Adapters are imported where they are needed: each costs a tenth of a second or more.
 if TYPE_CHECKING:
+    from secor.adapters.clouds import CloudStore
     from secor.adapters.kafka import KafkaOperatorLedger, KafkaReader
+    from secor.adapters.local import LocalStore
     from secor.adapters.s3 import S3Store
     from secor.adapters.zookeeper import ZooKeeperLedger
 
@@ -56,24 +60,23 @@ def connect_store(config: Config) -> ObjectStore:
 
 def store_of(described: Store, *, connections: int) -> ObjectStore:
     """Return a store, after a look at it, as ``connect_store`` does."""
-    if described.kind == "local":
-        directory = described.local.directory
-        assert directory is not None
-        from secor.adapters.local import LocalStore
-
-        local = LocalStore(directory)
-        local.check()
-        return local
-    store = s3_store(described.s3, connections=connections)
+    store = make_store(described, connections=connections)
     store.check()
     return store
 
 
-LONGEST_BACKOFF = 20.0
-"""Most seconds that botocore waits between two attempts of a request."""
+def make_store(described: Store, *, connections: int) -> S3Store | CloudStore | LocalStore:
+    """Return a store, which is not looked at yet.  Raises ``ConfigurationError``."""
+    if described.kind == "local":
+        assert described.local.directory is not None
+        from secor.adapters.local import LocalStore
 
-LOCAL_REQUEST = 60.0
-"""Seconds in which a local directory has taken a file, or not."""
+        return LocalStore(described.local.directory)
+    if described.kind == "gcs":
+        return _gcs_store(described.gcs)
+    if described.kind == "azure":
+        return _azure_store(described.azure)
+    return s3_store(described.s3, connections=connections)
 
 
 def request_lifetime(config: Config) -> float:
@@ -87,11 +90,7 @@ def request_lifetime(config: Config) -> float:
         if config.ledger.kind == "kafka"
         else config.ledger.zookeeper.session_timeout
     )
-    if config.store.kind == "local":
-        return session + LOCAL_REQUEST
-    s3 = config.store.s3
-    tries = s3.max_attempts * (s3.connect_timeout + s3.read_timeout)
-    return session + tries + (s3.max_attempts - 1) * LONGEST_BACKOFF
+    return session + config.store.chosen.request_lifetime
 
 
 def s3_store(s3: S3, connections: int) -> S3Store:
@@ -125,6 +124,49 @@ def s3_store(s3: S3, connections: int) -> S3Store:
         ca_bundle=s3.ca_bundle,
         pool_size=connections,
     )
+
+
+def _gcs_store(gcs: Gcs) -> CloudStore:
+    require_package("obstore", "clouds", 'store.kind = "gcs"')
+    from secor.adapters.clouds import gcs_store
+
+    return gcs_store(
+        gcs.bucket,
+        service_account=gcs.service_account,
+        service_account_key=clear(gcs.service_account_key),
+        token=clear(gcs.token),
+        **_cloud_options(gcs),
+    )
+
+
+def _azure_store(azure: Azure) -> CloudStore:
+    require_package("obstore", "clouds", 'store.kind = "azure"')
+    from secor.adapters.clouds import azure_store
+
+    return azure_store(
+        azure.account,
+        azure.container,
+        account_key=clear(azure.account_key),
+        sas_token=clear(azure.sas_token),
+        tenant_id=azure.tenant_id,
+        client_id=azure.client_id,
+        client_secret=clear(azure.client_secret),
+        federated_token_file=azure.federated_token_file,
+        **_cloud_options(azure),
+    )
+
+
+def _cloud_options(cloud: Cloud) -> dict[str, Any]:
+    return {
+        "endpoint_url": cloud.endpoint_url,
+        "storage_class": cloud.storage_class,
+        "max_attempts": cloud.max_attempts,
+        "connect_timeout": cloud.connect_timeout,
+        "request_timeout": cloud.request_timeout,
+        "proxy": cloud.proxy,
+        "verify_tls": cloud.verify_tls,
+        "ca_bundle": cloud.ca_bundle,
+    }
 
 
 def zookeeper_ledger(group: str, zookeeper: ZooKeeper) -> ZooKeeperLedger:

@@ -39,10 +39,15 @@ def actions_for(config: Config, topic: str) -> list[Action]:
 
 def base_url(config: Config) -> str:
     """Return the URL in front of every key."""
-    if config.store.kind == "local":
-        assert config.store.local.directory is not None
-        return config.store.local.directory.absolute().as_uri()
-    return f"{config.finalize.scheme}://{config.store.s3.bucket}"
+    store = config.store
+    if store.kind == "local":
+        assert store.local.directory is not None
+        return store.local.directory.absolute().as_uri()
+    if store.kind == "gcs":
+        return f"gs://{store.gcs.bucket}"
+    if store.kind == "azure":
+        return f"abfss://{store.azure.container}@{store.azure.account}.dfs.core.windows.net"
+    return f"{config.finalize.scheme}://{store.s3.bucket}"
 
 
 def _glue(config: Config, database: str, topic: str) -> Action:

@@ -1,4 +1,7 @@
-"""What every object store does, on the fake, on a directory and on a real S3 server."""
+"""What every object store does: on the fake, on a directory, on servers and the clouds' emulators.
+
+Those that this machine cannot run are left out; the head of the run's output says which.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,16 @@ from typing import TYPE_CHECKING
 import crc32c
 import pytest
 
+from secor.adapters.clouds import CloudStore, azure_store, gcs_store
 from secor.adapters.local import LocalStore
 from secor.adapters.s3 import S3Store
 from secor.core.errors import AlreadyExists, NotFound, RestartPartition
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes, read_bytes
+from secor.sandbox.ports import free_port
+from secor.sandbox.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, VersityServer
+from tests import emulators
+from tests.fakes.gcs_server import TOKEN, gcs_server
 from tests.fakes.store import FakeStore
 
 if TYPE_CHECKING:
@@ -41,43 +49,81 @@ def write(tmp_path: Path) -> Write:
     return give
 
 
-@pytest.fixture(params=["fake", "local", "s3", "s3-looking-first"])
+SERVERS = {
+    "s3": "s3",
+    "s3-looking-first": "s3_looking_first",
+    "versitygw": "versity",
+    "gcs": "gcs",
+    "azure": "azure",
+}
+"""By store, the fixture that gives it."""
+
+STORES = ["fake", "local", *(name for name in SERVERS if name not in emulators.absent())]
+
+
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
     if request.param == "fake":
         yield FakeStore()
     elif request.param == "local":
         yield LocalStore(tmp_path / "bucket")
     else:
-        yield request.getfixturevalue("s3" if request.param == "s3" else "s3_looking_first")
+        yield request.getfixturevalue(SERVERS[request.param])
 
 
 @pytest.fixture(scope="module")
 def s3(sandbox: Sandbox) -> Iterator[S3Store]:
-    store = on_server(sandbox, conditional=True)
-    yield store
-    store.close()
+    yield from s3_at(sandbox.s3.endpoint_url)
 
 
 @pytest.fixture(scope="module")
 def s3_looking_first(sandbox: Sandbox) -> Iterator[S3Store]:
-    store = on_server(sandbox, conditional=False)
-    yield store
-    store.close()
+    yield from s3_at(sandbox.s3.endpoint_url, conditional=False)
 
 
-def on_server(sandbox: Sandbox, *, conditional: bool) -> S3Store:
-    access = sandbox.s3
-    return S3Store(
-        access.bucket,
-        endpoint_url=access.endpoint_url,
-        region=access.region,
+@pytest.fixture(scope="module")
+def versity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Store]:
+    folder = tmp_path_factory.mktemp("versitygw")
+    server = VersityServer(folder=folder, log=folder / "log", port=free_port(), progress=print)
+    server.start()
+    yield from s3_at(f"http://{server.address}")
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def gcs() -> Iterator[CloudStore]:
+    with gcs_server() as server:
+        yield gcs_store("secor", endpoint_url=server.url, token=TOKEN)
+
+
+@pytest.fixture(scope="module")
+def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CloudStore]:
+    server = emulators.AzuriteServer(tmp_path_factory.mktemp("azurite"), free_port(), print)
+    server.start()
+    server.make_container()
+    yield azure_store(
+        emulators.ACCOUNT,
+        emulators.CONTAINER,
+        account_key=emulators.KEY,
+        endpoint_url=server.url,
+    )
+    server.stop()
+
+
+def s3_at(endpoint_url: str, *, conditional: bool = True) -> Iterator[S3Store]:
+    store = S3Store(
+        BUCKET,
+        endpoint_url=endpoint_url,
+        region="us-east-1",
         path_style=True,
-        access_key=access.access_key,
-        secret_key=access.secret_key,
+        access_key=ACCESS_KEY,
+        secret_key=SECRET_KEY,
         conditional_puts=conditional,
         part_size=5 * MIB,
         multipart_threshold=6 * MIB,
     )
+    yield store
+    store.close()
 
 
 @pytest.fixture
@@ -254,7 +300,9 @@ def test_a_file_that_is_gone_sends_the_partition_back(
 
 
 @pytest.mark.parametrize("size", [10, 6 * MIB])
-@pytest.mark.parametrize("store", ["fake", "local", "s3"], indirect=True)
+@pytest.mark.parametrize(
+    "store", [name for name in STORES if name != "s3-looking-first"], indirect=True
+)
 def test_of_puts_at_once_exactly_one_wins_whole(
     store: ObjectStore, write: Write, root: str, size: int
 ) -> None:

@@ -68,20 +68,20 @@ UNNEEDED: Mapping[str, str] = MappingProxyType(
         "the format takes care of it": "parquet.enable.dictionary parquet.validation",
         "messages name their schema themselves": """
             avro.schema.subject.override.global avro.schema.subject.suffix""",
-        "s3 is the only store": "cloud.service",
+        "s3 is the default": "cloud.service",
         "boto3 uploads": "secor.upload.manager.class",
         "it is the name of a library's way to the bucket": "secor.s3.filesystem",
         "no hash is the default": "secor.s3.prefix.md5hash",
         "secor.s3.alter.path.date is empty": "secor.s3.alternative.path",
-        "the store is Google's": "secor.s3.bucket secor.s3.path",
-        "the store is S3": """
+        "the store is another": "secor.s3.bucket secor.s3.path",
+        "the store is another one": """
             secor.azure.account.key secor.azure.account.name secor.azure.container.name
             secor.azure.endpoints.protocol secor.azure.path
             secor.gs.bucket secor.gs.credentials.path secor.gs.path
             secor.swift.container secor.swift.containers.for.each.topic secor.swift.path
             swift.api.key swift.auth.url swift.password swift.port swift.public swift.region
             swift.tenant swift.use.get.auth swift.username""",
-        "boto3 has its own: store.s3.connect_timeout, read_timeout; limits.upload_threads": """
+        "the store has its own: connect_timeout, request_timeout; limits.upload_threads": """
             secor.gs.connect.timeout.ms secor.gs.read.timeout.ms secor.gs.tasks.ratelimit.pr.second
             secor.gs.threadpool.fixed.size secor.gs.upload.direct""",
         "all periods are looked at": "secor.finalizer.lookback.periods",

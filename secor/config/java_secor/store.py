@@ -16,8 +16,10 @@ def convert(draft: Draft) -> None:
     manager = draft.value("secor.upload.manager.class").rpartition(".")[2]
     if service == "GS" or manager == "GsUploadManager":
         _google(draft)
+    elif service == "Azure" or manager == "AzureUploadManager":
+        _azure(draft)
     else:
-        _bucket(draft, "s3")
+        _container(draft, "store.s3.bucket", "secor.s3.bucket", "secor.s3.path")
         _endpoint(draft)
         _credentials(draft)
         _encryption(draft)
@@ -28,11 +30,11 @@ def convert(draft: Draft) -> None:
         draft.set("local.directory", f"{path}/secor", "secor.local.path", note=note)
 
 
-def _bucket(draft: Draft, service: str) -> None:
-    name, path = f"secor.{service}.bucket", f"secor.{service}.path"
+def _container(draft: Draft, key: str, name: str, path: str) -> None:
     if not draft.value(name):
-        draft.fault(name, f"is empty: name the bucket, by -D {name}=logs")
-    draft.set("store.s3.bucket", draft.value(name), name)
+        what = key.rpartition(".")[2]
+        draft.fault(name, f"is empty: name the {what}, by -D {name}=logs")
+    draft.set(key, draft.value(name), name)
     draft.set("output.prefix", draft.value(path).strip("/"), path)
 
 
@@ -82,36 +84,47 @@ def _encryption(draft: Draft) -> None:
     draft.unneeded("aws.sse.type does not ask for it", key, customer)
 
 
+_SERVICE = ("cloud.service", "secor.upload.manager.class")
+
+
 def _google(draft: Draft) -> None:
-    _bucket(draft, "gs")
-    draft.set(
-        "store.s3.endpoint_url",
-        "https://storage.googleapis.com",
-        "cloud.service",
-        "secor.upload.manager.class",
-        note="Google's S3-compatible interface; nobody has tried it with this Secor.",
-    )
-    note = "It does not know If-None-Match: look first."
-    draft.set("store.s3.conditional_puts", value=False, note=note)
-    why = "Google's own interface is not offered: its S3-compatible one takes HMAC keys"
-    draft.unsupported(why, "secor.gs.credentials.path")
-    draft.todo(
-        "make HMAC keys for the bucket and put them into the environment as"
-        " SECOR_STORE__S3__ACCESS_KEY and SECOR_STORE__S3__SECRET_KEY; say secor doctor, since"
-        " Google's interface is not tested"
-    )
+    draft.set("store.kind", "gcs", *_SERVICE)
+    _container(draft, "store.gcs.bucket", "secor.gs.bucket", "secor.gs.path")
+    draft.copy("store.gcs.service_account", "secor.gs.credentials.path")
+    if not draft.value("secor.gs.credentials.path"):
+        draft.todo(_IDENTITY.format(where="GOOGLE_APPLICATION_CREDENTIALS or the machine's"))
+    draft.todo(_CLOUDS)
+
+
+def _azure(draft: Draft) -> None:
+    draft.set("store.kind", "azure", *_SERVICE)
+    _container(draft, "store.azure.container", "secor.azure.container.name", "secor.azure.path")
+    account = "secor.azure.account.name"
+    if not draft.value(account):
+        draft.fault(account, f"is empty: name the storage account, by -D {account}=logs")
+    draft.set("store.azure.account", draft.value(account), account)
+    draft.secret("store.azure.account_key", "secor.azure.account.key")
+    if not draft.value("secor.azure.account.key"):
+        draft.todo(_IDENTITY.format(where="AZURE_... in the environment, or the machine's"))
+    if draft.value("secor.azure.endpoints.protocol") not in ("", "https"):
+        why = "the account is reached by https; store.azure.endpoint_url names another server"
+        draft.unsupported(why, "secor.azure.endpoints.protocol")
+    draft.unneeded("the account is reached by https", "secor.azure.endpoints.protocol")
+    draft.todo(_CLOUDS)
+
+
+_IDENTITY = "see that the process finds credentials: {where} identity (secor doctor tries them)"
+_CLOUDS = "install what reaches this store: pip install 'secor[clouds]', in a checkout '.[clouds]'"
 
 
 def _other_stores(draft: Draft, service: str, manager: str) -> None:
-    why = "objects go to S3 only: copy them on, or use a gateway that speaks S3"
+    why = "this store is not offered: copy objects on, or use a gateway that speaks S3"
     if manager not in ("", "S3UploadManager", "HadoopS3UploadManager"):
         draft.unsupported(why, "secor.upload.manager.class")
     if service != "S3":
         draft.unsupported(why, "cloud.service")
     for name in draft.properties:
-        if name.startswith(("secor.azure.", "secor.swift.", "swift.")) and (
-            service.lower() in name or ("Azure" in manager and ".azure." in name)
-        ):
+        if name.startswith(("secor.swift.", "swift.")) and service.lower() in name:
             draft.unsupported(why, name)
 
 

@@ -90,10 +90,29 @@ def test_a_configuration_to_begin_with_is_valid(
         ("--bucket", "b", "--catalog", "catalog.db"),
         ("--bucket", "b", "--kind", "restore"),
         ("--bucket", "b", "--kind", "table", "--prefix", "x"),
+        ("--bucket", "gs://b", "--kind", "table"),
+        ("--bucket", "abfss://b"),
     ],
 )
 def test_options_that_make_no_configuration_are_refused(options: tuple[str, ...]) -> None:
     assert main.run(["config", "init", *options]) == Exit.CONFIGURATION
+
+
+@pytest.mark.parametrize(
+    ("bucket", "kind", "place"),
+    [
+        ("gs://logs", "gcs", "logs"),
+        ("abfss://logs@acme", "azure", "acme/logs"),
+        ("abfss://logs@acme.dfs.core.windows.net/", "azure", "acme/logs"),
+    ],
+)
+def test_the_address_of_a_bucket_says_in_which_cloud_it_is(
+    bucket: str, kind: str, place: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "c.toml"
+    assert main.run(["config", "init", "--bucket", bucket, "-o", str(path)]) == 0
+    store = load(path, {}).store
+    assert (store.kind, store.place) == (kind, place)
 
 
 def test_topics_of_the_configuration_are_completed(tmp_path: Path) -> None:

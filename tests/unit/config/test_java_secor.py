@@ -435,15 +435,32 @@ def test_s3_settings_have_their_counterparts() -> None:
     assert (region.endpoint_url, region.region) == (None, "eu-west-1")
 
 
-def test_google_is_reached_by_its_s3_interface_and_azure_is_not_offered() -> None:
+def test_google_and_azure_are_stores_of_their_own() -> None:
     google = {"cloud.service": "GS", "secor.gs.bucket": "g", "secor.gs.path": "data"}
     config, draft, _ = imported({**google, "secor.gs.credentials.path": "/key.json"})
-    assert (config.store.s3.bucket, config.output.prefix) == ("g", "data")
-    assert not config.store.s3.conditional_puts
-    assert needs_a_person(draft)
-    azure = {"cloud.service": "Azure", "secor.azure.container.name": "c"}
-    _, draft, _ = imported(azure)
+    assert (config.store.kind, config.store.place, config.output.prefix) == ("gcs", "g", "data")
+    assert config.store.gcs.service_account == "/key.json"
+    assert any("secor[clouds]" in todo for todo in draft.todos)
+    azure = {
+        "secor.upload.manager.class": "com.pinterest.secor.uploader.AzureUploadManager",
+        "secor.azure.container.name": "logs",
+        "secor.azure.account.name": "acme",
+        "secor.azure.account.key": "hidden",
+        "secor.azure.path": "raw",
+    }
+    config, draft, text = imported(azure)
+    assert (config.store.kind, config.store.place) == ("azure", "acme/logs")
+    assert config.output.prefix == "raw"
+    assert "hidden" not in text
+    assert any("SECOR_STORE__AZURE__ACCOUNT_KEY" in todo for todo in draft.todos)
     for name in azure:
+        assert draft.outcomes[name][0] is Outcome.MAPPED
+
+
+def test_swift_is_not_offered() -> None:
+    swift = {"cloud.service": "Swift", "secor.swift.container": "c"}
+    _, draft, _ = imported(swift)
+    for name in swift:
         assert draft.outcomes[name][0] is Outcome.UNSUPPORTED
 
 

@@ -47,6 +47,7 @@ commands name the types of adapters that wiring gives them.
 WITHIN: dict[str, set[str]] = {
     "secor.core.model": set(),
     "secor.core.errors": set(),
+    "secor.core.installing": {"secor.core.errors"},
     "secor.core.text": set(),
     "secor.core.retry": set(),
     "secor.core.clock": set(),
@@ -186,6 +187,7 @@ THIRD_PARTY = {
         *("secor.service.metrics", "secor.service.table_metrics"),
         *("secor.service.metrics_registry", "secor.service.monitoring.last_run"),
     },
+    "obstore": {"secor.adapters.clouds"},
     "pyspark": {"secor.sandbox", "secor.spark"},
     "pyiceberg": {"secor.adapters.iceberg"},
 }

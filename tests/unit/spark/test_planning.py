@@ -16,7 +16,7 @@ from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import ConfigurationError
 from secor.core.model import StoredObject, TopicPartition
 from secor.core.naming import ObjectName
-from secor.spark.archive_location import local_place, s3_place
+from secor.spark.archive_location import cloud_store, local_place, open_archive, s3_place
 from secor.spark.options import ReadOptions, Selection, Span, parse_options
 from secor.spark.planning import (
     OPEN_COST,
@@ -127,10 +127,34 @@ def test_paths_of_buckets_and_directories_are_told_apart(tmp_path: Path) -> None
     assert local_place(f"file://{tmp_path}") == tmp_path
     with pytest.raises(ConfigurationError, match="names no bucket"):
         s3_place("s3:///backup")
-    with pytest.raises(ConfigurationError, match="s3://bucket/prefix or from a local"):
+    with pytest.raises(ConfigurationError, match="read from s3://bucket/prefix, gs://"):
         local_place("hdfs://name/backup")
     with pytest.raises(ConfigurationError, match="no directory"):
         local_place(str(tmp_path / "none"))
+
+
+def test_paths_of_the_clouds_are_their_stores() -> None:
+    def opened(path: str, **more: str) -> tuple[str, str]:
+        found = cloud_store(parse_options({"path": path, **more}))
+        assert found is not None
+        store, prefix = found
+        return store.address, prefix
+
+    assert opened("gs://logs/raw/backup/") == ("gs://logs", "/raw/backup/")
+    azure = "abfss://logs@acme.dfs.core.windows.net"
+    assert opened(f"{azure}/raw", accountKey="QUFB") == (azure, "/raw")
+    assert cloud_store(parse_options({"path": "s3://logs"})) is None
+    with pytest.raises(ConfigurationError, match="names no bucket"):
+        opened("gs:///raw")
+    with pytest.raises(ConfigurationError, match="write abfss://container@account"):
+        opened("abfss://logs/raw")
+    with pytest.raises(ConfigurationError, match="another kind of store than gs://logs: role_arn"):
+        opened("gs://logs", roleArn="arn")
+    with (
+        pytest.raises(ConfigurationError, match="account_key"),
+        open_archive(parse_options({"path": "s3://logs", "accountKey": "hidden"})),
+    ):
+        pass
 
 
 class OldSession:
