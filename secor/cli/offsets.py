@@ -27,8 +27,8 @@ from secor.cli.open_archive import archive_of, earlier_routes, of_topic, table
 from secor.cli.stop_reasons import StopReasons, sentence
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
-from secor.core.errors import LedgerCorrupt, StopPartition
-from secor.core.model import Entry, TopicPartition
+from secor.core.errors import LedgerCorrupt
+from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
 
 if TYPE_CHECKING:
@@ -163,16 +163,7 @@ def _row(
     reasons: StopReasons,
     topic_partition: TopicPartition,
 ) -> dict[str, object]:
-    stopped: StopPartition | None = None
-    entry = Entry(None)
-    try:
-        entry = ledger.read(topic_partition)
-    except LedgerCorrupt as error:
-        stopped = error
-    # After the entry: a commit in between would look like a log that lost its end.
-    log = reader.log_range(topic_partition)
-    if stopped is None:
-        stopped = reasons.find(topic_partition, entry, log)
+    entry, log, stopped = reasons.look(ledger, reader, topic_partition)
     intent = entry.intent
     return {
         "topic": topic_partition.topic,

@@ -20,8 +20,8 @@ from secor.cli.stop_reasons import StopReasons, sentence
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
-from secor.core.errors import CorruptBatch, LedgerCorrupt, RestartPartition, StopPartition
-from secor.core.model import Entry, LogRange, TopicPartition
+from secor.core.errors import CorruptBatch, LedgerCorrupt, RestartPartition
+from secor.core.model import LogRange, TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.core.text import how_many
 
@@ -126,16 +126,7 @@ def _progress(
     topic_partition: TopicPartition,
     now: float,
 ) -> Progress:
-    stopped: StopPartition | None = None
-    entry = Entry(None)
-    try:
-        entry = ledger.read(topic_partition)
-    except LedgerCorrupt as error:
-        stopped = error
-    # After the entry: a commit in between would look like a log that lost its end.
-    log_range = reader.log_range(topic_partition)
-    if stopped is None:
-        stopped = reasons.find(topic_partition, entry, log_range)
+    entry, log_range, stopped = reasons.look(ledger, reader, topic_partition)
     committed, intent = entry.committed, entry.intent
     begun = None
     if committed is not None and committed < log_range.end:

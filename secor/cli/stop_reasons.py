@@ -9,9 +9,9 @@ from typing import Protocol
 from secor.archive.repair.stop_reason import first_object, stop_reason
 from secor.cli.open_archive import archive_of, earlier_routes
 from secor.config.model import Config
-from secor.core.errors import AccessDenied, StopPartition, Unavailable
+from secor.core.errors import AccessDenied, LedgerCorrupt, StopPartition, Unavailable
 from secor.core.model import Entry, LogRange, TopicPartition
-from secor.core.ports import ObjectStore
+from secor.core.ports import ObjectStore, OffsetLedger
 
 
 class TopicIds(Protocol):
@@ -19,6 +19,13 @@ class TopicIds(Protocol):
 
     def topic_id(self, topic: str) -> str | None:
         """Return a topic's id; None where brokers have none."""
+
+
+class LogRanges(Protocol):
+    """What else is asked of them."""
+
+    def log_range(self, topic_partition: TopicPartition) -> LogRange:
+        """Return the offsets that the log has."""
 
 
 class StopReasons:
@@ -47,6 +54,19 @@ class StopReasons:
             first_object=partial(self._first_object, topic_partition),
             stops_at_loss=self._config.kafka.on_data_loss == "stop",
         )
+
+    def look(
+        self, ledger: OffsetLedger, brokers: LogRanges, topic_partition: TopicPartition
+    ) -> tuple[Entry, LogRange, StopPartition | None]:
+        """Return the entry (an empty one where it is unreadable), the log, and what stops it."""
+        entry, corrupt = Entry(None), None
+        try:
+            entry = ledger.read(topic_partition)
+        except LedgerCorrupt as error:
+            corrupt = error
+        # After the entry: a commit in between would look like a log that lost its end.
+        log = brokers.log_range(topic_partition)
+        return entry, log, corrupt or self.find(topic_partition, entry, log)
 
     def _first_object(self, topic_partition: TopicPartition) -> str | None:
         """Look into the store; one that does not answer is another command's business."""

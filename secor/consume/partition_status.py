@@ -59,7 +59,6 @@ class Status:
     next_offset: int | None
     known_end: int | None
     intent_end: int | None
-    oldest_timestamp: int | None
     last_timestamp: int | None
     oldest_batch: float | None
     committed_at: float | None
@@ -93,7 +92,6 @@ def status_of(partition: Partition, known_end: int | None, *, throttled: bool = 
         next_offset=batch.next_offset if batch is not None else None,
         known_end=known_end,
         intent_end=batch.end if batch is not None else None,
-        oldest_timestamp=first.first_timestamp if first is not None else None,
         last_timestamp=partition.last_timestamp,
         oldest_batch=first.opened if first is not None else None,
         committed_at=partition.committed_at,

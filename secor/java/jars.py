@@ -6,10 +6,8 @@ Pinned jars are fetched as they are listed; Ivy finds out what the other bundles
 from __future__ import annotations
 
 import shutil
-import subprocess
 import tempfile
 import time
-from collections import deque
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.installing import how_to_install
 from secor.java.bundles import Bundle
 from secor.java.cache import Progress, cache_folder, exclusive
-from secor.java.pinned import Fetch, pinned_jars
+from secor.java.pinned import FETCHED, Fetch, pinned_jars, run_ivy
 from secor.java.runtime import find_java, trust_options
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -77,22 +75,17 @@ def _run_ivy(bundle: Bundle, module: Path, into: Path, progress: Progress) -> No
     command = [*_ivy_command(), "-ivy", str(module), "-cache", str(cache_folder() / "ivy")]
     command += ["-types", "jar", "bundle", "-m2compatible"]
     command += ["-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"]
-    last_lines: deque[str] = deque(maxlen=25)
     begun = reported = time.monotonic()
     fetched = 0
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as ivy:
-        assert ivy.stdout is not None
-        for line in ivy.stdout:
-            last_lines.append(line.rstrip())
-            fetched += "[SUCCESSFUL ]" in line
-            if time.monotonic() - reported > _SECONDS_BETWEEN_LINES:
-                reported = time.monotonic()
-                what = f"{fetched} jars fetched" if fetched else "finding what it needs"
-                progress(f"{bundle.name}: {what}, {reported - begun:.0f} s")
-    if ivy.returncode != 0 or not into.is_dir():
-        raise Unavailable(
-            f"{bundle.name} could not be fetched: Ivy ended with code {ivy.returncode}; is the "
-            "package registry for Java within reach? Its last lines:\n" + "\n".join(last_lines)
-        )
+
+    def hear(line: str) -> None:
+        nonlocal fetched, reported
+        fetched += FETCHED in line
+        if time.monotonic() - reported > _SECONDS_BETWEEN_LINES:
+            reported = time.monotonic()
+            what = f"{fetched} jars fetched" if fetched else "finding what it needs"
+            progress(f"{bundle.name}: {what}, {reported - begun:.0f} s")
+
+    run_ivy(bundle.name, command, hear)
+    if not into.is_dir():
+        raise Unavailable(f"{bundle.name}: Ivy has fetched nothing")

@@ -8,7 +8,7 @@ import threading
 import time
 import tomllib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,9 @@ from secor.java.cache import Progress
 TABLE = Path(__file__).with_name("jars.toml")
 AT_ONCE = 6
 """Ivys that run side by side: each asks for one jar after the other, and mostly waits."""
+
+FETCHED = "[SUCCESSFUL ]"
+"""In each line of Ivy's output that tells of a jar."""
 
 _SECONDS_BETWEEN_LINES = 3.0
 
@@ -96,6 +99,23 @@ def check(jars: Sequence[Jar], folder: Path) -> None:
         raise Unavailable(f"jars that nobody asked for were fetched: {', '.join(sorted(others))}")
 
 
+def run_ivy(bundle: str, command: Sequence[str], hear: Callable[[str], None]) -> None:
+    """Run Ivy; ``hear`` is given each line.  Raises ``Unavailable`` with the last ones."""
+    last_lines: deque[str] = deque(maxlen=25)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as ivy:
+        assert ivy.stdout is not None
+        for line in ivy.stdout:
+            last_lines.append(line.rstrip())
+            hear(line)
+    if ivy.returncode != 0:
+        raise Unavailable(
+            f"{bundle} could not be fetched: Ivy ended with code {ivy.returncode}; is the package"
+            " registry for Java within reach? Its last lines:\n" + "\n".join(last_lines)
+        )
+
+
 class Fetch:
     """One fetch of a bundle; ``ivy`` is the command that runs Ivy, without arguments."""
 
@@ -129,25 +149,13 @@ class Fetch:
         command = [*self._ivy, "-settings", str(working / "settings.xml")]
         command += ["-ivy", str(working / "ivy.xml"), "-cache", str(working / "cache")]
         command += ["-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"]
-        last_lines: deque[str] = deque(maxlen=25)
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-        ) as ivy:
-            assert ivy.stdout is not None
-            for line in ivy.stdout:
-                last_lines.append(line.rstrip())
-                if "[SUCCESSFUL ]" in line:
-                    self._count(line.split("]", 1)[1].strip().partition("!")[0])
-        if ivy.returncode != 0:
-            raise Unavailable(
-                f"{self._bundle} could not be fetched: Ivy ended with code {ivy.returncode}; is"
-                " the package registry for Java within reach? Its last lines:\n"
-                + "\n".join(last_lines)
-            )
+        run_ivy(self._bundle, command, self._hear)
 
-    def _count(self, ivy_name: str) -> None:
+    def _hear(self, line: str) -> None:
+        if FETCHED not in line:
+            return
         with self._lock:
-            self._fetched.add(ivy_name)
+            self._fetched.add(line.split("]", 1)[1].strip().partition("!")[0])
             now = time.monotonic()
             if now - self._told < _SECONDS_BETWEEN_LINES:
                 return

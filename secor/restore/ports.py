@@ -24,18 +24,11 @@ class PieceReader(Protocol):
 
 
 class RestoreSource(Protocol):
-    """Something that can be written to Kafka: archives first."""
+    """Something that can be written to Kafka: archives first.
 
-    @property
-    def exactly_once(self) -> bool | None:
-        """Tell whether reading from an offset gives the same records each time.
-
-        None is no answer, and refused where exactly once is required.
-        """
-
-    @property
-    def defines_boundaries(self) -> bool:
-        """Tell whether pieces say where transactions end."""
+    Reading from an offset gives the same records each time, and pieces say where transactions
+    may end.
+    """
 
     def partitions(self) -> Sequence[SourcePartition]:
         """Return the source partitions there are now, sorted."""

@@ -28,8 +28,6 @@ _OVERHEAD = 36
 _HEADER_OVERHEAD = 10
 _SEQUENCES = 1 << 31
 
-Int32s = npt.NDArray[np.int32]
-
 
 @dataclass(frozen=True, slots=True)
 class BatchProducer:

@@ -116,14 +116,6 @@ def prepare(job: Job) -> JobPlan:
 
     Raises ``ConfigurationError`` with every finding that refuses.
     """
-    if job.source.exactly_once is not True:
-        raise ConfigurationError(
-            f"source.kind {job.config.source.kind!r} does not say that it can be read exactly once"
-        )
-    if job.config.writing.boundary == "source" and not job.source.defines_boundaries:
-        raise ConfigurationError(
-            'writing.boundary = "source" needs a source that defines transactions: use "interval"'
-        )
     planned = plan(job)
     if not planned.topics:
         raise ConfigurationError(nothing_archived(job))

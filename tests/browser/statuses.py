@@ -44,7 +44,6 @@ def status(clock: SystemClock, topic: str, partition: int, at: int) -> Status:
         next_offset=at + 48_211,
         known_end=at + 48_540,
         intent_end=None,
-        oldest_timestamp=int((clock.now() - 95) * 1000),
         last_timestamp=int((clock.now() - 2) * 1000),
         oldest_batch=now - 94,
         committed_at=now - 95,

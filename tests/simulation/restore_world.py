@@ -22,11 +22,11 @@ from secor.restore.model import Boundary, JobSpec, Piece, SourceExtent, SourcePa
 from secor.restore.offsets import OffsetTable, offsets_topic, rows_of
 from secor.restore.opening import Opener
 from secor.restore.ports import PieceReader
-from secor.restore.reading import DirectReader
 from secor.restore.routing import Routing, RowFilter
 from secor.restore.task import Task, TaskSettings, Turn
 from secor.restore.writer.model import WriterLimits
 from secor.restore.writer.writer import TransactionalWriter
+from tests.fakes.reader import DirectReader
 from tests.fakes.transactions import FakeCluster
 
 SOURCE = SourcePartition("archive", "clicks", 0)
@@ -65,8 +65,6 @@ class ListSource:
     messages: int = MESSAGES
     per_piece: int = PER_PIECE
     aborted: frozenset[int] = frozenset()
-    exactly_once: bool | None = True
-    defines_boundaries: bool = True
 
     def partitions(self) -> list[SourcePartition]:
         return [SOURCE]

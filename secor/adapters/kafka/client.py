@@ -138,10 +138,14 @@ class Client:
             raise Unavailable(f"the Kafka client is closed ({error_text(error)})") from error
 
     def call(self, coroutine: Callable[..., Any], *args: Any, timeout: float, what: str) -> Any:
-        """Run ``coroutine`` on the IO thread and wait for its result.
+        """Run ``coroutine`` on the IO thread and wait for its result, as ``begin`` says."""
+        return self.begin(coroutine, *args, what=what)(timeout)
 
-        Raises errors of our tree; ``Abandoned`` after ``timeout`` seconds, or when the client
-        was closed meanwhile.
+    def begin(self, coroutine: Callable[..., Any], *args: Any, what: str) -> Callable[[float], Any]:
+        """Begin ``coroutine`` on the IO thread; the function waits so many seconds for its result.
+
+        Raises errors of our tree; ``Abandoned`` when the time is over, or when the client was
+        closed meanwhile.
         """
         done = threading.Event()
         try:
@@ -151,16 +155,20 @@ class Client:
                 f"{what}: the Kafka client is closed ({error_text(error)})"
             ) from error
         future.add_both(lambda _: done.set())
-        if not done.wait(timeout):
-            raise Abandoned(f"{what}: no answer from Kafka within {timeout:g} s")
-        fault = future.exception
-        if isinstance(fault, GeneratorExit):
-            raise Abandoned(f"{what}: the Kafka client was closed")
-        if isinstance(fault, kafka_errors.KafkaError):
-            raise translated(fault, what) from fault
-        if fault is not None:
-            raise fault
-        return future.value
+
+        def result(timeout: float) -> Any:
+            if not done.wait(timeout):
+                raise Abandoned(f"{what}: no answer from Kafka within {timeout:g} s")
+            fault = future.exception
+            if isinstance(fault, GeneratorExit):
+                raise Abandoned(f"{what}: the Kafka client was closed")
+            if isinstance(fault, kafka_errors.KafkaError):
+                raise translated(fault, what) from fault
+            if fault is not None:
+                raise fault
+            return future.value
+
+        return result
 
     def aside(self, node_id: Any, purpose: str) -> str:
         """Return a name of the same broker that has a connection of its own.

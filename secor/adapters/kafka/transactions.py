@@ -13,7 +13,6 @@ from typing import Any
 from kafka import errors as kafka_errors
 
 from secor.adapters.kafka.client import Client, to_client
-from secor.adapters.kafka.failures import translated
 from secor.adapters.kafka.insides import (
     AddPartitionsToTxnRequest,
     ApiVersionsRequest,
@@ -23,9 +22,8 @@ from secor.adapters.kafka.insides import (
     InitProducerIdRequest,
     ProduceRequest,
 )
-from secor.core.errors import ConfigurationError, Unavailable
+from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
-from secor.core.text import error_text
 from secor.core.transactions import (
     BrokerCode,
     IdentityAnswer,
@@ -132,30 +130,12 @@ class KafkaTransactions:
         self, transactional_id: str, topic_partition: TopicPartition, batch: bytes, *, wait: float
     ) -> Callable[[], ProduceAnswer]:
         """Send one batch; the function waits for the answer."""
-        what, done = f"Produce to {topic_partition}", threading.Event()
-        try:
-            future = self._client.net.call_soon_with_future(
-                self._produce, transactional_id, topic_partition, batch, wait
-            )
-        except (RuntimeError, kafka_errors.KafkaError) as error:
-            raise Unavailable(
-                f"{what}: the Kafka client is closed ({error_text(error)})"
-            ) from error
-        future.add_both(lambda _: done.set())
-
-        def answer() -> ProduceAnswer:
-            if not done.wait(wait + _MARGIN):
-                raise Unavailable(f"{what}: no answer within {wait:g} s")
-            fault = future.exception
-            if isinstance(fault, GeneratorExit):
-                raise Unavailable(f"{what}: the Kafka client was closed")
-            if isinstance(fault, kafka_errors.KafkaError):
-                raise translated(fault, what) from fault
-            if fault is not None:
-                raise fault
-            return future.value
-
-        return answer
+        answer = self._client.begin(
+            self._produce,
+            *(transactional_id, topic_partition, batch, wait),
+            what=f"Produce to {topic_partition}",
+        )
+        return lambda: answer(wait + _MARGIN)
 
     def end_transaction(
         self, transactional_id: str, identity: ProducerIdentity, *, commit: bool, wait: float

@@ -14,8 +14,6 @@ from secor.core.variant_json import is_mixed
 JSON = pa.json_(pa.string())
 """Type of JSON text: what has several kinds, or kinds that no column has."""
 
-Children = Sequence[tuple[pa.Field, pa.Array]]
-
 
 def is_json(kind: pa.DataType) -> bool:
     """Tell whether it is ``JSON``."""

@@ -71,16 +71,6 @@ class ArchiveSource:
     reader: Callable[[Iterator[Piece]], PieceReader] = ReadAhead
     listings: TopicListings = field(default_factory=TopicListings)
 
-    @property
-    def exactly_once(self) -> bool:
-        """Objects never change, and each offset is read from one of them."""
-        return True
-
-    @property
-    def defines_boundaries(self) -> bool:
-        """A transaction may be what was uploaded together."""
-        return True
-
     def partitions(self) -> list[SourcePartition]:
         """List the archive's topics and partitions, by the names of objects."""
         return sorted(

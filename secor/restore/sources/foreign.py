@@ -103,16 +103,6 @@ class ForeignSource:
     lossy: bool = False
     reader: Callable[[Iterator[Piece]], PieceReader] = ReadAhead
 
-    @property
-    def exactly_once(self) -> bool:
-        """Objects do not change, and each message has an offset."""
-        return True
-
-    @property
-    def defines_boundaries(self) -> bool:
-        """A transaction may be an object."""
-        return True
-
     def partitions(self) -> list[SourcePartition]:
         """List topics and partitions by the names of objects."""
         return sorted(

@@ -40,16 +40,6 @@ class JsonLinesSource:
     wanted: Callable[[str], bool]
     reader: Callable[[Iterator[Piece]], PieceReader] = ReadAhead
 
-    @property
-    def exactly_once(self) -> bool:
-        """A line has its offset in it."""
-        return True
-
-    @property
-    def defines_boundaries(self) -> bool:
-        """Lines say where transactions end."""
-        return True
-
     def partitions(self) -> list[SourcePartition]:
         """Return a source partition for each file."""
         return sorted(

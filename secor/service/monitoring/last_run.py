@@ -58,7 +58,6 @@ BACKFILL = (
     ),
 )
 
-Labels = Mapping[str, str]
 Values = Mapping[str, float]
 
 

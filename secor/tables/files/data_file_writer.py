@@ -8,7 +8,6 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
-from secor.core.ports import Sink
 from secor.formats.row_groups import RowGroups
 from secor.parsing.parts import ROW
 from secor.tables.manifest import Statistics
@@ -108,18 +107,3 @@ class DataFileWriter:
         if self._file is None:
             self._file = self._begin()
         self._file.write(pa.Table.from_batches([group]).cast(self._columns))
-
-
-class DataFormat(Protocol):
-    """A ``LogFormat`` whose writers report; it reads nothing back."""
-
-    @property
-    def extension(self) -> str:
-        """The end of file names."""
-
-    @property
-    def identity(self) -> str:
-        """All that changes the bytes."""
-
-    def create(self, sink: Sink, seed: bytes) -> DataFileWriter:
-        """Begin a file."""

@@ -23,12 +23,12 @@ from secor.adapters.local import LocalStore
 from secor.core.errors import ArchiveIncomplete
 from secor.core.model import OffsetRange
 from secor.restore.model import Boundary, Piece, Silence, SourcePartition
-from secor.restore.reading import DirectReader
 from secor.restore.sources import foreign_files
 from secor.restore.sources.aiven import AivenLayout
 from secor.restore.sources.confluent import ConfluentLayout
 from secor.restore.sources.foreign import ForeignLayout, ForeignSource
 from secor.restore.sources.lenses import LensesLayout
+from tests.fakes.reader import DirectReader
 
 CLICKS = SourcePartition("archive", "clicks", 3)
 Put = Callable[[str, bytes], None]

@@ -14,11 +14,12 @@ from secor.core.model import OffsetRange, StoredObject, TopicPartition
 from secor.core.ports import LogFormat
 from secor.formats import make_format
 from secor.restore.model import Boundary, Piece, Silence, SourcePartition
-from secor.restore.reading import DirectReader, ReadAhead
+from secor.restore.reading import ReadAhead
 from secor.restore.sources.archive import LISTED_FOR, ArchiveSource, TopicListings
 from secor.restore.sources.json_lines import JsonLinesSource
 from tests.fakes.archive import Shelf, messages
 from tests.fakes.clock import FakeClock
+from tests.fakes.reader import DirectReader
 
 CLICKS = SourcePartition("archive", "clicks", 0)
 

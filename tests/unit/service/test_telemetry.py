@@ -34,7 +34,6 @@ STATUS = Status(
     next_offset=150,
     known_end=160,
     intent_end=None,
-    oldest_timestamp=990_000,
     last_timestamp=995_000,
     oldest_batch=40.0,
     committed_at=30.0,
