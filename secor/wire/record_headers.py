@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from secor.core.model import HEADERS_TYPE
 from secor.wire.records import BadRecord, Fields, gather
+from secor.wire.same_headers import same_names
 from secor.wire.varints import VARINT, Bytes, Overlong, Places, read_many, read_one, windows
 
 FEW = 32
@@ -37,6 +38,8 @@ def read_headers(raw: bytes, data: Bytes, buffer: pa.Buffer, fields: Fields) -> 
 
     Raises ``BadRecord``.
     """
+    if (column := same_names(raw, data, buffer, fields)) is not None:
+        return column
     places = np.concatenate(list(_headers(raw, data, fields)))
     places = places[np.lexsort((places[:, 1], places[:, 0]))]
     names = gather(buffer, places[:, 2], places[:, 3])

@@ -146,6 +146,27 @@ def content(array: pa.Array) -> tuple[Longs, memoryview]:
     return offsets.astype(np.int64), data.cast("B")
 
 
+def binary_sizes(column: pa.Array) -> Longs:
+    """Return the bytes of each binary, 0 for nulls."""
+    sizes: Longs = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
+    return sizes
+
+
+def valid_rows(column: pa.Array) -> Mask:
+    """Tell which rows are not null."""
+    if column.null_count == 0:
+        return True
+    if column.null_count == len(column):
+        return False
+    mask: Mask = column.is_valid().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def negate(mask: Mask) -> Mask:
+    """Return the other rows."""
+    return not mask if isinstance(mask, bool) else ~mask
+
+
 def _classes(least: Longs, values: Longs) -> Longs:
     """Return how many of ``least`` each value reaches; cheap when all reach as many."""
     low, high = np.searchsorted(least, [values.min(), values.max()], "right")

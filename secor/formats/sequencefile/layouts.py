@@ -33,18 +33,18 @@ from secor.formats.sequencefile.fields import (
     Longs,
     Mask,
     assemble,
-    binaries,
-    content,
+    binary_sizes,
     fixed,
     flags,
     join,
-    msgpack_arrays,
     msgpack_binaries,
     msgpack_integers,
-    msgpack_strings,
+    negate,
     total,
+    valid_rows,
 )
 from secor.formats.sequencefile.header import BYTES_WRITABLE, LONG_WRITABLE
+from secor.formats.sequencefile.header_field import pack_headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,6 @@ class Layout:
     keys: Callable[[pa.RecordBatch], Keys]
 
 
-def binary_sizes(column: pa.Array) -> Longs:
-    """Return the bytes of each binary, 0 for nulls."""
-    sizes: Longs = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
-    return sizes
-
-
 def legacy_keys(records: pa.RecordBatch) -> Keys:
     """Return the offsets, 8 bytes big-endian."""
     rows = records.num_rows
@@ -93,10 +87,10 @@ def messagepack_keys(records: pa.RecordBatch) -> Keys:
     """Return the maps of the table above, each after its size in 4 bytes."""
     rows = records.num_rows
     timestamps, keys = records.column("timestamp"), records.column("key")
-    has_timestamp, has_key = _valid(timestamps), _valid(keys)
-    tombstone = _not(_valid(records.column("value")))
+    has_timestamp, has_key = valid_rows(timestamps), valid_rows(keys)
+    tombstone = negate(valid_rows(records.column("value")))
     appended = _ones(records.column("timestamp_type"))
-    header_sizes, headers = _headers(records.column("headers"))
+    header_sizes, headers = pack_headers(records.column("headers"))
     count = _count(has_timestamp, has_key, headers is not None and header_sizes > 0)
     count = count + _count(tombstone, appended) + 1
 
@@ -141,19 +135,6 @@ def _tail(tombstone: Mask, appended: Mask) -> list[Field]:
     return tail
 
 
-def _valid(column: pa.Array) -> Mask:
-    if column.null_count == 0:
-        return True
-    if column.null_count == len(column):
-        return False
-    mask: Mask = column.is_valid().to_numpy(zero_copy_only=False)
-    return mask
-
-
-def _not(mask: Mask) -> Mask:
-    return not mask if isinstance(mask, bool) else ~mask
-
-
 def _ones(column: pa.Array) -> Mask:
     """Tell which rows are 1; null counts as 0."""
     mask = pc.fill_null(column, 0).to_numpy() == 1
@@ -165,37 +146,3 @@ def _count(*masks: Mask) -> Ints:
     for mask in masks:
         result = result + (int(mask) if isinstance(mask, bool) else mask.astype(np.int64))
     return result
-
-
-def _headers(column: pa.Array) -> tuple[Ints, pa.Array | None]:
-    """Return field 4 of every row (empty: no headers) and its sizes; None where no row has any.
-
-    Each header is a row of fields, the first of a message with the head of its list in front:
-    one after the other, the headers of a message are its field.
-    """
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
-    ends = np.cumsum(lengths)
-    if not len(ends) or not ends[-1]:
-        return 0, None
-    firsts = np.zeros(ends[-1], np.bool_)
-    firsts[(ends - lengths)[lengths > 0]] = True
-    counts = np.zeros(ends[-1], np.int64)
-    counts[firsts] = lengths[lengths > 0]
-    packed = _packed_headers(column.flatten(), firsts, counts)
-    places, data = content(packed)
-    offsets = np.zeros(len(column) + 1, np.int32)
-    offsets[1:] = places[ends] - places[0]
-    return np.diff(offsets).astype(np.int64), binaries(offsets, data[places[0] :])
-
-
-def _packed_headers(headers: pa.StructArray, firsts: Mask, counts: Longs) -> pa.Array:
-    """Return ``[name, value or nil]`` of each header, behind field and length in ``firsts``."""
-    names, values = headers.field("key").cast(pa.binary()), headers.field("value")
-    before = [flags(0x04, firsts), *msgpack_arrays(counts, firsts), fixed(0x92, 1)]
-    before += msgpack_strings(binary_sizes(names))
-    has_value = _valid(values)
-    between = [flags(0xC0, _not(has_value))] if has_value is not True else []
-    if has_value is not False:
-        between += msgpack_binaries(binary_sizes(values), has_value)
-    rows = len(headers)
-    return join([assemble(before, rows), names, assemble(between, rows), values])

@@ -21,13 +21,14 @@ from secor.formats.sequencefile.fields import (
     Longs,
     assemble,
     binaries,
+    binary_sizes,
     content,
     fixed,
     join,
     vints,
 )
 from secor.formats.sequencefile.header import ESCAPE, LARGEST, encode_vint
-from secor.formats.sequencefile.layouts import Keys, Layout, binary_sizes, join_keys
+from secor.formats.sequencefile.layouts import Keys, Layout, join_keys
 
 SYNC_INTERVAL = 100 * 1024
 """Bytes of records between sync markers in record mode."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from secor.core.errors import CorruptBatch
-from secor.wire import decode_chunks
+from secor.wire import decode_chunks, record_headers
 from secor.wire.record_headers import FEW
 from tests.unit.wire.wire_batches import (
     CLICKS,
@@ -80,3 +80,58 @@ def test_a_record_that_goes_on_behind_many_headers_is_refused() -> None:
     bad = with_payload(batch, payload.replace(counted, bytes([2 * (FEW + 4)])))
     with pytest.raises(CorruptBatch, match="goes on behind its last header"):
         list(decode_chunks(CLICKS, [bad], 0))
+
+
+def same(rows: int) -> list[Message]:
+    """Messages whose headers have the same names; values of any length, and null."""
+    return [
+        Message(
+            row,
+            headers=(
+                ("traceparent-of-all", b"t" * 32),
+                ("", None if row % 3 == 0 else b"v" * row),
+                ("zürich", bytes(row * 40)),
+                ("n" * 48, b""),
+            ),
+        )
+        for row in range(rows)
+    ]
+
+
+def outcome(batch: bytes) -> object:
+    try:
+        return rows_of(decode_chunks(CLICKS, [batch], 0))
+    except CorruptBatch as error:
+        return str(error)
+
+
+def test_headers_of_the_same_names_are_read_as_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = [
+        batch_of(same(7)),
+        batch_of([*same(3), Message(3, headers=same(1)[0].headers[:3])]),
+        batch_of([*same(3), Message(3, headers=(*same(1)[0].headers[:3], ("m" * 48, b"")))]),
+        batch_of(
+            [Message(0, headers=(("n" * 49, b"1"),)), Message(1, headers=(("n" * 49, b"2"),))]
+        ),
+    ]
+    quick = [outcome(batch) for batch in batches]
+    assert quick == [as_the_client_reads([batch]) for batch in batches]
+    monkeypatch.setattr(record_headers, "same_names", lambda *_: None)
+    assert quick == [outcome(batch) for batch in batches]
+
+
+def test_a_damaged_byte_among_headers_of_the_same_names_is_answered_as_in_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batch = batch_of(same(3))
+    payload = batch[HEADER_SIZE:]
+    damaged = [
+        with_payload(batch, payload[:at] + bytes([byte]) + payload[at + 1 :])
+        for at in range(len(payload))
+        for byte in {0, 1, 2, 0x7F, 0x80, 0xFF, payload[at] + 2 & 0xFF}
+    ]
+    quick = [outcome(bad) for bad in damaged]
+    monkeypatch.setattr(record_headers, "same_names", lambda *_: None)
+    assert quick == [outcome(bad) for bad in damaged]
+    assert any(isinstance(answer, str) for answer in quick)
+    assert not all(isinstance(answer, str) for answer in quick)
