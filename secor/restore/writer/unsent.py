@@ -13,6 +13,8 @@ import pyarrow as pa
 from secor.core.model import TopicPartition
 from secor.wire.encoding import split_rows
 
+NEARLY_FULL = 0.75
+"""From this part of a batch on rows are not joined with others, which would copy all of them."""
 MOST_BYTES = 16 << 20
 """What may wait in one transaction: a target that is partitioned by key has many partitions."""
 
@@ -35,7 +37,10 @@ class UnsentRows:
         waiting = self._rows.pop(topic_partition, None)
         if waiting is not None:
             self._size -= waiting.nbytes
-            records = _joined(waiting, records)
+            if self._is_nearly_full(waiting) and records.num_rows:
+                yield topic_partition, waiting
+            else:
+                records = _joined(waiting, records)
         parts = list(split_rows(records, self._batch_bytes, self._batch_records))
         if parts:
             self._rows[topic_partition] = parts.pop()
@@ -44,6 +49,10 @@ class UnsentRows:
             yield topic_partition, part
         if self._size > self._most_bytes:
             yield from self.drain()
+
+    def _is_nearly_full(self, rows: pa.RecordBatch) -> bool:
+        share = max(rows.nbytes / self._batch_bytes, rows.num_rows / self._batch_records)
+        return share >= NEARLY_FULL
 
     def drain(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         """Give everything that waits."""

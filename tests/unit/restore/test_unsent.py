@@ -34,6 +34,15 @@ def test_a_piece_that_fills_batches_leaves_its_end() -> None:
     assert offsets(list(unsent.drain())) == [[12]]
 
 
+def test_rows_that_nearly_fill_a_batch_are_sent_without_being_copied() -> None:
+    unsent = UnsentRows(10**6, 10)
+    first = messages(range(8))
+    assert list(unsent.add(FIRST, first)) == []
+    ((_, sent),) = unsent.add(FIRST, messages(range(8, 12)))
+    assert sent.column("value").buffers()[2].address == first.column("value").buffers()[2].address
+    assert offsets(list(unsent.drain())) == [[8, 9, 10, 11]]
+
+
 def test_each_partition_keeps_its_order_beside_others() -> None:
     unsent = UnsentRows(10**6, 3)
     sent: Parts = []
