@@ -21,6 +21,10 @@ class Unavailable(SecorError):
     """A server did not answer, refused for now, or timed out *without effect*: try again."""
 
 
+class OffsetsTopicGone(Unavailable):
+    """A restore's offsets topic is not there: perhaps this broker has not heard of it yet."""
+
+
 class OutcomeUnknown(SecorError):
     """A write was sent and its answer lost: read back before anything else."""
 

@@ -13,8 +13,10 @@ from enum import Enum
 from secor.core.errors import (
     ConfigurationError,
     LedgerCorrupt,
+    OffsetsTopicGone,
     SpecChanged,
     TransactionBroken,
+    Unavailable,
     WriterFenced,
 )
 from secor.core.foreign_json import load_json
@@ -87,9 +89,14 @@ class JobControl:
     def read(self) -> JobRecord | None:
         """Return the record as it is now; None before the job's first start.
 
-        Raises ``LedgerCorrupt``, ``Unavailable``.
+        Raises ``LedgerCorrupt``, ``Unavailable``, ``OffsetsTopicGone``.
         """
-        end = self._log.end(self._at, committed=False)
+        try:
+            end = self._log.end(self._at, committed=False)
+        except Unavailable as error:
+            if self._log.partitions(self._at.topic):
+                raise
+            raise OffsetsTopicGone(f"the offsets topic {self._at.topic} is gone") from error
         newest: bytes | None = None
         for chunk in self._log.read(self._at, 0, end):
             for key, value in rows_of(chunk.records):

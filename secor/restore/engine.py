@@ -7,7 +7,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from secor.core.errors import RestartPartition, SecorError, StopPartition, Unavailable
+from secor.core.errors import (
+    LedgerLost,
+    OffsetsTopicGone,
+    RestartPartition,
+    SecorError,
+    StopPartition,
+    Unavailable,
+)
 from secor.core.model import TopicPartition
 from secor.core.pace import Pace
 from secor.core.ports import Assigned, Clock, MessageSource, Revoked
@@ -18,6 +25,8 @@ from secor.restore.schedule import After, AssignedSource, Opening, Phase, Schedu
 
 WISH_EVERY = 2.0
 """Seconds between two looks at the job's record."""
+GONE_LOOKS = 3
+"""Looks in a row that find no offsets topic: a broker may not have heard of it yet."""
 OTHERS_EVERY = 5.0
 """Seconds between two looks whether the other daemons have written all of theirs."""
 DISCOVER_EVERY = 60.0
@@ -86,6 +95,7 @@ class Engine:
         self._discover_at = clock.monotonic() + DISCOVER_EVERY
         self._wish = Wish.RUNNING
         self._wish_at = 0.0
+        self._gone_looks = 0
         self._stop = False
 
     # --------------------------------------------------------- any thread
@@ -121,7 +131,10 @@ class Engine:
     # --------------------------------------------------------- the main thread
 
     def run_once(self, timeout: float) -> Ended | None:
-        """Take what the group says and what is wished; tell when the daemon has ended."""
+        """Take what the group says and what is wished; tell when the daemon has ended.
+
+        Raises ``LedgerLost`` when the offsets topic is gone.
+        """
         for event in self._membership.poll(timeout):
             if isinstance(event, Assigned):
                 self._assign(event.partitions)
@@ -199,9 +212,18 @@ class Engine:
         self._wish_at = now + WISH_EVERY
         try:
             known = self._read_record()
+        except OffsetsTopicGone as error:
+            self._gone_looks += 1
+            if self._gone_looks < GONE_LOOKS:
+                return
+            raise LedgerLost(f"{error}; {_START_ANEW}") from error
         except (Unavailable, RestartPartition):
             return  # Looked at again; before anything is opened it is read anyway.
-        wish = Wish.STOPPED if known is None else known.wish
+        self._gone_looks = 0
+        if known is None:
+            # It was there when this daemon began.
+            raise LedgerLost(f"the offsets topic has lost the job's record; {_START_ANEW}")
+        wish = known.wish
         if wish is not self._wish:
             self._wish = wish
             self._observer.wished(wish)
@@ -268,6 +290,10 @@ class Engine:
                 self._observer.failed(assigned_source.source, error, meaning)
 
 
+_START_ANEW = (
+    "it alone knew what is written already: delete the job's targets and start it again, which"
+    " restores everything"
+)
 _UNKNOWN_FOR_NOW = (Unavailable, RestartPartition, StopPartition)
 """What keeps a daemon from knowing how far the others are: whoever holds the partition tells."""
 _IN_WORK = (Phase.OPENING, Phase.WORKING)

@@ -11,8 +11,8 @@ from secor.adapters.kafka.group_admin import GroupAdmin
 from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
 from secor.core.errors import ConfigurationError, CorruptFile
 from secor.core.model import OffsetRange, TopicPartition
-from secor.restore.fencing_probe import probe_fencing
-from secor.restore.model import SourceExtent, SourcePartition
+from secor.restore.fencing_probe import probe_fencing, probe_id
+from secor.restore.model import SourceExtent, SourcePartition, id_prefix
 from secor.restore.new_topics import NewTopic, new_topic
 from secor.restore.offsets import OffsetTable, offsets_topic, read_offsets
 from secor.restore.preflight import (
@@ -21,6 +21,7 @@ from secor.restore.preflight import (
     Severity,
     TargetTopic,
     findings,
+    lost_offsets,
     making,
     refused,
 )
@@ -99,6 +100,7 @@ def plan(job: Job) -> JobPlan:
     plan_findings = [
         *_meeting(job, by_topic),
         *_offsets_rights(job, described.get(offsets_topic(job.name))),
+        *_lost_offsets(job, begun, topics),
         *_group_rights(job),
         *probe_fencing(
             job.requests,
@@ -265,6 +267,15 @@ def _offsets_rights(job: Job, described: TopicDescription | None) -> Iterator[Fi
     if missing:
         names = ", ".join(right.capitalize() for right in missing)
         yield Finding(Severity.REFUSE, name, f"allow this user {names} on the topic")
+
+
+def _lost_offsets(job: Job, begun: Begun, topics: Sequence[PlannedTopic]) -> Iterator[Finding]:
+    if begun.offsets_topic:
+        return
+    own = id_prefix(probe_id(job.name))
+    # The probe's and the job record's ids write no message of the archive.
+    ids = [it for it in job.admin.transactional_ids(own) if not it.startswith(f"{own}:")]
+    yield from lost_offsets(offsets_topic(job.name), ids, [topic.target for topic in topics])
 
 
 def _group_rights(job: Job) -> Iterator[Finding]:

@@ -161,6 +161,10 @@ class FakeCluster:
     def partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for number in range(self._topics.get(topic, 0))]
 
+    def forget_topic(self, topic: str) -> None:
+        """Let the topic be deleted."""
+        del self._topics[topic]
+
     def end(self, topic_partition: TopicPartition, *, committed: bool) -> int:
         return self._call(
             "log_end",

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from kafka import KafkaConsumer
+from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import TopicPartition as ClientPartition
+from kafka.admin import ConfigResource
 
 from secor.core.model import SCHEMA, OffsetRange, TopicPartition
 from secor.formats import make_format
@@ -266,3 +268,39 @@ def test_another_spec_and_a_target_that_is_not_empty_are_refused(
     refused = run_secor("restore", "run", str(second))
     assert refused.returncode == 2
     assert "is not empty" in refused.stderr
+
+
+def test_a_record_that_is_too_large_waits_for_a_person_and_a_lost_offsets_topic_is_no_new_start(
+    sandbox: Sandbox, tmp_path: Path, fleet: Fleet
+) -> None:
+    archive = tmp_path / "bucket"
+    archive.mkdir()
+    fill(archive, range(0, BATCH, BATCH))
+    row = {**odd_messages(BATCH, BATCH + 1).to_pylist()[0], "value": b"x" * 1_200_000}
+    Shelf(archive, make_format("sequencefile"), prefix="backup").put(
+        pa.RecordBatch.from_pylist([row], schema=SCHEMA),
+        OffsetRange(BATCH, BATCH + 1),
+        topic_partition=TopicPartition("flights", 0),
+    )
+    job = write_job(tmp_path, sandbox, "mishaps", archive, codec="none", follow=False)
+    refused = run_secor("restore", "run", str(job))
+    assert refused.returncode == 5, refused.stderr
+    assert "MESSAGE_TOO_LARGE" in refused.stderr
+    assert f"from source offset {BATCH} on" in refused.stderr
+    assert "raise its max.message.bytes" in refused.stderr
+    assert left(job) == 1, "all else is written"
+    with closing(KafkaAdminClient(bootstrap_servers=sandbox.kafka)) as admin:
+        larger = {"max.message.bytes": "2000000"}
+        admin.alter_configs([ConfigResource("TOPIC", "mishaps-flights", configs=larger)])
+        job.write_text(job.read_text().replace("follow = false", "follow = true"))
+        daemon = fleet.start(job)
+        wait_until(lambda: left(job) == 0, "it was mended")
+        verified = run_secor("restore", "verify", str(job))
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+        admin.delete_topics(["secor-restore-mishaps"])
+        assert daemon.wait(PATIENCE) == 5
+    assert "the offsets topic secor-restore-mishaps is gone" in fleet.logs()
+    job.write_text(job.read_text().replace("[target]", "[target]\nappend = true"))
+    again = run_secor("restore", "run", str(job))
+    assert again.returncode == 2
+    assert "the job has written before" in again.stderr

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource
 
 from secor.sandbox import Sandbox
 from tests.integration.brokers import NODE_ID, REPLICATED, second_broker
@@ -33,6 +36,13 @@ def leaders(admin: AdminClient, topic: str) -> set[int]:
     """Return the brokers that lead partitions of a topic."""
     partitions = admin.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
     return {partition.leader for partition in partitions.values()}
+
+
+def full(sandbox: Sandbox, topic: str) -> None:
+    """Let a topic take nothing while one of its two brokers is away."""
+    with closing(KafkaAdminClient(bootstrap_servers=sandbox.kafka)) as admin:
+        strict = {"min.insync.replicas": "2"}
+        admin.alter_configs([ConfigResource("TOPIC", topic, configs=strict)])
 
 
 def left(job: Path) -> int:
@@ -63,6 +73,9 @@ def test_coordinators_and_leaders_move_when_a_broker_dies(tmp_path: Path, fleet:
             wait_until(lambda: all(leaders(admin, topic) == {1} for topic in topics), "moved")
             rest = left(job)
             wait_until(lambda: left(job) < rest, "the job goes on beside the broker's death")
+            full(sandbox, "moved-flights")
+            wait_until(lambda: "NOT_ENOUGH_REPLICAS" in fleet.logs(), "the target takes nothing")
+            assert "bring the brokers back, or lower it" in fleet.logs()
             second.send_signal(signal.SIGTERM)
             assert second.wait(PATIENCE) == 0, fleet.logs()
             other.start()

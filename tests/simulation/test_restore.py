@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from secor.core.errors import PluginFailed, SecorError, Unavailable
+from secor.core.transactions import BrokerCode
 from secor.restore.boundaries import Kind
 from secor.restore.model import Piece
 from secor.restore.offsets import record
@@ -163,6 +164,24 @@ def test_a_source_cannot_abort_transactions_that_it_does_not_define(kind: Kind) 
     world = World(2, kind, ListSource(aborted=frozenset({2, 6})))
     Owner(world, "owner").run()
     world.source = ListSource()
+    world.check()
+
+
+@VERSIONS
+@pytest.mark.parametrize("code", [BrokerCode.KAFKA_STORAGE_ERROR, BrokerCode.NOT_ENOUGH_REPLICAS])
+def test_a_target_that_is_full_for_minutes_gets_every_message_once(
+    version: int, code: BrokerCode
+) -> None:
+    world = World(version)
+    full_until = world.cluster.clock.monotonic() + 150
+
+    def hook(name: str) -> None:
+        if name == "before produce" and world.cluster.clock.monotonic() < full_until:
+            world.cluster.refuse["produce"] = [code]
+
+    world.cluster.hook = hook
+    Owner(world, "patient").run()
+    assert world.cluster.clock.monotonic() > full_until
     world.check()
 
 

@@ -1,4 +1,4 @@
-"""Topics of a cluster: making them, their settings; through kafka-python's admin client."""
+"""Topics of a cluster, and its transactional ids; through kafka-python's admin client."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TopicSettings:
 
 
 class TopicAdmin:
-    """Makes and describes topics.  Raises ``Unavailable``, ``AccessDenied``."""
+    """Makes and describes topics, lists ids.  Raises ``Unavailable``, ``AccessDenied``."""
 
     def __init__(self, options: Mapping[str, Any], *, timeout: float = 30.0) -> None:
         try:
@@ -117,6 +117,18 @@ class TopicAdmin:
         (about_topic,) = answer["topics"]
         described: Mapping[str, Any] = about_topic
         return described
+
+    def transactional_ids(self, prefix: str) -> list[str]:
+        """Return the transactional ids that the brokers still know, as far as this user may.
+
+        They forget one some days after its last transaction (``transactional.id.expiration.ms``).
+        """
+        try:
+            by_broker = self._admin.list_transactions()
+        except kafka_errors.KafkaError as error:
+            raise translated(error, "the transactional ids") from error
+        ids = {it.transactional_id for listed in by_broker.values() for it in listed}
+        return sorted(name for name in ids if name.startswith(prefix))
 
     def describe(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
         """Describe topics; absent ones are left out.

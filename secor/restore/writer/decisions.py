@@ -140,3 +140,28 @@ def missing_right(code: BrokerCode, ids: str, topic: str | None) -> str | None:
             " and on the job's offsets topic"
         )
     return None
+
+
+_TOO_LARGE = "a message is larger than the topic takes: raise its max.message.bytes"
+_TOO_FEW_REPLICAS = (
+    "fewer of its replicas are in sync than its min.insync.replicas: bring the brokers back, or"
+    " lower it"
+)
+_WHAT_TO_DO: Mapping[BrokerCode, str] = MappingProxyType(
+    {
+        _C.MESSAGE_TOO_LARGE: _TOO_LARGE,
+        _C.RECORD_LIST_TOO_LARGE: _TOO_LARGE,
+        _C.INVALID_RECORD: "a compacted topic takes no message without a key: set its"
+        " cleanup.policy to delete for the time of the restore",
+        _C.INVALID_TIMESTAMP: "raise its message.timestamp.before.max.ms and after.max.ms",
+        _C.NOT_ENOUGH_REPLICAS: _TOO_FEW_REPLICAS,
+        _C.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _TOO_FEW_REPLICAS,
+        _C.KAFKA_STORAGE_ERROR: "the broker cannot write to its disk: look whether it is full",
+    }
+)
+
+
+def what_to_do(code: BrokerCode) -> str:
+    """Return, behind a semicolon, what a person can do about a code; empty where nothing is."""
+    advice = _WHAT_TO_DO.get(code)
+    return "" if advice is None else f"; {advice}"

@@ -32,7 +32,7 @@ from secor.core.transactions import (
     TransactionRequests,
 )
 from secor.restore.model import id_prefix
-from secor.restore.writer.decisions import Action, missing_right
+from secor.restore.writer.decisions import Action, missing_right, what_to_do
 from secor.restore.writer.model import Placement, SentBatch, WriterLimits
 from secor.restore.writer.requesting import A, CodeAnswer, Refusal, Requester, RequestRefused
 from secor.restore.writer.states import Event, NotAllowed, State, transition
@@ -245,14 +245,15 @@ class TransactionalWriter:
         if refusal.action is Action.RETRY:
             if refusal.request is Request.INIT_PRODUCER_ID:
                 return Unavailable(f"{what}; the coordinator gave no identity in time")
-            return TransactionBroken(f"{what}; the transaction's time is over")
+            advice = what_to_do(refusal.code)
+            return TransactionBroken(f"{what}; the transaction's time is over{advice}")
         if refusal.action is not Action.FAIL:
             return TransactionBroken(what)
         topic = None if refusal.where is None else refusal.where.topic
         right = missing_right(refusal.code, id_prefix(self.transactional_id), topic)
         if right is not None:
             return AccessDenied(f"{what}; {right}")
-        return TargetRefused(what)
+        return TargetRefused(f"{what}{what_to_do(refusal.code)}")
 
     def _abandon(self) -> None:
         """Wait for the batch that is on its way: it must not come behind the abort."""

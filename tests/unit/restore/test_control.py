@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from secor.core.errors import ConfigurationError, LedgerCorrupt, SpecChanged
+from secor.core.errors import (
+    ConfigurationError,
+    LedgerCorrupt,
+    OffsetsTopicGone,
+    SpecChanged,
+    Unavailable,
+)
 from secor.core.model import TopicPartition
 from secor.restore.control import JobControl, JobRecord, Wish
 from secor.restore.offsets import job_key, record
@@ -31,6 +37,25 @@ def test_another_spec_and_another_number_of_partitions_are_refused() -> None:
         control.start("other", 2)
     with pytest.raises(ConfigurationError, match="has 3 partitions, and had 2"):
         control.start("spec", 3)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_an_offsets_topic_that_is_gone_is_told_apart_from_brokers_that_are_away(
+    gone: bool,
+) -> None:
+    world = World()
+    control = control_of(world)
+    control.start("spec", 2)
+
+    def fail(_name: str) -> None:
+        raise Unavailable("nobody answers")
+
+    world.cluster.hook = fail
+    if gone:
+        world.cluster.forget_topic(WHERE.topic)
+    with pytest.raises(Unavailable) as told:
+        control.read()
+    assert isinstance(told.value, OffsetsTopicGone) == gone
 
 
 def test_every_change_counts_a_generation() -> None:

@@ -6,14 +6,28 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from secor.core.errors import ArchiveIncomplete, RestartPartition, SecorError, Unavailable
+from secor.core.errors import (
+    ArchiveIncomplete,
+    LedgerLost,
+    OffsetsTopicGone,
+    RestartPartition,
+    SecorError,
+    Unavailable,
+)
 from secor.core.model import TopicPartition
 from secor.core.pace import Pace
 from secor.core.ports import Assigned, Event, Revoked
 from secor.core.transactions import BrokerCode
 from secor.restore.boundaries import Boundaries
 from secor.restore.control import JobRecord, Wish
-from secor.restore.engine import DISCOVER_EVERY, OTHERS_EVERY, WISH_EVERY, Ended, Engine
+from secor.restore.engine import (
+    DISCOVER_EVERY,
+    GONE_LOOKS,
+    OTHERS_EVERY,
+    WISH_EVERY,
+    Ended,
+    Engine,
+)
 from secor.restore.model import SourcePartition
 from secor.restore.opening import Opener
 from secor.restore.routing import Routing
@@ -58,7 +72,8 @@ class Daemon:
     ) -> None:
         self.world = World(source=source or ListSource())
         self.group, self.told = Group(), Told()
-        self.record = JobRecord(Wish.RUNNING, 1, SPEC.hash, 2)
+        self.record: JobRecord | None = JobRecord(Wish.RUNNING, 1, SPEC.hash, 2)
+        self.reading_fails: SecorError | None = None
         self.others_written = False
         self.looking_fails: list[SecorError] = []
         clock = self.world.cluster.clock
@@ -78,7 +93,7 @@ class Daemon:
                 clock=clock, rng=random.Random(1), look_again=1.0 if follow else None
             ),
             opener=Opener(settings, self.world.cluster, self.world.make_writer, self._running),
-            read_record=lambda: self.record,
+            read_record=self._read,
             sources=self._sources,
             written=self._written,
             pace=Pace(clock),
@@ -87,8 +102,13 @@ class Daemon:
             follow=follow,
         )
 
+    def _read(self) -> JobRecord | None:
+        if self.reading_fails is not None:
+            raise self.reading_fails
+        return self.record
+
     def _running(self) -> bool:
-        return self.record.wish is Wish.RUNNING
+        return self.record is not None and self.record.wish is Wish.RUNNING
 
     def _sources(self) -> dict[TopicPartition, list[SourcePartition]]:
         if self.listing_fails is not None:
@@ -156,6 +176,32 @@ def test_a_stopped_job_ends_the_daemon(daemon: Daemon) -> None:
     ended = daemon.run()
     assert ended is not None
     assert ended.wish is Wish.STOPPED
+    daemon.world.check(complete=False)
+
+
+@pytest.mark.parametrize("seen_again", [True, False])
+def test_without_its_offsets_topic_a_daemon_ends_and_writes_nothing_again(
+    daemon: Daemon, seen_again: bool
+) -> None:
+    clock = daemon.world.cluster.clock
+    daemon.reading_fails = OffsetsTopicGone("the offsets topic is gone")
+    for _ in range(GONE_LOOKS - 1):
+        daemon.engine.run_once(0)
+        clock.advance(WISH_EVERY)
+    if seen_again:
+        # A broker had not heard of it yet.
+        daemon.reading_fails = None
+        assert daemon.run() is not None
+        daemon.world.check()
+        return
+    with pytest.raises(LedgerLost, match="delete the job's targets and start it again"):
+        daemon.engine.run_once(0)
+
+
+def test_an_offsets_topic_that_was_made_anew_under_a_daemon_ends_it(daemon: Daemon) -> None:
+    daemon.record = None
+    with pytest.raises(LedgerLost, match="has lost the job's record"):
+        daemon.run()
     daemon.world.check(complete=False)
 
 

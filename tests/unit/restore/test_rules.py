@@ -33,7 +33,7 @@ from secor.restore.offsets import (
     rows_of,
 )
 from secor.restore.pairs import pairs_of, pairs_record
-from secor.restore.preflight import JobLimits, Severity, TargetTopic, findings
+from secor.restore.preflight import JobLimits, Severity, TargetTopic, findings, lost_offsets
 from secor.restore.routing import PROVENANCE, Routing
 from secor.restore.schedule import (
     LATER_BASE,
@@ -249,6 +249,15 @@ def test_a_target_that_vanished_under_a_job_that_goes_on_is_told() -> None:
     gone, empty = TargetTopic("t", 0, 0, {}), TargetTopic("t", 2, 0, {})
     assert told(gone, begun=True, written=True)[0].startswith("refuse: is gone, though the job")
     assert told(empty, begun=True, written=True)[0].startswith("warn: is empty, though the job")
+
+
+def test_a_job_that_lost_its_offsets_is_not_written_again() -> None:
+    empty, full = TargetTopic("empty", 3, 0, {}), TargetTopic("full", 3, 7, {})
+    (finding,) = lost_offsets("offsets", ["secor:job:clicks:0"], [empty, full])
+    assert finding.severity is Severity.REFUSE
+    assert "the job has written before (the brokers know secor:job:clicks:0)" in finding.what
+    assert "to full;" in finding.what
+    assert not [*lost_offsets("offsets", [], [full]), *lost_offsets("offsets", ["x"], [empty])]
 
 
 def test_settings_let_some_of_it_pass() -> None:

@@ -185,6 +185,27 @@ def test_a_right_that_is_missing_is_named(call: str, code: BrokerCode, right: st
     assert str(told.value).endswith(right)
 
 
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (BrokerCode.NOT_ENOUGH_REPLICAS, "lower it"),
+        (BrokerCode.KAFKA_STORAGE_ERROR, "look whether it is full"),
+    ],
+)
+def test_a_target_that_is_full_is_asked_for_the_transactions_time_and_not_too_often(
+    code: BrokerCode, advice: str
+) -> None:
+    cluster = FakeCluster({"clicks": 1})
+    cluster.refuse = {"produce": [code] * 1000}
+    writer = ready(cluster)
+    with pytest.raises(TransactionBroken, match="time is over") as told:
+        write_and_commit(writer, 9)
+    assert str(told.value).endswith(advice)
+    limits = WriterLimits()
+    assert cluster.clock.monotonic() >= limits.transaction_timeout
+    assert cluster.calls.count("produce") < 2 * limits.transaction_timeout
+
+
 def test_an_abort_that_is_answered_with_abort_ends_the_writer() -> None:
     cluster = FakeCluster({"clicks": 1})
     cluster.refuse = {
