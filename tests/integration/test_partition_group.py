@@ -25,6 +25,10 @@ from tests.integration.daemons import (
 PARTITIONS = 2
 GOOD, LATER, BROKEN, BOTS = 300, 40, 20, 10
 TOTAL = GOOD + LATER + BROKEN + BOTS
+TOGETHER, ABORTED = 60, 6
+"""Messages of a transaction, and of one that is aborted after it."""
+LOG_END = TOTAL + -(-TOTAL // TOGETHER) * (ABORTED + 2 * PARTITIONS)
+"""Of all partitions together: each transaction ends with a marker in each of them."""
 DAY = 1_700_000_000  # 2023-11-14T22:13:20
 PARSER = """
 [parser]
@@ -52,10 +56,20 @@ def values() -> Iterator[bytes]:
 
 
 def produce(sandbox: Sandbox, topic: str) -> None:
-    producer = KafkaProducer(bootstrap_servers=sandbox.kafka)
-    for number, value in enumerate(values()):
-        producer.send(topic, value=value, partition=number % PARTITIONS)
-    producer.flush()
+    """Send all in transactions, between which others are aborted: the offsets have holes."""
+    producer = KafkaProducer(bootstrap_servers=sandbox.kafka, transactional_id=topic)
+    producer.init_transactions()
+    every = list(enumerate(values()))
+    for start in range(0, TOTAL, TOGETHER):
+        producer.begin_transaction()
+        for number, value in every[start : start + TOGETHER]:
+            producer.send(topic, value=value, partition=number % PARTITIONS)
+        producer.commit_transaction()
+        producer.begin_transaction()
+        for number, value in every[start : start + ABORTED]:
+            producer.send(topic, value=value, partition=number % PARTITIONS)
+        producer.flush()  # what was not sent yet would not be aborted, but left out
+        producer.abort_transaction()
     producer.close()
 
 
@@ -101,7 +115,7 @@ def test_bad_messages_are_quarantined_replayed_and_their_days_marked(
     create_topic(sandbox, f"{topic}-bad", 1)
     produce(sandbox, topic)
     daemon = start(config, tmp_path / "log")
-    wait_until(lambda: committed(config, topic, PARTITIONS) == TOTAL, "everything committed")
+    wait_until(lambda: committed(config, topic, PARTITIONS) == LOG_END, "everything committed")
     assert daemon.total("secor_quarantined_total") == LATER + BROKEN
     assert daemon.total("secor_filtered_total") == BOTS
 

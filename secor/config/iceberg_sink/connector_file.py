@@ -8,6 +8,7 @@ from pathlib import Path
 
 from secor.config.translation.properties import LINE, Occurrence, Properties, lines, unescape
 from secor.core.errors import ConfigurationError
+from secor.core.foreign_json import load_json
 
 CLASSES = frozenset(
     {
@@ -26,7 +27,7 @@ def is_connector(path: Path) -> bool:
     Raises ``ConfigurationError`` for one that cannot be read.
     """
     text = _read(path)
-    return text.lstrip().startswith("{") or any(
+    return _is_json(path, text) or any(
         line.split("=")[0].split(":")[0].strip() == "connector.class" for line in text.splitlines()
     )
 
@@ -37,7 +38,7 @@ def read(path: Path, overrides: Mapping[str, str]) -> Properties:
     Raises ``ConfigurationError``, also for a connector of another class.
     """
     text = _read(path)
-    given = _from_json(path, text) if text.lstrip().startswith("{") else _from_lines(path, text)
+    given = _from_json(path, text) if _is_json(path, text) else _from_lines(path, text)
     settings = {**given, **{name: (value, "-D") for name, value in overrides.items()}}
     properties = Properties()
     for name, (value, place) in settings.items():
@@ -52,9 +53,13 @@ def read(path: Path, overrides: Mapping[str, str]) -> Properties:
     return properties
 
 
+def _is_json(path: Path, text: str) -> bool:
+    return path.suffix.lower() == ".json" or text.lstrip().startswith("{")
+
+
 def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")
     except UnicodeDecodeError:
         return path.read_text("latin-1")
     except OSError as error:
@@ -64,9 +69,11 @@ def _read(path: Path) -> str:
 def _from_json(path: Path, text: str) -> dict[str, tuple[str, str]]:
     """Take the object under ``config``, as the REST interface has it, or the whole one."""
     try:
-        data = json.loads(text)
+        data = load_json(text)
     except ValueError as error:
         raise ConfigurationError(f"{path}: is no JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise ConfigurationError(f"{path}: is no JSON object of a connector's settings")
     name = data.get("name")
     if isinstance(data.get("config"), dict):
         data = {**({"name": name} if name else {}), **data["config"]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -10,6 +10,7 @@ from secor.archive.backfill.coverage import UNKNOWN_END, gaps, segments_of
 from secor.archive.backfill.model import Segment
 from secor.archive.objects import ArchivedObject
 from secor.core.model import OffsetRange
+from secor.core.text import how_many
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,12 @@ class Unit:
     def size(self) -> int:
         """Bytes in the store."""
         return sum(archived.size for archived in self.objects)
+
+    @property
+    def records(self) -> int | None:
+        """Messages, as metadata tells; None where an object has none."""
+        counts = [archived.info.records for archived in self.objects if archived.info]
+        return sum(counts) if len(counts) == len(self.objects) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +116,25 @@ def _faults(units: Iterable[Unit]) -> Iterable[str]:
             f"the objects are of {len(ids)} logs under one topic name (topic ids {named}): choose"
             " one by source.generations"
         )
+    for _, of_generation in groupby(units, key=lambda unit: unit.generation):
+        yield from _hidden([unit for unit in of_generation if unit.records is not None])
+
+
+def _hidden(units: Iterable[Unit]) -> Iterator[str]:
+    """Tell of units that claim the offsets of others, and have fewer messages than those.
+
+    What was stored again, in other sizes, has at least as many.
+    """
+    wide, inside, reached = None, 0, 0
+    for unit in [*sorted(units, key=lambda unit: (unit.start, -unit.end)), None]:
+        if wide is not None and unit is not None and unit.end <= wide.end:
+            if unit.start >= reached:
+                inside, reached = inside + (unit.records or 0), unit.end
+            continue
+        if wide is not None and inside > (wide.records or 0):
+            yield (
+                f"{wide.objects[0].key}: its metadata tells of {OffsetRange(wide.start, wide.end)}"
+                f" and of {how_many(wide.records or 0, 'message')}, and other objects of these"
+                f" offsets have {inside:,}: it is forged or damaged; move it away"
+            )
+        wide, inside, reached = unit, 0, -1

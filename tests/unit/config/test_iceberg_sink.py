@@ -269,12 +269,16 @@ def test_java_secors_file_is_no_connectors(tmp_path: Path) -> None:
         ('{"connector.class": "x.JdbcSink"}', "connector.class is x.JdbcSink"),
         ('{"name": "x"}', "there is no connector.class"),
         ("{", "is no JSON"),
+        ('{"a": ' * 100_000, "nested too deep"),
+        ("[1, 2]", "no JSON object of a connector"),
+        ('\ufeff{"name": "x"}', "there is no connector.class"),
         ('{"a": {"b": 1}}', "a: a connector's settings are texts"),
     ],
 )
 def test_other_files_are_refused(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "sink.json"
     path.write_text(text)
+    assert is_connector(path)
     with pytest.raises(ConfigurationError, match=message):
         read(path, {})
 

@@ -280,3 +280,19 @@ def test_an_object_with_offsets_that_are_not_of_its_batch_is_refused(shelf: Shel
     shelf.put(messages(range(30)), OffsetRange(0, 10))
     with pytest.raises(ArchiveIncomplete, match=r"from 0 to 29, .* \[0, 10\)"):
         offsets(source_of(shelf).pieces(CLICKS, 0))
+
+
+def test_an_object_that_claims_the_offsets_of_others_is_refused(shelf: Shelf) -> None:
+    """It hid them: of 30 messages one was restored, and verify compared no more."""
+    for start in (0, 10, 20):
+        put(shelf, start, start + 10)
+    shelf.put(messages(range(1)), OffsetRange(0, 1_000_000), output_partition="x")
+    with pytest.raises(ArchiveIncomplete, match=r"\[0, 1000000\) and of 1 message, .* have 30"):
+        offsets(source_of(shelf).pieces(CLICKS, 0))
+
+
+def test_what_was_stored_again_in_another_size_is_no_forgery(shelf: Shelf) -> None:
+    put(shelf, 0, 30)
+    for start in (0, 10, 20, 30, 40):
+        put(shelf, start, start + 10, output_partition="again")
+    assert offsets(source_of(shelf).pieces(CLICKS, 0)) == list(range(50))
