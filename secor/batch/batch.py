@@ -244,7 +244,9 @@ class Batch:
             return file.name
         place = file.name.output_partition
         source = f"{self._plan.group}-{self.topic_partition.topic}-{self.topic_partition.partition}"
-        content = f"{self.start:020d}-{self._fingerprint}-{file.local.crc32c:08x}"
+        # The end, too: an intent that was given up may have had these very rows.
+        offsets = f"{self.start:020d}-{self.next_offset:020d}"
+        content = f"{offsets}-{self._fingerprint}-{file.local.crc32c:08x}"
         key = f"{directory(place)}/{source}-{content}{file.name.extension}"
         return UniqueName(file.name.root, place, key)
 

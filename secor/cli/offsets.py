@@ -25,6 +25,7 @@ from secor.cli.offsets_set import (
 )
 from secor.cli.open_archive import archive_of, earlier_routes, of_topic, table
 from secor.cli.stop_reasons import StopReasons, sentence
+from secor.cli.table_moves import with_dropped_manifests
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.core.errors import LedgerCorrupt
@@ -151,6 +152,8 @@ def accept(config: Path, topic: str, drop_intent: bool, yes: bool) -> None:
                 f"{topic}: nothing to accept: it has no entries, or is the topic that was stored"
             )
             return
+        if settings.group.kind == "table":
+            planned = with_dropped_manifests(planned, store, settings.output.prefix)
         confirm_moves(planned, yes=yes)
         for planned_move in planned:
             entry = move(ledger, archive, planned_move)

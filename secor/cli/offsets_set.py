@@ -11,6 +11,7 @@ import click
 
 from secor.archive.repair.move_offset import Move, move, plan_move
 from secor.cli.open_archive import archive_of, earlier_routes, of_topic
+from secor.cli.table_moves import refuse_below_vectors, with_dropped_manifests
 from secor.cli.times import milliseconds
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
@@ -95,6 +96,9 @@ def set_offset(
                 reader, topic, partition, offset, timestamp, force=force
             )
         ]
+        if settings.group.kind == "table":
+            refuse_below_vectors(planned, settings, reader.topic_id(topic))
+            planned = with_dropped_manifests(planned, store, settings.output.prefix)
         show_moves(planned)
         if dry_run:
             click.echo("nothing is changed: this was a dry run")

@@ -21,6 +21,7 @@ from secor.tables.expiry import (
     expired_changes,
     expired_commits,
     expired_manifests,
+    expired_plans,
     orphans,
 )
 from secor.tables.overview import tables_of_group
@@ -33,6 +34,7 @@ DAY = 86400.0
 KINDS = {
     "commit": "old commit",
     "manifest": "manifest",
+    "plan": "note of a plan",
     "orphan": "orphaned file",
     "changes": "file of merged changes",
 }
@@ -93,6 +95,7 @@ def _expired(group: TableGroup, before: float) -> Iterator[Expired]:
     commits = list(expired_commits(group.history, tables, before))
     yield from commits
     yield from expired_manifests(staged, tables, before)
+    yield from expired_plans(group.plan_notes, group.open_fingerprints, before)
     for known in tables:
 
         def referenced(known: Known = known) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from itertools import islice
@@ -20,6 +20,7 @@ from secor.cli.progress import duration
 from secor.cli.table_type import TABLE
 from secor.config.model import Config
 from secor.core.errors import SecorError
+from secor.core.model import TopicPartition
 from secor.core.text import how_many
 from secor.tables.backlog import backlog
 from secor.tables.commit_history import CommitObject
@@ -30,6 +31,9 @@ from secor.tables.table_commit import Result, TableResult
 
 if TYPE_CHECKING:
     from secor.wiring.table_commits import TableGroup
+
+Lag = Mapping[TopicPartition, int]
+"""Offsets of each topic partition that a table does not have."""
 
 COMMITS = 10
 """Commits that ``show`` lists."""
@@ -48,11 +52,14 @@ def ls(config: Path, as_json: bool) -> int:
     """
     settings = load_tables(config)
     with _open(settings) as group:
-        seen = _look(group, group.staged())
+        staged = group.staged()
+        seen = _look(group, staged)
+        lags = {overview.table: group.lag(overview, staged) for overview in seen}
     if as_json:
-        click.echo(json.dumps({"tables": [_as_json(overview) for overview in seen]}, indent=2))
+        listed = [_as_json(overview, lags[overview.table]) for overview in seen]
+        click.echo(json.dumps({"tables": listed}, indent=2))
     else:
-        for line in _lines(seen):
+        for line in _lines(seen, lags):
             click.echo(line)
     return _exit(seen)
 
@@ -68,19 +75,21 @@ def show(config: Path, name: str, as_json: bool) -> int:
         staged = group.staged()
         group.require(name, staged)
         overview = look_at(group.committer, name, staged)
+        lag = group.lag(overview, staged)
         last = overview.record.commit
         commits = list(
             islice(group.history.back_from(overview.uuid or "", last.id if last else None), COMMITS)
         )
     if as_json:
         listed = [{"id": it.id, "at": it.at / 1000, "files": _files(it)} for it in commits]
-        click.echo(json.dumps({**_as_json(overview), "commits": listed}, indent=2))
+        click.echo(json.dumps({**_as_json(overview, lag), "commits": listed}, indent=2))
         return _exit([overview])
-    for line in _lines([overview]):
+    for line in _lines([overview], {name: lag}):
         click.echo(line)
-    rows: list[tuple[str, ...]] = [("cluster", "topic", "partition", "next offset")]
+    rows: list[tuple[str, ...]] = [("cluster", "topic", "partition", "next offset", "lag")]
     for cluster, key, offset in overview.record.vector.offsets():
-        rows.append((cluster, key.topic, str(key.partition), str(offset)))
+        behind = str(lag[key]) if key in lag else "-"
+        rows.append((cluster, key.topic, str(key.partition), str(offset), behind))
     for line in table(rows, left=frozenset({0, 1})):
         click.echo(line)
     for commit in commits:
@@ -103,13 +112,14 @@ def status(config: Path, as_json: bool) -> int:
         unstaged = group.unstaged()
         staged = group.staged()
         seen = _look(group, staged)
-    waiting = [item for item in staged if any(_waits(item, overview) for overview in seen)]
+        lags = {overview.table: group.lag(overview, staged) for overview in seen}
+    waiting = [item for item in staged if any(overview.waits_for(item) for overview in seen)]
     summary, now = backlog(waiting), time.time()
     if as_json:
         data = {
             "unstaged": {str(key): offsets for key, offsets in unstaged.items()},
             "staged": _backlog(summary, now),
-            "tables": [_as_json(overview) for overview in seen],
+            "tables": [_as_json(overview, lags[overview.table]) for overview in seen],
         }
         click.echo(json.dumps(data, indent=2))
         return _exit(seen)
@@ -120,7 +130,8 @@ def status(config: Path, as_json: bool) -> int:
     for overview in seen:
         valid = overview.record.valid_through
         rows = f", {how_many(overview.staged_rows, 'row')} staged" if overview.staged_rows else ""
-        click.echo(f"{overview.table}: {overview.state}{rows}, {_through(valid, now)}")
+        behind = f", {how_many(sum(lags[overview.table].values()), 'offset')} behind"
+        click.echo(f"{overview.table}: {overview.state}{behind}{rows}, {_through(valid, now)}")
         if overview.why:
             click.echo(f"  {overview.why}")
     return _exit(seen)
@@ -204,16 +215,6 @@ def _look(group: TableGroup, staged: list[Staged]) -> list[TableOverview]:
     return list(group.parallel(lambda name: look_at(group.committer, name, staged), names))
 
 
-def _waits(item: Staged, overview: TableOverview) -> bool:
-    """Tell whether a table still needs a batch."""
-    if item.manifest is None:
-        return True
-    if not any(it.table == overview.table and it.files for it in item.manifest.tables):
-        return False
-    reached = overview.record.vector.next_offset(item.manifest.cluster, item.topic_partition)
-    return reached is None or item.range.end > reached
-
-
 def _exit(seen: Sequence[TableOverview]) -> int:
     return (
         Exit.DIFFERENT
@@ -222,18 +223,27 @@ def _exit(seen: Sequence[TableOverview]) -> int:
     )
 
 
-def _lines(seen: Sequence[TableOverview]) -> Iterator[str]:
+def _lines(seen: Sequence[TableOverview], lags: Mapping[str, Lag]) -> Iterator[str]:
     if not seen:
         yield "the group has no tables yet"
         return
     rows: list[tuple[str, ...]] = [
-        ("table", "state", "last commit (UTC)", "valid through (UTC)", "staged rows", "files")
+        (
+            "table",
+            "state",
+            "last commit (UTC)",
+            "valid through (UTC)",
+            "lag",
+            "staged rows",
+            "files",
+        )
     ]
     for overview in seen:
         commit, valid = overview.record.commit, overview.record.valid_through
         at = _time(commit.at) if commit is not None else "-"
         through = _time(valid) if valid is not None else "-"
-        numbers = (str(overview.staged_rows), str(overview.staged_files))
+        behind = str(sum(lags[overview.table].values()))
+        numbers = (behind, str(overview.staged_rows), str(overview.staged_files))
         rows.append((overview.table, overview.state, at, through, *numbers))
     yield from table(rows, left=frozenset({0, 1, 2, 3}))
     for overview in seen:
@@ -241,7 +251,7 @@ def _lines(seen: Sequence[TableOverview]) -> Iterator[str]:
             yield f"{overview.table}: {overview.why}"
 
 
-def _as_json(overview: TableOverview) -> dict[str, object]:
+def _as_json(overview: TableOverview, lag: Lag) -> dict[str, object]:
     commit = overview.record.commit
     return {
         "table": overview.table,
@@ -256,6 +266,7 @@ def _as_json(overview: TableOverview) -> dict[str, object]:
             "rows": overview.staged_rows,
             "bytes": overview.staged_bytes,
         },
+        "lag": {str(key): offsets for key, offsets in sorted(lag.items())},
         "vector": json.loads(overview.record.vector.dump()),
         "stopped": {str(key): why for key, why in overview.stopped.items()},
     }
@@ -275,4 +286,8 @@ def _files(commit: CommitObject) -> int:
 
 
 def _time(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    """Return a time as text; one that no calendar has, as messages may say, as it is."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms"

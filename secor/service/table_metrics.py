@@ -69,6 +69,11 @@ class TableMetrics:
             TABLE,
             "The table has every message up to this time, in seconds since 1970.",
         )
+        self.lag = gauge(
+            "secor_table_lag_offsets",
+            TABLE,
+            "Offsets of its topics that the table did not have when the last cycle ended.",
+        )
         self.stopped = gauge(
             "secor_table_stopped",
             ("table", "reason"),

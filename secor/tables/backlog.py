@@ -26,7 +26,7 @@ def backlog_by_table(
     for item in staged:
         for of_table in files_by_table(item):
             table = of_table.table
-            if table in results and _has(item, results[table]):
+            if not lacks(item, table, results):
                 continue
             items = waiting.setdefault(table, [])
             if not items or items[-1] is not item:
@@ -66,6 +66,11 @@ def files_by_table(item: Staged) -> Iterator[TableFiles]:
     """Give what a manifest has, without tables that it has no files for."""
     if item.manifest is not None:
         yield from (of_table for of_table in item.manifest.tables if of_table.files)
+
+
+def lacks(item: Staged, table: str, results: Mapping[str, TableResult]) -> bool:
+    """Tell whether a table does not have a manifest's files after a cycle."""
+    return table not in results or not _has(item, results[table])
 
 
 def _has(item: Staged, result: TableResult) -> bool:

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from secor.core.errors import LedgerCorrupt, SecorError
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock, OffsetLedger
-from secor.tables.backlog import backlog, backlog_by_table, is_committed, is_done
+from secor.tables.backlog import backlog, backlog_by_table, is_committed, is_done, lacks
 from secor.tables.control import ControlChannel, Event, Kind
 from secor.tables.cycle import (
     Ask,
@@ -27,6 +27,7 @@ from secor.tables.cycle import (
     decide,
     valid_through,
 )
+from secor.tables.lag import Feeds, lacking_by_table, lag_by_table
 from secor.tables.observer import TableObserver
 from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import CommitRequest, Result, TableCommitter, TableResult
@@ -90,8 +91,13 @@ class Coordinator:
         new_id: Callable[[], str],
         keep: float = 3600.0,
         parallel: Parallel = one_by_one,
+        tables: Iterable[str] = (),
+        feeds: Feeds = lambda table, topic: True,
     ) -> None:
-        """``keep`` is in seconds: manifests stay for so long, whether tables need them or not."""
+        """``keep`` is in seconds: manifests stay for so long, whether tables need them or not.
+
+        ``tables`` are those that are known by name; ``feeds`` tells which topics they are of.
+        """
         self._identity = identity
         self._leads = leads
         self._topics = topics
@@ -105,10 +111,14 @@ class Coordinator:
         self._new_id = new_id
         self._keep = keep
         self._parallel = parallel
+        self._tables = set(tables)
+        self._feeds = feeds
         self._cycle = Cycle()
         self._epoch = 0
         self._partitions: frozenset[TopicPartition] = frozenset()
         self._greatest: dict[TopicPartition, int] = {}
+        self._sources: set[TopicPartition] | None = None
+        """Topic partitions with manifests, as the last listing showed them."""
 
     @property
     def state(self) -> State:
@@ -179,10 +189,16 @@ class Coordinator:
         """Ledger first, then the listing (see ``Staging.read``), then every table."""
         self._partitions = partitions = self._topics.partitions()
         ends = self._topics.ends(partitions)
-        committed = self._read_ledger({it.topic_partition for it in self._staging.find()})
+        if self._sources is None:
+            self._sources = {it.topic_partition for it in self._staging.find()}
+        # Topics that are gone may have left manifests.  New ones wait for the next cycle.
+        committed = self._read_ledger(partitions | self._sources)
         staged = self._staging.read(committed)
+        self._sources = set(self._staging.sources)
         self._note_timestamps(staged)
-        complete = self._complete(partitions, ends, committed)
+        complete = frozenset(
+            it for it in partitions if it in ends and committed.get(it, 0) >= ends[it]
+        )  # when their logs were asked, these held nothing that was not committed
 
         def advance(previous: int | None) -> int | None:
             if missing:
@@ -193,7 +209,7 @@ class Coordinator:
         results = self._commit_tables(staged, request)
         self._delete_done(staged, results)
         self._send(Kind.COMMIT_COMPLETE)
-        self._report(staged, results)
+        self._report(staged, results, ends, committed)
         now = self._clock.monotonic()
         self._observer.cycle_ended(now - self._cycle.began, len(missing))
         self._cycle = self._cycle.finish(now, self._timing)
@@ -226,17 +242,6 @@ class Coordinator:
             if timestamp is not None:
                 before = self._greatest.get(item.topic_partition, timestamp)
                 self._greatest[item.topic_partition] = max(before, timestamp)
-
-    def _complete(
-        self,
-        partitions: frozenset[TopicPartition],
-        ends: Mapping[TopicPartition, int],
-        committed: dict[TopicPartition, int],
-    ) -> frozenset[TopicPartition]:
-        """Return the partitions whose log, when it was asked, held nothing uncommitted."""
-        unread = {it for it in partitions if it in ends and it not in committed}
-        committed = committed | self._read_ledger(unread)
-        return frozenset(it for it in partitions if it in ends and committed.get(it, 0) >= ends[it])
 
     def _commit_tables(
         self, staged: Sequence[Staged], request: CommitRequest
@@ -274,11 +279,24 @@ class Coordinator:
                     self._committer.finish_replay(item)
                 self._staging.delete(item.listed)
 
-    def _report(self, staged: Sequence[Staged], results: Mapping[str, TableResult]) -> None:
+    def _report(
+        self,
+        staged: Sequence[Staged],
+        results: Mapping[str, TableResult],
+        ends: Mapping[TopicPartition, int],
+        committed: Mapping[TopicPartition, int],
+    ) -> None:
         waiting = [
             item
             for item in staged
             if not is_done(item, results) and not is_committed(item, results)
         ]
-        by_table = backlog_by_table(staged, results)
-        self._observer.staged(replace(backlog(waiting), by_table=by_table))
+        self._tables |= results.keys()
+        lacking = lacking_by_table(staged, lambda item, table: lacks(item, table, results))
+        self._observer.staged(
+            replace(
+                backlog(waiting),
+                by_table=backlog_by_table(staged, results),
+                lag=lag_by_table(sorted(self._tables), self._feeds, ends, committed, lacking),
+            )
+        )

@@ -99,7 +99,9 @@ class TableDistribution:
         if needed:
             first = min(offset for offset, _ in needed)
             for offset, need in needed:
-                if offset == first:  # what comes later is looked at again after that
+                # Schemas that grow later are looked at again after that.  Tables are opened
+                # together: messages may name hundreds of them.
+                if offset == first or isinstance(need, NeedsTable):
                     self._needs(need)
             raise SchemaGrew(first)
         return finish(fitted)

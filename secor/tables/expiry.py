@@ -17,6 +17,7 @@ from secor.core.ports import ObjectStore
 from secor.tables.catalog import Table
 from secor.tables.commit_history import CommitHistory
 from secor.tables.group_record import GroupRecord, find_commit
+from secor.tables.plan_notes import PlanNotes
 from secor.tables.selection import select
 from secor.tables.staging import Staged
 from secor.tables.vector import Vector
@@ -24,7 +25,9 @@ from secor.tables.vector import Vector
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """An object that may go; ``kind`` is ``commit``, ``manifest``, ``orphan`` or ``changes``."""
+    """An object that may go; ``kind`` is ``commit``, ``manifest``, ``plan``, ``orphan`` or
+    ``changes``.
+    """
 
     kind: str
     key: str
@@ -77,6 +80,21 @@ def expired_manifests(
             yield Expired(
                 "manifest", item.listed.key, item.listed.size, "all of its tables have it"
             )
+
+
+def expired_plans(
+    notes: PlanNotes, in_use: Callable[[], Iterable[str]], before: float
+) -> Iterator[Expired]:
+    """Give notes of plans older than ``before``.
+
+    ``in_use`` gives the fingerprints of open intents.  A process that still makes batches under
+    an older plan costs its successor a wait, no more.
+    """
+    old = [(fingerprint, it) for fingerprint, it in notes.list() if it.modified < before]
+    used = frozenset(in_use()) if old else frozenset()
+    for fingerprint, stored in old:
+        if fingerprint not in used:
+            yield Expired("plan", stored.key, stored.size, "no open batch is made under this plan")
 
 
 def orphans(

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from types import UnionType
 from typing import Any, Literal, Self, get_args
 
@@ -25,7 +26,7 @@ DIRECTORY = "_staged"
 """Below the group's prefix; no topic's directory."""
 
 _KEY = re.compile(
-    r"(?P<partition>[0-9]+)/(?P<start>[0-9]{20})-(?P<end>[0-9]{20})"
+    r"(?P<partition>0|[1-9][0-9]*)/(?P<start>[0-9]{20})-(?P<end>[0-9]{20})"
     r"(\.replay-(?P<replay>[0-9]+-[0-9]+))?\.json"
 )
 
@@ -161,6 +162,11 @@ class Manifest:
 
 def staged_prefix(prefix: str, topic: str | None = None) -> str:
     """Return where manifests lie: the group's, or one topic's; ends with a slash."""
+    return _staged_prefix(prefix, topic)
+
+
+@lru_cache(maxsize=10_000)
+def _staged_prefix(prefix: str, topic: str | None) -> str:
     parts = [part for part in prefix.split("/") if part] + [DIRECTORY]
     if topic is not None:
         parts.append(topic_directory(topic))
@@ -191,11 +197,7 @@ def parse_manifest_key(prefix: str, topic: str, key: str) -> tuple[int, OffsetRa
     start, end = int(match["start"]), int(match["end"])
     if start > end:
         return None
-    partition, replay = int(match["partition"]), match["replay"] or ""
-    offsets = OffsetRange(start, end)
-    if key != manifest_key(prefix, TopicPartition(topic, partition), offsets, replay):
-        return None  # another name of what is there by its own: "03" for 3
-    return partition, offsets, replay
+    return int(match["partition"]), OffsetRange(start, end), match["replay"] or ""
 
 
 def table_files_data(files: TableFiles) -> dict[str, Any]:
@@ -208,7 +210,14 @@ def table_files_data(files: TableFiles) -> dict[str, Any]:
 
 
 def _fields(value: Manifest | TableFiles | DataFile | Statistics | ReplayOf) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    return {name: getattr(value, name) for name in _NAMES[type(value)]}
+
+
+_NAMES = {
+    kind: tuple(field.name for field in fields(kind))
+    for kind in (Manifest, TableFiles, DataFile, Statistics, ReplayOf)
+}
+"""The names of fields by class: there may be thousands of values in a cycle."""
 
 
 def parse_table_files(data: Mapping[str, Any]) -> TableFiles:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:  # the status page of every group knows this module
 class Backlog:
     """What is staged and not in all of its tables yet; ``oldest`` in seconds since the epoch.
 
-    ``by_table`` has what each single table lacks.
+    ``by_table`` has what each single table lacks; ``lag`` how many offsets each is behind the
+    logs of its topics, as far as that is known.
     """
 
     manifests: int
@@ -25,6 +26,7 @@ class Backlog:
     oldest: float | None
     rows: int = 0
     by_table: Mapping[str, Backlog] = field(default_factory=dict)
+    lag: Mapping[str, int] = field(default_factory=dict)
 
 
 class TableObserver(Protocol):

@@ -38,6 +38,15 @@ class TableOverview:
     staged_bytes: int = 0
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
 
+    def waits_for(self, item: Staged) -> bool:
+        """Tell whether the table still needs a batch."""
+        if item.manifest is None:
+            return True
+        if not any(it.table == self.table and it.files for it in item.manifest.tables):
+            return False
+        reached = self.record.vector.next_offset(item.manifest.cluster, item.topic_partition)
+        return reached is None or item.range.end > reached
+
 
 def tables_of_group(
     catalog: Catalog,

@@ -72,7 +72,7 @@ def select(
     keys: list[str] = []
     done: set[str] = set()
     stopped: dict[TopicPartition, str] = {}
-    vector = record.vector
+    advance = _Advance(table, record.vector)
     one_key = _OneKey()
     for topic_partition, items in sorted(by_partition.items()):
         chosen = _of_partition(table, uuid, record, items, operations)
@@ -82,9 +82,7 @@ def select(
         for manifest, key, of_table in chosen.take:
             if not one_key.has(of_table):
                 break
-            _check_source(table, vector, manifest)  # against what this commit takes, too
-            ends = {topic_partition: manifest.end}
-            vector = vector.advance(manifest.cluster, manifest.topic_id, ends)
+            advance.take(manifest)
             files += of_table
             keys.append(key)
     replays = _Replays(table, uuid, record, operations, is_finished)
@@ -93,12 +91,39 @@ def select(
             replays.look_at(item)
     return Selection(
         files=(*files, *replays.files),
-        vector=vector,
+        vector=advance.vector(),
         manifests=(*keys, *replays.taken),
         done=frozenset(done | replays.done),
         stopped={**replays.stopped, **stopped},
         replays=replays.noted({item.listed.key for item in staged}),
     )
+
+
+class _Advance:
+    """The vector after what a commit takes; each manifest is compared with those before it, too."""
+
+    def __init__(self, table: str, vector: Vector) -> None:
+        self._table = table
+        self._vector = vector
+        self._ends: dict[tuple[str, str], dict[TopicPartition, int]] = {}
+
+    def take(self, manifest: Manifest) -> None:
+        """Go to its end.  Raises ``TableStopped`` where it is of another source."""
+        _check_source(self._table, self._vector, manifest)
+        known = self._vector.topic(manifest.cluster, manifest.topic)
+        if known is None or known.id is None:  # so that those after it are compared with it
+            self._vector = self._vector.advance(
+                manifest.cluster, manifest.topic_id, {}, manifest.topic
+            )
+        source = manifest.cluster, manifest.topic
+        self._ends.setdefault(source, {})[manifest.topic_partition] = manifest.end
+
+    def vector(self) -> Vector:
+        """Return it."""
+        vector = self._vector
+        for (cluster, topic), ends in self._ends.items():
+            vector = vector.advance(cluster, None, ends, topic)
+        return vector
 
 
 class _Replays:
@@ -178,19 +203,20 @@ def _of_partition(
     """Walk one topic partition's manifests by offset, until one stops it."""
     take: list[tuple[Manifest, str, tuple[TableFiles, ...]]] = []
     done: set[str] = set()
-    reached = 0
-    last = ""
+    reached = _Reached()
     for item in sorted(items, key=lambda it: (it.range.start, it.range.end)):
         key, manifest = item.listed.key, item.manifest
         if manifest is None:
             return _Chosen(tuple(take), frozenset(done), item.fault)
-        if item.range.start < reached:
-            if take and take[-1][1] == last:
-                take.pop()  # which of the two is right, nobody can tell
+        if manifest.topic_id is not None and manifest.topic_id in record.replaced:
+            done.add(key)  # of an earlier topic of this name, whose offsets mean nothing here
+            continue
+        if (last := reached.overlapped_by(manifest)) is not None:
+            take = [it for it in take if it[1] != last]  # which of the two is right, who can tell
             done.discard(last)
             why = f"{last} and {key} overlap: delete the one that was never committed"
             return _Chosen(tuple(take), frozenset(done), why)
-        reached, last = item.range.end, key
+        reached.note(manifest, key)
         of_table = _files_of(table, uuid, record, manifest)
         if not of_table:
             done.add(key)
@@ -209,6 +235,28 @@ def _of_partition(
         else:
             take.append((manifest, key, of_table))
     return _Chosen(tuple(take), frozenset(done), "")
+
+
+class _Reached:
+    """How far the manifests of each source reach: another topic's offsets overlap with nothing."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str | None], tuple[int, str]] = {}
+
+    def overlapped_by(self, manifest: Manifest) -> str | None:
+        """Return the key of an earlier manifest that this one overlaps.
+
+        A topic whose id is not known may be any.
+        """
+        for (cluster, topic_id), (end, key) in self._last.items():
+            same = topic_id == manifest.topic_id or None in (topic_id, manifest.topic_id)
+            if cluster == manifest.cluster and same and manifest.start < end:
+                return key
+        return None
+
+    def note(self, manifest: Manifest, key: str) -> None:
+        """Take it as the last of its source."""
+        self._last[manifest.cluster, manifest.topic_id] = manifest.end, key
 
 
 def _files_of(

@@ -152,25 +152,53 @@ def _accepted(
     } - set(record.replaced)
     changes.extend(f"files staged for the dropped table {uuid} are given up" for uuid in given_up)
     record = replace(record, replaced=(*record.replaced, *sorted(given_up)))
+    known, foreign = _apart(record, manifests)
     # What is left of a source as the table knows it is committed first: afterwards it is foreign.
-    known = [
-        item
-        for item, manifest in manifests
-        if item.listed.replay or not _foreign(record.vector, manifest)
-    ]
     chosen = select(table.identifier, table.uuid, record, known, operations, is_finished)
     vector = chosen.vector
-    for item, manifest in manifests:
-        if item.listed.replay:
-            continue  # its rows are none of the vector's
+    replaced = list(record.replaced)
+    for manifest in foreign:
         if why := _foreign(vector, manifest):
+            changes.append(why)
+            earlier = vector.topic(manifest.cluster, manifest.topic)
+            if earlier is not None and earlier.id is not None:
+                replaced.append(earlier.id)
             vector = vector.with_topic(
                 manifest.cluster, manifest.topic, TopicOffsets(manifest.topic_id)
             )
-            changes.append(why)
-    return Proposal(
-        chosen.files, chosen.manifests, replace(record, vector=vector, replays=chosen.replays)
+    for topic_partition, why in sorted(chosen.stopped.items()):
+        if changes and topic_partition.topic in {it.topic for it in foreign}:
+            changes.append(f"what is left of {topic_partition} before that is given up: {why}")
+    record = replace(
+        record, vector=vector, replays=chosen.replays, replaced=tuple(dict.fromkeys(replaced))
     )
+    return Proposal(chosen.files, chosen.manifests, record)
+
+
+def _apart(
+    record: GroupRecord, manifests: Sequence[tuple[Staged, Manifest]]
+) -> tuple[list[Staged], list[Manifest]]:
+    """Return what is of the sources that the table knows, and the first manifest of each other.
+
+    Of each topic at most one source is next, the one that was staged first: another that came
+    after it is a decision of its own.  Replays are of batches that the table had before.
+    """
+    known: list[Staged] = []
+    foreign: dict[tuple[str, str], Manifest] = {}
+    first_ids: dict[tuple[str, str], str | None] = {}
+    for item, manifest in sorted(manifests, key=lambda it: (it[0].listed.modified, it[1].start)):
+        source = manifest.cluster, manifest.topic
+        first_id = first_ids.setdefault(source, manifest.topic_id)
+        is_second = record.vector.topic(*source) is None and (
+            first_id != manifest.topic_id and None not in (first_id, manifest.topic_id)
+        )
+        if item.listed.replay or manifest.topic_id in record.replaced:
+            known.append(item)
+        elif is_second or _foreign(record.vector, manifest):
+            foreign.setdefault(source, manifest)
+        else:
+            known.append(item)
+    return known, list(foreign.values())
 
 
 def _foreign(vector: Vector, manifest: Manifest) -> str:

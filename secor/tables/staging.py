@@ -70,6 +70,8 @@ class Staging:
         self._group = group
         self._parallel = parallel
         self._read: dict[str, Staged] = {}
+        self.sources: frozenset[TopicPartition] = frozenset()
+        """Topic partitions that had manifests, counting or not, when they were last read."""
 
     def find(self) -> list[ListedManifest]:
         """Return all manifests, in order of key.  Raises ``Unavailable``, ``AccessDenied``."""
@@ -95,6 +97,7 @@ class Staging:
         Manifests of replays always count: only what was committed is replayed.
         """
         listed = self.find()
+        self.sources = frozenset(item.topic_partition for item in listed)
         present = {item.key for item in listed}
         self._read = {key: staged for key, staged in self._read.items() if key in present}
         counting = [

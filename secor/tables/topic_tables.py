@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice, product
+from itertools import chain, islice, product
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from secor.batch.plan import TopicPlan
 from secor.core.errors import (
     AlreadyExists,
     ConfigurationError,
+    CorruptFile,
     NotFound,
     Refused,
     TableUnusable,
@@ -28,6 +29,7 @@ from secor.tables.freshness import Freshness
 from secor.tables.library import TableLibrary
 from secor.tables.needs import Need, Needs, NeedsSchema, NeedsTable
 from secor.tables.new_tables import new_table
+from secor.tables.plan_notes import NotedVersion, PlanNotes
 from secor.tables.routing import Route
 from secor.tables.schema_changes import still_needed
 from secor.tables.table_version import (
@@ -64,9 +66,12 @@ class TopicTables:
         make: MakePlan,
         tell: Callable[[str, int, Sequence[str], Sequence[str]], None],
         freshness: Freshness,
+        notes: PlanNotes | None = None,
     ) -> None:
         """``tell`` is given a table, the id of its new schema, what is new in it, and which
         values of that will not fit it.
+
+        ``notes`` are not needed where no intents are recorded.
         """
         self._topic = topic
         self._routes = tuple(routes)
@@ -76,6 +81,9 @@ class TopicTables:
         self._make = make
         self._tell = tell
         self._freshness = freshness
+        self._notes = notes
+        self._noted: set[str] = set()
+        """Fingerprints whose versions are noted."""
         self._planning = threading.Lock()
         self._lock = threading.Lock()
         self._needs: list[Need] = []
@@ -114,15 +122,73 @@ class TopicTables:
             present = self._present()
             self._freshness.show(identity_of(present))
             plan = self._plan(present)
-            if fingerprint is None or plan.fingerprint == fingerprint:
-                return plan
-            for versions in islice(self._earlier(present), LOOKED_FOR):
-                earlier = self._plan(versions)
-                if earlier.fingerprint == fingerprint:
+            if fingerprint is not None and plan.fingerprint != fingerprint:
+                earlier = self._earlier_plan(present, fingerprint)
+                if earlier is not None:
                     return earlier
         except ConfigurationError as error:
             raise TableUnusable(str(error)) from error
+        self._note(plan, present)
         return plan
+
+    def _note(self, plan: TopicPlan, versions: Versions) -> None:
+        """Note a plan's versions before its first batch."""
+        fingerprint = plan.fingerprint
+        if self._notes is not None and fingerprint not in self._noted:
+            self._notes.put(self._topic, fingerprint, versions)
+            self._noted.add(fingerprint)
+
+    def _earlier_plan(self, present: Versions, fingerprint: str) -> TopicPlan | None:
+        """Return the plan of an open intent: the one that is noted, or one that is near."""
+        for versions in chain(self._noted_versions(fingerprint), self._earlier(present)):
+            plan = self._plan(versions)
+            if plan.fingerprint == fingerprint:
+                return plan
+        return None
+
+    def _noted_versions(self, fingerprint: str) -> list[Versions]:
+        """Return the versions that were noted, if the tables still have them."""
+        try:
+            noted = () if self._notes is None else self._notes.read(self._topic, fingerprint)
+        except CorruptFile:
+            return []  # anybody may have put it: the intent is superseded, as without one
+        versions: dict[str, TableVersion | None] = {}
+        for version in noted:
+            if version.schema_id is None:
+                versions[version.table] = None
+                continue
+            opened = self._open_noted(version)
+            if opened is None:
+                return []
+            versions[version.table] = opened
+        return [versions] if noted else []
+
+    def _open_noted(self, noted: NotedVersion) -> TableVersion | None:
+        """Return a version under one of the routes that lead to its table."""
+        route = self._wanted().get(noted.table) or next(
+            (it for it in self._routes if it.may_name(noted.table, self._topic)), None
+        )
+        try:
+            table = self._catalog.load_table(noted.table)
+        except NotFound:
+            return None
+        if (
+            route is None
+            or noted.schema_id not in table.schemas
+            or noted.spec_id not in table.specs
+        ):
+            return None
+        if noted.table not in self._wanted():
+            self._name(noted.table, route)  # it is soon named again
+        return open_version(
+            table,
+            route.settings,
+            self._row_settings,
+            self._library,
+            schema_id=noted.schema_id,
+            spec_id=noted.spec_id,
+            declined=noted.declined,
+        )
 
     def _plan(self, versions: Versions) -> TopicPlan:
         known = identity_of(versions)
@@ -140,21 +206,16 @@ class TopicTables:
         """Return the present versions of all known tables, after what was needed is done."""
         with self._lock:
             needs = list(self._needs)
-        wanted = {
-            route.name_for(self._topic): route
-            for route in reversed(self._routes)
-            if not route.named_by_messages
-        }
         wanting: dict[str, NeedsTable] = {}
         changes: dict[str, list[NeedsSchema]] = {}
         for need in needs:
             if isinstance(need, NeedsTable):
                 wanting.setdefault(need.name, need)
-                self._remember(need)
+                self._name(need.name, need.route)
             else:
                 changes.setdefault(need.name, []).append(need)
         versions: dict[str, TableVersion | None] = {}
-        for name, route in {**self._named, **wanted}.items():
+        for name, route in {**self._named, **self._wanted()}.items():
             table = self._table(name, route, wanting.get(name), changes.get(name, ()))
             if table is not None:
                 versions[name] = open_version(
@@ -170,15 +231,24 @@ class TopicTables:
             self._needs = self._needs[len(needs) :]
         return versions
 
-    def _remember(self, need: NeedsTable) -> None:
-        if not need.route.named_by_messages or need.name in self._named:
+    def _wanted(self) -> dict[str, Route]:
+        """Return the tables that the routes name as they are."""
+        return {
+            route.name_for(self._topic): route
+            for route in reversed(self._routes)
+            if not route.named_by_messages
+        }
+
+    def _name(self, name: str, route: Route) -> None:
+        """Remember a table that messages have named."""
+        if not route.named_by_messages or name in self._named:
             return
         if len(self._named) >= MOST_TABLES:
             raise TableUnusable(
                 f"topic {self._topic}: its messages name more than {MOST_TABLES} tables; does"
                 " the field of the template hold what it should?"
             )
-        self._named[need.name] = need.route
+        self._named[name] = route
 
     def _table(
         self,
@@ -273,7 +343,7 @@ class TopicTables:
                 for schema_id in sorted(table.schemas, key=lambda it: (it != table.schema_id, -it))
             ]
             choices.append([self._at(version, *pair) for pair in pairs[:LOOKED_FOR]])
-        for chosen in product(*choices):
+        for chosen in islice(product(*choices), LOOKED_FOR):
             yield dict(zip(present, chosen, strict=True))
 
     def _at(self, version: TableVersion, schema_id: int, spec_id: int) -> TableVersion:

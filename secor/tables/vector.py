@@ -57,22 +57,20 @@ class Vector:
         return Vector({**self.clusters, cluster: topics})
 
     def advance(
-        self, cluster: str, topic_id: str | None, ends: Mapping[TopicPartition, int]
+        self, cluster: str, topic_id: str | None, ends: Mapping[TopicPartition, int], topic: str
     ) -> Vector:
-        """Return a vector that has moved to ``ends``, all of one topic; the id is kept or set.
+        """Return a vector in which ``topic`` has moved to ``ends``; its id is kept, or set.
 
         Raises ``ValueError`` for an end below what the vector says: it never goes back.
         """
-        vector = self
+        known = self.topic(cluster, topic) or TopicOffsets()
+        partitions = dict(known.partitions)
         for topic_partition, end in sorted(ends.items()):
-            known = vector.topic(cluster, topic_partition.topic) or TopicOffsets()
-            before = known.partitions.get(topic_partition.partition)
+            before = partitions.get(topic_partition.partition)
             if before is not None and end < before:
                 raise ValueError(f"{topic_partition} would go back from {before} to {end}")
-            partitions = {**known.partitions, topic_partition.partition: end}
-            offsets = TopicOffsets(known.id or topic_id, partitions)
-            vector = vector.with_topic(cluster, topic_partition.topic, offsets)
-        return vector
+            partitions[topic_partition.partition] = end
+        return self.with_topic(cluster, topic, TopicOffsets(known.id or topic_id, partitions))
 
     def dump(self) -> str:
         """Return compact JSON: the same for the same vector."""

@@ -149,6 +149,7 @@ def _connect(
         tables = None
         plans: Plans
         if config.group.kind == "table":
+            from secor.tables.plan_notes import PlanNotes
             from secor.wiring.table_storage import open_tables, store_of_tables
             from secor.wiring.tables import TablePlans
 
@@ -162,7 +163,10 @@ def _connect(
         counting = _counting(telemetry)
         if tables is not None:
             source = membership.source
-            plans = TablePlans(config, *tables, source.cluster_id, counting, clock, source.topics)
+            notes = PlanNotes(store, config.output.prefix)
+            plans = TablePlans(
+                config, *tables, source.cluster_id, counting, clock, source.topics, notes=notes
+            )
             opened.callback(plans.refreshing().close)
         else:
             plans = growing_plans(config, store, telemetry, counting)

@@ -25,15 +25,18 @@ from secor.tables.coordinator import Coordinator, GroupTopics, Identity
 from secor.tables.coordinator_thread import CoordinatorThread
 from secor.tables.cycle import Timing
 from secor.tables.election import Election
+from secor.tables.lag import lag_of
 from secor.tables.merging import MergeEngine
 from secor.tables.observer import TableObserver
-from secor.tables.overview import require_table, tables_of_group
+from secor.tables.overview import TableOverview, require_table, tables_of_group
+from secor.tables.plan_notes import PlanNotes
 from secor.tables.selection import APPENDS, EVERY_OPERATION
 from secor.tables.settle import Settling
 from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import CommitRequest, TableCommitter
 from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader, open_store
 from secor.wiring.table_storage import merging_catalog, open_tables, store_of_tables
+from secor.wiring.tables import routes_of
 
 if TYPE_CHECKING:
     from secor.adapters.iceberg.commits import IcebergCatalog
@@ -110,6 +113,18 @@ class TableGroup:
         """Where tables are whose names are made from messages."""
         return namespaces_of(self.config)
 
+    def feeds(self, table: str, topic: str) -> bool:
+        """Tell whether messages of a topic may become rows of a table."""
+        return any(route.may_name(table, topic) for route in routes_of(self.config, topic))
+
+    def lag(self, table: TableOverview, staged: Sequence[Staged]) -> dict[TopicPartition, int]:
+        """Return how many offsets of each log a table does not have.  Raises ``Unavailable``."""
+        partitions = {it for it in self.topics.partitions() if self.feeds(table.table, it.topic)}
+        ends = self.topics.ends(partitions)
+        entries = zip(ends, self.parallel(self.ledger.read, list(ends)), strict=True)
+        committed = {key: it.committed for key, it in entries if it.committed is not None}
+        return lag_of(ends, committed, [item for item in staged if table.waits_for(item)])
+
     def staged(self) -> list[Staged]:
         """Read the ledger, then what is staged below it."""
         topic_partitions = sorted({it.topic_partition for it in self.staging.find()})
@@ -132,6 +147,16 @@ class TableGroup:
         ends = self.topics.ends(self.topics.partitions())
         behind = {it: ends[it] - (self.ledger.read(it).committed or 0) for it in sorted(ends)}
         return {it: offsets for it, offsets in behind.items() if offsets > 0}
+
+    @property
+    def plan_notes(self) -> PlanNotes:
+        """What fingerprints stand for."""
+        return PlanNotes(self.objects, self.config.output.prefix)
+
+    def open_fingerprints(self) -> set[str]:
+        """Return the fingerprints of open intents."""
+        entries = self.parallel(self.ledger.read, sorted(self.topics.partitions()))
+        return {entry.intent.fingerprint for entry in entries if entry.intent is not None}
 
     @property
     def settling(self) -> Settling:
@@ -171,6 +196,8 @@ class TableGroup:
             new_id=new_id,
             keep=commit.keep_manifests,
             parallel=self.parallel,
+            tables=self.named,
+            feeds=self.feeds,
         )
 
 

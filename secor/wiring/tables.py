@@ -26,6 +26,7 @@ from secor.tables.freshness import Freshness, RefreshThread
 from secor.tables.library import TableLibrary
 from secor.tables.needs import Needs
 from secor.tables.new_tables import new_table
+from secor.tables.plan_notes import PlanNotes
 from secor.tables.routed_offsets import RoutedOffsets
 from secor.tables.routing import Route, TableSettings
 from secor.tables.row_changes import ChangeSettings, changes_root
@@ -54,10 +55,13 @@ class TablePlans:
         clock: Clock,
         topics: Callable[[], Iterable[str]] = tuple,
         *,
+        notes: PlanNotes | None = None,
         limited: bool = True,
     ) -> None:
         """Ask nobody yet.  ``topics`` gives the names of all topics of the cluster; unless
         ``limited``, any number of bad messages may go into quarantine.
+
+        Who records intents has ``notes``.
         """
         self._config = config
         self._catalog = catalog
@@ -66,6 +70,7 @@ class TablePlans:
         self._all_topics = topics
         self._count = count
         self._clock = clock
+        self._notes = notes
         self._limited = limited
         self._log = structlog.get_logger("secor.tables")
         self._lock = threading.Lock()
@@ -115,6 +120,7 @@ class TablePlans:
             make,
             self._tell,
             Freshness(self._clock),
+            self._notes,
         )
 
     def _check_name(self, topic: str) -> None:

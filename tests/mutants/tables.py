@@ -31,11 +31,10 @@ TABLE_MUTANTS = (
     Mutant(
         "the listing is older than the ledger's offsets",
         COORDINATOR,
-        "        committed = self._read_ledger("
-        "{it.topic_partition for it in self._staging.find()})\n",
+        "        committed = self._read_ledger(partitions | self._sources)\n",
         "        listed = self._staging.find()\n"
         "        self._staging.find = lambda: (self._staging.__dict__.pop('find'), listed)[1]\n"
-        "        committed = self._read_ledger({it.topic_partition for it in listed})\n",
+        "        committed = self._read_ledger(partitions | self._sources)\n",
         TABLES,
     ),
     Mutant(
@@ -63,8 +62,15 @@ TABLE_MUTANTS = (
     Mutant(
         "manifests that overlap are committed both",
         SELECTION,
-        "        if item.range.start < reached:\n",
-        "        if item.range.end < reached:\n",
+        "            if cluster == manifest.cluster and same and manifest.start < end:\n",
+        "            if cluster == manifest.cluster and same and manifest.end < end:\n",
+        TABLES,
+    ),
+    Mutant(
+        "manifests of a topic that was made again since are taken for the present one's",
+        SELECTION,
+        "        if manifest.topic_id is not None and manifest.topic_id in record.replaced:\n",
+        "        if False:\n",
         TABLES,
     ),
     Mutant(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from secor.core.errors import OutcomeUnknown, SecorError, Unavailable
-from secor.core.model import Entry, StoredObject, TopicPartition
+from secor.core.model import Entry, OffsetRange, StoredObject, TopicPartition
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import CommitResult, Outcome, Table
 from secor.tables.commit_history import CommitHistory
@@ -175,6 +175,9 @@ class TableWorld:
         self.keep = KEEP
         self.partitions = [*PARTITIONS]
         self.batches: list[tuple[TopicPartition, int, int]] = []
+        self.committed_ranges: set[tuple[TopicPartition, OffsetRange]] = set()
+        self.drops = 0.0
+        """How often a person gives up an intent whose manifest is put, or on its way."""
         self.replays: dict[str, frozenset[Row]] = {}
         """Messages by the key of their replay's manifest."""
         self.checked: dict[str, object] = {}
@@ -235,6 +238,8 @@ class TableWorld:
         self.start_worker(ADDED)
 
     def _stage(self, host: Host, topic_partition: TopicPartition, start: int) -> None:
+        if self.rng.random() < self.drops:
+            self._drop_intent(topic_partition, start)
         end = min(self.end, start + self.rng.randint(1, LONGEST_BATCH))
         manifest = self._manifest(topic_partition, start, end)
         self.call(host, "worker put", "before")
@@ -245,11 +250,35 @@ class TableWorld:
             at = self.hub.now + self.rng.choice((0.5, self.keep / 2))
             self.hub.at(at, lambda: self._put_late(late))
         self.ledger.entries[topic_partition] = Entry(end)
+        self.committed_ranges.add((topic_partition, OffsetRange(start, end)))
         if any(is_bad(offset) for offset in range(start, end)):
             self.batches.append((topic_partition, start, end))
 
     def _put_late(self, manifest: Manifest) -> None:
         put_bytes(self.store, manifest.key(PREFIX), manifest.dump())
+
+    def _drop_intent(self, topic_partition: TopicPartition, start: int) -> None:
+        """A batch is staged and given up; ``secor offsets set`` deletes its manifest.
+
+        One that is on its way then lands later, beside what was staged instead.
+        """
+        end = min(self.end, start + self.rng.randint(1, LONGEST_BATCH))
+        dropped = self._manifest(topic_partition, start, end)
+        self.hub.tell(f"{topic_partition} [{start}, {end}) is given up")
+        if self.rng.random() < 0.3:
+            put_bytes(self.store, dropped.key(PREFIX), dropped.dump())
+            self.hub.sleep(self.rng.choice((0.1, 6.0)))
+            self.store.delete(dropped.key(PREFIX))
+        if self.rng.random() < 0.7:
+            at = self.hub.now + self.rng.choice((0.5, 8.0, self.keep / 2))
+            self.hub.at(at, lambda: self._put_late(dropped))
+            for seconds in (15.0, 60.0, 200.0):
+                self.hub.at(at + seconds, lambda: self._delete_uncommitted(dropped))
+
+    def _delete_uncommitted(self, dropped: Manifest) -> None:
+        """Do what the stop says: delete the one of two that was never committed."""
+        if (dropped.topic_partition, dropped.range) not in self.committed_ranges:
+            self.store.delete(dropped.key(PREFIX))
 
     # -------------------------------------------------------------- replays
 

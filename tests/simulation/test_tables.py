@@ -12,7 +12,14 @@ from tests.simulation.scheduler import FirstComeChoices, Hub, RandomChoices
 from tests.simulation.table_world import PARTITIONS, Fault, Point, TableWorld, no_fault
 
 GROUPS = 5
-TOLD = ("accepted", "replayed", "is added", "is made again", "accepted as it was made again")
+TOLD = (
+    "is given up",
+    "accepted",
+    "replayed",
+    "is added",
+    "is made again",
+    "accepted as it was made again",
+)
 
 
 class Rates:
@@ -47,6 +54,7 @@ def storm(seed: int) -> tuple[TableWorld, Rates]:
         world.start_replayer()
         for _ in range(world.rng.choice((1, 2, 3))):
             world.start_coordinator()
+        world.drops = world.rng.choice((0.0, 0.0, 0.3))
         if world.rng.random() < 0.7:
             world.disturb(rollbacks=world.rng.random() < 0.5, remakes=world.rng.random() < 0.3)
         if world.rng.random() < 0.5:

@@ -29,6 +29,8 @@ class TableTelemetry:
         self.board.lead(leads, epoch)
         self._metrics.leading.set(leads)
         self._metrics.epoch.set(epoch if leads else 0)
+        if not leads:
+            self._metrics.lag.clear()  # who coordinates knows
         self._log.info("coordinating" if leads else "not_coordinating", epoch=epoch)
 
     def cycle_ended(self, seconds: float, missing: int) -> None:
@@ -87,6 +89,8 @@ class TableTelemetry:
         self._metrics.staged_files.set(backlog.files)
         self._metrics.staged_bytes.set(backlog.size)
         self._metrics.staged_oldest.set(backlog.oldest or 0)
+        for table, offsets in backlog.lag.items():
+            self._metrics.lag.labels(table).set(offsets)
 
     def event(self, direction: str, kind: str) -> None:
         """An event was sent or received."""

@@ -122,7 +122,7 @@ def test_a_group_that_feeds_the_same_topic_into_the_same_table_is_told(
     catalog = sqlite_catalog(tmp_path)
     table = catalog.create_table("db.all", NewTable(pa.schema([pa.field("id", pa.int64())])))
     ends = {TopicPartition("a", 0): 5}
-    record = GroupRecord(Vector().advance("cluster", "id-of-a", ends))
+    record = GroupRecord(Vector().advance("cluster", "id-of-a", ends, "a"))
     catalog.commit(table, TableCommit(None, (), record.properties("neighbour")))
     config = config_of(tmp_path, {"table": "db.all"})
     (fault,) = [it for it in of_tables(config) if not it.ok]
@@ -135,7 +135,7 @@ def test_a_group_that_feeds_the_same_topic_into_the_same_table_is_told(
 def test_a_group_of_another_cluster_is_no_neighbour(tmp_path: Path) -> None:
     catalog = sqlite_catalog(tmp_path)
     table = catalog.create_table("db.all", NewTable(pa.schema([pa.field("id", pa.int64())])))
-    record = GroupRecord(Vector().advance("elsewhere", None, {TopicPartition("a", 0): 5}))
+    record = GroupRecord(Vector().advance("elsewhere", None, {TopicPartition("a", 0): 5}, "a"))
     catalog.commit(table, TableCommit(None, (), record.properties("neighbour")))
     found = list(of_tables(config_of(tmp_path, {"table": "db.all"})))
     assert all(finding.ok for finding in found)

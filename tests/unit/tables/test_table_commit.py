@@ -302,6 +302,44 @@ def test_accept_of_a_topic_made_again_begins_at_its_first_offset(world: TableWor
     assert world.live() == ["0-100@0", "0-4@0"]
 
 
+@pytest.mark.parametrize("end", [4, 12])
+def test_accept_of_a_topic_made_again_knows_the_old_ones_manifests_as_old(
+    world: TableWorld, end: int
+) -> None:
+    """They are kept for a while after they were committed."""
+    world.stage(world.manifest(0, 5))
+    world.stage(world.manifest(5, 9))
+    world.commit()
+    world.stage(world.manifest(9, 11))
+    world.clock.advance(1.0)
+    world.stage(world.manifest(0, end, topic_id="new-id"))
+    stopped = world.commit()
+    assert isinstance(stopped.error, TableStopped)
+    assert stopped.error.reason == "topic_recreated"
+    world.move(CLICKS, 12)
+    first = settling(world).accept(EVENTS, world.staged(), world.request(), dry_run=False)
+    assert first.changes == ("topic clicks was topic-id and is new-id from now on",)
+    assert world.live() == ["0-5@0", "5-9@0", "9-11@0"]
+    again = settling(world).accept(EVENTS, world.staged(), world.request(), dry_run=False)
+    assert again.commit is None
+    committed = world.commit()
+    assert (committed.result, committed.stopped) == (Result.COMMITTED, {})
+    assert world.live() == [f"0-{end}@0", "0-5@0", "5-9@0", "9-11@0"]
+    assert len(world.commit().done) == 4
+
+
+def test_accept_takes_one_of_two_topics_after_the_other(world: TableWorld) -> None:
+    """Nothing of either is in the table yet."""
+    world.stage(world.manifest(0, 5, topic_id="old-id"))
+    world.clock.advance(1.0)
+    world.stage(world.manifest(0, 7, topic_id="new-id"))
+    assert world.commit().result is Result.STOPPED
+    settling(world).accept(EVENTS, world.staged(), world.request(), dry_run=False)
+    assert world.live() == ["0-5@0"]
+    assert world.commit().result is Result.COMMITTED
+    assert world.live() == ["0-5@0", "0-7@0"]
+
+
 def test_accept_has_nothing_to_do_where_nothing_is_wrong(world: TableWorld) -> None:
     world.stage(world.manifest(0, 5))
     settled = settling(world).accept(EVENTS, world.staged(), world.request(), dry_run=False)

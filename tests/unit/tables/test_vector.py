@@ -21,14 +21,14 @@ def test_a_partition_that_is_not_named_has_given_nothing() -> None:
 
 
 def test_it_moves_on_and_keeps_the_rest() -> None:
-    after = VECTOR.advance("c", "id", {CLICKS: 9})
+    after = VECTOR.advance("c", "id", {CLICKS: 9}, CLICKS.topic)
     assert list(after.offsets()) == [("c", CLICKS, 9), ("c", TopicPartition("clicks", 10), 7)]
     assert VECTOR.next_offset("c", CLICKS) == 5
 
 
 def test_it_never_goes_back() -> None:
     with pytest.raises(ValueError, match="go back from 5 to 4"):
-        VECTOR.advance("c", "id", {CLICKS: 4})
+        VECTOR.advance("c", "id", {CLICKS: 4}, CLICKS.topic)
 
 
 @pytest.mark.parametrize(

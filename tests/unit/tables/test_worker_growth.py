@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 from secor.core.errors import TableUnusable
+from secor.core.small_objects import put_bytes
 from secor.tables.catalog import AddColumn, NewTable, SchemaChange, Table
+from secor.tables.plan_notes import PlanNotes
 from tests.unit.tables.worker_world import WorkerWorld
 
 FLIGHTS = {"table": "db.flights", "auto_create": True, "evolve": True}
@@ -233,6 +235,50 @@ def test_an_open_intent_finds_its_schema_and_spec_again(tmp_path: Path) -> None:
     found = after_a_crash("flights", before.fingerprint)
     assert found.fingerprint == before.fingerprint
     assert found.parser.identity == before.parser.identity
+
+
+def test_an_open_intent_finds_the_tables_again_that_messages_had_named(tmp_path: Path) -> None:
+    route = {"table": "db.{fields.kind}", "auto_create": True, "evolve": True}
+    world = WorkerWorld(tmp_path, [route])
+    world.write(*({"kind": kind, "id": 1} for kind in ("sale", "view", "return")))
+    before = world.plans("flights", None)
+    world.catalog.update_schema(
+        world.catalog.load_table("db.sale"), [AddColumn(("new",), pa.string())]
+    )
+    after_a_crash = world.new_plans()
+    found = after_a_crash("flights", before.fingerprint)
+    assert found.fingerprint == before.fingerprint
+    assert {"table=db.sale", "table=db.view", "table=db.return"} <= set(found.streams)
+
+
+def test_tables_that_messages_name_are_opened_together(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.{fields.kind}", "auto_create": True}])
+    kinds = [f"kind_{number}" for number in range(20)]
+    world.write(*({"kind": kind, "id": 1} for kind in kinds))
+    world.plans = world.new_plans()
+    manifests = world.write(*({"kind": kind, "id": 2} for kind in kinds))
+    assert [len(manifest.tables) for manifest in manifests] == [20]
+    assert [row["id"] for row in world.rows("db.kind_7")] == [1, 2]
+
+
+def test_an_open_intent_finds_changes_again_that_were_declined(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [GROWING])
+    schema = pa.schema([pa.field("id", pa.int64())])
+    world.catalog.create_table("db.flights", NewTable(schema, ("bucket(4, id)",)))
+    world.write({"id": 1, "id_bucket": 7})
+    before = world.plans("flights", None)
+    assert world.new_plans()("flights", None).fingerprint != before.fingerprint
+    assert world.new_plans()("flights", before.fingerprint).fingerprint == before.fingerprint
+
+
+@pytest.mark.parametrize("body", [b"", b"[", b"{}", b'[{"table": 1}]', b'[{"table": "db.x"}]'])
+def test_a_note_that_cannot_be_read_is_none(tmp_path: Path, body: bytes) -> None:
+    world = WorkerWorld(tmp_path, [FLIGHTS])
+    world.write({"id": 0})
+    notes = PlanNotes(world.own, world.config.output.prefix)
+    put_bytes(world.own, notes.key("flights", "f" * 16), body)
+    present = world.plans("flights", None).fingerprint
+    assert world.new_plans()("flights", "f" * 16).fingerprint == present
 
 
 def test_fields_find_their_columns_by_name_mapping_and_any_case(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from secor.formats import make_format
 from secor.parsing.parts import release_part
 from secor.tables.catalog import TableCommit
 from secor.tables.manifest import Manifest
+from secor.tables.plan_notes import PlanNotes
 from secor.wiring.table_storage import store_of_tables
 from secor.wiring.tables import TablePlans
 from tests.fakes.clock import FakeClock
@@ -109,6 +110,7 @@ class WorkerWorld:
             self._count,
             self.clock,
             lambda: self.topics,
+            notes=PlanNotes(self.own, self.config.output.prefix),
         )
 
     def _count(self, topic_partition: TopicPartition, name: str, messages: int) -> None:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from secor.core.errors import SecorError
 from secor.core.model import Entry, TopicPartition
@@ -192,7 +193,9 @@ class TableWorld:
         """Return what the table says of the group."""
         return GroupRecord.of(self.server.tables[table].describe(), GROUP)
 
-    def coordinator(self, timing: Timing | None = None, *, keep: float = 3600.0) -> Coordinator:
+    def coordinator(
+        self, timing: Timing | None = None, *, keep: float = 3600.0, **more: Any
+    ) -> Coordinator:
         """Make one that always leads."""
         return Coordinator(
             Identity(GROUP, "coordinator-1"),
@@ -207,4 +210,5 @@ class TableWorld:
             timing=timing or Timing(interval=10.0, asks=False),
             new_id=lambda: f"cycle-{next(self.numbers)}",
             keep=keep,
+            **more,
         )

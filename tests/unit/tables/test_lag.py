@@ -1,0 +1,54 @@
+"""How many offsets a table is behind: what is not staged, and what is staged and not in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from secor.tables.lag import lag_of
+from secor.tables.overview import look_at
+from tests.unit.tables.world import CLICKS, EVENTS, OTHER, TableWorld
+
+SECOND = "db.other"
+
+
+@pytest.fixture
+def world() -> TableWorld:
+    made = TableWorld()
+    made.server.make(EVENTS)
+    made.server.make(SECOND)
+    made.topics.known = {CLICKS, OTHER}
+    made.topics.log_ends = {CLICKS: 20, OTHER: 7}
+    return made
+
+
+def test_what_is_not_staged_and_what_is_not_committed_counts(world: TableWorld) -> None:
+    for start in (0, 5, 9):
+        world.stage(world.manifest(start, start + 4))
+    lacking = world.staged()[1:]
+    assert lag_of({CLICKS: 20, OTHER: 7}, {CLICKS: 13}, lacking) == {CLICKS: 15, OTHER: 7}
+    assert lag_of({CLICKS: 20}, {CLICKS: 13}, []) == {CLICKS: 7}
+    assert lag_of({CLICKS: 10}, {CLICKS: 13}, []) == {CLICKS: 0}
+
+
+def test_a_table_without_rows_in_a_batch_is_not_behind(world: TableWorld) -> None:
+    """The coordinator and the commands say the same."""
+    world.stage(world.manifest(0, 5, [EVENTS, SECOND]))
+    world.stage(world.manifest(5, 9, [EVENTS]))
+    world.stage(world.manifest(0, 7, [EVENTS], topic_partition=OTHER))
+    world.coordinator().step()
+    assert world.observer.backlogs[-1].lag == {EVENTS: 11, SECOND: 11}
+    last = world.manifest(9, 12, [EVENTS, SECOND])
+    del world.server.tables[SECOND]
+    world.stage(last)
+    world.coordinator().step()
+    lag = world.observer.backlogs[-1].lag
+    assert lag == {EVENTS: 8, SECOND: 20}  # it was dropped, and all of its batches are kept
+    overview = look_at(world.committer, EVENTS, world.staged())
+    lacking = [item for item in world.staged() if overview.waits_for(item)]
+    assert lag_of({CLICKS: 20, OTHER: 7}, {CLICKS: 12, OTHER: 7}, lacking) == {CLICKS: 8, OTHER: 0}
+
+
+def test_only_topics_that_may_have_rows_for_a_table_count(world: TableWorld) -> None:
+    coordinator = world.coordinator(tables=[EVENTS, SECOND], feeds=lambda table, _: table == EVENTS)
+    coordinator.step()
+    assert world.observer.backlogs[-1].lag == {EVENTS: 27, SECOND: 0}
