@@ -10,12 +10,10 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.conversions import to_json
 from pyiceberg.io.pyarrow import (
     _get_parquet_writer_kwargs,
     compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
 )
 from pyiceberg.partitioning import PartitionSpec
@@ -27,9 +25,9 @@ from pyiceberg.types import DateType, IcebergType, PrimitiveType, UUIDType
 
 from secor.adapters.iceberg.catalog import library_table_of
 from secor.adapters.iceberg.failures import translated
+from secor.adapters.iceberg.parquet_statistics import parquet_statistics
 from secor.tables.catalog import FIELD_ID, Table
 from secor.tables.library import Codes, ParquetStatistics, Partitioning, PartitionValues
-from secor.tables.manifest import Statistics
 
 # What Python's library cannot set it warns of for every file.
 logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
@@ -53,21 +51,7 @@ class IcebergLibrary:
         with translated(f"table {table.identifier}: its metrics"):
             plan = compute_statistics_plan(schema, dict(table.properties))
             ids = parquet_path_to_id_mapping(schema)
-
-        def statistics(footer: pq.FileMetaData) -> Statistics:
-            file_statistics = data_file_statistics_from_parquet_metadata(footer, plan, ids)
-            columns = file_statistics.to_serialized_dict()
-            return Statistics(
-                column_sizes=columns["column_sizes"],
-                value_counts=columns["value_counts"],
-                null_value_counts=columns["null_value_counts"],
-                nan_value_counts=columns["nan_value_counts"],
-                lower_bounds={key: it.hex() for key, it in columns["lower_bounds"].items()},
-                upper_bounds={key: it.hex() for key, it in columns["upper_bounds"].items()},
-                split_offsets=tuple(columns["split_offsets"]),
-            )
-
-        return statistics
+        return parquet_statistics(plan, ids)
 
     def parquet_options(self, properties: Mapping[str, str]) -> Mapping[str, Any]:
         """Return the options of pyarrow's writer."""

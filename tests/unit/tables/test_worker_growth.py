@@ -258,7 +258,7 @@ def test_tables_that_messages_name_are_opened_together(tmp_path: Path) -> None:
     world.plans = world.new_plans()
     manifests = world.write(*({"kind": kind, "id": 2} for kind in kinds))
     assert [len(manifest.tables) for manifest in manifests] == [20]
-    assert [row["id"] for row in world.rows("db.kind_7")] == [1, 2]
+    assert sorted(row["id"] for row in world.rows("db.kind_7")) == [1, 2]
 
 
 def test_an_open_intent_finds_changes_again_that_were_declined(tmp_path: Path) -> None:
