@@ -16,7 +16,8 @@ from secor.cli.load_tables import load_tables
 from secor.cli.table_spark import start_table_spark
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
-from secor.tables.maintenance import STEPS, Maintenance
+from secor.tables.catalog import MAIN
+from secor.tables.maintenance import ONLY_MAIN, STEPS, Maintenance
 from secor.tables.overview import tables_of_group
 
 if TYPE_CHECKING:
@@ -75,6 +76,12 @@ def maintain(
         steps or tuple(STEPS), datetime.now(UTC) - timedelta(days=older_than), retain_last
     )
     tables, stopped = _tables(settings, names)
+    if settings.commit.branch != MAIN and set(wanted.steps) & ONLY_MAIN:
+        click.echo(
+            f"the branch {settings.commit.branch} is not compacted: Iceberg's procedures rewrite"
+            f" files of {MAIN} alone; old snapshots expire on every branch",
+            err=True,
+        )
     for why in stopped.values():
         click.echo(f"{why}; left as it is", err=True)
     catalog = settings.catalog.name

@@ -18,6 +18,9 @@ STEPS: Mapping[str, str] = {
 }
 """Iceberg's procedures in the order in which they are useful, and what each does."""
 
+ONLY_MAIN = frozenset(STEPS) - {"expire_snapshots"}
+"""Procedures that know no branch but ``main``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:

@@ -84,15 +84,6 @@ class Route:
         assert not self.named_by_messages
         return "".join(text + (safe_name(topic) if path else "") for text, path in self.template)
 
-    def may_name(self, table: str, topic: str) -> bool:
-        """Tell whether some message of a topic may lead to this table."""
-        parts = []
-        for text, path in self.template:
-            parts.append(re.escape(text))
-            if path is not None:
-                parts.append(re.escape(safe_name(topic)) if path == "topic" else ".+")
-        return re.fullmatch("".join(parts), table, re.DOTALL) is not None
-
     def taken(self, work: Work) -> Truths:
         """Tell for each row whether the route takes it.
 

@@ -166,7 +166,7 @@ class TopicTables:
     def _open_noted(self, noted: NotedVersion) -> TableVersion | None:
         """Return a version under one of the routes that lead to its table."""
         route = self._wanted().get(noted.table) or next(
-            (it for it in self._routes if it.may_name(noted.table, self._topic)), None
+            (it for it in self._routes if it.may_name(self._topic, noted.table)), None
         )
         try:
             table = self._catalog.load_table(noted.table)

@@ -115,7 +115,7 @@ class TableGroup:
 
     def feeds(self, table: str, topic: str) -> bool:
         """Tell whether messages of a topic may become rows of a table."""
-        return any(route.may_name(table, topic) for route in routes_of(self.config, topic))
+        return any(route.may_name(topic, table) for route in routes_of(self.config, topic))
 
     def lag(self, table: TableOverview, staged: Sequence[Staged]) -> dict[TopicPartition, int]:
         """Return how many offsets of each log a table does not have.  Raises ``Unavailable``."""

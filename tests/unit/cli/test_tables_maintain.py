@@ -131,6 +131,14 @@ def test_only_the_steps_and_tables_that_are_named(world: World) -> None:
         world.run("db.others")
 
 
+def test_it_says_that_another_branch_than_main_is_not_compacted(world: World) -> None:
+    assert "is not compacted" not in world.run(EVENTS).stderr
+    world.config.write_text(CONFIG + 'commit = {branch = "audit"}\n')
+    assert "the branch audit is not compacted" in world.run(EVENTS, "--dry-run").stderr
+    expiring = world.run(EVENTS, "--dry-run", "--step", "expire_snapshots")
+    assert "is not compacted" not in expiring.stderr
+
+
 def test_names_are_quoted_and_times_are_those_of_utc() -> None:
     wanted = Maintenance(("expire_snapshots",), datetime(2026, 11, 22, 3, 4, 5, tzinfo=UTC), 7)
     (statement,) = wanted.statements("my`lake", "db.it's").values()
