@@ -76,3 +76,12 @@ def pairs_of(job: str, rows: Iterable[tuple[bytes | None, bytes | None]]) -> lis
         except (ValueError, TypeError, KeyError):
             continue
     return pairs
+
+
+def first_offsets(pairs: Iterable[Pair]) -> dict[TopicPartition, int]:
+    """Return the target's offset of the first message that was written to each partition."""
+    first: dict[TopicPartition, int] = {}
+    for pair in pairs:
+        target, offset = pair.placement.topic_partition, pair.placement.base_offset
+        first[target] = min(offset, first.get(target, offset))
+    return first

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pyarrow as pa
 
 from secor.core.model import TopicPartition
 from secor.restore.model import Piece, Silence, SourcePartition
+from secor.restore.pairs import first_offsets
 from secor.restore.routing import Routing
 from secor.restore.verify import (
     PartitionResult,
@@ -17,6 +19,7 @@ from secor.restore.verify import (
     expected_records,
 )
 from secor.wiring.restore import Job
+from secor.wiring.restore_pairs import read_pairs
 
 _WAIT = 60.0
 
@@ -39,11 +42,12 @@ def verify(job: Job, advance: Advance = lambda *_: None) -> Iterator[PartitionRe
     """Give how each partition of each target compares."""
     route = job.routing()
     sources = job.sources()
+    written = _written(job)
     if job.config.target.partitioning == "same":
         for source in sources:
             target = TopicPartition(route.target(source.topic), source.partition)
             expected = (records for _, records in _expected(job, source, route, advance))
-            yield compare_in_order(target, expected, actual_records(job.log, target))
+            yield compare_in_order(target, expected, written(target))
         return
     for topic, count in sorted(route.partitions.items()):
         for number in range(count):
@@ -51,8 +55,21 @@ def verify(job: Job, advance: Advance = lambda *_: None) -> Iterator[PartitionRe
             yield compare_as_sets(
                 target,
                 _of_target(job, sources, route, target, advance),
-                actual_records(job.log, target),
+                written(target),
             )
+
+
+def _written(job: Job) -> Callable[[TopicPartition], Iterator[pa.RecordBatch]]:
+    """Return what gives the target's messages: where it was not empty, from our first one on."""
+    if not job.config.target.append:
+        return partial(actual_records, job.log)
+    first = first_offsets(read_pairs(job, job.offsets_partitions()))
+
+    def give(target: TopicPartition) -> Iterator[pa.RecordBatch]:
+        start = first.get(target)
+        return iter(()) if start is None else actual_records(job.log, target, start)
+
+    return give
 
 
 def _of_target(

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as ClientPartition
-from kafka.admin import ConfigResource
+from kafka.admin import ConfigResource, NewTopic
 
 from secor.core.model import SCHEMA, OffsetRange, TopicPartition
 from secor.formats import make_format
@@ -270,6 +270,16 @@ def test_another_spec_and_a_target_that_is_not_empty_are_refused(
     assert "is not empty" in refused.stderr
 
 
+def older_messages(sandbox: Sandbox, topic: str) -> None:
+    """Make the target, and write to two of its partitions."""
+    with closing(KafkaAdminClient(bootstrap_servers=sandbox.kafka)) as admin:
+        settings = {"retention.ms": "-1"}
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=settings)])
+    with closing(KafkaProducer(bootstrap_servers=sandbox.kafka)) as producer:
+        for number in range(5):
+            producer.send(topic, b"older", partition=number % 2)
+
+
 def test_a_record_that_is_too_large_waits_for_a_person_and_a_lost_offsets_topic_is_no_new_start(
     sandbox: Sandbox, tmp_path: Path, fleet: Fleet
 ) -> None:
@@ -283,6 +293,8 @@ def test_a_record_that_is_too_large_waits_for_a_person_and_a_lost_offsets_topic_
         topic_partition=TopicPartition("flights", 0),
     )
     job = write_job(tmp_path, sandbox, "mishaps", archive, codec="none", follow=False)
+    job.write_text(job.read_text().replace("[target]", "[target]\nappend = true"))
+    older_messages(sandbox, "mishaps-flights")
     refused = run_secor("restore", "run", str(job))
     assert refused.returncode == 5, refused.stderr
     assert "MESSAGE_TOO_LARGE" in refused.stderr
@@ -300,7 +312,6 @@ def test_a_record_that_is_too_large_waits_for_a_person_and_a_lost_offsets_topic_
         admin.delete_topics(["secor-restore-mishaps"])
         assert daemon.wait(PATIENCE) == 5
     assert "the offsets topic secor-restore-mishaps is gone" in fleet.logs()
-    job.write_text(job.read_text().replace("[target]", "[target]\nappend = true"))
     again = run_secor("restore", "run", str(job))
     assert again.returncode == 2
     assert "the job has written before" in again.stderr

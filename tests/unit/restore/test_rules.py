@@ -32,7 +32,7 @@ from secor.restore.offsets import (
     record,
     rows_of,
 )
-from secor.restore.pairs import pairs_of, pairs_record
+from secor.restore.pairs import Pair, first_offsets, pairs_of, pairs_record
 from secor.restore.preflight import JobLimits, Severity, TargetTopic, findings, lost_offsets
 from secor.restore.routing import PROVENANCE, Routing
 from secor.restore.schedule import (
@@ -110,6 +110,16 @@ def test_pairs_are_found_again_among_other_records() -> None:
     (pair,) = pairs_of("job", rows)
     assert (pair.source, pair.placement) == (CLICKS, Placement(TARGET, 5, 3, 10, 12))
     assert pairs_record("job", CLICKS, [], 1) is None
+
+
+def test_the_first_message_that_was_written_to_a_target_is_known() -> None:
+    other = TopicPartition("clicks", 2)
+    pairs = [
+        Pair(CLICKS, Placement(TARGET, 70, 3, 10, 12)),
+        Pair(CLICKS, Placement(other, 5, 1, 13, 13)),
+        Pair(CLICKS, Placement(TARGET, 40, 3, 0, 2)),
+    ]
+    assert first_offsets(pairs) == {TARGET: 40, other: 5}
 
 
 def test_no_source_partition_shares_the_jobs_own_partition() -> None:
