@@ -17,6 +17,7 @@ def version() -> str:
 
 EXAMPLES = {"secor.examples.config": "config", "secor.examples.systemd": "systemd"}
 SPARK = ["pyspark==4.0.5"]
+SPARK_35 = ["pyspark==3.5.9"]  # the newest line that Hudi knows: not beside the other
 PARSERS = ["protobuf>=6"]
 ZOOKEEPER_SASL = ["pure-sasl>=0.6.2"]
 TABLES = [
@@ -84,6 +85,7 @@ setup(
     ],
     extras_require={
         "spark": SPARK,
+        "hudi": [*SPARK_35, "psutil>=7", *TABLES],
         "parsers": PARSERS,
         "zookeeper-sasl": ZOOKEEPER_SASL,
         "tables": TABLES,

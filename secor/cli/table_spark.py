@@ -24,16 +24,34 @@ def start_table_spark(
     ``settings`` have the last word over ``[spark]`` of the configuration; ``purpose`` is for
     the application's name.  Raises as ``start_spark``.
     """
-    from secor.java.bundles import SPARK_ICEBERG
+    from secor.java.bundles import SPARK_HUDI, SPARK_ICEBERG
+    from secor.spark.hudi_engine import hudi_session
     from secor.spark.session import start_spark
+    from secor.spark.versions import require_spark_35
+    from secor.wiring.hudi import hadoop_settings
     from secor.wiring.table_storage import spark_catalog_of
 
+    name = f"secor tables {purpose} {config.group.name}"
+    if config.table_format == "hudi":
+        require_spark_35()
+        return start_spark(
+            name,
+            {**hudi_session(hadoop_settings(config)), **config.spark.settings, **(settings or {})},
+            {},
+            bundle=SPARK_HUDI,
+            log=log_of(config),
+            progress=_tell,
+        )
     catalog = spark_catalog_of(config)
     return start_spark(
-        f"secor tables {purpose} {config.group.name}",
+        name,
         {**catalog.settings, **config.spark.settings, **(settings or {})},
         catalog.environment,
         bundle=SPARK_ICEBERG,
         log=log_of(config),
-        progress=lambda line: click.echo(line, err=True),
+        progress=_tell,
     )
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)

@@ -19,7 +19,7 @@ from secor.cli.open_archive import human_size, table
 from secor.cli.progress import duration
 from secor.cli.table_type import TABLE
 from secor.config.model import Config
-from secor.core.errors import SecorError
+from secor.core.errors import SecorError, Unavailable
 from secor.core.model import TopicPartition
 from secor.core.text import how_many
 from secor.tables.backlog import backlog
@@ -167,6 +167,12 @@ class Told:
     def cycle_ended(self, seconds: float, missing: int) -> None:
         """Keep how many partitions did not answer."""
         self._missing = missing
+
+    def cycle_discarded(self, missing: int) -> None:
+        """A cycle ended without a commit; see ``TableObserver``."""
+        self._errors.append(
+            Unavailable(f"nothing committed: {missing} topic partitions did not answer")
+        )
 
     def cycle_failed(self, error: SecorError) -> None:
         """Keep it."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from secor.config.finalize import Finalize
+from secor.config.hudi import Hudi
 from secor.config.output import TYPED_FORMATS, Output
 from secor.config.parser import Parser, check_together
 from secor.config.process import Limits, Local, Logs, Metrics
@@ -39,6 +40,7 @@ __all__ = [
     "Finalize",
     "Gcs",
     "Group",
+    "Hudi",
     "Kafka",
     "Ledger",
     "Limits",
@@ -110,6 +112,7 @@ class Config(Section):
     rows: Rows = Field(default_factory=Rows)
     commit: Commit = Field(default_factory=Commit)
     spark: Spark = Field(default_factory=Spark)
+    hudi: Hudi = Field(default_factory=Hudi)
     limits: Limits = Field(default_factory=Limits)
     local: Local = Field(default_factory=Local)
     metrics: Metrics = Field(default_factory=Metrics)
@@ -158,7 +161,12 @@ class Config(Section):
     @property
     def changes_rows(self) -> bool:
         """Whether messages change rows of tables, so that an engine has to merge them."""
-        return any(route.mode != "append" for route in self.tables)
+        return any(route.mode != "append" or route.format == "hudi" for route in self.tables)
+
+    @property
+    def table_format(self) -> Literal["iceberg", "hudi"]:
+        """The format of the group's tables."""
+        return "hudi" if any(route.format == "hudi" for route in self.tables) else "iceberg"
 
     def _check_tables(self) -> None:
         if self.group.kind == "table":
@@ -170,8 +178,14 @@ class Config(Section):
                 raise fault("names the control topic, which holds no rows", "kafka.topics")
             for table, topics in namesakes(self.tables, self.kafka.topics).items():
                 raise fault(describe_namesakes(table, topics), "tables")
+            if self.table_format == "hudi":
+                self._check_hudi()
+            elif self.hudi != Hudi():
+                raise fault('no [[tables]] has format = "hudi"', "hudi")
             for number, route in enumerate(self.tables):
-                if route.mode != "append" and self.commit.coordinator != "alone":
+                if (
+                    route.mode != "append" or route.format == "hudi"
+                ) and self.commit.coordinator != "alone":
                     why = (
                         'rows are merged by Spark, in "secor tables run": set'
                         ' commit.coordinator = "alone"'
@@ -180,13 +194,32 @@ class Config(Section):
             return
         sections = (
             *(("catalog", Catalog()), ("rows", Rows()), ("commit", Commit())),
-            ("spark", Spark()),
+            *(("spark", Spark()), ("hudi", Hudi())),
         )
         for name, default in sections:
             if getattr(self, name) != default:
                 raise fault('only group.kind "table" has tables', name)
         if self.tables:
             raise fault('only group.kind "table" has tables', "tables")
+
+    def _check_hudi(self) -> None:
+        for number, route in enumerate(self.tables):
+            key = f"tables.{number}"
+            if route.format != "hudi":
+                why = "Spark has another version for Hudi: give Iceberg tables a group of their own"
+                raise fault(why, f"{key}.format")
+            if route.location is None and self.hudi.warehouse is None:
+                raise fault("say where Hudi tables are: [hudi] warehouse", f"{key}.location")
+            if route.location is not None and "{" in route.table:
+                raise fault(
+                    "several tables would be in one place: use [hudi] warehouse", f"{key}.location"
+                )
+        if self.catalog != Catalog():
+            raise fault(
+                "Hudi tables are in no catalog: [hudi] warehouse says where they are", "catalog"
+            )
+        if self.commit.branch != "main":
+            raise fault("Hudi tables have no branches", "commit.branch")
 
     def _check_dead_letters(self, before: str, parser: Parser) -> None:
         """Copies that were read again would be quarantined and copied again, for ever."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
+from secor.config.hudi import ONLY_HUDI, WRITER_KEYS, check_hudi, check_partitions
 from secor.config.output import Output
 from secor.config.parser import Parser
 from secor.config.transforms import Scalar, check_path, check_topic
@@ -82,6 +83,7 @@ class Commit(Section):
 
     interval: Duration = 60.0
     timeout: Duration = 30.0
+    on_timeout: Literal["commit", "discard"] = "commit"
     branch: str = Field(default="main", min_length=1)
     control: Literal["kafka", "none"] = "kafka"
     control_topic: Maybe[str] = None
@@ -123,6 +125,7 @@ class TableRoute(Section):
     """One of ``[[tables]]``: which messages go to which table, and how that one is made."""
 
     table: str = Field(min_length=1)
+    format: Literal["iceberg", "hudi"] = "iceberg"
     topics: Expression = ".*"
     field: Maybe[str] = None
     equals: Scalar | None = None
@@ -141,6 +144,8 @@ class TableRoute(Section):
     operation_field: Maybe[str] = None
     upserts: Names = ()
     deletes: Names = ()
+    type: Literal["copy-on-write", "merge-on-read"] = "copy-on-write"
+    precombine: Maybe[str] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -162,11 +167,26 @@ class TableRoute(Section):
             check_path(self.field, "field")
             if sum(given) > 1:
                 raise fault("give one of equals, one_of, matches; none: the field exists", "field")
+        self._check_format()
         for key, value in ONLY_NEW.items():
+            if self.format == "hudi" and key in WRITER_KEYS:
+                continue
             if not self.auto_create and getattr(self, key) != value:
                 raise fault("is for tables that are made here: set auto_create = true", key)
         self._check_changes()
         return self
+
+    def _check_format(self) -> None:
+        if self.format == "iceberg":
+            for key, value in ONLY_HUDI.items():
+                if getattr(self, key) != value:
+                    raise fault('is for format = "hudi"', key)
+            return
+        check_hudi(self.location, self.properties)
+        if self.precombine is not None and self.mode == "append":
+            why = 'is for mode = "upsert" or "cdc": rows that are added are not compared'
+            raise fault(why, "precombine")
+        check_partitions(self.partition_by, self.properties, self.key, self.mode)
 
     def _check_changes(self) -> None:
         for key, value in ONLY_CHANGES.items():

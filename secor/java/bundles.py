@@ -59,6 +59,13 @@ SPARK_ICEBERG = Bundle(
 )
 """What Spark needs for Iceberg tables in S3, with the drivers of SQL catalogs."""
 
+SPARK_HUDI = Bundle(
+    "spark-3.5-hudi-1.2.0",
+    ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0", "org.apache.hadoop:hadoop-aws:3.3.4"),
+    "363 MB",
+)
+"""What Spark 3.5 needs for Hudi tables in S3."""
+
 ICEBERG_REST = Bundle(
     "iceberg-rest-1.11.0",
     (
@@ -78,4 +85,4 @@ ICEBERG_REST = Bundle(
 )
 """Iceberg's own REST catalog server; it takes Hadoop's classes from PySpark."""
 
-BUNDLES = (KAFKA, S3PROXY, SPARK_ICEBERG, ICEBERG_REST)
+BUNDLES = (KAFKA, S3PROXY, SPARK_ICEBERG, SPARK_HUDI, ICEBERG_REST)

@@ -18,7 +18,13 @@ ReadParts = Callable[[Sequence[int], pa.StructType], Iterator[pa.RecordBatch]]
 
 VIEW = "secor_changes"
 
-_POSITION_DDL = "operation tinyint, topic string, partition int, offset bigint, timestamp bigint"
+_POSITION = (
+    ("operation", "ByteType"),
+    ("topic", "StringType"),
+    ("partition", "IntegerType"),
+    ("offset", "LongType"),
+    ("timestamp", "LongType"),
+)
 
 _BY_TIME = "struct(coalesce(change.timestamp, -1), change.topic, change.partition, change.offset)"
 """Orders changes of several topic partitions, of whose order nothing is known but time."""
@@ -31,6 +37,7 @@ def changes_frame(
 
     ``columns`` are the table's; those of ``row`` are all optional.
     """
+    from pyspark.sql import types
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructField, StructType
 
@@ -42,32 +49,46 @@ def changes_frame(
             yield from read(batch.column("id").to_pylist(), wanted)
 
     tasks = max(1, min(parts, session.sparkContext.defaultParallelism))
-    full = StructType.fromDDL(_POSITION_DDL).add(ROW, optional)
+    # Spark 3.5, which writes Hudi tables, has no StructType.fromDDL.
+    position = StructType([StructField(name, getattr(types, it)()) for name, it in _POSITION])
+    full = position.add(ROW, optional)
     return session.range(0, parts, 1, tasks).mapInArrow(read_tasks, full)
 
 
-def last_changes(changes: DataFrame, key: Sequence[str], *, every: bool = False) -> DataFrame:
+def last_changes(
+    changes: DataFrame, key: Sequence[str], *, order: str | None = None, every: bool = False
+) -> DataFrame:
     """Return the last ``change`` of each key, ``key_0``, ….
 
     Offsets order what is in one topic partition; between them time decides, then topic,
     partition and offset.  ``partitions`` is in how many of them the key was changed.  With
+    the column ``order`` its greatest value comes before all that; a deletion that has none
+    counts as the greatest that came before it.  With
     ``every`` there are also ``changes``, the last one in each of them, and the number of
     ``messages``.
     """
     columns = ", ".join(f"{ROW}.{quoted(name)} AS key_{at}" for at, name in enumerate(key))
     keys = key_columns(key)
+    value = "CAST(NULL AS STRING)"
+    if order is not None:
+        of_row, of_key = f"{ROW}.{quoted(order)}", ", ".join(f"{ROW}.{quoted(it)}" for it in key)
+        seen = f"max({of_row}) OVER (PARTITION BY {of_key}, topic, partition ORDER BY offset)"
+        value = f"coalesce({of_row}, {seen})"
     position = ", ".join(field.name for field in POSITION)
     more = ", collect_list(change) AS changes, sum(messages) AS messages" if every else ""
     session: Any = changes.sparkSession
     changes.createOrReplaceTempView(VIEW)
     return session.sql(
         f"""
-        WITH keyed AS (SELECT {columns}, struct({position}, {ROW}) AS change FROM {VIEW}),
+        WITH keyed AS (
+            SELECT {columns}, struct({position}, {ROW}) AS change, {value} AS value FROM {VIEW}
+        ),
         of_partition AS (
-            SELECT {keys}, max_by(change, change.offset) AS change, count(*) AS messages
+            SELECT {keys}, max_by(change, struct(value, change.offset)) AS change,
+                max(value) AS value, count(*) AS messages
             FROM keyed GROUP BY {keys}, change.topic, change.partition
         )
-        SELECT {keys}, max_by(change, {_BY_TIME}) AS change,
+        SELECT {keys}, max_by(change, struct(value, {_BY_TIME})) AS change,
             count(*) AS partitions{more}
         FROM of_partition GROUP BY {keys}
         """  # noqa: S608  # names are quoted, and nothing else comes from outside

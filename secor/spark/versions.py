@@ -39,6 +39,19 @@ def require_pyspark(what: str) -> None:
         ) from error
 
 
+def require_spark_35() -> None:
+    """Raise ``ConfigurationError`` unless this is PySpark 3.5, the newest that Hudi knows."""
+    require_pyspark("writing Hudi tables")
+    import pyspark
+
+    if not pyspark.__version__.startswith("3.5."):
+        raise ConfigurationError(
+            f"Hudi tables are written by PySpark 3.5, and this is {pyspark.__version__}: make an"
+            " environment of its own, by scripts/hudi-environment DIRECTORY, or with Python's venv:"
+            f" {how_to_install('hudi')}"
+        )
+
+
 def pushes_filters() -> bool:
     """Tell whether this PySpark pushes filters down to Python data sources."""
     from pyspark.sql.datasource import DataSourceReader

@@ -20,6 +20,7 @@ from secor.tables.cycle import (
     Ask,
     Commit,
     Cycle,
+    Discard,
     StandDown,
     State,
     Timing,
@@ -153,6 +154,9 @@ class Coordinator:
             case Ask(cycle):
                 self._cycle = cycle
                 self._guarded(self._ask)
+            case Discard(cycle, missing):
+                self._cycle = cycle.finish(now, self._timing)
+                self._observer.cycle_discarded(len(missing))
             case Commit(cycle, missing):
                 self._cycle = cycle
                 self._guarded(lambda: self._commit(missing))

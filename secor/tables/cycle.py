@@ -25,7 +25,7 @@ class State(StrEnum):
 TRANSITIONS = {
     State.STANDBY: frozenset({State.IDLE}),
     State.IDLE: frozenset({State.COLLECTING, State.COMMITTING, State.STANDBY}),
-    State.COLLECTING: frozenset({State.COMMITTING, State.STANDBY}),
+    State.COLLECTING: frozenset({State.COMMITTING, State.IDLE, State.STANDBY}),
     State.COMMITTING: frozenset({State.IDLE, State.STANDBY}),
 }
 
@@ -34,12 +34,14 @@ TRANSITIONS = {
 class Timing:
     """Seconds: between the beginnings of cycles, and for the answers of one.
 
-    Without ``asks`` there is no channel: what is staged is committed every interval.
+    Without ``asks`` there is no channel: what is staged is committed every interval.  A cycle
+    that was not answered by all in time commits what there is, or, where ``discards``, nothing.
     """
 
     interval: float = 60.0
     timeout: float = 30.0
     asks: bool = True
+    discards: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +99,21 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class Discard:
+    """End the cycle without a commit and begin again; ``missing`` have not answered."""
+
+    cycle: Cycle
+    missing: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
 class StandDown:
     """Somebody else is to coordinate."""
 
     cycle: Cycle
 
 
-Decision = Wait | Ask | Commit | StandDown
+Decision = Wait | Ask | Commit | Discard | StandDown
 
 LOOK_AGAIN = 1.0
 """Seconds in which one that stands by looks whether it has to take over."""
@@ -139,6 +149,8 @@ def decide(
     missing = partitions - cycle.answered
     if missing and now < cycle.began + timing.timeout:
         return Wait(cycle.began + timing.timeout)
+    if missing and timing.discards:
+        return Discard(cycle, missing)
     return Commit(cycle.become(State.COMMITTING), missing)
 
 

@@ -76,7 +76,7 @@ class TableDistribution:
     @property
     def takes_tombstones(self) -> bool:
         """Where messages change rows, one without a value deletes."""
-        return any(route.changes_rows for route in self._routes)
+        return any(route.deletes_rows for route in self._routes)
 
     @property
     def identity(self) -> str:
@@ -133,7 +133,8 @@ class TableDistribution:
         source = source_of(settings.changes, work.decoded.rows.take(pa.array(rows)))
         seen, outvoted = seen_together([source])
         of_messages = settings.auto_create and settings.schema_file is None
-        if of_messages and not _shows_columns(seen, settings.changes.key):
+        key = () if settings.changes.mode == "insert" else settings.changes.key
+        if of_messages and not _shows_columns(seen, key):
             why = f"there is no table {name} yet, and the message tells no columns of it"
             work.fail("route", dict.fromkeys(rows.tolist(), why))
             return
@@ -145,9 +146,9 @@ def finish(fitted: Sequence[TableWork]) -> list[Part]:
     """Take rows that do not fit out of their works; return the others by table and partition."""
     for table in fitted:
         bad = table.fitter.refuse_extra(table.fitted)
-        if table.version.changes is not None:
-            key = table.version.changes.key
-            bad = {**missing_keys(table.fitted.rows, key), **bad}
+        changes = table.version.changes
+        if changes is not None and changes.settings.mode != "insert":
+            bad = {**missing_keys(table.fitted.rows, changes.key), **bad}
         name = table.version.table.identifier
         rows = table.rows
         table.work.fail("schema", {int(rows[at]): f"{name}: {why}" for at, why in bad.items()})

@@ -50,7 +50,10 @@ def new_table(
     key = settings.changes.key
     own = [_as_column(field) for field in columns.fields if field.name not in metadata_columns]
     own = [field.with_nullable(field.name not in key and field.nullable) for field in own]
-    origin = [pa.field(column, METADATA_TYPES[column]) for column in metadata_columns]
+    origin = [
+        pa.field(column, METADATA_TYPES[column], nullable=column not in key)
+        for column in metadata_columns
+    ]
     schema = pa.schema([*own, *origin])
     properties = {**DEFAULT_PROPERTIES, **settings.properties}
     if settings.changes.mode != "append":

@@ -38,6 +38,9 @@ class TableObserver(Protocol):
     def cycle_ended(self, seconds: float, missing: int) -> None:
         """A cycle went through; so many topic partitions had not answered."""
 
+    def cycle_discarded(self, missing: int) -> None:
+        """A cycle ended without a commit: so many topic partitions had not answered."""
+
     def cycle_failed(self, error: SecorError) -> None:
         """A cycle found no ledger, store or broker; the next tries again."""
 

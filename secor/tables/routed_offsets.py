@@ -28,7 +28,7 @@ class RoutedOffsets:
     @property
     def takes_tombstones(self) -> bool:
         """Messages without a value come to it where some route deletes rows by them."""
-        return any(route.changes_rows for route in self._routes)
+        return any(route.deletes_rows for route in self._routes)
 
     def parts(self, works: Sequence[Work]) -> list[Part]:
         """Note the offsets of live rows; there are no parts."""

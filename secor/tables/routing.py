@@ -60,6 +60,11 @@ class Route:
         return self.settings.changes.mode != "append"
 
     @property
+    def deletes_rows(self) -> bool:
+        """Whether messages may delete rows, those without a value among them."""
+        return self.settings.changes.mode in ("upsert", "cdc")
+
+    @property
     def named_by_messages(self) -> bool:
         """Whether messages name the table; else the topic is enough."""
         return any(path not in (None, "topic") for _, path in self.template)
@@ -93,7 +98,7 @@ class Route:
         taken = work.has_fields().copy()
         if self.selector is not None:
             taken &= self.selector.keep(work.decoded)
-        if work.tombstones is not None and self.changes_rows and not self.named_by_messages:
+        if work.tombstones is not None and self.deletes_rows and not self.named_by_messages:
             taken |= work.live & work.tombstones
         return taken
 

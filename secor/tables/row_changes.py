@@ -24,7 +24,7 @@ from secor.parsing.decoders.json import JsonDecoder
 from secor.parsing.fields import Texts, field_at, texts
 from secor.tables.table_rows import plain_type
 
-Mode = Literal["append", "upsert", "cdc"]
+Mode = Literal["append", "insert", "upsert", "cdc"]
 
 UPSERT, DELETE = 0, 1
 """Values of the column ``operation`` of staged changes."""
@@ -58,9 +58,10 @@ class ChangeSettings:
     """How messages of a route change rows.
 
     ``key`` names the identifier columns; without it they are the table's own.  In mode
-    ``upsert`` a message is the newest state of its key, unless ``operation_field`` has one of
-    ``deletes``.  In mode ``cdc`` that field says what each message is; without a field the
-    messages are Debezium's envelopes.
+    ``insert`` each message is a row of its own, told apart by its place in Kafka: for tables
+    that only an engine can append to.  In mode ``upsert`` a message is the newest state of its
+    key, unless ``operation_field`` has one of ``deletes``.  In mode ``cdc`` that field says what
+    each message is; without a field the messages are Debezium's envelopes.
     """
 
     mode: Mode = "append"
@@ -115,7 +116,9 @@ def read_changes(
     elif len(present):
         changed_rows.changes.append(Changes(UPSERT, present, fields))
     deleted = np.sort(np.concatenate(by_key))
-    if len(deleted):
+    if settings.mode == "insert":
+        changed_rows.bad |= dict.fromkeys(deleted.tolist(), "has no value, and rows are inserted")
+    elif len(deleted):
         _read_keys(key, deleted, chunk, changed_rows)
     return changed_rows
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from secor.adapters.kafka import KafkaReader
 from secor.config.model import Config
@@ -25,6 +25,7 @@ from secor.tables.coordinator import Coordinator, GroupTopics, Identity
 from secor.tables.coordinator_thread import CoordinatorThread
 from secor.tables.cycle import Timing
 from secor.tables.election import Election
+from secor.tables.hudi import HudiEngine
 from secor.tables.lag import lag_of
 from secor.tables.merging import MergeEngine
 from secor.tables.observer import TableObserver
@@ -35,6 +36,7 @@ from secor.tables.settle import Settling
 from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import CommitRequest, TableCommitter
 from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader, open_store
+from secor.wiring.hudi import open_hudi_tables
 from secor.wiring.table_storage import merging_catalog, open_tables, store_of_tables
 from secor.wiring.tables import routes_of
 
@@ -181,7 +183,6 @@ class TableGroup:
     ) -> Coordinator:
         """Return a coordinator of the group."""
         commit = self.config.commit
-        asks = commit.control != "none"
         return Coordinator(
             Identity(self.config.group.name, sender),
             leads=leads,
@@ -192,13 +193,20 @@ class TableGroup:
             channel=channel,
             clock=clock,
             observer=observer,
-            timing=timing or Timing(commit.interval, commit.timeout, asks=asks),
+            timing=timing or timing_of(self.config),
             new_id=new_id,
             keep=commit.keep_manifests,
             parallel=self.parallel,
             tables=self.named,
             feeds=self.feeds,
         )
+
+
+def timing_of(config: Config) -> Timing:
+    """Return when cycles begin and end."""
+    commit = config.commit
+    asks, discards = commit.control != "none", commit.on_timeout == "discard"
+    return Timing(commit.interval, commit.timeout, asks=asks, discards=discards)
 
 
 def fixed_tables(config: Config) -> list[str]:
@@ -218,7 +226,9 @@ def new_id() -> str:
 
 
 @contextmanager
-def open_table_group(config: Config, engine: MergeEngine | None = None) -> Iterator[TableGroup]:
+def open_table_group(
+    config: Config, engine: MergeEngine | HudiEngine | None = None
+) -> Iterator[TableGroup]:
     """Connect store, ledger, brokers and catalog, outside of the consumer group.
 
     Without an ``engine`` only files that are appended can be committed.
@@ -229,9 +239,7 @@ def open_table_group(config: Config, engine: MergeEngine | None = None) -> Itera
         store = opened.enter_context(open_store(config))
         ledger = opened.enter_context(open_ledger_for_operator(config))
         reader = opened.enter_context(open_reader(config))
-        catalog, _ = open_tables(config)
-        if engine is not None:
-            catalog = merging_catalog(catalog, engine)
+        catalog = _open_catalog(config, engine)
         prefix, group = config.output.prefix, config.group.name
         threads = opened.enter_context(
             ThreadPoolExecutor(config.commit.threads, thread_name_prefix="tables")
@@ -257,6 +265,13 @@ def open_table_group(config: Config, engine: MergeEngine | None = None) -> Itera
             committer=committer,
             threads=threads,
         )
+
+
+def _open_catalog(config: Config, engine: MergeEngine | HudiEngine | None) -> IcebergCatalog:
+    if config.table_format == "hudi":
+        return open_hudi_tables(config, cast("HudiEngine | None", engine))
+    catalog, _ = open_tables(config)
+    return catalog if engine is None else merging_catalog(catalog, cast("MergeEngine", engine))
 
 
 @contextmanager

@@ -31,6 +31,10 @@ def open_tables(config: Config) -> tuple[IcebergCatalog, IcebergLibrary]:
     from secor.adapters.iceberg.commits import IcebergCatalog
     from secor.adapters.iceberg.library import IcebergLibrary
 
+    if config.table_format == "hudi":
+        from secor.wiring.hudi import open_hudi_tables
+
+        return open_hudi_tables(config), IcebergLibrary()
     properties = {**_s3_properties(config), **config.catalog.properties}
     return IcebergCatalog(open_catalog(config.catalog.name, properties)), IcebergLibrary()
 
@@ -118,6 +122,8 @@ def _local(config: Config, uri: str) -> tuple[str, ObjectStore]:
     from secor.adapters.local import LocalStore
 
     warehouse = config.catalog.properties.get("warehouse", "").rstrip("/")
+    if config.table_format == "hudi":  # never its own .hoodie: that would look like a table
+        warehouse = uri.partition("/.hoodie/")[0]
     above = uri.partition("/data/")[0] if "/data/" in uri else uri.rpartition("/")[0]
     place = warehouse if warehouse and uri.startswith(f"{warehouse}/") else above
     store = LocalStore(Path(urlsplit(place).path))

@@ -23,13 +23,14 @@ from secor.tables.batch_manifest import BatchManifest
 from secor.tables.catalog import Catalog
 from secor.tables.distribution import TableDistribution, partition_of, stream_of_table
 from secor.tables.freshness import Freshness, RefreshThread
+from secor.tables.hudi import INSERT_KEY
 from secor.tables.library import TableLibrary
 from secor.tables.needs import Needs
 from secor.tables.new_tables import new_table
 from secor.tables.plan_notes import PlanNotes
 from secor.tables.routed_offsets import RoutedOffsets
 from secor.tables.routing import Route, TableSettings
-from secor.tables.row_changes import ChangeSettings, changes_root
+from secor.tables.row_changes import ChangeSettings, Mode, changes_root
 from secor.tables.table_version import RowSettings, TableVersion
 from secor.tables.topic_tables import Outdated, TopicTables
 from secor.wiring.parsers import filter_of, pipeline_for
@@ -222,6 +223,9 @@ def route_of(table: TableRoute) -> Route:
         selector = filter_of(
             table.field, table.equals, table.one_of, table.matches, negated=table.negated
         )
+    mode: Mode = table.mode
+    if table.format == "hudi" and mode == "append":
+        mode = "insert"
     settings = TableSettings(
         auto_create=table.auto_create,
         evolve=table.evolve,
@@ -231,8 +235,8 @@ def route_of(table: TableRoute) -> Route:
         location=table.location,
         properties=table.properties,
         changes=ChangeSettings(
-            mode=table.mode,
-            key=table.key,
+            mode=mode,
+            key=INSERT_KEY if mode == "insert" else table.key,
             operation_field=table.operation_field,
             upserts=table.upserts,
             deletes=table.deletes,
@@ -256,9 +260,17 @@ def row_settings(config: Config) -> RowSettings:
     return RowSettings(
         extra_fields=rows.extra_fields,
         case_sensitive=rows.case_sensitive,
-        metadata_columns=rows.metadata_columns,
+        metadata_columns=_metadata_columns(config),
         row_group_rows=rows.row_group_rows,
         stripe_rows=rows.stripe_rows,
         block_rows=rows.block_rows,
         changes_root=changes_root(config.output.prefix),
     )
+
+
+def _metadata_columns(config: Config) -> tuple[str, ...]:
+    """Return the columns of origin; rows that Hudi inserts are told apart by them."""
+    columns = config.rows.metadata_columns
+    if config.table_format == "hudi" and any(it.mode == "append" for it in config.tables):
+        columns = (*columns, *(name for name in INSERT_KEY if name not in columns))
+    return columns

@@ -102,6 +102,9 @@ class _Observer:
     def cycle_ended(self, seconds: float, missing: int) -> None:
         pass
 
+    def cycle_discarded(self, missing: int) -> None:
+        """Never: all answer."""
+
     def cycle_failed(self, error: SecorError) -> None:
         raise error
 

@@ -8,6 +8,7 @@ from secor.core.errors import SecorError, TableStopped
 from secor.core.ports import Clock
 from secor.service.metrics import Metrics
 from secor.service.status.table_board import TableBoard
+from secor.tables.hudi import HUDI_STEPS
 from secor.tables.observer import Backlog
 from secor.tables.table_commit import Result, TableResult
 
@@ -43,6 +44,11 @@ class TableTelemetry:
         if self._failed:
             self._log.info("cycles_go_on")
             self._failed = False
+
+    def cycle_discarded(self, missing: int) -> None:
+        """A cycle ended without a commit; see ``TableObserver``."""
+        self._metrics.cycles.labels("discarded").inc()
+        self._log.warning("cycle_discarded", partitions_without_answer=missing)
 
     def cycle_failed(self, error: SecorError) -> None:
         """A cycle found a server out; see ``TableObserver``."""
@@ -95,6 +101,8 @@ class TableTelemetry:
     def event(self, direction: str, kind: str) -> None:
         """An event was sent or received."""
         self._metrics.events.labels(direction, kind).inc()
+        # By the name that Hudi's own design has for the step, too: who knows it finds his way.
+        self._log.debug("event", direction=direction, kind=kind, hudi=HUDI_STEPS.get(kind))
 
     def _tell(self, result: TableResult) -> None:
         """Log what is wrong when it begins or changes, and its end."""

@@ -15,7 +15,9 @@ from secor.config.tables import OF_OUTPUT, OF_PLACES, TableRoute
 from secor.sandbox.first_steps import BEGINNINGS
 
 CONFIG = Path(__file__).parents[3] / "config"
-OF_TABLES = {key for key in schema.every_key() if key[0] in ("catalog", "rows", "commit", "spark")}
+OF_TABLES = {
+    key for key in schema.every_key() if key[0] in ("catalog", "rows", "commit", "spark", "hudi")
+}
 OF_OTHERS = {
     *(key for key in schema.every_key() if key[0] == "finalize"),
     *(key for key in schema.every_key() if key[0] == "output" and key[1] not in OF_OUTPUT),

@@ -42,12 +42,16 @@ class Recorder:
     backlogs: list[Backlog] = field(default_factory=list)
     missing: list[int] = field(default_factory=list)
     led: list[bool] = field(default_factory=list)
+    discarded: list[int] = field(default_factory=list)
 
     def leading(self, leads: bool, epoch: int) -> None:
         self.led.append(leads)
 
     def cycle_ended(self, seconds: float, missing: int) -> None:
         self.missing.append(missing)
+
+    def cycle_discarded(self, missing: int) -> None:
+        self.discarded.append(missing)
 
     def cycle_failed(self, error: SecorError) -> None:
         self.failures.append(error)

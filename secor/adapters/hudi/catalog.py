@@ -1,0 +1,190 @@
+"""Hudi tables as ``tables.catalog.Catalog``: columns from definitions, commits from timelines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from secor.adapters.hudi.definitions import Definitions, directory_of
+from secor.adapters.hudi.timeline import Instant, Timeline, TimelineReader
+from secor.adapters.iceberg.commits import IcebergCatalog
+from secor.core.errors import ConfigurationError, CorruptFile, NotFound, Refused, Unavailable
+from secor.core.foreign_json import load_json
+from secor.core.ports import ObjectStore
+from secor.core.small_objects import put_bytes, read_bytes
+from secor.tables.catalog import MAIN, CommitResult, Outcome, Snapshot, Table, TableCommit
+from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_GROUP, property_name
+from secor.tables.hudi import HudiEngine, HudiWrite
+
+KEPT = 100
+"""Notes of commits that are kept: of the newest ones.  A rollback beyond them is noticed, and
+cannot be replayed.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """What is noted of a commit that was seen on the timeline."""
+
+    key: str
+    completed: int
+
+
+class HudiCatalog(IcebergCatalog):
+    """The tables of one group.
+
+    The vector is in the metadata of the newest commit of the group, found by walking back over
+    what others have committed.  Each commit that was seen is also *noted* in the group's store:
+    a note without its commit tells that the table was rolled back, or, where the timeline no
+    longer reaches back so far, that it was archived.
+    """
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        own: ObjectStore,
+        prefix: str,
+        group: str,
+        timelines: TimelineReader,
+        engine: HudiEngine | None = None,
+    ) -> None:
+        """``own`` is the group's store.  Without an ``engine`` nothing can be committed."""
+        super().__init__(definitions)
+        self._own = own
+        self._prefix = prefix
+        self._group = group
+        self._timelines = timelines
+        self._engine = engine
+
+    def load_table(self, identifier: str) -> Table:
+        """Return a table with what its timeline says of the group; see ``Catalog``."""
+        table = super().load_table(identifier)
+        timeline = self._timelines.read(table.location)
+        notes = self._notes(identifier)
+        if timeline is None:
+            if notes:
+                raise NotFound(f"{identifier}: there is no Hudi table any more in {table.location}")
+            return table
+        newest, extra = newest_commit(self._timelines, timeline, self._group)
+        self._timelines.forget(timeline, table.location)
+        properties = dict(extra)
+        snapshots = _snapshots(self._timelines, timeline, newest)
+        refs = {MAIN: max(snapshots)} if snapshots else {}
+        if notes and (newest is None or int(newest.completed) < notes[-1].completed):
+            properties = self._read_note(notes[-1])
+            if newest is None or lost_after(int(newest.completed), notes):
+        return replace(
+            table,
+            properties=MappingProxyType({**table.properties, **properties}),
+            refs=MappingProxyType({MAIN: max(snapshots)} if snapshots else {}),
+            snapshots=MappingProxyType(snapshots),
+        )
+
+    def commit(self, table: Table, commit: TableCommit) -> CommitResult:
+        """Let the engine write, once; see ``Catalog``."""
+        if self._engine is None:
+            raise ConfigurationError(
+                f"table {table.identifier}: Spark writes Hudi tables: run 'secor tables run'"
+            )
+        if commit.branch != MAIN:
+            raise ConfigurationError(f"table {table.identifier}: a Hudi table has no branches")
+        expected = expected_commit(table, self._group)
+        self._note(table)
+        metadata = {**commit.properties, **commit.summary}
+        write = HudiWrite(table, self._group, commit.files, metadata, expected)
+        unordered = 0
+        try:
+            unordered = self._engine.write(write).unordered
+        except Refused as error:
+            return CommitResult(Outcome.REFUSED, why=str(error))
+        except Unavailable:
+            committed = self.load_table(table.identifier)
+            if expected_commit(committed, self._group) != commit.summary[SUMMARY_COMMIT]:
+                raise
+        else:
+            committed = self.load_table(table.identifier)
+        if expected_commit(committed, self._group) != commit.summary[SUMMARY_COMMIT]:
+            return CommitResult(Outcome.REFUSED, why="the commit is not on the timeline")
+        self._note(committed)
+        return CommitResult(Outcome.DONE, committed, unordered=unordered)
+
+    def _notes(self, identifier: str) -> list[_Note]:
+        before = f"{directory_of(self._prefix, identifier)}commit-"
+        notes = []
+        for stored in self._own.list(before):
+            number = stored.key[len(before) :].removesuffix(".json")
+            if number.isdigit():
+                notes.append(_Note(stored.key, int(number)))
+        return sorted(notes, key=lambda it: it.completed)
+
+    def _read_note(self, note: _Note) -> dict[str, str]:
+        body = read_bytes(self._own, note.key)
+        try:
+            data = load_json(body or b"")
+            return {str(name): str(value) for name, value in data.items()}
+        except (ValueError, AttributeError) as error:
+            raise CorruptFile(f"{note.key}: no note of a commit ({error})") from error
+
+    def _note(self, table: Table) -> None:
+        """Note the group's commit that ``table`` shows; older notes go."""
+        completed = _completed(table, self._group)
+        if completed is None:
+            return
+        notes = self._notes(table.identifier)
+        if notes and completed <= notes[-1].completed:
+            return
+        key = f"{directory_of(self._prefix, table.identifier)}commit-{completed}.json"
+        own = property_name(self._group, "")
+        properties = {name: it for name, it in table.properties.items() if name.startswith(own)}
+        put_bytes(self._own, key, json.dumps(properties, sort_keys=True).encode())
+        for note in notes[: -KEPT + 1]:
+            self._own.delete(note.key)
+
+
+def newest_commit(
+    timelines: TimelineReader, timeline: Timeline, group: str
+) -> tuple[Instant | None, Mapping[str, str]]:
+    """Walk back to the newest commit of a group; return it with what it says."""
+    for instant in timeline.commits:
+        extra = timelines.added(instant)
+        if extra.get(SUMMARY_GROUP) == group and SUMMARY_COMMIT in extra:
+            return instant, extra
+    return None, {}
+
+
+def expected_commit(table: Table, group: str) -> str | None:
+    """Return the id of the group's newest commit on the timeline that ``table`` shows."""
+    for snapshot in table.snapshots.values():
+        if snapshot.summary.get(SUMMARY_GROUP) == group:
+            return snapshot.summary[SUMMARY_COMMIT]
+    return None
+
+
+def _completed(table: Table, group: str) -> int | None:
+    for snapshot in table.snapshots.values():
+        if snapshot.summary.get(SUMMARY_GROUP) == group:
+            return snapshot.sequence_number
+    return None
+
+
+def _snapshots(
+    timelines: TimelineReader, timeline: Timeline, newest: Instant | None
+) -> dict[int, Snapshot]:
+    """Return the commits of a timeline as snapshots, from the newest back to the group's."""
+    snapshots: dict[int, Snapshot] = {}
+    commits = timeline.commits
+    if newest is not None:
+        commits = commits[: commits.index(newest) + 1]
+    for at, instant in enumerate(commits):
+        parent = commits[at + 1] if at + 1 < len(commits) else None
+        number = int(instant.completed)
+        snapshots[number] = Snapshot(
+            snapshot_id=number,
+            parent_id=None if parent is None else int(parent.completed),
+            sequence_number=number,
+            timestamp=0,
+            summary=timelines.added(instant),
+        )
+    return snapshots

@@ -1,0 +1,145 @@
+"""The timeline of a Hudi table: its instants, and what commits say beside their files.
+
+Read from the store alone, for processes that have no Spark.  Known are the two layouts that Hudi
+1.x writes: ``.hoodie/timeline`` with Avro (table version 8 and later), and ``.hoodie`` with JSON.
+Sources: hudi.apache.org/tech-specs-1point0 and hudi.apache.org/docs/timeline.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import fastavro
+
+from secor.core.errors import CorruptFile, NotFound
+from secor.core.foreign_json import load_json
+from secor.core.ports import ObjectStore
+from secor.core.small_objects import read_bytes
+
+COMMITS = frozenset({"commit", "deltacommit", "replacecommit"})
+"""Actions whose metadata writers may add to."""
+
+WRITES = frozenset({"commit", "deltacommit"})
+"""Actions under which rows are written; services of the table have others while they run."""
+
+FIRST_WITH_TIMELINE = 8
+"""The version of a table whose timeline has a directory of its own."""
+
+_COMPLETED = re.compile(r"(\d{14,17})_(\d{14,17})\.([a-z]+)")
+_OLDER = re.compile(r"(\d{14,17})\.([a-z]+)")
+_PENDING = re.compile(r"(\d{14,17})\.(?:([a-z]+)\.)?(requested|inflight)")
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """One action; ``requested`` and ``completed`` are Hudi's times (``yyyyMMddHHmmssSSS``)."""
+
+    requested: str
+    action: str
+    completed: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """``completed`` instants in the order in which they were completed.
+
+    ``writing`` are the times at which writes were requested that are neither completed nor
+    rolled back.
+    """
+
+    completed: tuple[Instant, ...] = ()
+    writing: frozenset[str] = frozenset()
+
+    @property
+    def commits(self) -> list[Instant]:
+        """The completed commits, the newest first."""
+        return [it for it in reversed(self.completed) if it.action in COMMITS]
+
+
+@dataclass
+class TimelineReader:
+    """Reads timelines; commits never change, so each is read once."""
+
+    store: ObjectStore
+    _known: dict[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def read(self, location: str) -> Timeline | None:
+        """Return the timeline of the table at a base path, None where there is no table.
+
+        Raises ``Unavailable``, ``AccessDenied``.
+        """
+        properties = read_bytes(self.store, f"{location}/.hoodie/hoodie.properties")
+        if properties is None:
+            return None
+        own = _version(properties) >= FIRST_WITH_TIMELINE
+        folder = f"{location}/.hoodie/timeline/" if own else f"{location}/.hoodie/"
+        return _timeline(self._names(folder), folder, own=own)
+
+    def _names(self, folder: str) -> Iterator[str]:
+        for stored in self.store.list(folder):
+            name = stored.key[len(folder) :]
+            if "/" not in name:
+                yield name
+
+    def added(self, instant: Instant) -> Mapping[str, str]:
+        """Return what the writer of a commit has added to it.
+
+        Empty where the commit has gone meanwhile.  Raises ``CorruptFile``.
+        """
+        if instant.key not in self._known:
+            try:
+                body = read_bytes(self.store, instant.key)
+            except NotFound:
+                body = None
+            if body is None:
+                return {}
+            self._known[instant.key] = extra_metadata(body, instant.key)
+        return self._known[instant.key]
+
+    def forget(self, timeline: Timeline, location: str) -> None:
+        """Forget commits of a table that its timeline has no more."""
+        present = {it.key for it in timeline.completed}
+        gone = [key for key in self._known if key.startswith(location) and key not in present]
+        for key in gone:
+            del self._known[key]
+
+
+def _timeline(names: Iterator[str], folder: str, *, own: bool) -> Timeline:
+    completed: list[Instant] = []
+    pending: dict[str, str] = {}
+    for name in names:
+        matched = _PENDING.fullmatch(name)
+        if matched is not None:
+            pending[matched[1]] = matched[2] or "commit"
+            continue
+        matched = (_COMPLETED if own else _OLDER).fullmatch(name)
+        if matched is not None:
+            *times, action = matched.groups()
+            completed.append(Instant(times[0], action, times[-1], folder + name))
+    done = {it.requested for it in completed}
+    writing = {at for at, action in pending.items() if action in WRITES and at not in done}
+    return Timeline(tuple(sorted(completed, key=lambda it: it.completed)), frozenset(writing))
+
+
+def _version(properties: bytes) -> int:
+    matched = re.search(rb"^hoodie\.table\.version=(\d+)\s*$", properties, re.MULTILINE)
+    return int(matched[1]) if matched is not None else FIRST_WITH_TIMELINE
+
+
+def extra_metadata(body: bytes, key: str) -> Mapping[str, str]:
+    """Return the ``extraMetadata`` of a commit's bytes.  Raises ``CorruptFile`` naming ``key``."""
+    if not body:
+        return {}  # an action without metadata
+    try:
+        if body.startswith(b"Obj\x01"):
+            data = next(fastavro.reader(io.BytesIO(body)))
+        else:
+            data = load_json(body)
+        extra = data.get("extraMetadata") or {}  # type: ignore[union-attr]
+        return {str(name): str(value) for name, value in extra.items() if value is not None}
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, StopIteration) as error:
+        raise CorruptFile(f"{key}: no commit of Hudi's ({error})") from error

@@ -1,0 +1,97 @@
+"""``[hudi]``, and what of ``[[tables]]`` is for Hudi tables alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Self
+
+from pydantic import model_validator
+
+from secor.config.values import Maybe, Section, fault
+
+OWN = frozenset(
+    {
+        "hoodie.table.name",
+        "hoodie.database.name",
+        "hoodie.datasource.write.commitmeta.key.prefix",
+        "hoodie.datasource.write.operation",
+        "hoodie.datasource.write.partitionpath.field",
+        "hoodie.datasource.write.precombine.field",
+        "hoodie.datasource.write.recordkey.field",
+        "hoodie.datasource.write.table.type",
+        "hoodie.record.merge.mode",
+        "hoodie.table.ordering.fields",
+    }
+)
+"""Settings of Hudi's that follow from those of a route."""
+
+GLOBAL_INDEXES = frozenset(
+    {"GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX"}
+)
+"""Those that find a row in whatever partition it is."""
+
+ONLY_HUDI: Mapping[str, object] = MappingProxyType({"type": "copy-on-write", "precombine": None})
+"""Settings of Hudi tables, with their defaults."""
+
+WRITER_KEYS = ("location", "properties")
+"""Settings of each commit to a Hudi table, new or not."""
+
+PATH_TRANSFORMS = frozenset({"", "year", "month", "day", "hour", "truncate"})
+"""Transforms that make the path of a partition of a Hudi table."""
+
+_TERM = re.compile(r"(\w+)\((?:\d+,\s*)?([^(),]+)\)")
+
+
+def check_place(uri: str, key: str) -> None:
+    """Raise a fault for a URI where no table can be."""
+    if not re.match(r"(s3|s3a|s3n)://[^/]+/.|file:///.", uri):
+        raise fault(f"{uri}: write s3://bucket/path, or file:///path", key)
+
+
+class Hudi(Section):
+    """``[hudi]``: where Hudi tables are."""
+
+    warehouse: Maybe[str] = None
+
+    def location_of(self, table: str) -> str:
+        """Return the base path of a table that has none of its own."""
+        assert self.warehouse is not None, "the configuration was checked"
+        namespace, _, name = table.rpartition(".")
+        return f"{self.warehouse.rstrip('/')}/{namespace}/{name}"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.warehouse is not None:
+            check_place(self.warehouse, "warehouse")
+        return self
+
+
+def check_hudi(location: str | None, properties: Mapping[str, str]) -> None:
+    """Raise a fault for what no Hudi table can have."""
+    if location is not None:
+        check_place(location, "location")
+    for name in properties:
+        if not name.startswith("hoodie.") or name in OWN:
+            why = "follows from the other keys" if name in OWN else "Hudi's begin with hoodie."
+            raise fault(f"{name!r}: {why}", "properties")
+
+
+def check_partitions(
+    terms: Sequence[str], properties: Mapping[str, str], key: Sequence[str], mode: str
+) -> None:
+    """Raise a fault unless rows are found again: in their partition, or by a global index."""
+    index = properties.get("hoodie.index.type", "").upper()
+    for term in terms:
+        matched = _TERM.fullmatch(term)
+        transform, column = (matched[1], matched[2]) if matched else ("", term)
+        if transform not in PATH_TRANSFORMS:
+            known = ", ".join(sorted(PATH_TRANSFORMS - {""}))
+            raise fault(f"{term}: use a column, or one of {known} of it", "partition_by")
+        if mode != "append" and column not in key and index not in GLOBAL_INDEXES:
+            why = (
+                f"{term}: {column} is not in key, so a row whose {column} changes would stay in"
+                " its old partition, too: add it to key, or set a global hoodie.index.type"
+            )
+            raise fault(why, "partition_by")

@@ -1,0 +1,61 @@
+"""One Spark application that writes tables, with a session for each; it is started when needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from secor.spark.failures import failing_as
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class TableApplication:
+    """An application that is started again when it has ended; for any thread."""
+
+    def __init__(self, start: Callable[[], SparkSession], log_place: str) -> None:
+        """``log_place`` says where Spark logs."""
+        self._start = start
+        self._log_place = log_place
+        self._lock = threading.Lock()
+        self._spark: SparkSession | None = None
+        self._sessions: dict[str, SparkSession] = {}
+
+    def start(self) -> SparkSession:
+        """Start Spark now, if it does not run.  Raises ``Unavailable``."""
+        with self._lock:
+            if self._spark is not None and _has_ended(self._spark):
+                self._spark, self._sessions = None, {}
+            if self._spark is None:
+                with failing_as("Spark could not be started", self._log_place):
+                    self._spark = self._start()
+            return self._spark
+
+    def stop(self) -> None:
+        """End the application, if one was started."""
+        with self._lock:
+            if self._spark is not None:
+                self._spark.stop()
+            self._spark = None
+            self._sessions = {}
+
+    def session(self, table: str) -> SparkSession:
+        """Return the session of a table.  Raises ``Unavailable``."""
+        application = self.start()
+        with self._lock:
+            if table not in self._sessions:
+                self._sessions[table] = application.newSession()
+            return self._sessions[table]
+
+
+def _has_ended(spark: SparkSession) -> bool:
+    """Tell whether the application is gone: its process died, or its cluster ended it."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    try:
+        context: Any = spark.sparkContext
+        return context._jsc is None or bool(context._jsc.sc().isStopped())
+    except (Py4JError, OSError):
+        return True

@@ -1,0 +1,219 @@
+"""Hudi tables written by Spark: ``tables.hudi.HudiEngine``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from secor.adapters.hudi.catalog import newest_commit
+from secor.adapters.hudi.timeline import TimelineReader
+from secor.core.errors import Refused, Unavailable
+from secor.spark.application import TableApplication
+from secor.spark.failures import failing_as
+from secor.spark.last_changes import last_changes, quoted
+from secor.spark.staged_changes import OpenStore
+from secor.spark.staged_frame import staged_frame, staged_key
+from secor.tables.catalog import FIELD_ID, Table
+from secor.tables.group_record import SUMMARY_COMMIT
+from secor.tables.hudi import (
+    DELETED,
+    HudiSettings,
+    HudiWrite,
+    partition_column,
+    write_options,
+)
+from secor.tables.merging import Merged
+from secor.tables.row_changes import ROW
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+MOVED = "the table has moved since its offsets were read"
+
+
+class SparkHudiEngine:
+    """Writes with one Spark session for each table, in one Spark application."""
+
+    def __init__(
+        self,
+        start: Callable[[], SparkSession],
+        open_store: OpenStore,
+        settings_of: Callable[[str], HudiSettings],
+        *,
+        log_place: str,
+    ) -> None:
+        """``open_store`` opens a store that has staged files and, by URI, the tables' own.
+
+        ``settings_of`` says how a table is written; ``log_place`` says where Spark logs.
+        """
+        self._application = TableApplication(start, log_place)
+        self._open_store = open_store
+        self._log_place = log_place
+        self._settings_of = settings_of
+
+    def start(self) -> None:
+        """Start Spark now.  Raises ``Unavailable``."""
+        self._application.start()
+
+    def stop(self) -> None:
+        """End the application, if one was started."""
+        self._application.stop()
+
+    def write(self, write: HudiWrite) -> Merged:
+        """Write one commit; see ``HudiEngine``."""
+        name = write.table.identifier
+        session = self._application.session(name)
+        settings = self._settings_of(name)
+        key = staged_key(write.table, write.files) if write.files else write.table.key
+        partitions = [partition_column(field)[0] for field in write.table.spec]
+        options = {**write_options(settings, name, key, partitions), **write.metadata}
+        try:
+            with failing_as(f"table {name}: Spark could not write it", self._log_place):
+                if not write.files:
+                    rows = self._no_rows(session, write)
+                    _save(rows, options, write)
+                    return Merged()
+                return self._write_changes(session, write, key, settings.precombine, options)
+        except Unavailable as error:
+            if MOVED in str(error.__cause__):
+                raise Refused(f"{name}: {MOVED}") from error
+            raise
+
+    def _write_changes(
+        self,
+        session: SparkSession,
+        write: HudiWrite,
+        key: Sequence[str],
+        order: str | None,
+        options: Mapping[str, str],
+    ) -> Merged:
+        schema = write.table.schema
+        columns = spark_columns(schema)
+        changes = staged_frame(session, self._open_store, write.files, schema, columns)
+        last = last_changes(changes, key, order=order)
+        last = last.selectExpr("change.operation", f"change.{ROW}", "partitions").persist()
+        try:
+            unordered = last.filter("partitions > 1").count()
+            rows = last.select(*_columns(write.table, columns))
+            _save(self._guarded(rows, write), options, write)
+        finally:
+            last.unpersist()
+        return Merged(unordered)
+
+    def _guarded(self, rows: DataFrame, write: HudiWrite) -> DataFrame:
+        """Return the rows; who reads them sees first that the table has not moved.
+
+        Hudi reads them after it has put its own instant on the timeline.
+        """
+        require = _unmoved(self._open_store, write)
+
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            require()
+            yield from batches
+
+        return rows.mapInArrow(read, rows.schema)
+
+    def _no_rows(self, session: SparkSession, write: HudiWrite) -> DataFrame:
+        """Return no rows in the columns of the table, for a commit of the vector alone."""
+        from pyspark.sql.types import StructType
+
+        columns = spark_columns(write.table.schema)
+        row = StructType().add("operation", "byte").add(ROW, columns)
+        empty = session.createDataFrame([], row).select(*_columns(write.table, columns))
+        require = _unmoved(self._open_store, write)
+
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            require()
+            yield from ()
+
+        return session.range(0, 1, 1, 1).mapInArrow(read, empty.schema)
+
+
+def _save(rows: DataFrame, options: Mapping[str, str], write: HudiWrite) -> None:
+    writer = rows.write.format("hudi").options(**options).mode("append")
+    writer.save(spark_location(write.table.location))
+
+
+def _unmoved(open_store: OpenStore, write: HudiWrite) -> Callable[[], None]:
+    """Return what a task calls; it takes no more along than it needs."""
+    location, group, expected = write.table.location, write.group, write.expected
+    return lambda: require_unmoved(open_store, location, group, expected)
+
+
+def spark_location(location: str) -> str:
+    """Return a location as Hadoop names it."""
+    scheme, mark, rest = location.partition("://")
+    return f"s3a://{rest}" if mark and scheme in ("s3", "s3n") else location
+
+
+def spark_columns(schema: pa.Schema) -> StructType:
+    """Return the columns of a table as Spark has them; a UUID is a text there."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    plain = [pa.field(it.name, _spark_type(it.type)) for it in schema]
+    return from_arrow_schema(pa.schema(plain), prefer_timestamp_ntz=True)
+
+
+def _spark_type(kind: pa.DataType) -> pa.DataType:
+    if isinstance(kind, pa.UuidType):
+        return pa.string()
+    if pa.types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(it.name, _spark_type(it.type)) for it in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_spark_type(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(_spark_type(kind.key_type), _spark_type(kind.item_type))
+    return kind
+
+
+def _source(table: Table, field_id: int) -> str:
+    """Return the column that a partition's values are made of."""
+    for field in table.schema:
+        if int(field.metadata[FIELD_ID]) == field_id:
+            return field.name
+    raise Unavailable(f"table {table.identifier}: it has no column {field_id}, of its partitions")
+
+
+def _columns(table: Table, columns: StructType) -> list[Any]:
+    """Return what is selected of changes: columns, those of partitions, and the deletion."""
+    from pyspark.sql import functions
+
+    chosen = [functions.expr(f"{ROW}.{quoted(it.name)}").alias(it.name) for it in columns]
+    for field in table.spec:
+        name, sql = partition_column(field)
+        if name not in columns.names:
+            text = sql.format(f"{ROW}.{quoted(_source(table, field.source_id))}")
+            chosen.append(functions.expr(text).alias(name))
+    return [*chosen, functions.expr("operation = 1").alias(DELETED)]
+
+
+def require_unmoved(open_store: OpenStore, location: str, group: str, expected: str | None) -> None:
+    """Raise ``Refused`` unless ``expected`` is the group's newest commit and one write goes on.
+
+    That one is ours.  Where it has gone, somebody else has rolled it back.
+    """
+    reader = TimelineReader(open_store())
+    timeline = reader.read(location)
+    if timeline is None:
+        raise Refused(f"{MOVED}: there is no table in {location}")
+    _, added = newest_commit(reader, timeline, group)
+    if added.get(SUMMARY_COMMIT) != expected:
+        raise Refused(f"{MOVED}: its newest commit is {added.get(SUMMARY_COMMIT)}")
+    if len(timeline.writing) != 1:
+        raise Refused(f"{MOVED}: {len(timeline.writing)} writes go on")
+
+
+def hudi_session(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a session that writes Hudi tables, with ``settings`` over them."""
+    return {
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        **settings,
+    }

@@ -1,0 +1,152 @@
+"""The port to an engine that writes Hudi tables, and how these are written.
+
+Hudi has no compare-and-set on a vector.  It has a timeline: whoever begins to write puts an
+instant there, and rolls back the ones that others have left unfinished; without its instant
+nobody can complete a write.  So an engine first begins its instant, *then* sees whether the
+newest commit of the group is still the one at which the vector was read, and only then writes.
+Of two that write at the same time, the one that began last completes, at most.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, Protocol
+
+from secor.core.errors import ConfigurationError
+from secor.tables.catalog import PartitionField, Table
+from secor.tables.manifest import TableFiles
+from secor.tables.merging import Merged
+from secor.tables.row_changes import Mode
+
+INSERT_KEY = ("_topic", "_kafka_partition", "_offset")
+"""The record key of tables whose rows are inserted: where a message stands in Kafka."""
+
+DELETED = "_hoodie_is_deleted"
+"""A column that Hudi knows: its rows are deletions."""
+
+COMMIT_METADATA = "secor."
+"""How the names of all that we add to a commit begin."""
+
+HUDI_STEPS: Mapping[str, str] = MappingProxyType(
+    {
+        "START_COMMIT": "START_COMMIT, END_COMMIT",
+        "DATA_WRITTEN": "WRITE_STATUS",
+        "DATA_COMPLETE": "WRITE_STATUS",
+        "COMMIT_TO_TABLE": "ACK_COMMIT",
+        "COMMIT_COMPLETE": "ACK_COMMIT",
+    }
+)
+"""The kinds of events of a cycle, by the names of the Hudi sink for Kafka Connect.
+
+There a coordinator begins a commit, and ends it when participants shall hand over what they
+wrote.  Here rows are staged all the time, so one event is both.
+"""
+
+TableType = Literal["copy-on-write", "merge-on-read"]
+
+TYPES: Mapping[str, str] = MappingProxyType(
+    {"copy-on-write": "COPY_ON_WRITE", "merge-on-read": "MERGE_ON_READ"}
+)
+
+DEFAULTS: Mapping[str, str] = MappingProxyType(
+    {
+        "hoodie.metadata.enable": "false",
+        "hoodie.embed.timeline.server": "false",
+        "hoodie.table.timeline.timezone": "UTC",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.datasource.write.partitionpath.urlencode": "true",
+        "hoodie.write.set.null.for.missing.columns": "true",
+    }
+)
+"""Hudi's metadata table leaks connections on s3a, until writes fail."""
+
+_DATES = {"year": "yyyy", "month": "yyyy-MM", "day": "yyyy-MM-dd", "hour": "yyyy-MM-dd-HH"}
+_TRUNCATE = re.compile(r"truncate\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class HudiSettings:
+    """How rows of a route are written; ``properties`` are Hudi's own."""
+
+    mode: Mode = "upsert"
+    type: TableType = "copy-on-write"
+    precombine: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HudiWrite:
+    """One commit to a table: ``files`` are staged changes, all of the same identifier columns.
+
+    ``metadata`` belongs into the commit.  ``expected`` is the id of the group's newest commit
+    on the table's timeline, None for none.
+    """
+
+    table: Table
+    group: str
+    files: tuple[TableFiles, ...]
+    metadata: Mapping[str, str]
+    expected: str | None
+
+
+class HudiEngine(Protocol):
+    """Writes several tables side by side."""
+
+    def write(self, write: HudiWrite) -> Merged:
+        """Begin an instant, look at the timeline again, write, complete.
+
+        Of each key the last change counts, as ``tables.merging.MergeEngine`` says.
+
+        Raises ``Refused`` where the table has moved: nothing was written.  ``Unavailable``
+        stands for anything else, the write may have been completed.
+        """
+
+
+def write_options(
+    settings: HudiSettings, identifier: str, key: Sequence[str], partitions: Sequence[str]
+) -> dict[str, str]:
+    """Return the options of Hudi's writer; ``partitions`` are columns of the rows."""
+    namespace, _, name = identifier.rpartition(".")
+    upserts = settings.mode != "insert"
+    options = {
+        **DEFAULTS,
+        "hoodie.index.type": "BUCKET" if upserts else "SIMPLE",
+        **({} if settings.type == "copy-on-write" else {"hoodie.compact.inline": "true"}),
+        **settings.properties,
+        "hoodie.table.name": name,
+        "hoodie.database.name": namespace,
+        "hoodie.datasource.write.commitmeta.key.prefix": COMMIT_METADATA,
+        "hoodie.datasource.write.operation": "upsert" if upserts else "insert",
+        "hoodie.datasource.write.recordkey.field": ",".join(key),
+        "hoodie.datasource.write.partitionpath.field": ",".join(partitions),
+        "hoodie.datasource.write.table.type": TYPES[settings.type],
+    }
+    if not upserts:
+        options.setdefault("hoodie.datasource.insert.dup.policy", "drop")
+    if settings.precombine is None:
+        options["hoodie.record.merge.mode"] = "COMMIT_TIME_ORDERING"
+    else:
+        options["hoodie.record.merge.mode"] = "EVENT_TIME_ORDERING"
+        options["hoodie.datasource.write.precombine.field"] = settings.precombine
+    return options
+
+
+def partition_column(field: PartitionField) -> tuple[str, str]:
+    """Return the column of a partition's values, and the SQL that makes it of ``{}``, the source.
+
+    Raises ``ConfigurationError`` for a transform that Hudi's paths have no text for.
+    """
+    if field.transform == "identity":
+        return field.name, "{}"
+    if field.transform in _DATES:
+        return field.name, f"date_format({{}}, '{_DATES[field.transform]}')"
+    truncated = _TRUNCATE.fullmatch(field.transform)
+    if truncated is not None:
+        return field.name, f"substring({{}}, 1, {truncated[1]})"
+    raise ConfigurationError(
+        f"partition {field.name}: {field.transform} makes no path of a Hudi table; use the column"
+        " itself, year, month, day, hour, or truncate of a text"
+    )
