@@ -65,6 +65,10 @@ class StateVerifier:
 
     def _rows(self, session: Any, table: Table) -> Any:
         """Return the table as it is at the snapshot that was loaded, in its present columns."""
+        if self._config.table_format == "hudi":
+            from secor.spark.hudi_engine import read_table
+
+            return read_table(session, table)
         from secor.spark.merge_engine import table_name
 
         target = table_name(self._config.catalog.name, table.identifier)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,10 @@ from secor.core.errors import Unavailable
 DEEPEST = 20
 LONGEST = 500
 """Causes that are followed, and characters of one that are shown."""
+
+_OF_PYTHON = "An exception was thrown from the Python worker"
+_RAISED = re.compile(r"[A-Za-z_][\w.]*: .")
+"""The last line of a traceback: what Python raised."""
 
 
 @contextmanager
@@ -35,4 +40,8 @@ def _first_line(error: Exception) -> str:
             break
         text = str(java.toString())
         java = java.getCause()
-    return (text or type(error).__name__).splitlines()[0][:LONGEST]
+    lines = (text or type(error).__name__).splitlines()
+    raised = [line for line in lines if _RAISED.match(line)]
+    if _OF_PYTHON in lines[0] and raised:
+        return raised[-1][:LONGEST]
+    return lines[0][:LONGEST]

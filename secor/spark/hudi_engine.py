@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from secor.adapters.hudi.catalog import newest_commit
-from secor.adapters.hudi.timeline import TimelineReader
+from secor.adapters.hudi.fence import MOVED, require_unmoved
 from secor.core.errors import Refused, Unavailable
 from secor.spark.application import TableApplication
 from secor.spark.failures import failing_as
@@ -16,9 +15,9 @@ from secor.spark.last_changes import last_changes, quoted
 from secor.spark.staged_changes import OpenStore
 from secor.spark.staged_frame import staged_frame, staged_key
 from secor.tables.catalog import FIELD_ID, Table
-from secor.tables.group_record import SUMMARY_COMMIT
 from secor.tables.hudi import (
     DELETED,
+    REQUESTED,
     HudiSettings,
     HudiWrite,
     partition_column,
@@ -30,8 +29,6 @@ from secor.tables.row_changes import ROW
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-MOVED = "the table has moved since its offsets were read"
 
 
 class SparkHudiEngine:
@@ -140,7 +137,24 @@ def _save(rows: DataFrame, options: Mapping[str, str], write: HudiWrite) -> None
 def _unmoved(open_store: OpenStore, write: HudiWrite) -> Callable[[], None]:
     """Return what a task calls; it takes no more along than it needs."""
     location, group, expected = write.table.location, write.group, write.expected
-    return lambda: require_unmoved(open_store, location, group, expected)
+    return lambda: require_unmoved(open_store(), location, group, expected)
+
+
+def read_table(session: SparkSession, table: Table) -> DataFrame:
+    """Return the rows of a table as it is at the snapshot that was loaded, in its own columns."""
+    from pyspark.sql import functions
+
+    columns = spark_columns(table.schema)
+    head = table.head()
+    if head is None:
+        return session.createDataFrame([], columns)
+    reader = session.read.format("hudi").option("hoodie.metadata.enable", "false")
+    reader = reader.option("as.of.instant", head.summary[REQUESTED])
+    rows = reader.load(spark_location(table.location))
+    absent = [it for it in columns if it.name not in rows.columns]
+    for column in absent:  # no commit has brought a row that has it
+        rows = rows.withColumn(column.name, functions.lit(None).cast(column.dataType))
+    return rows.select(*(functions.col(quoted(it.name)) for it in columns))
 
 
 def spark_location(location: str) -> str:
@@ -190,22 +204,6 @@ def _columns(table: Table, columns: StructType) -> list[Any]:
             text = sql.format(f"{ROW}.{quoted(_source(table, field.source_id))}")
             chosen.append(functions.expr(text).alias(name))
     return [*chosen, functions.expr("operation = 1").alias(DELETED)]
-
-
-def require_unmoved(open_store: OpenStore, location: str, group: str, expected: str | None) -> None:
-    """Raise ``Refused`` unless ``expected`` is the group's newest commit and one write goes on.
-
-    That one is ours.  Where it has gone, somebody else has rolled it back.
-    """
-    reader = TimelineReader(open_store())
-    timeline = reader.read(location)
-    if timeline is None:
-        raise Refused(f"{MOVED}: there is no table in {location}")
-    _, added = newest_commit(reader, timeline, group)
-    if added.get(SUMMARY_COMMIT) != expected:
-        raise Refused(f"{MOVED}: its newest commit is {added.get(SUMMARY_COMMIT)}")
-    if len(timeline.writing) != 1:
-        raise Refused(f"{MOVED}: {len(timeline.writing)} writes go on")
 
 
 def hudi_session(settings: Mapping[str, str]) -> dict[str, str]:

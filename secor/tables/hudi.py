@@ -45,6 +45,9 @@ There a coordinator begins a commit, and ends it when participants shall hand ov
 wrote.  Here rows are staged all the time, so one event is both.
 """
 
+REQUESTED = "requested"
+"""In the summary of a snapshot: Hudi's time of the commit, by which readers name it."""
+
 TableType = Literal["copy-on-write", "merge-on-read"]
 
 TYPES: Mapping[str, str] = MappingProxyType(

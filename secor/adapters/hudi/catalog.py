@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from secor.adapters.hudi.definitions import Definitions, directory_of
+from secor.adapters.hudi.fence import newest_commit
 from secor.adapters.hudi.timeline import Instant, Timeline, TimelineReader
 from secor.adapters.iceberg.commits import IcebergCatalog
 from secor.core.errors import ConfigurationError, CorruptFile, NotFound, Refused, Unavailable
@@ -15,8 +16,13 @@ from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes, read_bytes
 from secor.tables.catalog import MAIN, CommitResult, Outcome, Snapshot, Table, TableCommit
-from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_GROUP, property_name
-from secor.tables.hudi import HudiEngine, HudiWrite
+from secor.tables.group_record import (
+    SUMMARY_COMMIT,
+    SUMMARY_GROUP,
+    GroupRecord,
+    property_name,
+)
+from secor.tables.hudi import REQUESTED, HudiEngine, HudiWrite
 
 KEPT = 100
 """Notes of commits that are kept: of the newest ones.  A rollback beyond them is noticed, and
@@ -69,16 +75,19 @@ class HudiCatalog(IcebergCatalog):
             return table
         newest, extra = newest_commit(self._timelines, timeline, self._group)
         self._timelines.forget(timeline, table.location)
-        properties = dict(extra)
         snapshots = _snapshots(self._timelines, timeline, newest)
         refs = {MAIN: max(snapshots)} if snapshots else {}
-        if notes and (newest is None or int(newest.completed) < notes[-1].completed):
-            properties = self._read_note(notes[-1])
-            if newest is None or lost_after(int(newest.completed), notes):
+        properties = dict(extra)
+        lost = [it for it in notes if newest is None or it.completed > int(newest.completed)]
+        if lost:
+            properties = self._read_note(lost[-1])
+            oldest = min(snapshots, default=0)
+            rolled_back = [note for note in lost if note.completed > oldest]
+            snapshots |= self._removed(rolled_back, table)
         return replace(
             table,
             properties=MappingProxyType({**table.properties, **properties}),
-            refs=MappingProxyType({MAIN: max(snapshots)} if snapshots else {}),
+            refs=MappingProxyType(refs),
             snapshots=MappingProxyType(snapshots),
         )
 
@@ -111,13 +120,16 @@ class HudiCatalog(IcebergCatalog):
         return CommitResult(Outcome.DONE, committed, unordered=unordered)
 
     def _notes(self, identifier: str) -> list[_Note]:
-        before = f"{directory_of(self._prefix, identifier)}commit-"
+        before = self._note_key(identifier, "")
         notes = []
         for stored in self._own.list(before):
             number = stored.key[len(before) :].removesuffix(".json")
             if number.isdigit():
                 notes.append(_Note(stored.key, int(number)))
         return sorted(notes, key=lambda it: it.completed)
+
+    def _note_key(self, identifier: str, name: str) -> str:
+        return f"{directory_of(self._prefix, identifier)}{self._group}/commit-{name}"
 
     def _read_note(self, note: _Note) -> dict[str, str]:
         body = read_bytes(self._own, note.key)
@@ -127,6 +139,20 @@ class HudiCatalog(IcebergCatalog):
         except (ValueError, AttributeError) as error:
             raise CorruptFile(f"{note.key}: no note of a commit ({error})") from error
 
+    def _removed(self, notes: Sequence[_Note], table: Table) -> dict[int, Snapshot]:
+        """Return commits that were rolled back: on no branch, and what they wrote is still staged.
+
+        Those that lie below the whole timeline were archived instead.
+        """
+        removed = {}
+        for note in notes:
+            shown = replace(table, properties=self._read_note(note))
+            commit = GroupRecord.of(shown, self._group).commit
+            if commit is not None:
+                summary = {SUMMARY_COMMIT: commit.id}
+                removed[note.completed] = Snapshot(note.completed, None, None, 0, summary)
+        return removed
+
     def _note(self, table: Table) -> None:
         """Note the group's commit that ``table`` shows; older notes go."""
         completed = _completed(table, self._group)
@@ -135,23 +161,12 @@ class HudiCatalog(IcebergCatalog):
         notes = self._notes(table.identifier)
         if notes and completed <= notes[-1].completed:
             return
-        key = f"{directory_of(self._prefix, table.identifier)}commit-{completed}.json"
+        key = self._note_key(table.identifier, f"{completed}.json")
         own = property_name(self._group, "")
         properties = {name: it for name, it in table.properties.items() if name.startswith(own)}
         put_bytes(self._own, key, json.dumps(properties, sort_keys=True).encode())
         for note in notes[: -KEPT + 1]:
             self._own.delete(note.key)
-
-
-def newest_commit(
-    timelines: TimelineReader, timeline: Timeline, group: str
-) -> tuple[Instant | None, Mapping[str, str]]:
-    """Walk back to the newest commit of a group; return it with what it says."""
-    for instant in timeline.commits:
-        extra = timelines.added(instant)
-        if extra.get(SUMMARY_GROUP) == group and SUMMARY_COMMIT in extra:
-            return instant, extra
-    return None, {}
 
 
 def expected_commit(table: Table, group: str) -> str | None:
@@ -185,6 +200,6 @@ def _snapshots(
             parent_id=None if parent is None else int(parent.completed),
             sequence_number=number,
             timestamp=0,
-            summary=timelines.added(instant),
+            summary={**timelines.added(instant), REQUESTED: instant.requested},
         )
     return snapshots

@@ -189,7 +189,7 @@ THIRD_PARTY = {
     },
     "obstore": {"secor.adapters.clouds"},
     "pyspark": {"secor.sandbox", "secor.spark"},
-    "pyiceberg": {"secor.adapters.iceberg"},
+    "pyiceberg": {"secor.adapters.iceberg", "secor.adapters.hudi.definitions"},
 }
 
 
