@@ -34,12 +34,13 @@ def _engine(config: Config) -> SparkMergeEngine | SparkHudiEngine:
     from secor.wiring.table_storage import open_own_store, spark_catalog_of
 
     if config.table_format == "hudi":
-        from secor.wiring.hudi import hudi_settings_of, stores_of_tasks
+        from secor.wiring.hudi import guard_of_tables, hudi_settings_of, stores_of_tasks
 
         return SparkHudiEngine(
             lambda: start_table_spark(config, "run"),
             stores_of_tasks(config),
             partial(hudi_settings_of, config),
+            guard_of_tables(config),
             log_place=str(log_of(config)),
         )
     return SparkMergeEngine(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from secor.adapters.hudi.fence import MOVED, require_unmoved
 from secor.core.errors import Refused, Unavailable
 from secor.spark.application import TableApplication
 from secor.spark.failures import failing_as
@@ -17,7 +16,9 @@ from secor.spark.staged_frame import staged_frame, staged_key
 from secor.tables.catalog import FIELD_ID, Table
 from secor.tables.hudi import (
     DELETED,
+    MOVED,
     REQUESTED,
+    Guard,
     HudiSettings,
     HudiWrite,
     partition_column,
@@ -39,16 +40,18 @@ class SparkHudiEngine:
         start: Callable[[], SparkSession],
         open_store: OpenStore,
         settings_of: Callable[[str], HudiSettings],
+        require_unmoved: Guard,
         *,
         log_place: str,
     ) -> None:
-        """``open_store`` opens a store that has staged files and, by URI, the tables' own.
+        """``open_store`` and ``require_unmoved`` are called where tasks run.
 
         ``settings_of`` says how a table is written; ``log_place`` says where Spark logs.
         """
         self._application = TableApplication(start, log_place)
         self._open_store = open_store
         self._log_place = log_place
+        self._require_unmoved = require_unmoved
         self._settings_of = settings_of
 
     def start(self) -> None:
@@ -105,7 +108,7 @@ class SparkHudiEngine:
 
         Hudi reads them after it has put its own instant on the timeline.
         """
-        require = _unmoved(self._open_store, write)
+        require = _unmoved(self._require_unmoved, write)
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             require()
@@ -120,7 +123,7 @@ class SparkHudiEngine:
         columns = spark_columns(write.table.schema)
         row = StructType().add("operation", "byte").add(ROW, columns)
         empty = session.createDataFrame([], row).select(*_columns(write.table, columns))
-        require = _unmoved(self._open_store, write)
+        require = _unmoved(self._require_unmoved, write)
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             require()
@@ -134,10 +137,10 @@ def _save(rows: DataFrame, options: Mapping[str, str], write: HudiWrite) -> None
     writer.save(spark_location(write.table.location))
 
 
-def _unmoved(open_store: OpenStore, write: HudiWrite) -> Callable[[], None]:
+def _unmoved(require_unmoved: Guard, write: HudiWrite) -> Callable[[], None]:
     """Return what a task calls; it takes no more along than it needs."""
     location, group, expected = write.table.location, write.group, write.expected
-    return lambda: require_unmoved(open_store(), location, group, expected)
+    return lambda: require_unmoved(location, group, expected)
 
 
 def read_table(session: SparkSession, table: Table) -> DataFrame:

@@ -10,7 +10,7 @@ Of two that write at the same time, the one that began last completes, at most.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -43,6 +43,14 @@ HUDI_STEPS: Mapping[str, str] = MappingProxyType(
 
 There a coordinator begins a commit, and ends it when participants shall hand over what they
 wrote.  Here rows are staged all the time, so one event is both.
+"""
+
+MOVED = "the table has moved since its offsets were read"
+"""How errors of a guard begin."""
+
+Guard = Callable[[str, str, str | None], None]
+"""Takes the base path of a table, a group, and the id of the commit that must be the group's newest
+there.  Raises ``Refused`` with ``MOVED``.
 """
 
 REQUESTED = "requested"

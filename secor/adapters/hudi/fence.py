@@ -8,8 +8,7 @@ from secor.adapters.hudi.timeline import Instant, Timeline, TimelineReader
 from secor.core.errors import Refused
 from secor.core.ports import ObjectStore
 from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_GROUP
-
-MOVED = "the table has moved since its offsets were read"
+from secor.tables.hudi import MOVED
 
 
 def require_unmoved(store: ObjectStore, location: str, group: str, expected: str | None) -> None:
