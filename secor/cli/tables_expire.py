@@ -101,6 +101,7 @@ def _expired(group: TableGroup, before: float) -> Iterator[Expired]:
         def referenced(known: Known = known) -> Iterator[str]:
             return group.catalog.data_files(known.table)
 
-        yield from orphans(group.objects, known, staged, referenced, before)
+        if group.config.table_format != "hudi":  # Hudi cleans its own directories
+            yield from orphans(group.objects, known, staged, referenced, before)
         root, gone = changes_root(group.config.output.prefix), [it.key for it in commits]
         yield from expired_changes(group.objects, root, group.history, known, staged, gone, before)

@@ -72,6 +72,11 @@ def maintain(
     table that is stopped is left as it is.
     """
     settings = load_tables(config)
+    if settings.table_format == "hudi":
+        raise ConfigurationError(
+            "Hudi tables are compacted, cleaned and archived by their own commits:"
+            " hoodie.compact.*, hoodie.clean.* and hoodie.keep.* of [[tables]] properties say when"
+        )
     wanted = Maintenance(
         steps or tuple(STEPS), datetime.now(UTC) - timedelta(days=older_than), retain_last
     )

@@ -61,7 +61,16 @@ class StateVerifier:
             rows = self._rows(session, table)
             read = self._reading(table, parts)
             changes = changes_frame(session, read, len(parts), rows.schema)
-            return compare_state(name, changes, rows, key, whole_log=whole)
+            order = self._order(name)
+            return compare_state(name, changes, rows, key, whole_log=whole, order=order)
+
+    def _order(self, name: str) -> str | None:
+        """Return the column that says which row of a key is the last, where one does."""
+        if self._config.table_format != "hudi":
+            return None
+        from secor.wiring.hudi import hudi_settings_of
+
+        return hudi_settings_of(self._config, name).precombine
 
     def _rows(self, session: Any, table: Table) -> Any:
         """Return the table as it is at the snapshot that was loaded, in its present columns."""

@@ -24,15 +24,22 @@ ACTUAL = "secor_actual"
 
 
 def compare_state(
-    table: str, changes: DataFrame, rows: DataFrame, key: Sequence[str], *, whole_log: bool
+    table: str,
+    changes: DataFrame,
+    rows: DataFrame,
+    key: Sequence[str],
+    *,
+    whole_log: bool,
+    order: str | None = None,
 ) -> TableState:
     """Compare ``rows`` with all ``changes`` of the topics, see ``row_changes.POSITION``.
 
     ``key`` names columns of both.  A column that only one of them has is not compared.  Unless
-    this is the ``whole_log``, rows whose keys no message has are older than the log.
+    this is the ``whole_log``, rows whose keys no message has are older than the log.  ``order``
+    is as in ``last_changes``.
     """
     changes = changes.persist()
-    judged = _judge(changes.filter(f"operation <> {UNFIT}"), rows, key).persist()
+    judged = _judge(changes.filter(f"operation <> {UNFIT}"), rows, key, order).persist()
     try:
         totals = judged.groupBy("kind").agg(
             *_sums(keys="1", messages="messages", rows="copies"),
@@ -74,10 +81,10 @@ def _sums(**expressions: str) -> list[Any]:
     return [functions.expr(f"sum({sql})").alias(name) for name, sql in expressions.items()]
 
 
-def _judge(changes: DataFrame, rows: DataFrame, key: Sequence[str]) -> DataFrame:
+def _judge(changes: DataFrame, rows: DataFrame, key: Sequence[str], order: str | None) -> DataFrame:
     """Return one row for each key: whether the table is ``right``, or which ``kind`` of wrong."""
     session: Any = changes.sparkSession
-    last_changes(changes, key, every=True).createOrReplaceTempView(EXPECTED)
+    last_changes(changes, key, order=order, every=True).createOrReplaceTempView(EXPECTED)
     selected = ", ".join(f"{quoted(name)} AS key_{at}" for at, name in enumerate(key))
     rows.createOrReplaceTempView(ACTUAL)
     types = cast("StructType", changes.schema[ROW].dataType)

@@ -1,0 +1,186 @@
+"""Run by a test, with Spark 3.5 first on the path: the life of Hudi tables, as readers see it."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from secor.adapters.hudi.catalog import HudiCatalog
+from secor.adapters.hudi.timeline import TimelineReader
+from secor.adapters.local import LocalStore
+from secor.core.errors import Refused, Unavailable
+from secor.core.model import TopicPartition
+from secor.core.small_objects import put_bytes
+from secor.java.bundles import SPARK_HUDI
+from secor.java.jars import jar_folder
+from secor.sandbox.sandbox import quiet
+from secor.spark.hudi_engine import SparkHudiEngine, hudi_session, read_table
+from secor.tables.catalog import TableCommit
+from secor.tables.commit_history import CommitHistory
+from secor.tables.group_record import SUMMARY_COMMIT
+from secor.tables.hudi import MOVED
+from secor.tables.selection import EVERY_OPERATION
+from secor.tables.staging import Staging
+from secor.tables.table_commit import CommitRequest, Result, TableCommitter, TableResult
+from secor.wiring.hudi import guard_of_tables, hudi_settings_of, open_hudi_tables, stores_of_tasks
+from tests.unit.tables.worker_world import Keyed, WorkerWorld
+
+FEW = {"hoodie.bucket.index.num.buckets": "1", "hoodie.bulkinsert.shuffle.parallelism": "1"}
+TABLES: list[dict[str, Any]] = [
+    {"table": "db.newest", "mode": "upsert", "key": ["id"], "properties": FEW},
+    {
+        "table": "db.latest",
+        "mode": "upsert",
+        "key": ["id"],
+        "type": "merge-on-read",
+        "precombine": "at",
+        "properties": FEW,
+    },
+    {"table": "db.log", "partition_by": ["truncate(1, text)"]},
+]
+OF_ALL = {"topics": "flights", "format": "hudi", "auto_create": True, "evolve": True}
+
+
+class World(WorkerWorld):
+    """Staged by the worker, committed by Spark, read by Spark."""
+
+    def begin(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.own = LocalStore(self.directory)  # type: ignore[assignment]
+        self.store = stores_of_tasks(self.config)()
+        self.catalog = open_hudi_tables(self.config)
+        self.plans = self.new_plans()
+        self.guard = guard_of_tables(self.config)
+        self.engine = SparkHudiEngine(
+            lambda: spark,
+            stores_of_tasks(self.config),
+            partial(hudi_settings_of, self.config),
+            self.guard,
+            log_place="nowhere",
+        )
+
+    def hudi(self) -> HudiCatalog:
+        """Return the tables as another process sees them."""
+        return open_hudi_tables(self.config, self.engine)
+
+    def commit_cycle(self, *names: str) -> list[TableResult]:
+        """Commit what is staged, as a coordinator does."""
+        committer = TableCommitter(
+            self.hudi(),
+            CommitHistory(self.own, "table"),
+            self.clock,
+            random.Random(1),
+            group="g",
+            operations=EVERY_OPERATION,
+        )
+        staged = Staging(self.own, "table", "g").read({TopicPartition("flights", 0): self.offset})
+        request = CommitRequest(f"cycle-{self.offset}-{random.random()}", 1)
+        return [committer.commit(name, staged, request) for name in names]
+
+    def read(self, name: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Return columns of all rows."""
+        rows = read_table(self.spark, self.hudi().load_table(name)).select(*columns).collect()
+        return sorted(tuple(row) for row in rows)
+
+
+def live(world: World) -> None:
+    """Take the tables through their lives; every step asserts what readers see."""
+    names = [table["table"] for table in TABLES]
+    world.stage(
+        {"id": 1, "at": 10, "text": "one"},
+        {"id": 2, "at": 20, "text": "two"},
+        {"id": 3, "at": 30, "text": "three"},
+    )
+    done(world.commit_cycle(*names))
+    assert world.read("db.newest", "id", "text") == [(1, "one"), (2, "two"), (3, "three")]
+    assert world.read("db.log", "_offset") == [(0,), (1,), (2,)]
+
+    # A thousand changes of one key, deletions, one of a key that is not there, and a new column.
+    updates = [{"id": 2, "at": 21 + number, "text": str(number)} for number in range(1000)]
+    world.stage(
+        *(Keyed(b"1", None), Keyed(b"99", None), *updates),
+        *({"id": 2, "at": 5, "text": "late"}, {"id": 3, "at": 31, "text": "more", "new": 7}),
+    )
+    done(world.commit_cycle(*names))
+    assert world.read("db.newest", "id", "text", "new") == [(2, "late", None), (3, "more", 7)]
+    assert world.read("db.latest", "id", "text", "new") == [(2, "999", None), (3, "more", 7)]
+    assert len(world.read("db.log", "_offset")) == 3 + 1002
+    assert {result.result for result in world.commit_cycle(*names)} == {Result.NOTHING}
+
+    # Another one has begun to write, and never came to its end: its instant is rolled back.
+    location = world.hudi().load_table("db.newest").location
+    abandoned = f"{location}/.hoodie/timeline/20200101000000000.commit.requested"
+    put_bytes(world.store, abandoned, b"")
+    world.stage({"id": 3, "at": 1, "text": "old"}, {"id": 4, "at": 1, "text": "four"})
+    done(world.commit_cycle(*names))
+    assert world.read("db.newest", "id", "text") == [(2, "late"), (3, "old"), (4, "four")]
+    assert world.read("db.latest", "id", "text") == [(2, "999"), (3, "more"), (4, "four")]
+    timeline = TimelineReader(world.store).read(location)
+    assert timeline is not None
+    assert not timeline.writing
+
+    # One that slept since before that commit is refused, and nobody sees what it brings.
+    stale = world.hudi()
+    table = stale.load_table("db.newest")
+    world.stage({"id": 4, "at": 2, "text": "newer"})
+    done(world.commit_cycle("db.newest"))
+    refuse_stale(world, stale, table)
+    assert world.read("db.newest", "id", "text")[-1] == (4, "newer")
+
+
+def refuse_stale(world: World, stale: HudiCatalog, table: Any) -> None:
+    """Write again from a look at the table that is too old."""
+    summary = {SUMMARY_COMMIT: "stale", "secor.group": "g"}
+    result = stale.commit(table, TableCommit(None, (), {}, summary))
+    assert "moved" in result.why, result
+    with pytest.raises(Refused, match=MOVED):
+        world.guard(table.location, "g", "nobody's")
+
+
+def done(results: list[TableResult]) -> None:
+    """All were committed."""
+    for result in results:
+        assert result.result is Result.COMMITTED, result
+
+
+def main(directory: str, java_options: str) -> None:
+    jars = jar_folder(SPARK_HUDI, quiet).glob("*.jar")
+    builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "768m")
+    settings = {
+        "spark.jars": ",".join(sorted(map(str, jars))),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.extraJavaOptions": f"{java_options} -XX:TieredStopAtLevel=1",
+    }
+    for key, value in hudi_session(settings).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    world = World(
+        Path(directory),
+        [{**OF_ALL, **table} for table in TABLES],
+        {
+            "catalog": {},
+            "commit": {"coordinator": "alone"},
+            "hudi": {"warehouse": f"file://{directory}/warehouse"},
+        },
+    )
+    world.begin(spark)
+    live(world)
+    print(json.dumps({"tables": len(TABLES)}))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except Unavailable as error:
+        raise SystemExit(f"{error}\n{str(error.__cause__)[-6000:]}") from error
