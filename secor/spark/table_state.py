@@ -48,8 +48,8 @@ def compare_state(
         counts = {row["kind"]: row.asDict() for row in totals.collect()}
         unfit = changes.filter(f"operation = {UNFIT}").count()
         wrong = judged.filter("kind <> 'right'" + ("" if whole_log else " AND kind <> 'unknown'"))
-        order = ["topic", "partition", "offset", "key"]
-        examples = [_finding(row) for row in wrong.orderBy(*order).limit(EXAMPLES).collect()]
+        sorting = ["topic", "partition", "offset", "key"]
+        examples = [_finding(row) for row in wrong.orderBy(*sorting).limit(EXAMPLES).collect()]
     finally:
         judged.unpersist()
         changes.unpersist()
