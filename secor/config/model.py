@@ -178,19 +178,7 @@ class Config(Section):
                 raise fault("names the control topic, which holds no rows", "kafka.topics")
             for table, topics in namesakes(self.tables, self.kafka.topics).items():
                 raise fault(describe_namesakes(table, topics), "tables")
-            if self.table_format == "hudi":
-                self._check_hudi()
-            elif self.hudi != Hudi():
-                raise fault('no [[tables]] has format = "hudi"', "hudi")
-            for number, route in enumerate(self.tables):
-                if (
-                    route.mode != "append" or route.format == "hudi"
-                ) and self.commit.coordinator != "alone":
-                    why = (
-                        'rows are merged by Spark, in "secor tables run": set'
-                        ' commit.coordinator = "alone"'
-                    )
-                    raise fault(why, f"tables.{number}.mode")
+            self._check_engine()
             return
         sections = (
             *(("catalog", Catalog()), ("rows", Rows()), ("commit", Commit())),
@@ -201,6 +189,21 @@ class Config(Section):
                 raise fault('only group.kind "table" has tables', name)
         if self.tables:
             raise fault('only group.kind "table" has tables', "tables")
+
+    def _check_engine(self) -> None:
+        """Tables that only Spark can write have a coordinator of their own."""
+        if self.table_format == "hudi":
+            self._check_hudi()
+        elif self.hudi != Hudi():
+            raise fault('no [[tables]] has format = "hudi"', "hudi")
+        for number, route in enumerate(self.tables):
+            by_spark = route.mode != "append" or route.format == "hudi"
+            if by_spark and self.commit.coordinator != "alone":
+                why = (
+                    'rows are merged by Spark, in "secor tables run": set'
+                    ' commit.coordinator = "alone"'
+                )
+                raise fault(why, f"tables.{number}.mode")
 
     def _check_hudi(self) -> None:
         for number, route in enumerate(self.tables):
