@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,8 @@ def live(world: World) -> None:
 
     # Another one has begun to write, and never came to its end: its instant is rolled back.
     location = world.hudi().load_table("db.newest").location
-    abandoned = f"{location}/.hoodie/timeline/20200101000000000.commit.requested"
+    now = f"{datetime.now(UTC):%Y%m%d%H%M%S}000"
+    abandoned = f"{location}/.hoodie/timeline/{now}.commit.requested"
     put_bytes(world.store, abandoned, b"")
     world.stage({"id": 3, "at": 1, "text": "old"}, {"id": 4, "at": 1, "text": "four"})
     done(world.commit_cycle(*names))
