@@ -57,7 +57,7 @@ def same_names(raw: bytes, data: Bytes, buffer: pa.Buffer, fields: Fields) -> pa
             return None
     if (at != fields.end).any():
         return None
-    return _column(names, _interleave(value_at), _interleave(value_length), buffer)
+    return _column(names, _values(value_at, value_length, buffer))
 
 
 def _name_of_all(raw: bytes, data: Bytes, at: Places) -> bytes | None:
@@ -85,19 +85,49 @@ def _name_of_all(raw: bytes, data: Bytes, at: Places) -> bytes | None:
     return name
 
 
+def _values(
+    value_at: Sequence[Places], value_length: Sequence[Numbers], buffer: pa.Buffer
+) -> pa.Array:
+    """Return the values row after row."""
+    widths = [int(length[0]) for length in value_length]
+    same = all(bool((length == length[0]).all()) for length in value_length)
+    if same and len(widths) > 1 and min(widths) >= 0 and max(widths) > 0:
+        return _same_sizes(value_at, widths, buffer)
+    return gather(buffer, _interleave(value_at), _interleave(value_length))
+
+
+def _same_sizes(value_at: Sequence[Places], widths: Sequence[int], buffer: pa.Buffer) -> pa.Array:
+    """Copy all of a record's headers at once, then take the values out of the table."""
+    begin, rows = value_at[0], len(value_at[0])
+    places = [int(at[0] - begin[0]) for at in value_at]
+    whole = places[-1] + widths[-1]
+    copied = gather(buffer, begin, np.full(rows, whole))
+    table = np.frombuffer(copied.buffers()[2], np.uint8, rows * whole).reshape(rows, whole)
+    ends = np.cumsum(widths)
+    values = np.empty((rows, int(ends[-1])), np.uint8)
+    for place, width, end in zip(places, widths, ends.tolist(), strict=True):
+        values[:, end - width : end] = table[:, place : place + width]
+    offsets = pa.py_buffer(_offsets(ends, rows))
+    length = rows * len(widths)
+    return pa.BinaryArray.from_buffers(pa.binary(), length, [None, offsets, pa.py_buffer(values)])
+
+
+def _offsets(ends: Places, rows: int) -> npt.NDArray[np.int32]:
+    """Return the offsets of ``rows`` rows of elements that end at ``ends`` in each."""
+    offsets = np.zeros(rows * len(ends) + 1, np.int32)
+    offsets[1:] = (np.arange(rows)[:, np.newaxis] * ends[-1] + ends).reshape(-1)
+    return offsets
+
+
 def _interleave(columns: Sequence[Numbers]) -> Numbers:
     """Return the columns' numbers row after row."""
     return np.stack(columns, axis=1).reshape(-1)
 
 
-def _column(
-    names: Sequence[bytes], value_at: Places, value_length: Numbers, buffer: pa.Buffer
-) -> pa.Array:
-    values = gather(buffer, value_at, value_length)
+def _column(names: Sequence[bytes], values: pa.Array) -> pa.Array:
     rows = len(values) // len(names)
     ends = np.cumsum([len(name) for name in names])
-    places = np.zeros(len(values) + 1, np.int32)
-    places[1:] = (np.arange(rows)[:, np.newaxis] * ends[-1] + ends).reshape(-1)
+    places = _offsets(ends, rows)
     text = pa.py_buffer(b"".join(names) * rows)
     keys = pa.StringArray.from_buffers(len(values), pa.py_buffer(places), text)
     entries = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS_TYPE.value_type))

@@ -98,6 +98,14 @@ def same(rows: int) -> list[Message]:
     ]
 
 
+def same_sizes(rows: int) -> list[Message]:
+    """The same with values of the same sizes, also none."""
+    return [
+        Message(row, headers=(("a", b"%04d" % row), ("b", b""), ("", b"xy"), ("d", b"1")))
+        for row in range(rows)
+    ]
+
+
 def outcome(batch: bytes) -> object:
     try:
         return rows_of(decode_chunks(CLICKS, [batch], 0))
@@ -108,6 +116,9 @@ def outcome(batch: bytes) -> object:
 def test_headers_of_the_same_names_are_read_as_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = [
         batch_of(same(7)),
+        batch_of(same_sizes(7)),
+        batch_of(same_sizes(1)),
+        batch_of([*same_sizes(5), Message(5, headers=same_sizes(12)[11].headers[:3])]),
         batch_of([*same(3), Message(3, headers=same(1)[0].headers[:3])]),
         batch_of([*same(3), Message(3, headers=(*same(1)[0].headers[:3], ("m" * 48, b"")))]),
         batch_of(
@@ -120,10 +131,11 @@ def test_headers_of_the_same_names_are_read_as_others_are(monkeypatch: pytest.Mo
     assert quick == [outcome(batch) for batch in batches]
 
 
+@pytest.mark.parametrize("messages", [same(3), same_sizes(3)], ids=["any sizes", "same sizes"])
 def test_a_damaged_byte_among_headers_of_the_same_names_is_answered_as_in_others(
-    monkeypatch: pytest.MonkeyPatch,
+    messages: list[Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = batch_of(same(3))
+    batch = batch_of(messages)
     payload = batch[HEADER_SIZE:]
     damaged = [
         with_payload(batch, payload[:at] + bytes([byte]) + payload[at + 1 :])
