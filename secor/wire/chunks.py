@@ -6,17 +6,28 @@ so batches of ten messages would otherwise cost more than all that is done with 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from crc32c import crc32c
 
 from secor.core.errors import CorruptBatch
 from secor.core.model import SCHEMA, Chunk, TopicPartition
-from secor.wire.batch_header import HEADER, Buffer, RecordBatchHeader, check_header, corrupt
+from secor.wire.batch_header import (
+    CODEC,
+    CONTROL,
+    CRC_FOLLOWS,
+    HEADER,
+    Buffer,
+    Headers,
+    check_header,
+    corrupt,
+    read_headers_of,
+)
 from secor.wire.codecs import Undecodable, decompress
 from secor.wire.record_headers import no_headers, read_headers
 from secor.wire.records import BadRecord, Fields, gather, read_fields, record_ends
@@ -37,9 +48,12 @@ _NO_TIMESTAMP = -1
 Int64s = npt.NDArray[np.int64]
 
 
-class _Payload(NamedTuple):
-    header: RecordBatchHeader
-    records: bytes | memoryview
+@dataclass(frozen=True, slots=True)
+class _Payloads:
+    """Batches to be decoded in one pass: their headers and their records."""
+
+    heads: Headers
+    records: Sequence[bytes | memoryview]
 
 
 def decode_chunks(
@@ -63,34 +77,47 @@ def decode_chunks(
     """
     if not 0 <= max_uncompressed <= _LARGEST_BUFFER:
         raise ValueError(f"max_uncompressed is {max_uncompressed}, not 0 to {_LARGEST_BUFFER}")
-    waiting: list[_Payload] = []
+    views = [memoryview(batch) for batch in batches]
+    heads, right = read_headers_of(views)
+    nexts = (heads["base_offset"] + heads["last_offset_delta"] + np.int64(1)).tolist()
+    crcs, counts = heads["crc"].tolist(), heads["count"].tolist()
+    attributes, bases = heads["attributes"].tolist(), heads["base_offset"].tolist()
+    waiting: list[int] = []
+    payloads: list[bytes | memoryview] = []
     size, yielded, reached = 0, start, 0
-    for batch in batches:
-        view = memoryview(batch)
+
+    def decoded(until: int) -> Iterator[Chunk]:
+        """Decode what waits."""
+        chunk = _chunk(topic_partition, _Payloads(heads[waiting], payloads), start, until)
+        waiting.clear()
+        payloads.clear()
+        return _pieces(chunk)
+
+    for index, view in enumerate(views):
         try:
-            header = check_header(topic_partition, view, reached, check_crc=check_crc)
-            reached = header.next_offset
-            if header.is_control or reached <= start or not header.count:
+            if index >= right or (check_crc and crc32c(view[CRC_FOLLOWS:]) != crcs[index]):
+                check_header(topic_partition, view, reached, check_crc=check_crc)
+            reached = nexts[index]
+            if attributes[index] & CONTROL or reached <= start or not counts[index]:
                 continue
-            records = _decompress(topic_partition, header, view, max_uncompressed)
+            codec = attributes[index] & CODEC
+            records = _decompress(topic_partition, bases[index], codec, view, max_uncompressed)
         except CorruptBatch:
             if waiting:
-                yielded = waiting[-1].header.next_offset
-                yield from _pieces(_chunk(topic_partition, waiting, start, yielded))
+                yield from decoded(nexts[waiting[-1]])
             raise
         if waiting and size + len(records) > _LARGEST_BUFFER:
-            yielded = waiting[-1].header.next_offset
-            yield from _pieces(_chunk(topic_partition, waiting, start, yielded))
-            waiting, size = [], 0
-        waiting.append(_Payload(header, records))
+            yielded, size = nexts[waiting[-1]], 0
+            yield from decoded(yielded)
+        waiting.append(index)
+        payloads.append(records)
         size += len(records)
         if size >= pass_bytes:
-            yielded = reached
-            yield from _pieces(_chunk(topic_partition, waiting, start, yielded))
-            waiting, size = [], 0
+            yielded, size = reached, 0
+            yield from decoded(yielded)
     reached = max(reached, next_offset or 0)
     if waiting or reached > yielded:
-        yield from _pieces(_chunk(topic_partition, waiting, start, max(reached, start)))
+        yield from decoded(max(reached, start))
 
 
 def _pieces(chunk: Chunk) -> Iterator[Chunk]:
@@ -111,29 +138,30 @@ def _pieces(chunk: Chunk) -> Iterator[Chunk]:
 
 
 def _decompress(
-    topic_partition: TopicPartition, header: RecordBatchHeader, batch: memoryview, most: int
+    topic_partition: TopicPartition, base_offset: int, codec: int, batch: memoryview, most: int
 ) -> bytes | memoryview:
     try:
-        return decompress(header.codec, batch[HEADER.size :], most)
+        return decompress(codec, batch[HEADER.size :], most)
     except Undecodable as error:
-        raise corrupt(topic_partition, header.base_offset, str(error)) from error
+        raise corrupt(topic_partition, base_offset, str(error)) from error
 
 
-def _chunk(
-    topic_partition: TopicPartition, payloads: Sequence[_Payload], start: int, reached: int
-) -> Chunk:
-    if not payloads:
+def _chunk(topic_partition: TopicPartition, payloads: _Payloads, start: int, reached: int) -> Chunk:
+    if not payloads.records:
         return Chunk(topic_partition, pa.RecordBatch.from_pylist([], SCHEMA), reached)
-    rows = np.array([payload.header.count for payload in payloads])
-    raw = b"".join([*(payload.records for payload in payloads), PADDING])
+    heads = payloads.heads
+    rows = heads["count"].astype(np.int64)
+    raw = b"".join([*payloads.records, PADDING])
     try:
         records = _decode(raw, payloads, rows)
     except BadRecord as error:
         which = int(np.searchsorted(np.cumsum(rows), error.row, side="right"))
-        header = payloads[min(which, len(payloads) - 1)].header
+        header = heads[min(which, len(heads) - 1)]
         record = error.row - int(rows[:which].sum())
         raise corrupt(
-            topic_partition, header.base_offset, f"record {record} of the batch: {error.what}"
+            topic_partition,
+            int(header["base_offset"]),
+            f"record {record} of the batch: {error.what}",
         ) from error
     offsets = records.column("offset").to_numpy()
     if offsets[0] < start:
@@ -141,13 +169,13 @@ def _chunk(
     return Chunk(topic_partition, records, reached)
 
 
-def _decode(raw: bytes, payloads: Sequence[_Payload], rows: Int64s) -> pa.RecordBatch:
+def _decode(raw: bytes, payloads: _Payloads, rows: Int64s) -> pa.RecordBatch:
     data = np.frombuffer(raw, np.uint8)
     starts, ends = _bounds(raw, payloads)
     fields = read_fields(data, starts, ends)
-    headers = [payload.header for payload in payloads]
+    headers = payloads.heads
     buffer = pa.py_buffer(raw)
-    types = np.array([header.timestamp_type for header in headers], np.int8)
+    types = _appended(headers).astype(np.int8)
     with_headers = fields.header_count.any()
     columns = [
         pa.array(_offsets(fields, headers, rows)),
@@ -160,13 +188,13 @@ def _decode(raw: bytes, payloads: Sequence[_Payload], rows: Int64s) -> pa.Record
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-def _bounds(raw: bytes, payloads: Sequence[_Payload]) -> tuple[Int64s, Int64s]:
+def _bounds(raw: bytes, payloads: _Payloads) -> tuple[Int64s, Int64s]:
     at = 0
     ends: list[int] = [0]
-    for payload in payloads:
-        end = at + len(payload.records)
+    for records, count in zip(payloads.records, payloads.heads["count"].tolist(), strict=True):
+        end = at + len(records)
         try:
-            ends += record_ends(raw, at, end, payload.header.count)
+            ends += record_ends(raw, at, end, count)
         except BadRecord as error:
             raise BadRecord(len(ends) - 1 + error.row, error.what) from None
         at = end
@@ -174,14 +202,13 @@ def _bounds(raw: bytes, payloads: Sequence[_Payload]) -> tuple[Int64s, Int64s]:
     return places[:-1], places[1:]
 
 
-def _offsets(fields: Fields, headers: Iterable[RecordBatchHeader], rows: Int64s) -> Int64s:
-    both = np.array([(header.base_offset, header.last_offset_delta) for header in headers])
+def _offsets(fields: Fields, headers: Headers, rows: Int64s) -> Int64s:
     deltas = fields.offset_delta
-    outside = (deltas < 0) | (deltas > np.repeat(both[:, 1], rows))
+    outside = (deltas < 0) | (deltas > np.repeat(headers["last_offset_delta"], rows))
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
         raise BadRecord(row, f"offset delta {deltas[row]} is outside of the batch")
-    offsets = np.repeat(both[:, 0], rows) + deltas
+    offsets = np.repeat(headers["base_offset"].astype(np.int64), rows) + deltas
     falling = offsets[1:] <= offsets[:-1]
     if falling.any():
         row = int(np.flatnonzero(falling)[0]) + 1
@@ -189,12 +216,17 @@ def _offsets(fields: Fields, headers: Iterable[RecordBatchHeader], rows: Int64s)
     return offsets
 
 
-def _timestamps(fields: Fields, headers: Sequence[RecordBatchHeader], rows: Int64s) -> pa.Array:
-    appended = np.array([header.timestamp_type == 1 for header in headers])
-    base = np.array([header.base_timestamp for header in headers])
+def _appended(headers: Headers) -> npt.NDArray[np.bool_]:
+    """Tell which batches have the time at which they were appended."""
+    return headers["attributes"] >> 3 & 1 == 1
+
+
+def _timestamps(fields: Fields, headers: Headers, rows: Int64s) -> pa.Array:
+    appended = _appended(headers)
+    base = headers["base_timestamp"].astype(np.int64)
     stamps = np.repeat(base, rows) + fields.timestamp_delta
     if appended.any():
-        latest = np.array([header.max_timestamp for header in headers])
+        latest = headers["max_timestamp"].astype(np.int64)
         stamps = np.where(np.repeat(appended, rows), np.repeat(latest, rows), stamps)
     absent = stamps == _NO_TIMESTAMP
     return pa.array(stamps, mask=absent if absent.any() else None)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from secor.core.errors import CorruptBatch
 from secor.wire import decode_chunks
+from secor.wire.batch_header import check_header, read_headers_of
 from tests.unit.wire.wire_batches import (
     CLICKS,
     HEADER_SIZE,
@@ -219,3 +221,21 @@ def test_a_batch_that_is_too_large_names_the_setting() -> None:
     large = batch_of([Message(0, value=bytes(LIMIT))], codec=1)
     with pytest.raises(CorruptBatch, match=r"limits\.record_batch"):
         list(decode_chunks(CLICKS, [large], 0, max_uncompressed=LIMIT))
+
+
+def test_headers_read_at_once_are_judged_as_each_alone() -> None:
+    chance = random.Random(5)
+    whole = [batch_of([Message(0), Message(1)], base=2 * index) for index in range(4)]
+    for _ in range(3000):
+        batches = list(whole)
+        which, at = chance.randrange(4), chance.randrange(HEADER_SIZE)
+        damaged = bytearray(batches[which])
+        damaged[at] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, damaged[at] ^ 1))
+        batches[which] = bytes(damaged[: chance.choice((len(damaged), len(damaged) - 1, at))])
+        views = [memoryview(batch) for batch in batches]
+        right, after = 0, 0
+        with suppress(CorruptBatch):
+            for view in views:
+                after = check_header(CLICKS, view, after, check_crc=False).next_offset
+                right += 1
+        assert read_headers_of(views)[1] == right
