@@ -167,6 +167,7 @@ class TableWorld:
         self.points = count()
         self.names = count()
         self.coordinators: list[Host] = []
+        self.workers: dict[str, TopicPartition] = {}
         self.observer = Recorder()
         self.end = 60
         shares = shares or random.Random(f"shares {seed}").choice(SHARES)
@@ -176,6 +177,7 @@ class TableWorld:
         self.partitions = [*PARTITIONS]
         self.batches: list[tuple[TopicPartition, int, int]] = []
         self.committed_ranges: set[tuple[TopicPartition, OffsetRange]] = set()
+        self.intents: dict[TopicPartition, tuple[int, int]] = {}
         self.drops = 0.0
         """How often a person gives up an intent whose manifest is put, or on its way."""
         self.replays: dict[str, frozenset[Row]] = {}
@@ -194,10 +196,12 @@ class TableWorld:
         match self.fault(point):
             case "crash":
                 self.hub.tell(f"{host.name} crashes {phase} {name}")
+                self._take_over(host)
                 self.hub.kill(host)
                 raise Crash
             case "stall":
                 self.hub.tell(f"{host.name} stalls {phase} {name}")
+                self._take_over(host)
                 host.stalled_until = self.hub.now + self.rng.choice((4.0, 20.0, 90.0))
                 self.hub.give_way()
             case "fail":
@@ -206,11 +210,18 @@ class TableWorld:
                     raise OutcomeUnknown(f"{name}: no answer")
                 raise Unavailable(f"{name}: does not answer")
 
+    def _take_over(self, host: Host) -> None:
+        """Where it was a worker, another begins when its session has ended."""
+        owned = self.workers.get(host.name)
+        if owned is not None:
+            self.hub.at(self.hub.now + 2.0, lambda: self.start_worker(owned))
+
     # -------------------------------------------------------------- workers
 
     def start_worker(self, topic_partition: TopicPartition) -> Host:
         """Begin to stage batches of one partition, in ranges of any length."""
-        host = Host(f"worker {topic_partition}")
+        host = Host(f"worker {next(self.names)} of {topic_partition}")
+        self.workers[host.name] = topic_partition
         self.channel.readers[host.name] = []
         self.hub.spawn(host, host.name, lambda: self._work(host, topic_partition))
         return host
@@ -240,11 +251,16 @@ class TableWorld:
     def _stage(self, host: Host, topic_partition: TopicPartition, start: int) -> None:
         if self.rng.random() < self.drops:
             self._drop_intent(topic_partition, start)
-        end = min(self.end, start + self.rng.randint(1, LONGEST_BATCH))
+        begun, end = self.intents.get(topic_partition, (-1, 0))
+        if begun != start:  # else it takes over: the range is the intent's, the files are its own
+            end = min(self.end, start + self.rng.randint(1, LONGEST_BATCH))
+            self.intents[topic_partition] = start, end
         manifest = self._manifest(topic_partition, start, end)
         self.call(host, "worker put", "before")
         put_bytes(self.store, manifest.key(PREFIX), manifest.dump())
         self.call(host, "worker put", "after")
+        if (self.ledger.entries[topic_partition].committed or 0) != start:
+            return  # its successor was faster
         if self.rng.random() < 0.1:  # a superseded try of this range lands some time later
             late = self._manifest(topic_partition, start, end)
             at = self.hub.now + self.rng.choice((0.5, self.keep / 2))

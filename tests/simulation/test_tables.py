@@ -13,6 +13,7 @@ from tests.simulation.table_world import PARTITIONS, Fault, Point, TableWorld, n
 
 GROUPS = 5
 TOLD = (
+    "worker put",
     "is given up",
     "accepted",
     "replayed",
@@ -47,7 +48,7 @@ def storm(seed: int) -> tuple[TableWorld, Rates]:
     """Run one schedule to its end; raises ``Violated`` with the trace."""
     hub = Hub(RandomChoices(seed))
     rates = Rates(seed)
-    world = TableWorld(hub, seed, lambda point: _of_coordinators(rates, point))
+    world = TableWorld(hub, seed, lambda point: _chosen(rates, point))
     try:
         for topic_partition in PARTITIONS:
             world.start_worker(topic_partition)
@@ -72,9 +73,13 @@ def storm(seed: int) -> tuple[TableWorld, Rates]:
     return world, rates
 
 
-def _of_coordinators(rates: Rates, point: Point) -> str | None:
-    """Workers have a simulation of their own."""
-    return rates(point) if point.host.startswith("coordinator") else None
+def _chosen(rates: Rates, point: Point) -> str | None:
+    """Workers end or sleep; what else happens to them has a simulation of its own."""
+    if point.host.startswith("coordinator"):
+        return rates(point)
+    if point.host.startswith("worker") and (fault := rates(point)) in ("crash", "stall"):
+        return fault
+    return None
 
 
 @pytest.mark.parametrize("group", range(GROUPS))

@@ -12,8 +12,10 @@ from secor.tables.expiry import (
     expired_changes,
     expired_commits,
     expired_manifests,
+    expired_plans,
     orphans,
 )
+from secor.tables.plan_notes import PlanNotes
 from secor.tables.selection import EVERY_OPERATION
 from tests.unit.tables.world import CLICKS, EVENTS, OTHER, PREFIX, TableWorld
 
@@ -154,3 +156,15 @@ def test_merged_changes_go_when_no_rollback_can_need_them(
     world.server.tables[EVENTS].expire(1)
     assert expired() == paths[:1]
     assert expired(0.0) == []
+
+
+def test_old_notes_of_plans_go_but_for_those_of_open_intents(world: TableWorld) -> None:
+    notes = PlanNotes(world.store, PREFIX)
+    for fingerprint in ("a" * 16, "b" * 16):
+        notes.put("clicks", fingerprint, {})
+    world.clock.advance(10)
+    notes.put("clicks", "c" * 16, {})
+    before = world.clock.now() - 5
+    expired = expired_plans(notes, lambda: ["b" * 16], before)
+    assert keys(expired) == [notes.key("clicks", "a" * 16)]
+    assert list(expired_plans(notes, lambda: pytest.fail("nobody is asked"), 0.0)) == []
