@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import structlog
@@ -17,6 +18,10 @@ from secor.cli.restore_options import configuration, load_job
 from secor.cli.restore_progress import progress_bar
 from secor.core.text import how_many
 from secor.service import logs
+
+if TYPE_CHECKING:
+    from secor.restore.engine import Ended
+    from secor.service.monitoring.restore_telemetry import RestoreTelemetry
 
 
 @click.group(epilog="Example: secor restore plan flights.toml && secor restore run flights.toml")
@@ -38,7 +43,6 @@ def run(config: Path) -> int:
     with 0.
     """
     from secor.core.clock import SystemClock
-    from secor.restore.control import Wish
     from secor.service.monitoring.health import Health
     from secor.service.monitoring.restore_telemetry import RestoreTelemetry
     from secor.service.restore_metrics import RestoreMetrics
@@ -76,6 +80,12 @@ def run(config: Path) -> int:
         transactions=telemetry.transactions,
         failed=len(ended.failed),
     )
+    return _summarize(ended, telemetry, config)
+
+
+def _summarize(ended: Ended, telemetry: RestoreTelemetry, config: Path) -> Exit:
+    from secor.restore.control import Wish
+
     for assigned_source in ended.failed:
         click.echo(f"{assigned_source.source}: {assigned_source.error}", err=True)
     stopped = ended.wish is Wish.STOPPED

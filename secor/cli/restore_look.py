@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ from secor.core.errors import ConfigurationError
 from secor.core.text import how_many
 
 if TYPE_CHECKING:
+    from secor.core.model import OffsetRange
+    from secor.restore.model import SourceExtent
     from secor.restore.preflight import Finding
     from secor.restore.verify import PartitionResult
     from secor.wiring.restore_plan import JobPlan
@@ -162,15 +164,19 @@ def status(config: Path, as_json: bool) -> int:
         }
         click.echo(json.dumps(report, indent=2))
     else:
-        lines = [("source", "next offset", "archived", "left")]
-        for name, reached, extent, rest in rows:
-            shown = "none" if reached is None else str(reached)
-            lines.append((name, shown, str(extent.range), f"{rest.end - rest.start:,}"))
-        for line in table(lines, left=frozenset({0, 2})):
-            click.echo(line)
+        _show_status(rows)
         behind = f", {how_many(remaining, 'offset')} left" if remaining else ""
         click.echo(f"{job.name}: {state}{behind}")
     return Exit.DIFFERENT if remaining else Exit.OK
+
+
+def _show_status(rows: Sequence[tuple[str, int | None, SourceExtent, OffsetRange]]) -> None:
+    lines = [("source", "next offset", "archived", "left")]
+    for name, reached, extent, rest in rows:
+        shown = "none" if reached is None else str(reached)
+        lines.append((name, shown, str(extent.range), f"{rest.end - rest.start:,}"))
+    for line in table(lines, left=frozenset({0, 2})):
+        click.echo(line)
 
 
 @click.command(epilog="Example: secor restore verify flights.toml")

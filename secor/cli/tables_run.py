@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 
@@ -61,15 +62,14 @@ def run(config: Path) -> None:
             try:
                 if engine is not None:
                     engine.start()  # it takes seconds: not when the first rows wait
-                with open_table_group(settings, engine) as group:
-                    channel = open_channel(settings, observer.event)
-                    try:
-                        coordinator = group.coordinator(channel, observer, lambda: True, _sender())
-                        board.watch(coordinator)
-                        while not stopping.wait(coordinator.step()):
-                            health.beat()
-                    finally:
-                        channel.close()
+                with (
+                    open_table_group(settings, engine) as group,
+                    closing(open_channel(settings, observer.event)) as channel,
+                ):
+                    coordinator = group.coordinator(channel, observer, lambda: True, _sender())
+                    board.watch(coordinator)
+                    while not stopping.wait(coordinator.step()):
+                        health.beat()
             except Unavailable as error:
                 log.warning("waiting", why=str(error))
                 stopping.wait(5.0)
@@ -91,21 +91,21 @@ def commit(config: Path, now: bool) -> int:
     settings = load_tables(config)
     commit_report = Told()
     asks = not now and settings.commit.control != "none"
-    with merging(settings) as engine, open_table_group(settings, engine) as group:
-        channel = open_channel(settings if asks else _silent(settings), lambda *_: None)
-        try:
-            ready = getattr(channel, "ready", None)
-            if ready is not None and not ready.wait(READY):
-                raise Unavailable("the control topic does not answer: use --now")
-            timing = Timing(0.0, settings.commit.timeout, asks=asks)
-            coordinator = group.coordinator(channel, commit_report, lambda: True, _sender(), timing)
-            while True:
-                time.sleep(coordinator.step())
-                if coordinator.state is State.IDLE:
-                    break
-            time.sleep(0.5 if asks else 0.0)  # what is announced last is on its way
-        finally:
-            channel.close()
+    with (
+        merging(settings) as engine,
+        open_table_group(settings, engine) as group,
+        closing(open_channel(settings if asks else _silent(settings), lambda *_: None)) as channel,
+    ):
+        ready = getattr(channel, "ready", None)
+        if ready is not None and not ready.wait(READY):
+            raise Unavailable("the control topic does not answer: use --now")
+        timing = Timing(0.0, settings.commit.timeout, asks=asks)
+        coordinator = group.coordinator(channel, commit_report, lambda: True, _sender(), timing)
+        while True:
+            time.sleep(coordinator.step())
+            if coordinator.state is State.IDLE:
+                break
+        time.sleep(0.5 if asks else 0.0)  # what is announced last is on its way
     for line in commit_report.lines():
         click.echo(line)
     return Exit.DIFFERENT if commit_report.wrong else Exit.OK

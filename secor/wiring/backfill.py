@@ -7,7 +7,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -123,8 +123,5 @@ def open_publisher(
 @contextmanager
 def open_workspace(directory: Path) -> Iterator[Workspace]:
     """Give a workspace of this task's own."""
-    workspace = Workspace(directory, f"backfill-{uuid.uuid4().hex}")
-    try:
+    with closing(Workspace(directory, f"backfill-{uuid.uuid4().hex}")) as workspace:
         yield workspace
-    finally:
-        workspace.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -80,12 +80,9 @@ def metrics_server(
     if given.port is None:
         yield
         return
-    server = _server(given, health, metrics, pages)
-    try:
+    with closing(_server(given, health, metrics, pages)) as server:
         server.start()
         yield
-    finally:
-        server.close()
 
 
 def pages_of_restore(status: Callable[[], RestoreStatus]) -> Pages:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from secor.adapters.kafka import KafkaLedger, KafkaSource
@@ -39,25 +39,16 @@ def join(config: Config, ask: Doing, stalled: Stalled | None = None) -> Iterator
     """
     if config.ledger.kind == "kafka":
         ask(BROKERS)
-        source = _source(config, stalled)
-        try:
+        with closing(_source(config, stalled)) as source:
             yield Membership(source, KafkaLedger(source, group=config.group.name))
-        finally:
-            source.close()
         return
     ask("ZooKeeper")
-    ledger = zookeeper_ledger(config.group.name, config.ledger.zookeeper)
-    try:
+    with closing(zookeeper_ledger(config.group.name, config.ledger.zookeeper)) as ledger:
         # What is refused from the start is a mistake, and told before anything is read.
         ledger.check()
         ask(BROKERS)
-        source = _source(config, stalled)
-        try:
+        with closing(_source(config, stalled)) as source:
             yield Membership(source, ledger)
-        finally:
-            source.close()
-    finally:
-        ledger.close()
 
 
 def _source(config: Config, stalled: Stalled | None) -> KafkaSource:

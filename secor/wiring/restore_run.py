@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from types import FrameType
 
@@ -60,13 +60,11 @@ def engine_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Engine]:
         known = control.read()
         return known is not None and known.wish is Wish.RUNNING
 
-    opener = Opener(settings, job.log, job.make_writer, running)
-    membership = job.membership()
-    try:
+    with closing(job.membership()) as membership:
         yield Engine(
             membership=membership,
             schedule=schedule,
-            opener=opener,
+            opener=Opener(settings, job.log, job.make_writer, running),
             read_record=control.read,
             sources=lambda: job.sources_by_partition(partitions),
             written=partial(all_written, job, partitions),
@@ -75,8 +73,6 @@ def engine_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Engine]:
             observer=telemetry,
             follow=writing.follow,
         )
-    finally:
-        membership.close()
 
 
 class _Paced:
@@ -99,18 +95,9 @@ class _Paced:
         self._telemetry.skipped(source, next_offset)
 
 
-def run(
-    engine: Engine, workers: int, telemetry: RestoreTelemetry, show: Callable[[], None]
-) -> Ended:
-    """Run until the job has ended, or SIGTERM or SIGINT came; ``show`` is called every second.
-
-    Transactions in work are committed first.  Whatever a worker lets escape ends the process.
-    """
+def _start_workers(engine: Engine, count: int, over: threading.Event) -> list[BaseException]:
+    """Let threads work until ``over``; what they let escape comes into the list."""
     crashed: list[BaseException] = []
-    over = threading.Event()
-
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        engine.stop()
 
     def work() -> None:
         try:
@@ -121,14 +108,26 @@ def run(
             crashed.append(error)
             raise
 
+    for number in range(count):
+        threading.Thread(target=work, name=f"restore-{number}", daemon=True).start()
+    return crashed
+
+
+def run(
+    engine: Engine, workers: int, telemetry: RestoreTelemetry, show: Callable[[], None]
+) -> Ended:
+    """Run until the job has ended, or SIGTERM or SIGINT came; ``show`` is called every second.
+
+    Transactions in work are committed first.  Whatever a worker lets escape ends the process.
+    """
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        engine.stop()
+
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
-    threads = [
-        threading.Thread(target=work, name=f"restore-{number}", daemon=True)
-        for number in range(workers)
-    ]
-    for thread in threads:
-        thread.start()
+    over = threading.Event()
+    crashed = _start_workers(engine, workers, over)
     report_at = 0.0
     try:
         while True:

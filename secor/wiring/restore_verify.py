@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 
 import pyarrow as pa
@@ -105,13 +106,10 @@ def _counted(pieces: Iterator[Piece], advance: Advance) -> Iterator[Piece]:
 
 def read_pieces(job: Job, source: SourcePartition, start: int = 0) -> Iterator[Piece]:
     """Give what the archive has of a source partition from an offset on."""
-    reader = job.source.open(source, start)
-    try:
+    with closing(job.source.open(source, start)) as reader:
         while True:
             piece = reader.next(_WAIT)
             if isinstance(piece, Piece):
                 yield piece
             elif piece is Silence.EXHAUSTED:
                 return
-    finally:
-        reader.close()

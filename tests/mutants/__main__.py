@@ -125,6 +125,8 @@ def _copy(tree: Path) -> None:
 def _run(tree: Path, tests: Sequence[str], schedules: str) -> str | None:
     """Return the first test that failed, None if none did."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=no"]
+    # Runs side by side would clean up each other's folders.
+    command += ["--basetemp", str(tree.with_suffix(".tmp"))]
     command += ["-p", "no:cacheprovider", "--schedules", schedules, *tests]
     try:
         done = subprocess.run(

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -93,14 +94,12 @@ class ControlTopic:
             allow_auto_create_topics=False,
             isolation_level="read_committed",
         )
-        try:
+        with closing(consumer):
             producer = KafkaProducer(**self._options, acks="all", linger_ms=5, retries=3)
             try:
                 self._exchange(consumer, producer)
             finally:
                 producer.close(timeout=5.0)
-        finally:
-            consumer.close()
 
     def _create(self) -> None:
         admin = KafkaAdminClient(**self._options)

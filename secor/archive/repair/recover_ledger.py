@@ -69,9 +69,7 @@ def plan_recovery(
             " the log has lost messages, or the metadata is wrong; look at the objects, then set"
             " the offset with 'secor offsets set'"
         )
-    of_last = [
-        extent for extent in extents if extent.archived.info and extent.archived.info.batch == last
-    ]
+    of_last = [it for it in extents if it.archived.info and it.archived.info.batch == last]
     topic_id = of_last[0].archived.info.topic_id if of_last[0].archived.info else None
     stored = sum(extent.archived.info.records for extent in of_last if extent.archived.info)
     if log_range.start <= last.start and last.end <= log_range.end:
