@@ -202,7 +202,7 @@ def test_killed_again_and_again_each_message_is_there_once(
 ) -> None:
     job = write_job(tmp_path, sandbox, "killed", archive, messages_per_second=2500)
     rng = random.Random(7)
-    for _ in range(6):
+    for _ in range(3):
         process = fleet.start(job)
         time.sleep(3 + rng.random() * 2)
         process.send_signal(signal.SIGKILL)

@@ -11,17 +11,20 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import ClassVar, Protocol
 
 import greenlet
 import pyarrow as pa
 
 from secor.core.errors import RestartPartition, SecorError, Unavailable
 from secor.core.model import SCHEMA, TopicPartition
+from secor.core.ports import Clock
+from secor.core.transactions import TransactionRequests
 from secor.restore.boundaries import Boundaries, Kind
 from secor.restore.model import Boundary, JobSpec, Piece, SourceExtent, SourcePartition
 from secor.restore.offsets import OffsetTable, offsets_topic, rows_of
 from secor.restore.opening import Opener
-from secor.restore.ports import PieceReader
+from secor.restore.ports import PieceReader, RestoreSource, TargetLog
 from secor.restore.routing import Routing, RowFilter
 from secor.restore.task import Task, TaskSettings, Turn
 from secor.restore.writer.model import WriterLimits
@@ -94,11 +97,39 @@ class Silent:
     def skipped(self, source: SourcePartition, next_offset: int) -> None: ...
 
 
+class Cluster(TransactionRequests, TargetLog, Protocol):
+    """Brokers, and a hook that is called whenever a port to them is crossed."""
+
+    hook: Callable[[str], None]
+
+    @property
+    def clock(self) -> Clock: ...
+
+
+class OwnedWorld(Protocol):
+    """What an owner needs: the cluster in memory, or a real one."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+    @property
+    def source(self) -> RestoreSource: ...
+    @property
+    def source_partition(self) -> SourcePartition: ...
+    @property
+    def offsets(self) -> TopicPartition: ...
+    @property
+    def boundaries(self) -> Boundaries: ...
+    @property
+    def running(self) -> bool: ...
+    def routing(self) -> Routing: ...
+    def make_writer(self, transactional_id: str) -> TransactionalWriter: ...
+
+
 @dataclass
 class Owner:
     """One daemon's work on the source partition."""
 
-    world: World
+    world: OwnedWorld
     name: str
     owned: bool = True
     opened: int = 0
@@ -126,16 +157,11 @@ class Owner:
         world = self.world
         self.opened += 1
         settings = TaskSettings(
-            SPEC,
-            world.source,
-            Routing("{topic}", {"clicks": 1}, row_filter=world.row_filter),
-            world.boundaries,
-            world.cluster.clock,
-            Silent(),
+            SPEC, world.source, world.routing(), world.boundaries, world.cluster.clock, Silent()
         )
         opener = Opener(settings, world.cluster, world.make_writer, lambda: world.running)
         try:
-            tasks = opener.open(OFFSETS, [SOURCE], self)
+            tasks = opener.open(world.offsets, [world.source_partition], self)
         except (RestartPartition, Unavailable):
             return self._open() if self.opened < 30 else None
         return tasks[0] if tasks else None
@@ -144,6 +170,9 @@ class Owner:
 @dataclass
 class World:
     """A cluster, a source and the owners of the source partition."""
+
+    source_partition: ClassVar[SourcePartition] = SOURCE
+    offsets: ClassVar[TopicPartition] = OFFSETS
 
     version: int = 2
     kind: Kind = "poll"
@@ -158,6 +187,9 @@ class World:
         topics = {"clicks": 1, OFFSETS.topic: 2}
         self.cluster = FakeCluster(topics, version=self.version)
         self.boundaries = Boundaries(self.kind, interval=5.0, max_records=5)
+
+    def routing(self) -> Routing:
+        return Routing("{topic}", {"clicks": 1}, row_filter=self.row_filter)
 
     def make_writer(self, transactional_id: str) -> TransactionalWriter:
         limits = WriterLimits(batch_records=3)
@@ -184,7 +216,7 @@ class World:
             assert values == wanted
 
 
-def crossings(world: World) -> int:
+def crossings(world: OwnedWorld) -> int:
     """Count how often a whole run crosses a port."""
     count = 0
 
@@ -220,7 +252,7 @@ def raising(error: BaseException) -> Callable[[], None]:
 class Stepwise:
     """Owners as greenlets: whoever crosses a port gives way to the schedule."""
 
-    def __init__(self, world: World, owners: list[Owner], errors: list[SecorError]) -> None:
+    def __init__(self, world: OwnedWorld, owners: list[Owner], errors: list[SecorError]) -> None:
         self._main = greenlet.getcurrent()
         self.running = {
             owner.name: greenlet.greenlet(partial(self._run, owner)) for owner in owners
