@@ -218,13 +218,12 @@ class TableWorld:
 
     # -------------------------------------------------------------- workers
 
-    def start_worker(self, topic_partition: TopicPartition) -> Host:
+    def start_worker(self, topic_partition: TopicPartition) -> None:
         """Begin to stage batches of one partition, in ranges of any length."""
         host = Host(f"worker {next(self.names)} of {topic_partition}")
         self.workers[host.name] = topic_partition
         self.channel.readers[host.name] = []
         self.hub.spawn(host, host.name, lambda: self._work(host, topic_partition))
-        return host
 
     def _work(self, host: Host, topic_partition: TopicPartition) -> None:
         while True:
