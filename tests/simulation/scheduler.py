@@ -104,7 +104,7 @@ class Hub:
         self.tasks: list[Task] = []
         self.current: Task | None = None
         self.trace: list[str] = []
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timers: list[tuple[float, int, Callable[[], object]]] = []
         self._count = count()
         self._main = greenlet.getcurrent()
 
@@ -117,7 +117,7 @@ class Hub:
         self.tasks.append(task)
         return task
 
-    def at(self, when: float, action: Callable[[], None]) -> None:
+    def at(self, when: float, action: Callable[[], object]) -> None:
         """Do ``action``, outside of any task, when time has come to ``when``."""
         heapq.heappush(self._timers, (when, next(self._count), action))
 
