@@ -6,8 +6,10 @@
 # docs/deploy.md says more.
 
 ARG PYTHON=3.12
+# sha256:... of the base image, for a build that takes exactly that one.
+ARG DIGEST=
 
-FROM python:${PYTHON}-slim AS build
+FROM python:${PYTHON}-slim${DIGEST:+@${DIGEST}} AS build
 # Optional parts of setup.py, with commas: parsers, clouds, spark, zookeeper-sasl.
 ARG EXTRAS=parsers
 WORKDIR /src
@@ -19,7 +21,7 @@ RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[${EXTRAS}]" \
  && python -m venv /opt/secor \
  && /opt/secor/bin/pip install --no-cache-dir --no-index --find-links /wheels "secor[${EXTRAS}]"
 
-FROM python:${PYTHON}-slim
+FROM python:${PYTHON}-slim${DIGEST:+@${DIGEST}}
 # tini is process 1: Python as process 1 would not be ended by a signal that comes before its
 # handlers stand, and would leave the children of finalize.command unreaped.
 RUN apt-get update \

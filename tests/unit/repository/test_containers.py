@@ -46,7 +46,8 @@ def last(steps: list[tuple[str, str]], name: str) -> str:
 
 def test_the_image_is_made_in_two_stages_of_one_python(steps: list[tuple[str, str]]) -> None:
     bases = [value for instruction, value in steps if instruction == "FROM"]
-    assert bases == ["python:${PYTHON}-slim AS build", "python:${PYTHON}-slim"]
+    base = "python:${PYTHON}-slim${DIGEST:+@${DIGEST}}"
+    assert bases == [f"{base} AS build", base]
     (python,) = re.findall(r"^PYTHON=3\.(\d+)$", last(steps[:1], "ARG"))
     assert int(python) >= 11
 
