@@ -72,6 +72,23 @@ def test_after_the_timeout_it_commits_what_there_is(world: TableWorld) -> None:
     assert world.record().valid_through is None
 
 
+def test_where_it_discards_a_cycle_without_all_answers_commits_nothing(world: TableWorld) -> None:
+    world.topics.known = {CLICKS, OTHER}
+    coordinator = world.coordinator(Timing(interval=10.0, timeout=4.0, discards=True))
+    world.stage(world.manifest(0, 5))
+    coordinator.step()
+    world.clock.advance(4)
+    coordinator.step()
+    assert world.live() == []
+    assert world.observer.discarded == [2]
+    world.clock.advance(6)
+    coordinator.step()
+    asked = world.channel.sent[-1]
+    world.channel.incoming = [complete(asked.commit, CLICKS, OTHER)]
+    coordinator.step()
+    assert world.live() == ["0-5@0"]
+
+
 def test_forged_answers_only_make_it_earlier(world: TableWorld) -> None:
     coordinator = world.coordinator(ASKING)
     coordinator.step()

@@ -9,6 +9,7 @@ from secor.tables.cycle import (
     Commit,
     Cycle,
     Decision,
+    Discard,
     StandDown,
     State,
     Timing,
@@ -121,3 +122,16 @@ def test_valid_through(
     expected: int | None,
 ) -> None:
     assert valid_through(previous, BOTH, greatest, frozenset(complete)) == expected
+
+
+def test_after_the_timeout_a_cycle_that_discards_ends_without_a_commit() -> None:
+    timing = replace(TIMING, discards=True)
+    cycle = collecting().answer("c1", frozenset({CLICKS}))
+    decision = at(cycle, 104.0, timing=timing)
+    assert isinstance(decision, Discard)
+    assert decision.missing == {OTHER}
+    finished = decision.cycle.finish(104.0, timing)
+    assert (finished.state, finished.due, finished.answered) == (State.IDLE, 110.0, frozenset())
+    assert isinstance(at(finished, 110.0, timing=timing), Ask)
+    answered = cycle.answer("c1", frozenset({OTHER}))
+    assert isinstance(at(answered, 104.0, timing=timing), Commit)
