@@ -335,4 +335,25 @@ TABLE_MUTANTS = (
         "            table = group.catalog.load_table(name)\n",
         ("tests/unit/cli/test_tables_maintain.py",),
     ),
+    Mutant(
+        "a Hudi table that has moved is written all the same",
+        "secor/adapters/hudi/fence.py",
+        "    if added.get(SUMMARY_COMMIT) != expected:\n",
+        "    if False:\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "a Hudi table is written beside another write",
+        "secor/adapters/hudi/fence.py",
+        "    if len(timeline.writing) != 1:\n",
+        "    if False:\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "nobody notes the commits of a Hudi table",
+        "secor/adapters/hudi/catalog.py",
+        "        self._note(committed)\n",
+        "",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
 )

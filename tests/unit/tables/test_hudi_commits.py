@@ -6,7 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from secor.core.errors import ConfigurationError, CorruptFile, TableStopped, Unavailable
+from secor.adapters.hudi.fence import require_unmoved
+from secor.core.errors import ConfigurationError, CorruptFile, Refused, TableStopped, Unavailable
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import TableCommit
 from secor.tables.table_commit import Result
@@ -181,6 +182,21 @@ def test_without_spark_nothing_is_committed(world: HudiWorld) -> None:
         catalog.commit(table, TableCommit(None, ()))
     with pytest.raises(ConfigurationError, match="no branches"):
         world.catalog().commit(table, TableCommit(None, (), branch="audit"))
+
+
+def test_nobody_writes_beside_a_write_that_goes_on(world: HudiWorld) -> None:
+    """Hudi does not roll such a write back where writers share the table by a lock."""
+    store = world.hudi.store
+    world.hudi.create(LOCATION)
+    with pytest.raises(Refused, match="0 writes go on"):
+        require_unmoved(store, LOCATION, "g", None)
+    folder = f"{LOCATION}/.hoodie/timeline"
+    put_bytes(store, f"{folder}/20261122000000001.commit.requested", b"")
+    put_bytes(store, f"{folder}/20261122000000002.compaction.requested", b"")
+    require_unmoved(store, LOCATION, "g", None)
+    put_bytes(store, f"{folder}/20261122000000003.deltacommit.inflight", b"")
+    with pytest.raises(Refused, match="2 writes go on"):
+        require_unmoved(store, LOCATION, "g", None)
 
 
 def test_the_timeline_of_older_tables_is_read_too() -> None:
