@@ -31,6 +31,7 @@ def test_the_demonstration_ends_with_every_message_verified(tmp_path: Path) -> N
     assert "336,781 messages of 4 topic partitions compared: each is there once" in shown
     assert "       12   28,135        28,135  2,553" in shown
     assert shown.count("all 12 months: the same answer from both") == 2
+    assert "760 rows: one for each flight that left, with its delay, and none for the 16" in shown
     assert shown.count("SIGKILL to process") == 4
     assert "flights (new)" in shown
     assert "336,781 messages in 4 partitions: all equal" in shown

@@ -70,12 +70,12 @@ def damaged() -> list[Flight]:
     return [Flight(None, value, [], 0) for value in values]
 
 
-def make_topic(bootstrap: str) -> None:
-    """Make the topic.  Its messages are years old, so retention by time is off."""
+def make_topic(bootstrap: str, name: str = TOPIC) -> None:
+    """Make a topic.  Its messages are years old, so retention by time is off."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         settings = {"retention.ms": "-1"}
-        topic = NewTopic(TOPIC, PARTITIONS, 1, topic_configs=settings)
+        topic = NewTopic(name, PARTITIONS, 1, topic_configs=settings)
         admin.create_topics([topic], wait_for_metadata=True)
     finally:
         admin.close()

@@ -14,11 +14,11 @@ from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.sandbox import Sandbox
 from secor.wiring.clients import open_ledger_for_operator
-from tools.demo import flights, mending, partition, restoring, tables
+from tools.demo import corrections, flights, mending, partition, restoring, tables
 from tools.demo.backup import SecorProcess, surroundings, write_configuration
 from tools.demo.screen import Bars, Screen
 
-_STEPS = 14
+_STEPS = 15
 _AT_ONCE = 2000
 _LOOK_EVERY = 0.25
 _ALL_STORED_WITHIN = 180.0
@@ -26,7 +26,8 @@ _ALL_STORED_WITHIN = 180.0
 
 _OURS = {
     *("sandbox", "backup.toml", "backup.log", "local"),
-    *(*partition.FILES, *mending.FILES, *tables.FILES, *restoring.FILES),
+    *(*partition.FILES, *mending.FILES, *tables.FILES, *corrections.FILES),
+    *restoring.FILES,
 }
 
 
@@ -64,6 +65,7 @@ class Demonstration:
             self._mend(sandbox, configuration, parquet)
             inferred = self.folder / partition.SCHEMA
             tables.TableScene(self.screen, self.folder, sandbox, inferred).run()
+            corrections.BoardScene(self.screen, self.folder, sandbox).run()
             restoring.RestoreScene(self.screen, self.folder, sandbox).run()
             reported = True
         finally:
