@@ -28,11 +28,12 @@ READY = 10.0
 
 @click.command(epilog="Example: secor tables run /etc/secor/table.toml")
 @click.argument("config", type=click.Path(path_type=Path))
-def run(config: Path) -> None:
+def run(config: Path) -> int:
     """Coordinate the commits of a table group, until told to stop.
 
     For a group with commit.coordinator = "alone".  Several may run: each takes its turn, and
-    none can do harm.  SIGTERM or Ctrl-C ends it after the commit that is going on.
+    none can do harm.  SIGTERM or Ctrl-C ends it after the commit that is going on.  Exit code 4
+    when Spark has ended: start it again, as the service does.
     """
     from secor.service import logs
     from secor.service.journal import Journal, is_journal
@@ -70,10 +71,14 @@ def run(config: Path) -> None:
                     board.watch(coordinator)
                     while not stopping.wait(coordinator.step()):
                         health.beat()
+                        if engine is not None and engine.ended:
+                            log.error("spark_ended", what="start this process again")
+                            return Exit.UNAVAILABLE
             except Unavailable as error:
                 log.warning("waiting", why=str(error))
                 stopping.wait(5.0)
     log.info("ended")
+    return Exit.OK
 
 
 @click.command(epilog="Example: secor tables commit table.toml --now")

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from secor.core.errors import Unavailable
 from secor.spark.failures import failing_as
 
 if TYPE_CHECKING:
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class TableApplication:
-    """An application that is started again when it has ended; for any thread."""
+    """One application, for any thread.
+
+    PySpark has one JVM in the life of a process: when it is gone, only a new process can go on.
+    """
 
     def __init__(self, start: Callable[[], SparkSession], log_place: str) -> None:
         """``log_place`` says where Spark logs."""
@@ -27,16 +31,22 @@ class TableApplication:
         """Start Spark now, if it does not run.  Raises ``Unavailable``."""
         with self._lock:
             if self._spark is not None and _has_ended(self._spark):
-                self._spark, self._sessions = None, {}
+                raise Unavailable("Spark has ended, and this process can start no other")
             if self._spark is None:
                 with failing_as("Spark could not be started", self._log_place):
                     self._spark = self._start()
             return self._spark
 
-    def stop(self) -> None:
-        """End the application, if one was started."""
+    @property
+    def ended(self) -> bool:
+        """Whether it was started and is gone: its JVM died, or its cluster ended it."""
         with self._lock:
-            if self._spark is not None:
+            return self._spark is not None and _has_ended(self._spark)
+
+    def stop(self) -> None:
+        """End the application, if one runs."""
+        with self._lock:
+            if self._spark is not None and not _has_ended(self._spark):
                 self._spark.stop()
             self._spark = None
             self._sessions = {}

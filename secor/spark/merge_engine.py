@@ -43,6 +43,11 @@ class SparkMergeEngine:
         """Start Spark now.  Raises ``Unavailable``."""
         self._application.start()
 
+    @property
+    def ended(self) -> bool:
+        """Whether Spark was started and is gone; see ``TableApplication``."""
+        return self._application.ended
+
     def stop(self) -> None:
         """End the application, if one was started."""
         self._application.stop()
