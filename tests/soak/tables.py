@@ -156,17 +156,12 @@ def configuration(tables: Tables, folder: Path, bucket: str, control: str, coord
         _ROUTE.format(table=table, condition=condition, schema=schema)
         for table, condition in _ROUTES
     ]
-    return settings_of(tables, bucket, control, coordinator) + "".join(routes)
-
-
-def settings_of(tables: Tables, bucket: str, control: str, coordinator: str) -> str:
-    """Return the sections of a table group that are the same for all tables."""
     return CONFIG.format(
         control=control,
         coordinator=coordinator,
         catalog=tables.proxy.url,
         warehouse=f"s3://{bucket}/{WAREHOUSE}",
-    )
+    ) + "".join(routes)
 
 
 Where = tuple[TopicPartition, int]

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secor.sandbox import Sandbox
-from tests.soak import parsed, row_changes, tables
+from tests.soak import parsed, tables
 from tests.soak.audit import Audit, AuditingProxy
 from tests.soak.fleet import Fleet
 from tests.soak.load import LATE, PATTERN, TOPICS, Load, Value, plain_value
 from tests.soak.mischief import SESSION
-from tests.soak.row_changes import ChangedRows, is_of_changed_rows
 from tests.soak.story import Story
 
 PREFIX = "soak"
@@ -92,7 +91,6 @@ class World:
     fleet: Fleet
     load: Load
     tables: tables.Tables | None
-    changed: ChangedRows | None
 
 
 @contextmanager
@@ -135,15 +133,12 @@ def built(
         local = (disk or folder) / "local"
         config = folder / "soak.toml"
         text = _configuration(sandbox, folder, group, ledger, proxy.url, local)
-        catalog, changed = None, None
+        catalog = None
         value: Value = parsed.value if group == "partition" else plain_value
         if group == "table":
             catalog = tables.open_catalog(opened, folder, sandbox, seed)
             value = catalog.values
             text += tables.configuration(catalog, folder, sandbox.s3.bucket, control, coordinator)
-            own = _configuration_of_changed_rows(sandbox, ledger, proxy.url, folder, catalog)
-            changed = ChangedRows(folder, sandbox, catalog, own, story, seed)
-            opened.callback(changed.kill)
         config.write_text(text)
         load = Load(sandbox.kafka, seed, value)
         opened.callback(load.end)
@@ -155,13 +150,11 @@ def built(
         opened.callback(fleet.kill)
         for slot in range(fleet.size):
             fleet.fill(slot)
-        yield World(sandbox, config, audit, proxy, disk, local, fleet, load, catalog, changed)
+        yield World(sandbox, config, audit, proxy, disk, local, fleet, load, catalog)
 
 
 def _is_of_the_catalog(key: str) -> bool:
     """Tell whether the Iceberg library writes a key: metadata, and rows of another writer."""
-    if is_of_changed_rows(key):
-        return True
     if not key.startswith(f"{tables.WAREHOUSE}/"):
         return False
     return "/metadata/" in key or key.rpartition("/")[2].startswith("00000-")
@@ -178,21 +171,6 @@ def _configuration(
     schema.write_text(json.dumps(parsed.SCHEMA))
     output = parsed.OUTPUT.format(schema=schema)
     return configuration_of(sandbox, group, ledger, url, local, output=output, topics=parsed.TOPICS)
-
-
-def _configuration_of_changed_rows(
-    sandbox: Sandbox, ledger: str, url: str, folder: Path, catalog: tables.Tables
-) -> str:
-    """Return the configuration of the group beside the others, but for its tables."""
-    text = configuration_of(sandbox, "table", ledger, url, folder / "rows-local")
-    for usual, own in (
-        ('name = "soak"', f'name = "{row_changes.PREFIX}"'),
-        (f'prefix = "{PREFIX}"', f'prefix = "{row_changes.PREFIX}"'),
-        (f'topics_pattern = "{PATTERN}"', f'topics = ["{row_changes.TOPIC.name}"]'),
-    ):
-        assert usual in text, usual
-        text = text.replace(usual, own)
-    return text + tables.settings_of(catalog, sandbox.s3.bucket, "kafka", "alone")
 
 
 def configuration_of(
