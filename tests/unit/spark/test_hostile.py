@@ -74,7 +74,7 @@ def test_what_no_group_has_put_there_is_not_read(shelf: Shelf, key: str) -> None
 
 
 @pytest.mark.parametrize("what", BROKEN)
-@pytest.mark.parametrize("extension", ["", ".seq.tmp", *EXTENSIONS])
+@pytest.mark.parametrize("extension", ["", *EXTENSIONS])
 def test_a_broken_object_is_named_or_skipped(shelf: Shelf, extension: str, what: str) -> None:
     key = f"clicks/offset=0/{NAME}{extension}"
     lay(shelf, key, BROKEN[what])
