@@ -10,6 +10,7 @@ from enum import Enum
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from secor.batch.cut import ParsedChunk, cut_of, divide
 from secor.batch.last_file import LastFile, WrittenBatch, WrittenFile
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import BatchFacts, Reason, due
@@ -64,6 +65,7 @@ class Batch:
 
     It begins at the ledger's offset ``start``; reading may begin later (``skip``), where
     the log no longer has what lies between.  With ``end`` it seals exactly there.
+    ``max_files`` bounds its files; a batch with an end has them all, however many they are.
     """
 
     def __init__(
@@ -76,11 +78,13 @@ class Batch:
         clock: Clock,
         topic_id: str | None = None,
         end: int | None = None,
+        max_files: int | None = None,
     ) -> None:
         """Open without any file; the first message of an output partition makes one."""
         self.topic_partition = topic_partition
         self.start = start
         self.end = end
+        self.full = False
         self.next_offset = start
         self.messages = 0
         self.state = BatchState.OPEN
@@ -88,6 +92,7 @@ class Batch:
         self.first_timestamp: int | None = None
         self.last_timestamp: int | None = None
         self._greatest_timestamp: int | None = None
+        self._max_files = max_files if end is None else None
         self._plan = plan
         self._fingerprint = plan.fingerprint
         self._workspace = workspace
@@ -103,15 +108,22 @@ class Batch:
             self._advance(offset if self.end is None else min(offset, self.end))
 
     def append(self, chunk: Chunk) -> Chunk | None:
-        """Take what belongs in; return the rest of the chunk beyond ``end``, if any.
+        """Take what belongs in; return the rest of the chunk, if any: it is for the next batch.
 
+        It is what lies beyond ``end``, or from the first message on that needs a file more
+        than ``max_files``: then the batch is ``full``.
         Raises ``LocalFilesExhausted``, ``RecordRefused``: the batch must then be dropped.
         """
         assert self.state is BatchState.OPEN
         rest: Chunk | None = None
         if self.end is not None and chunk.next_offset > self.end:
             chunk, rest = chunk.until(self.end), chunk.since(self.end)
-        for part in self._plan.parser.split(chunk):
+        parts = chunk.parts if isinstance(chunk, ParsedChunk) else self._plan.parser.split(chunk)
+        cut = cut_of(parts, self._files.keys(), self._max_files)
+        if cut is not None:
+            self.full = True
+            (chunk, parts), rest = divide(chunk, parts, cut)
+        for part in parts:
             self._file(part).append(part.records)
         if chunk.records.num_rows:
             timestamps = chunk.records.column("timestamp")
@@ -178,6 +190,8 @@ class Batch:
             return Reason.INTENT if self.complete else None
         if self._opened is None:
             return None
+        if self.full:
+            return Reason.FILES
         facts = BatchFacts(self.size, self.messages, self._opened, self._youngest, self._opened_at)
         monotonic, now = self._clock.monotonic(), self._clock.now()
         return due(self._plan.policy, facts, monotonic=monotonic, now=now)

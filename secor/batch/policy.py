@@ -25,6 +25,7 @@ class Reason(StrEnum):
     MESSAGES = "messages"
     AGE = "age"
     MINUTE_MARK = "minute_mark"
+    FILES = "files"
     INTENT = "intent"
     PRESSURE = "pressure"
     SHUTDOWN = "shutdown"
@@ -40,6 +41,7 @@ class Policy:
 
     ``max_bytes`` counts local bytes, ``max_age`` seconds from the first message of the
     oldest (or of the youngest) file, ``minute_mark`` is a minute of each hour (UTC).
+    ``max_files`` is kept within a chunk, by the batch itself: see ``Batch.append``.
     """
 
     max_bytes: int | None = None
@@ -47,6 +49,7 @@ class Policy:
     max_age: float | None = None
     age: Age = Age.OLDEST
     minute_mark: int | None = None
+    max_files: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

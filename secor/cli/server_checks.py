@@ -63,6 +63,7 @@ def of_servers(config: Config) -> Iterator[Finding]:
 
     with ExitStack() as opened:
         topic_partitions: list[TopicPartition] = []
+        unreadable: list[TopicPartition] = []
 
         def kafka() -> str:
             reader = opened.enter_context(open_reader(config))
@@ -81,21 +82,23 @@ def of_servers(config: Config) -> Iterator[Finding]:
 
         def ledger() -> str:
             entries = opened.enter_context(open_ledger_for_operator(config))
-            return patiently(lambda: in_ledger(config, entries, topic_partitions))
+            return patiently(lambda: in_ledger(config, entries, topic_partitions, unreadable))
 
         def partitions() -> str:
             entries = opened.enter_context(open_ledger_for_operator(config))
             reader = opened.enter_context(open_reader(config))
-            return stopped_partitions(
-                entries, reader, StopReasons(config, reader, opened), topic_partitions
-            )
+            reasons = StopReasons(config, reader, opened)
+            readable = [it for it in topic_partitions if it not in unreadable]
+            check_stopped(entries, reader, reasons, readable)
+            which = "no other partition" if unreadable else "none"
+            return f"{which} is stopped by ledger, log or objects"
 
         yield examine("kafka", kafka)
         # An entry of a topic that may not be described is refused whatever the group's rights.
         if topic_partitions:
             yield examine("group", group)
         yield (seen := examine("ledger", ledger))
-        if topic_partitions and seen.ok:
+        if topic_partitions and (seen.ok or unreadable):
             yield examine("partitions", partitions)
 
 
@@ -153,9 +156,9 @@ def materials(config: Config) -> str:
     return f"can be made: files, classes, plug-ins of the general settings{rules} are there"
 
 
-def stopped_partitions(
+def check_stopped(
     ledger: OffsetLedger, log: Log, reasons: StopReasons, partitions: Sequence[TopicPartition]
-) -> str:
+) -> None:
     """See that no partition is stopped.  Raises the ``StopPartition`` of those that are."""
     stopped = []
     for topic_partition in partitions:
@@ -165,22 +168,31 @@ def stopped_partitions(
             stopped.append(f"{topic_partition} is {sentence(topic_partition, error)}")
     if stopped:
         raise StopPartition("; ".join(stopped))
-    return "none is stopped by ledger, log or objects"
 
 
-def in_ledger(config: Config, ledger: OffsetLedger, partitions: Sequence[TopicPartition]) -> str:
-    """Read all entries; in ZooKeeper take a lock, too, which needs the right to write."""
-    unreadable, open_intents, entries = [], 0, 0
+def in_ledger(
+    config: Config,
+    ledger: OffsetLedger,
+    partitions: Sequence[TopicPartition],
+    unreadable: list[TopicPartition],
+) -> str:
+    """Read all entries; in ZooKeeper take a lock, too, which needs the right to write.
+
+    ``unreadable`` is filled.  Raises ``LedgerCorrupt`` naming those.
+    """
+    unreadable.clear()
+    faults, open_intents, entries = [], 0, 0
     for topic_partition in partitions:
         try:
             entry = ledger.read(topic_partition)
         except LedgerCorrupt as error:
-            unreadable.append(str(error))
+            unreadable.append(topic_partition)
+            faults.append(str(error))
             continue
         entries += entry.committed is not None
         open_intents += entry.intent is not None
-    if unreadable:
-        raise LedgerCorrupt("; ".join(unreadable))
+    if faults:
+        raise LedgerCorrupt("; ".join(faults))
     lock = ""
     if config.ledger.kind == "zookeeper":
         ledger.lease(TopicPartition(SCRATCH, 0), LOCK_WAIT).release()

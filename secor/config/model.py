@@ -75,6 +75,7 @@ class Policy(Section):
     age: Literal["oldest", "youngest"] = "oldest"
     max_messages: Maybe[int] = Field(default=None, ge=1)
     minute_mark: Maybe[int] = Field(default=None, ge=0, le=59)
+    max_files: int = Field(default=1000, ge=1)
     upload_on_shutdown: bool = True
     upload_on_revoke: bool = False
 

@@ -14,7 +14,7 @@ from secor.config.hudi import ONLY_HUDI, WRITER_KEYS, check_hudi, check_partitio
 from secor.config.output import Output
 from secor.config.parser import Parser
 from secor.config.transforms import Scalar, check_path, check_topic
-from secor.config.values import Duration, Expression, Maybe, Names, Section, fault
+from secor.config.values import Duration, Expression, LinearExpression, Maybe, Names, Section, fault
 from secor.core.text import MASK, is_secret_name, safe_name
 
 RESERVED = frozenset({"_partition", "_file", "_pos", "_spec_id", "_deleted"})
@@ -130,7 +130,7 @@ class TableRoute(Section):
     field: Maybe[str] = None
     equals: Scalar | None = None
     one_of: tuple[Scalar, ...] | None = None
-    matches: Maybe[Expression] = None
+    matches: Maybe[LinearExpression] = None
     negated: bool = False
     auto_create: bool = False
     evolve: bool = False

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from secor.config.values import Expression, Maybe, Names, Secret, Section, fault
+from secor.config.values import LinearExpression, Maybe, Names, Secret, Section, fault
 
 
 def _scalar(value: object) -> object:
@@ -67,7 +67,7 @@ class Transform(Section):
     salt: Maybe[Secret] = None
     equals: Scalar | None = None
     one_of: tuple[Scalar, ...] | None = None
-    matches: Maybe[Expression] = None
+    matches: Maybe[LinearExpression] = None
     exists: bool = False
     negated: bool = False
     topics: Names = ()

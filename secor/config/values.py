@@ -16,6 +16,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from secor.core.expressions import compile_expression
+
 MIB = 1 << 20
 """Bytes."""
 
@@ -83,6 +85,17 @@ def _check_expression(value: str) -> str:
     return value
 
 
+def _check_linear_expression(value: str) -> str:
+    try:
+        compile_expression(value)
+    except ValueError as error:
+        raise fault(
+            f"{value!r} is no regular expression of RE2 ({error}): look-around and"
+            " back-references, which may take forever on a value, are not supported"
+        ) from error
+    return value
+
+
 def _split(value: object) -> object:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
@@ -144,6 +157,8 @@ Duration = Annotated[float, AfterValidator(_positive), BeforeValidator(parse_dur
 """Seconds, more than 0."""
 
 Expression = Annotated[str, AfterValidator(_check_expression)]
+LinearExpression = Annotated[str, AfterValidator(_check_linear_expression)]
+"""For values of messages, which anybody may have written: RE2 takes linear time."""
 """A regular expression that compiles; it is always matched against the whole name."""
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from secor.batch.policy import Reason
 from secor.batch.sealed import SealedBatch
@@ -63,6 +64,8 @@ class Consumer:
             self._assignment, source, self._tasks, workspace, clock, observer, waits
         )
         self._arrived: dict[TopicPartition, Iterator[Chunk]] = {}
+        # Behind full batches that may not be sealed yet: they keep no other topic waiting.
+        self._waiting: dict[TopicPartition, Iterator[Chunk]] = {}
         self._round = round_seconds
         self._pace = pace if pace is not None else Pace(clock)
         self._throttled = False
@@ -130,6 +133,7 @@ class Consumer:
         if not self._arrived:
             for event in self._source.poll(timeout):
                 self._handle(event)
+        self._take_waiting()
         until = self._clock.monotonic() + self._round
         for topic_partition in list(self._arrived):
             self._read(topic_partition, until)
@@ -159,17 +163,32 @@ class Consumer:
             return
         try:
             while partition.states.is_reading and (chunk := next(chunks, None)) is not None:
-                self._append(partition, chunk)
+                rest = self._append(partition, chunk)
                 if partition.states.is_reading:
                     self._seal_if_due(partition)
+                if partition.states.is_reading and rest is not None:
+                    self._waiting[topic_partition] = chain([rest], chunks)
+                    return
                 if partition.states.is_reading and self._clock.monotonic() >= until:
                     self._arrived[topic_partition] = chunks
                     return
         except StopPartition as error:
             self._lifecycle.fail(partition, error, keep=True)
 
-    def _append(self, partition: Partition, chunk: Chunk) -> None:
+    def _take_waiting(self) -> None:
+        """Have what waited behind a full batch read now, if that batch is sealed."""
+        for topic_partition in list(self._waiting):
+            partition = self._assignment.get(topic_partition)
+            if partition is None or not partition.states.is_reading:
+                del self._waiting[topic_partition]
+            elif partition.batch is not None and not partition.batch.full:
+                later = self._arrived.pop(topic_partition, iter(()))
+                self._arrived[topic_partition] = chain(self._waiting.pop(topic_partition), later)
+
+    def _append(self, partition: Partition, chunk: Chunk) -> Chunk | None:
         """Append to the open batch.  An append that fails half way makes the batch useless.
+
+        Return what has to wait: the batch is full, and the one before it is not uploaded yet.
 
         ``SchemaGrew`` is raised before anything is appended: the messages before the one that
         needs a wider schema are still stored under the present one.
@@ -183,20 +202,20 @@ class Consumer:
             self._append(partition, chunk.until(grew.offset))
             if partition.states.is_reading:
                 self._lifecycle.fail(partition, grew, keep=True)
-            return
+            return None
         except SecorError as error:
             self._lifecycle.fail(partition, error, keep=False)
-            return
+            return None
         added = batch.messages - messages
-        self._observer.consumed(partition.topic_partition, added, chunk.records.nbytes)
-        self._pace.took(chunk.records.nbytes, added)
+        size = chunk.records.nbytes - (rest.records.nbytes if rest is not None else 0)
+        self._observer.consumed(partition.topic_partition, added, size)
+        self._pace.took(size, added)
         if batch.last_timestamp is not None:
             partition.last_timestamp = batch.last_timestamp
-        if rest is None:
-            return
-        self._lifecycle.on(partition, Event.SEAL, reason=Reason.INTENT)
-        if partition.states.is_reading:
-            self._append(partition, rest)
+        if rest is None or not partition.states.may_seal:
+            return rest
+        self._lifecycle.on(partition, Event.SEAL, reason=batch.due() or Reason.INTENT)
+        return self._append(partition, rest) if partition.states.is_reading else None
 
     # --------------------------------------------------------------- results
 
@@ -221,6 +240,7 @@ class Consumer:
         partition.committed_at = self._clock.monotonic()
         # Nothing fetched for an earlier start may be appended; the source drops its part.
         self._arrived.pop(partition.topic_partition, None)
+        self._waiting.pop(partition.topic_partition, None)
         self._lifecycle.on(partition, Event.LOCATED)
 
     def _handle_outcome(self, partition: Partition, batch: SealedBatch, outcome: Outcome) -> None:

@@ -165,6 +165,7 @@ class Lifecycle:
             clock=self._clock,
             topic_id=topic_id,
             end=end,
+            max_files=partition.position.plan.policy.max_files,
         )
         # Not only the first: what the log lost may go on beyond an open intent's end.
         batch.skip(partition.position.read_from)

@@ -35,6 +35,9 @@ ISAL_MEMORY = 2
 GZIP_STATE, ZSTD_STATE = 160 * 1024, 1330 * 1024
 """Bytes of memory that a compressor keeps once it was given some; measured."""
 
+UNFED_STATE = 8 * 1024
+"""Bytes of memory that it takes before, with the file that it is for; measured."""
+
 GZIP_WINDOW = 31
 """zlib's ``wbits`` for a gzip container with the greatest window; its mtime is 0."""
 
@@ -82,7 +85,7 @@ class _Blocks:
         self._sink = sink
         self._compressor = compressor
         self._state = state
-        self._held = 0
+        self._held = UNFED_STATE
         self._rest = bytearray()
 
     def write(self, data: Data, /) -> object:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -16,6 +15,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
+from secor.core.expressions import fullmatches
 from secor.parsing.fields import Texts, along, field_at, show_value, text_of, texts
 from secor.parsing.rows import Decoded, Rows
 from secor.parsing.structures import (
@@ -191,20 +191,20 @@ class Rename:
 class Filter:
     """Keeps messages whose field has one of ``values``, or matches, or just exists.
 
-    Values are compared as text; ``pattern`` must match the whole text.  A missing field
+    Values are compared as text; ``pattern`` (RE2's) must match the whole text.  A missing field
     has no value.  ``negated`` keeps the others.
     """
 
     path: str
     values: tuple[object, ...] | None = None
-    pattern: re.Pattern[str] | None = None
+    pattern: str | None = None
     negated: bool = False
 
     @property
     def identity(self) -> str:
         """All of it."""
-        pattern = self.pattern.pattern if self.pattern else None
-        return f"filter {self.path} {self._wanted_texts()} {pattern!r} {self.negated}"
+        pattern = None if self.pattern is None else f"RE2 {self.pattern!r}"
+        return f"filter {self.path} {self._wanted_texts()} {pattern} {self.negated}"
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -220,13 +220,13 @@ class Filter:
         if self.values is None and self.pattern is None:
             return valid(column) ^ self.negated
         values = texts(column)
-        wanted = self._wanted_texts()
-        fits = [
-            (wanted is None or text in wanted)
-            and (self.pattern is None or self.pattern.fullmatch(text) is not None)
-            for text in values.distinct
-        ]
-        return values.lookup(np.array(fits, dtype=bool), null=False) ^ self.negated
+        fits = np.ones(len(values.distinct), dtype=bool)
+        if self.values is not None:
+            wanted = set(self._wanted_texts() or ())
+            fits &= np.array([text in wanted for text in values.distinct], dtype=bool)
+        if self.pattern is not None:
+            fits &= fullmatches(self.pattern, values.distinct)
+        return values.lookup(fits, null=False) ^ self.negated
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -156,9 +155,4 @@ def filter_of(
 ) -> Filter:
     """Return what selects messages by a field; without any condition it must have a value."""
     values = one_of if equals is None else (equals,)
-    return Filter(
-        field,
-        None if values is None else tuple(values),
-        None if matches is None else re.compile(matches),
-        negated,
-    )
+    return Filter(field, None if values is None else tuple(values), matches, negated)

@@ -236,6 +236,7 @@ def policy_of(policy: Policy) -> SealingPolicy:
         max_age=policy.max_age,
         age=Age(policy.age),
         minute_mark=policy.minute_mark,
+        max_files=policy.max_files,
     )
 
 

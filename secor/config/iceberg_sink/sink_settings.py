@@ -45,7 +45,8 @@ SINK_SETTINGS = (
     SinkSetting("iceberg.tables.route-field", "that template, or `field` of each `[[tables]]`"),
     SinkSetting(
         "iceberg.table.<table>.route-regex",
-        "`matches` of that `[[tables]]`; messages that no table takes are in quarantine,"
+        "`matches` of that `[[tables]]`, in RE2: without look-around and back-references;"
+        " messages that no table takes are in quarantine,"
         ' with `rows.unrouted = "skip"` left out as by the sink',
     ),
     SinkSetting("iceberg.tables.default-commit-branch", "`commit.branch`"),

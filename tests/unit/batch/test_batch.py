@@ -55,10 +55,18 @@ def batch_at(
     clock: FakeClock,
     *,
     end: int | None = None,
+    max_files: int | None = None,
     policy: Policy | None = None,
 ) -> Batch:
     return Batch(
-        TP, start, plan=plan(policy), workspace=workspace, clock=clock, topic_id="id", end=end
+        TP,
+        start,
+        plan=plan(policy),
+        workspace=workspace,
+        clock=clock,
+        topic_id="id",
+        end=end,
+        max_files=max_files,
     )
 
 
@@ -118,6 +126,29 @@ def test_a_chunk_that_ends_with_the_intent_leaves_no_rest(
     batch = batch_at(0, workspace, clock, end=5)
     assert batch.append(chunk([2, 4])) is None
     assert batch.complete
+
+
+def test_it_is_full_where_a_message_needs_a_file_too_many(
+    workspace: Workspace, clock: FakeClock
+) -> None:
+    batch = batch_at(0, workspace, clock, max_files=2)
+    assert batch.append(chunk([2, 13])) is None
+    assert batch.due() is None
+    rest = batch.append(chunk([14, 15, 22, 27, 31]))
+    assert rest is not None
+    assert batch.due() is Reason.FILES
+    assert (batch.files, batch.messages, batch.next_offset) == (2, 4, 22)
+    following = batch_at(batch.next_offset, workspace, clock, max_files=2)
+    assert following.append(rest) is None
+    assert (following.messages, following.next_offset) == (3, 32)
+    stored = content(batch.seal(Reason.FILES))
+    assert list(stored.values()) == [[2], [13, 14, 15]]
+
+
+def test_a_batch_with_an_end_has_all_its_files(workspace: Workspace, clock: FakeClock) -> None:
+    batch = batch_at(0, workspace, clock, end=40, max_files=1)
+    assert batch.append(chunk([2, 13, 22, 31], next_offset=40)) is None
+    assert (batch.files, batch.due()) == (4, Reason.INTENT)
 
 
 def test_messages_are_counted_and_their_times_kept(workspace: Workspace, clock: FakeClock) -> None:

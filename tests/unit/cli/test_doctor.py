@@ -172,6 +172,25 @@ def test_an_entry_that_cannot_be_read_is_a_fault(
     assert world.faults()["ledger"] == "clicks/0: x is no offset"
 
 
+def test_entries_that_cannot_be_read_hide_no_other_partition_that_is_stopped(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = TopicPartition("views", 0)
+    world.config.write_text(world.config.read_text().replace('["clicks"]', '["clicks", "views"]'))
+    world.reader.put(other, messages(range(30)), 30)
+    world.reader.ids["views"] = "id"
+
+    def read(topic_partition: TopicPartition) -> Entry:
+        if topic_partition == CLICKS:
+            raise LedgerCorrupt(f"{topic_partition}: x is no offset")
+        return Entry(25, topic_id="another")
+
+    monkeypatch.setattr(world.ledger, "read", read)
+    told = world.faults()
+    assert told["ledger"] == "clicks/0: x is no offset"
+    assert told["partitions"].startswith("views/0 is stopped (topic_recreated): ")
+
+
 def test_a_partition_that_is_stopped_is_named(world: World) -> None:
     world.reader.ids["clicks"] = "id"
     world.ledger.entries[CLICKS] = Entry(25, topic_id="another")

@@ -227,6 +227,11 @@ def test_a_partition_group_needs_no_parser_section_and_has_a_prefix_of_its_own(p
             "no regular expression",
         ),
         (
+            'transforms = [{kind = "filter", field = "a", matches = "(?=a)."}]',
+            "parser.transforms.0.matches",
+            "look-around",
+        ),
+        (
             'transforms = [{kind = "mask", field = "a"}]',
             "parser.transforms.0.salt",
             "either a constant",

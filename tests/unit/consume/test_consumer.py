@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from secor.batch.policy import Policy
 from secor.consume.partition_status import Pause, State
 from secor.core.errors import CorruptBatch, OutcomeUnknown
 from secor.core.model import Entry, Intent, TopicPartition
+from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.source import FakeBroker
 from tests.unit.consume.world import KEY, Process
@@ -179,3 +183,48 @@ def test_the_delay_is_counted_from_the_timestamp_of_the_first_message_of_each_ba
     broker.logs[KEY].produce(25)
     process.run()
     assert process.observer.delays == [100.0, 88.0]
+
+
+def test_a_full_batch_waits_for_the_upload_before_it_and_keeps_no_other_topic_waiting(
+    process: Process, broker: FakeBroker, server: LedgerServer
+) -> None:
+    process.plan = replace(process.plan, parser=OffsetBuckets(1), policy=Policy(max_files=2))
+    neighbour = broker.create("views", 2)[1]
+    process.source.assign([neighbour])
+    process.run()
+    process.executor.held = True
+    broker.logs[KEY].produce(11)
+    process.run()
+    assert process.consumer.status()[0].pause is Pause.UPLOAD
+    assert len(process.executor.waiting) == 1
+    broker.logs[neighbour].produce(3)
+    process.run()
+    assert len(process.executor.waiting) == 2, "the neighbour's upload, too"
+    process.executor.held = False
+    for _ in range(2):
+        process.executor.step()
+    process.run()
+    process.consumer.drain()
+    process.run()
+    assert sorted(process.offsets()) == sorted([*range(11), *range(3)])
+    commits = [entry.committed for key, entry in server.history if key == KEY]
+    assert sorted({at for at in commits if at is not None}) == [0, 2, 4, 6, 8, 10, 11]
+
+
+def test_what_waits_behind_a_full_batch_is_forgotten_when_reading_begins_again(
+    process: Process, broker: FakeBroker
+) -> None:
+    process.plan = replace(process.plan, parser=OffsetBuckets(1), policy=Policy(max_files=2))
+    process.run()
+    process.executor.held = True
+    broker.logs[KEY].produce(11)
+    process.run()
+    process.source.revoke([KEY])
+    process.run()
+    process.source.assign([KEY])
+    process.executor.held = False
+    process.executor.step()
+    process.run(seconds=1.0)
+    process.consumer.drain()
+    process.run()
+    assert sorted(process.offsets()) == list(range(11))

@@ -20,6 +20,7 @@ from secor.config.load import validate
 from secor.config.output import TYPED_FORMATS
 from secor.core.model import Chunk, TopicPartition
 from secor.core.naming import parse_key
+from secor.formats.streams import UNFED_STATE
 from secor.wiring.plans import plan_for
 from tests.fakes.archive import messages
 from tests.fakes.clock import FakeClock
@@ -93,6 +94,32 @@ def test_line_25_thousands_of_output_partitions_take_few_descriptors_and_little_
             continue
         lines = gzip.decompress(content).splitlines()
         assert [json.loads(line)["country"] for line in lines] == [str(at) for at in offsets]
+
+
+def test_each_message_of_another_user_bounds_the_files_of_a_batch_within_a_chunk(
+    tmp_path: Path,
+) -> None:
+    workspace = Workspace(tmp_path, "me", open_files=OPEN)
+    stored = plan(tmp_path, "text")
+    opened: list[Batch] = []
+
+    def begin(start: int) -> Batch:
+        opened.append(
+            Batch(HERE, start, plan=stored, workspace=workspace, clock=FakeClock(), max_files=50)
+        )
+        return opened[-1]
+
+    batch = begin(0)
+    for first in range(0, 2 * USERS, USERS):
+        some = range(first, first + USERS)
+        values = {offset: b'{"number": %d}' % offset for offset in some}
+        rest: Chunk | None = Chunk(HERE, messages(list(some), values.get), some.stop)
+        while rest is not None and (rest := batch.append(rest)) is not None:
+            assert batch.due() is Reason.FILES
+            batch = begin(batch.next_offset)
+    assert {batch.files for batch in opened} == {50}
+    assert [batch.start for batch in opened] == list(range(0, 2 * USERS, 50))
+    assert min(batch.buffered for batch in opened) > 50 * UNFED_STATE
 
 
 def measure(folder: Path, format: str, outputs: int) -> tuple[int, int]:

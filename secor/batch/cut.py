@@ -1,0 +1,60 @@
+"""Where a chunk is cut, so that a batch has no more files than it may have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from secor.core.model import Chunk, Part
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedChunk(Chunk):
+    """The rest of a chunk that was parsed already: its messages are not parsed or counted again."""
+
+    parts: tuple[Part, ...]
+
+
+def cut_of(
+    parts: Sequence[Part], files: Collection[tuple[str, str]], max_files: int | None
+) -> int | None:
+    """Return the offset of the first message that needs a file too many, None if none does.
+
+    ``files`` are the output streams and output partitions that have a file.  Without any,
+    one message is taken at least, whatever it needs.
+    """
+    if max_files is None or len(files) + len(parts) <= max_files:
+        return None
+    firsts: dict[tuple[str, str], int] = {}
+    for part in parts:
+        place = (part.stream, part.output_partition)
+        if place not in files:
+            first = int(part.records.column("offset")[0].as_py())
+            firsts[place] = min(first, firsts.get(place, first))
+    begins = sorted(firsts.values())
+    room = max(max_files - len(files), 0)
+    if len(begins) <= room:
+        return None
+    if files or begins[room] > begins[0]:
+        return begins[room]
+    return next((begin for begin in begins if begin > begins[0]), None)
+
+
+def divide(
+    chunk: Chunk, parts: Sequence[Part], cut: int
+) -> tuple[tuple[Chunk, Sequence[Part]], ParsedChunk]:
+    """Return the messages below offset ``cut``, with their parts, and those from there on."""
+    counts = [int(part.records.column("offset").to_numpy().searchsorted(cut)) for part in parts]
+    below = [
+        replace(part, records=part.records.slice(0, rows))
+        for part, rows in zip(parts, counts, strict=True)
+        if rows
+    ]
+    beyond = tuple(
+        replace(part, records=part.records.slice(rows)) if rows else part
+        for part, rows in zip(parts, counts, strict=True)
+        if rows < part.records.num_rows
+    )
+    rest = chunk.since(cut)
+    parsed = ParsedChunk(rest.topic_partition, rest.records, rest.next_offset, beyond)
+    return (chunk.until(cut), below), parsed
