@@ -161,6 +161,9 @@ class Consumer:
         partition = self._assignment.get(topic_partition)
         if partition is None:
             return
+        if topic_partition in self._waiting:  # it was fetched before the pause
+            self._waiting[topic_partition] = chain(self._waiting[topic_partition], chunks)
+            return
         try:
             while partition.states.is_reading and (chunk := next(chunks, None)) is not None:
                 rest = self._append(partition, chunk)

@@ -147,11 +147,13 @@ class Storm:
 
     def _setup(self) -> Setup:
         rng = self._rng
+        max_messages = rng.randint(2, 5)
         policy = Policy(
-            max_messages=rng.randint(2, 5),
+            max_messages=max_messages,
             max_age=rng.choice((15.0, 40.0, 90.0)),
             age=rng.choice((Age.OLDEST, Age.YOUNGEST)),
             minute_mark=rng.choice((None, None, 7)),
+            max_files=max_messages - 2 or None,
         )
         if self._changing and rng.random() < 0.8:
             self._configuration = rng.choice(self._configurations)

@@ -197,6 +197,8 @@ def test_a_full_batch_waits_for_the_upload_before_it_and_keeps_no_other_topic_wa
     process.run()
     assert process.consumer.status()[0].pause is Pause.UPLOAD
     assert len(process.executor.waiting) == 1
+    process.source.resume(KEY)  # as if this had been on its way when reading paused
+    process.run()
     broker.logs[neighbour].produce(3)
     process.run()
     assert len(process.executor.waiting) == 2, "the neighbour's upload, too"
