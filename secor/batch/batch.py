@@ -114,7 +114,8 @@ class Batch:
         than ``max_files``: then the batch is ``full``.
         Raises ``LocalFilesExhausted``, ``RecordRefused``: the batch must then be dropped.
         """
-        assert self.state is BatchState.OPEN and not self.full
+        assert self.state is BatchState.OPEN
+        assert not self.full
         rest: Chunk | None = None
         if self.end is not None and chunk.next_offset > self.end:
             chunk, rest = chunk.until(self.end), chunk.since(self.end)
