@@ -11,6 +11,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,17 +22,21 @@ from secor.sandbox import Sandbox
 from secor.wiring.clients import open_ledger_for_operator
 from tests.faults.holding import Hold, HoldingProxy
 from tests.faults.rest_catalog import RestCatalogServer
+from tests.integration import daemons
 from tests.integration.daemons import (
     Daemon,
     Start,
     create_topic,
     run_secor,
-    wait_until,
     write_config,
 )
 from tests.integration.test_table_group import PARTITIONS, ids, produce_rows
 
 COORDINATE = ("tables", "run")
+
+wait_until = partial(daemons.wait_until, patience=300.0)
+"""Several sessions and takeovers follow each other, on a machine that may be busy."""
+
 WORKER_STEPS = (
     ("data files are put, the manifest is not", signal.SIGKILL, False),
     ("the manifest is put, the ledger does not know", signal.SIGKILL, True),

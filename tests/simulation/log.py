@@ -102,11 +102,15 @@ class Log:
         """Return what stands in the next ``most`` offsets.  Raises ``CorruptBatch``."""
         limit = min(self.end, position + most)
         if position in self.poisoned:
-            raise CorruptBatch(f"{self.topic_partition}: bad CRC at offset {position}")
+            raise self.damage(position)
         limit = min([limit, *(offset for offset in self.poisoned if offset >= position)])
         offsets = [offset for offset in range(position, limit) if offset in self.records]
         values: list[bytes | None] = [self.records[offset] for offset in offsets]
         return Chunk(self.topic_partition, chunk_of(offsets, values), limit)
+
+    def damage(self, position: int) -> CorruptBatch:
+        """Return what a reader says of a damaged record batch."""
+        return CorruptBatch(f"{self.topic_partition}: bad CRC at offset {position}")
 
 
 @dataclass

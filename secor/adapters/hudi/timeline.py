@@ -18,6 +18,7 @@ from secor.core.errors import CorruptFile, NotFound
 from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import read_bytes
+from secor.core.text import error_text
 
 COMMITS = frozenset({"commit", "deltacommit", "replacecommit"})
 """Actions whose metadata writers may add to."""
@@ -142,4 +143,4 @@ def extra_metadata(body: bytes, key: str) -> Mapping[str, str]:
         extra = data.get("extraMetadata") or {}  # type: ignore[union-attr]
         return {str(name): str(value) for name, value in extra.items() if value is not None}
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, StopIteration) as error:
-        raise CorruptFile(f"{key}: no commit of Hudi's ({error})") from error
+        raise CorruptFile(f"{key}: no commit of Hudi's ({error_text(error)})") from error

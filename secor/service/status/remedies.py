@@ -24,6 +24,7 @@ from secor.core.errors import (
     NotDeterministic,
     NotFound,
     ObjectConflict,
+    OffsetsTopicGone,
     OutcomeUnknown,
     PluginFailed,
     RecordRefused,
@@ -47,6 +48,7 @@ REMEDIES: Mapping[type[SecorError], str] = {
     SecorError: _LOOK,
     StopPartition: f"{_LOOK} It is looked at again every minute.",
     ConfigurationError: "Correct the configuration (secor config check) and restart.",
+    OffsetsTopicGone: "Find out who deleted the offsets topic; secor restore plan says more.",
     UnsupportedTable: "Use a table of format version 2; this one is stopped, the others go on.",
     Unavailable: "Nothing at first: it is tried again. If it stays, look at the server and the "
     "network, and run secor doctor.",
