@@ -31,7 +31,8 @@ def merging(config: Config) -> Iterator[SparkMergeEngine | SparkHudiEngine | Non
 def _engine(config: Config) -> SparkMergeEngine | SparkHudiEngine:
     from secor.spark.hudi_engine import SparkHudiEngine
     from secor.spark.merge_engine import SparkMergeEngine
-    from secor.wiring.table_storage import open_own_store, spark_catalog_of
+    from secor.wiring.table_catalogs import spark_catalog_of
+    from secor.wiring.table_storage import open_own_store
 
     if config.table_format == "hudi":
         from secor.wiring.hudi import guard_of_tables, hudi_settings_of, stores_of_tasks

@@ -21,7 +21,8 @@ from secor.tables.table_version import TableVersion, open_version
 def of_tables(config: Config) -> Iterator[Finding]:
     """Check the catalog, each table that is known by name, and that files can be put there."""
     from secor.wiring.clients import open_store
-    from secor.wiring.table_storage import open_tables, store_of_tables
+    from secor.wiring.table_catalogs import open_tables
+    from secor.wiring.table_storage import store_of_tables
 
     opened: list[tuple[Catalog, TableLibrary]] = []
 

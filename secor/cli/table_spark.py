@@ -29,7 +29,7 @@ def start_table_spark(
     from secor.spark.session import start_spark
     from secor.spark.versions import require_spark_35
     from secor.wiring.hudi import hadoop_settings
-    from secor.wiring.table_storage import spark_catalog_of
+    from secor.wiring.table_catalogs import spark_catalog_of
 
     name = f"secor tables {purpose} {config.group.name}"
     if config.table_format == "hudi":

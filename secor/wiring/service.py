@@ -150,7 +150,8 @@ def _connect(
         plans: Plans
         if config.group.kind == "table":
             from secor.tables.plan_notes import PlanNotes
-            from secor.wiring.table_storage import open_tables, store_of_tables
+            from secor.wiring.table_catalogs import open_tables
+            from secor.wiring.table_storage import store_of_tables
             from secor.wiring.tables import TablePlans
 
             ask("the catalog")

@@ -37,7 +37,8 @@ from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import CommitRequest, TableCommitter
 from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader, open_store
 from secor.wiring.hudi import open_hudi_tables
-from secor.wiring.table_storage import merging_catalog, open_tables, store_of_tables
+from secor.wiring.table_catalogs import merging_catalog, open_tables
+from secor.wiring.table_storage import store_of_tables
 from secor.wiring.tables import routes_of
 
 if TYPE_CHECKING:

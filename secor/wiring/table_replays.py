@@ -13,7 +13,8 @@ from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.tables.quarantine_replay import TableReplay
 from secor.wiring.clients import open_reader
-from secor.wiring.table_storage import open_tables, store_of_tables
+from secor.wiring.table_catalogs import open_tables
+from secor.wiring.table_storage import store_of_tables
 from secor.wiring.tables import TablePlans
 
 

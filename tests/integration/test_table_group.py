@@ -18,7 +18,7 @@ from kafka import KafkaProducer
 
 from secor.config.load import load
 from secor.sandbox import Sandbox
-from secor.wiring.table_storage import open_tables
+from secor.wiring.table_catalogs import open_tables
 from tests.integration.daemons import (
     Daemon,
     create_topic,

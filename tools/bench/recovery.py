@@ -19,7 +19,7 @@ from secor.config.load import load
 from secor.core.errors import NotFound, SecorError, Unavailable
 from secor.sandbox import Sandbox
 from secor.tables.group_record import GroupRecord
-from secor.wiring.table_storage import open_tables
+from secor.wiring.table_catalogs import open_tables
 from tools.bench.cases import CASES, settings_of, table_of, write_config
 from tools.bench.fill import Producer, create_topic, encode_batch, values
 

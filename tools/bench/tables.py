@@ -7,7 +7,7 @@ from pathlib import Path
 from secor.config.load import load
 from secor.core.errors import NotFound
 from secor.tables.group_record import GroupRecord
-from secor.wiring.table_storage import open_tables
+from secor.wiring.table_catalogs import open_tables
 from tools.bench.cases import table_of
 from tools.bench.running import Progress
 

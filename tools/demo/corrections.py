@@ -14,8 +14,8 @@ from secor.config.load import load
 from secor.core.errors import SecorError, Unavailable
 from secor.sandbox import Sandbox
 from secor.sandbox.configuration import Settings, configuration
+from secor.wiring.table_catalogs import open_tables
 from secor.wiring.table_commits import TableGroup, open_table_group
-from secor.wiring.table_storage import open_tables
 from tools.demo.backup import SecorProcess, surroundings
 from tools.demo.flights import make_topic, table
 from tools.demo.mending import spark_environment

@@ -15,8 +15,8 @@ from secor.sandbox.configuration import Settings, configuration
 from secor.tables.commit_history import CommitObject
 from secor.tables.group_record import find_commit
 from secor.tables.overview import look_at
+from secor.wiring.table_catalogs import open_tables
 from secor.wiring.table_commits import TableGroup, open_table_group
-from secor.wiring.table_storage import open_tables
 from tools.demo import flights
 from tools.demo.backup import SecorProcess, surroundings
 from tools.demo.screen import Screen

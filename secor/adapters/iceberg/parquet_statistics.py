@@ -60,7 +60,7 @@ class _Column:
 
 
 @dataclass
-class _Found:
+class _ColumnTotals:
     sizes: dict[int, int] = field(default_factory=dict)
     values: dict[int, int] = field(default_factory=dict)
     nulls: dict[int, int] = field(default_factory=dict)
@@ -78,9 +78,9 @@ def parquet_statistics(
 
     def statistics(footer: pq.FileMetaData) -> Statistics:
         if len(known) == len(columns):
-            found = _read(footer, known)
-            if found is not None:
-                return _statistics(found, {it.field_id: it for it in known.values()})
+            totals = _read(footer, known)
+            if totals is not None:
+                return _statistics(totals, {it.field_id: it for it in known.values()})
         return _by_library(footer, plan, ids)
 
     return statistics
@@ -115,53 +115,53 @@ def _column(collector: StatisticsCollector) -> _Column | None:
     return _Column(collector.field_id, lower=pack, upper=pack)
 
 
-def _read(footer: pq.FileMetaData, columns: Mapping[str, _Column]) -> _Found | None:
+def _read(footer: pq.FileMetaData, columns: Mapping[str, _Column]) -> _ColumnTotals | None:
     """Read all row groups; None where a column has no statistics."""
-    found = _Found()
+    totals = _ColumnTotals()
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
         first = group.column(0)
         start = first.data_page_offset
         if first.has_dictionary_page:
             start = min(start, first.dictionary_page_offset)
-        found.offsets.append(start)
+        totals.offsets.append(start)
         for at in range(footer.num_columns):
             chunk = group.column(at)
             column = columns[chunk.path_in_schema]
             key = column.field_id
-            found.sizes[key] = found.sizes.get(key, 0) + chunk.total_compressed_size
+            totals.sizes[key] = totals.sizes.get(key, 0) + chunk.total_compressed_size
             if not column.counts:
                 continue
-            found.values[key] = found.values.get(key, 0) + chunk.num_values
+            totals.values[key] = totals.values.get(key, 0) + chunk.num_values
             if not chunk.is_stats_set:
                 return None
             statistics = chunk.statistics
             if statistics.has_null_count:
-                found.nulls[key] = found.nulls.get(key, 0) + statistics.null_count
+                totals.nulls[key] = totals.nulls.get(key, 0) + statistics.null_count
             if column.lower is not None and statistics.has_min_max:
                 least, greatest = statistics.min_raw, statistics.max_raw
-                found.least[key] = min(found.least.get(key, least), least)
-                found.greatest[key] = max(found.greatest.get(key, greatest), greatest)
-    return found
+                totals.least[key] = min(totals.least.get(key, least), least)
+                totals.greatest[key] = max(totals.greatest.get(key, greatest), greatest)
+    return totals
 
 
-def _statistics(found: _Found, columns: Mapping[int, _Column]) -> Statistics:
+def _statistics(totals: _ColumnTotals, columns: Mapping[int, _Column]) -> Statistics:
     lower, upper = {}, {}
-    for key, least in found.least.items():
+    for key, least in totals.least.items():
         column = columns[key]
         assert column.lower is not None
         assert column.upper is not None
         lower[key] = column.lower(least)
-        greatest = column.upper(found.greatest[key])
+        greatest = column.upper(totals.greatest[key])
         if greatest is not None:
             upper[key] = greatest
     return Statistics(
-        column_sizes=found.sizes,
-        value_counts=found.values,
-        null_value_counts=found.nulls,
+        column_sizes=totals.sizes,
+        value_counts=totals.values,
+        null_value_counts=totals.nulls,
         lower_bounds=lower,
         upper_bounds=upper,
-        split_offsets=tuple(sorted(found.offsets)),
+        split_offsets=tuple(sorted(totals.offsets)),
     )
 
 

@@ -12,7 +12,7 @@ from secor.core.errors import ConfigurationError
 from secor.core.model import Entry, Intent, OffsetRange, TopicPartition
 from secor.core.small_objects import put_bytes
 from secor.tables.manifest import manifest_key
-from secor.wiring import table_storage as wiring
+from secor.wiring import table_catalogs as wiring
 from tests.fakes.store import FakeStore
 from tests.unit.tables.committing_world import CommittingWorld
 from tests.unit.tables.worker_world import WorkerWorld

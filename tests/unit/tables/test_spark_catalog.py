@@ -145,7 +145,7 @@ def test_what_is_given_in_java_s_words_has_the_last_word() -> None:
 def test_the_store_of_a_group_is_reached_as_the_daemon_reaches_it(tmp_path: object) -> None:
     from pathlib import Path
 
-    from secor.wiring.table_storage import spark_catalog_of
+    from secor.wiring.table_catalogs import spark_catalog_of
 
     config = Path(str(tmp_path)) / "table.toml"
     config.write_text(Path(__file__).parents[3].joinpath("config/table.toml").read_text())

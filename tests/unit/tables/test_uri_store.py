@@ -13,7 +13,7 @@ from secor.config.model import S3
 from secor.core.errors import ConfigurationError
 from secor.core.ports import ObjectStore
 from secor.tables.uri_store import UriStore
-from secor.wiring import table_storage
+from secor.wiring import table_catalogs, table_storage
 from tests.fakes.store import FakeStore
 
 BODY = b"rows"
@@ -113,6 +113,6 @@ def test_a_place_that_no_store_is_for_is_refused(tmp_path: Path, file: Path) -> 
 def test_the_library_gets_the_store_s_credentials_unless_the_catalog_has_its_own(
     tmp_path: Path,
 ) -> None:
-    given = table_storage._s3_properties(configured(tmp_path))
+    given = table_catalogs._s3_properties(configured(tmp_path))
     assert given["s3.secret-access-key"] == "my secret"
     assert given["s3.access-key-id"] == "me"
