@@ -60,6 +60,28 @@ class TableApplication:
             return self._sessions[table]
 
 
+class TableEngine:
+    """What the engines of all table formats share: the application, and where it logs."""
+
+    def __init__(self, start: Callable[[], SparkSession], log_place: str) -> None:
+        """``log_place`` says where Spark logs."""
+        self._application = TableApplication(start, log_place)
+        self._log_place = log_place
+
+    def start(self) -> None:
+        """Start Spark now.  Raises ``Unavailable``."""
+        self._application.start()
+
+    @property
+    def ended(self) -> bool:
+        """Whether Spark was started and is gone; see ``TableApplication``."""
+        return self._application.ended
+
+    def stop(self) -> None:
+        """End the application, if one was started."""
+        self._application.stop()
+
+
 def _has_ended(spark: SparkSession) -> bool:
     """Tell whether the application is gone: its process died, or its cluster ended it."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from secor.core.errors import Refused, Unavailable
-from secor.spark.application import TableApplication
+from secor.spark.application import TableEngine
 from secor.spark.failures import failing_as
 from secor.spark.last_changes import last_changes, quoted
 from secor.spark.staged_changes import OpenStore
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class SparkHudiEngine:
+class SparkHudiEngine(TableEngine):
     """Writes with one Spark session for each table, in one Spark application."""
 
     def __init__(
@@ -48,24 +48,10 @@ class SparkHudiEngine:
 
         ``settings_of`` says how a table is written; ``log_place`` says where Spark logs.
         """
-        self._application = TableApplication(start, log_place)
+        super().__init__(start, log_place)
         self._open_store = open_store
-        self._log_place = log_place
         self._require_unmoved = require_unmoved
         self._settings_of = settings_of
-
-    def start(self) -> None:
-        """Start Spark now.  Raises ``Unavailable``."""
-        self._application.start()
-
-    @property
-    def ended(self) -> bool:
-        """Whether Spark was started and is gone; see ``TableApplication``."""
-        return self._application.ended
-
-    def stop(self) -> None:
-        """End the application, if one was started."""
-        self._application.stop()
 
     def write(self, write: HudiWrite) -> Merged:
         """Write one commit; see ``HudiEngine``."""

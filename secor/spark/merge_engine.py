@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from secor.spark.application import TableApplication
+from secor.spark.application import TableEngine
 from secor.spark.failures import failing_as
 from secor.spark.last_changes import VIEW, last_changes, quoted
 from secor.spark.staged_changes import OpenStore
@@ -22,7 +22,7 @@ WAP_ID = "spark.wap.id"
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 
-class SparkMergeEngine:
+class SparkMergeEngine(TableEngine):
     """Merges with one Spark session for each table, in one Spark application."""
 
     def __init__(
@@ -34,23 +34,9 @@ class SparkMergeEngine:
         log_place: str,
     ) -> None:
         """``catalog`` is the catalog's name in Spark; ``log_place`` says where Spark logs."""
-        self._application = TableApplication(start, log_place)
+        super().__init__(start, log_place)
         self._open_store = open_store
         self._catalog = catalog
-        self._log_place = log_place
-
-    def start(self) -> None:
-        """Start Spark now.  Raises ``Unavailable``."""
-        self._application.start()
-
-    @property
-    def ended(self) -> bool:
-        """Whether Spark was started and is gone; see ``TableApplication``."""
-        return self._application.ended
-
-    def stop(self) -> None:
-        """End the application, if one was started."""
-        self._application.stop()
 
     def stage(self, merge: Merge) -> Merged:
         """Stage a snapshot; see ``MergeEngine``."""
