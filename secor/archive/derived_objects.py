@@ -5,7 +5,7 @@ from __future__ import annotations
 from secor.batch.sealed import BatchFile
 from secor.core.errors import AlreadyExists, CorruptFile, ObjectConflict
 from secor.core.model import StoredObject
-from secor.core.naming import ObjectInfo
+from secor.core.object_info import ObjectInfo
 from secor.core.ports import ObjectStore
 
 

@@ -18,7 +18,6 @@ from secor.core.model import OffsetRange, StoredObject, TopicPartition
 from secor.core.naming import (
     QUARANTINE_DIRECTORY,
     ROUTED,
-    ObjectInfo,
     ObjectName,
     least_offset,
     parse_key,
@@ -26,6 +25,7 @@ from secor.core.naming import (
     topic_of,
     topic_root,
 )
+from secor.core.object_info import ObjectInfo
 from secor.core.ports import LogFormat, ObjectStore
 from secor.formats import EXTENSIONS, format_of_key
 

@@ -17,7 +17,8 @@ from secor.batch.policy import BatchFacts, Reason, due
 from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import LocalFile, Workspace
 from secor.core.model import Chunk, OffsetRange, Part, TopicPartition
-from secor.core.naming import ObjectInfo, ObjectName, UniqueName
+from secor.core.naming import ObjectName, UniqueName
+from secor.core.object_info import ObjectInfo
 from secor.core.ports import Clock, FileWriter, LogFormat
 
 

@@ -9,7 +9,8 @@ from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
 from secor.batch.workspace import LocalFile
 from secor.core.model import OffsetRange, TopicPartition
-from secor.core.naming import ObjectInfo, ObjectName, UniqueName
+from secor.core.naming import ObjectName, UniqueName
+from secor.core.object_info import ObjectInfo
 
 
 @dataclass(frozen=True, slots=True, order=True)

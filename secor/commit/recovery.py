@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from secor.batch.sealed import BatchFile, Place, SealedBatch
 from secor.core.errors import CorruptFile, NotFound, ObjectConflict
 from secor.core.model import Intent
-from secor.core.naming import ObjectInfo, ObjectName, parse_key, quarantine_root
+from secor.core.naming import ObjectName, parse_key, quarantine_root
+from secor.core.object_info import ObjectInfo
 from secor.core.ports import ObjectStore
 
 

@@ -25,7 +25,7 @@ from secor.core.errors import (
     Unavailable,
 )
 from secor.core.model import Entry
-from secor.core.naming import ObjectInfo
+from secor.core.object_info import ObjectInfo
 from secor.core.observer import Observer
 from secor.core.ports import Clock, Lease, ObjectStore, OffsetLedger
 from secor.core.retry import retry

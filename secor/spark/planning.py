@@ -11,7 +11,8 @@ from fnmatch import fnmatchcase
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import ConfigurationError, NotFound
-from secor.core.naming import ObjectInfo, is_copy, least_offset, parse_key, topic_of
+from secor.core.naming import is_copy, least_offset, parse_key, topic_of
+from secor.core.object_info import ObjectInfo
 from secor.core.text import how_many
 from secor.spark.filter_pushdown import NO_BOUNDS, Bounds
 from secor.spark.options import ReadOptions, Selection, Span

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from secor.archive.quarantine.parsing_again import REPLAYED
 from secor.core.errors import CorruptFile, NotFound, SecorError
 from secor.core.model import StoredObject
-from secor.core.naming import ObjectInfo
+from secor.core.object_info import ObjectInfo
 from secor.core.ports import ObjectStore
 from secor.tables.catalog import Table
 from secor.tables.commit_history import CommitHistory

@@ -22,7 +22,8 @@ from secor.core.model import (
     TopicPartition,
     next_offset,
 )
-from secor.core.naming import ObjectInfo, ObjectName, topic_root
+from secor.core.naming import ObjectName, topic_root
+from secor.core.object_info import ObjectInfo
 from secor.core.ports import LogFormat
 
 CLICKS = TopicPartition("clicks", 0)

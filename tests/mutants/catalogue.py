@@ -44,7 +44,7 @@ ASSIGNMENT = "secor/consume/assignment.py"
 LIFECYCLE = "secor/consume/lifecycle.py"
 STATES = "secor/consume/partition_states.py"
 BATCH = "secor/batch/batch.py"
-NAMING = "secor/core/naming.py"
+OBJECT_INFO = "secor/core/object_info.py"
 PIPELINE = "secor/parsing/pipeline.py"
 SCHEMAS = "secor/archive/kept_schemas.py"
 ZOOKEEPER = "secor/adapters/zookeeper/ledger.py"
@@ -181,7 +181,7 @@ MUTANTS = (
     ),
     Mutant(
         "what is there is ours only with the same first message",
-        NAMING,
+        OBJECT_INFO,
         "        return self.fingerprint == other.fingerprint and self.same_range(other)",
         "        return (\n"
         "            self.fingerprint == other.fingerprint\n"

@@ -316,7 +316,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "another group's manifest is taken for ours",
-        "secor/core/naming.py",
+        "secor/core/object_info.py",
         "        return same and len(ids) <= 1 and len(groups) <= 1\n",
         "        return same and len(ids) <= 1\n",
         ("tests/unit/commit/test_last_file.py",),

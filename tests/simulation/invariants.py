@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from secor.core.model import Intent, TopicPartition
-from secor.core.naming import ObjectInfo
+from secor.core.object_info import ObjectInfo
 from secor.core.ports import LogFormat
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.store import FakeStore

@@ -12,7 +12,8 @@ from secor.archive.backfill.model import BackfillPlan
 from secor.archive.objects import HEADS_AT_ONCE, Archive, ArchivedObject
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange, TopicPartition
-from secor.core.naming import ObjectInfo, parse_key, routed_root
+from secor.core.naming import parse_key, routed_root
+from secor.core.object_info import ObjectInfo
 
 Place = tuple[str, str, int]
 """Directory, output partition, generation."""

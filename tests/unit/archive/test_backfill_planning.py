@@ -24,7 +24,8 @@ from secor.archive.backfill.plan_request import Wanted
 from secor.archive.objects import ArchivedObject
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange, TopicPartition
-from secor.core.naming import ObjectInfo, ObjectName
+from secor.core.naming import ObjectName
+from secor.core.object_info import ObjectInfo
 from tests.fakes.store import FakeStore
 from tests.unit.archive.backfill_world import TOPIC, World, config, put_all, sealed_batches
 

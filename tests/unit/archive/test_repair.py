@@ -11,7 +11,7 @@ from secor.archive.repair.recover_ledger import Recovery, plan_recovery, recover
 from secor.archive.repair.stored_ranges import extents_of
 from secor.core.errors import ConfigurationError, LeaseLost, Refused
 from secor.core.model import Entry, Intent, OffsetRange, TopicPartition
-from secor.core.naming import ObjectInfo
+from secor.core.object_info import ObjectInfo
 from secor.formats import make_format
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, Shelf, messages
 

@@ -14,7 +14,7 @@ from secor.batch.workspace import Workspace
 from secor.commit.uploader import Outcome, Retryable, Uploader
 from secor.core.errors import SecorError
 from secor.core.model import Chunk, Entry, Intent, Superseded, TopicPartition, next_offset
-from secor.core.naming import ObjectInfo
+from secor.core.object_info import ObjectInfo
 from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.clock import FakeClock
 from tests.fakes.format import PlainFormat, chunk_of

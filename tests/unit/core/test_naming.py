@@ -1,18 +1,14 @@
-"""Names of objects and their metadata."""
+"""Names of objects."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secor.core.errors import CorruptFile
-from secor.core.model import OffsetRange, TopicPartition
 from secor.core.naming import (
     HIVE_NULL,
     LONGEST_ROOTS,
-    ObjectInfo,
     ObjectName,
     escape_value,
     is_copy,
@@ -27,7 +23,6 @@ from secor.core.naming import (
 )
 
 NAME = ObjectName("raw_logs/backup/clicks", "offset=0", 1, 3, 12345, ".seq")
-INFO = ObjectInfo(TopicPartition("t", 3), OffsetRange(5, 9), 6, 2, 1, "f" * 16, "id", -1, 7)
 
 
 def test_the_key_is_as_documented() -> None:
@@ -48,23 +43,6 @@ def test_what_was_replayed_has_a_name_of_its_own_beside_its_batch() -> None:
     name = replayed_name(replace(NAME, extension=".txt.gz"), 12399)
     assert name.key.endswith("/1_3_00000000000000012345.replayed-12399.txt.gz")
     assert parse_key(name.root, name.key) == name
-
-
-@pytest.mark.parametrize(
-    ("changed", "same"),
-    [
-        ({"first_offset": 8, "records": 1}, True),
-        ({"topic_id": None}, True),
-        ({"topic_id": "another"}, False),
-        ({"batch": OffsetRange(5, 8)}, False),
-        ({"fingerprint": "g" * 16}, False),
-        ({"topic_partition": TopicPartition("t", 4)}, False),
-    ],
-    ids=str,
-)
-def test_what_stands_for_the_same_range_is_the_same(changed: dict[str, Any], same: bool) -> None:
-    """Compaction may have taken messages from the one that came later."""
-    assert INFO.same_content(replace(INFO, **changed)) is same
 
 
 @pytest.mark.parametrize(
@@ -149,20 +127,6 @@ def test_no_value_leaves_its_place_and_no_two_meet(one: str, other: str) -> None
     assert len(escaped.encode("utf-8", "surrogatepass")) <= 255
     if one != other and HIVE_NULL not in (one, other):
         assert escaped != escape_value(other)
-
-
-def test_metadata_is_ascii_and_read_back() -> None:
-    metadata = INFO.metadata()
-    assert all(text.isascii() for pair in metadata.items() for text in pair)
-    assert ObjectInfo.of(metadata, "k") == INFO
-
-
-@pytest.mark.parametrize("damage", [{"records": "many"}, {"batch-end": "1"}])
-def test_foreign_metadata_is_told_with_the_key(damage: dict[str, str]) -> None:
-    with pytest.raises(CorruptFile, match="the/key"):
-        ObjectInfo.of({**INFO.metadata(), **damage}, "the/key")
-    with pytest.raises(CorruptFile, match="the/key"):
-        ObjectInfo.of({}, "the/key")
 
 
 def test_of_a_plans_directories_those_are_told_that_the_topics_own_does_not_tell() -> None:

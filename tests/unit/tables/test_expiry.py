@@ -5,7 +5,7 @@ import pytest
 from crc32c import crc32c
 
 from secor.core.model import OffsetRange
-from secor.core.naming import ObjectInfo
+from secor.core.object_info import ObjectInfo
 from secor.tables.expiry import (
     Expired,
     Known,
