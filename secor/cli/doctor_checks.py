@@ -133,7 +133,7 @@ def metrics_port(config: Config) -> str:
     """See that the HTTP server's port is free, or held by a process of Secor."""
     address, port = config.metrics.address, config.metrics.port
     if port is None or port == 0:
-        return "no HTTP server" if port is None else "any free port is taken"
+        return "no HTTP server" if port is None else "the system chooses a free port"
     where = f"{address}:{port}"
     try:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET

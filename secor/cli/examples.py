@@ -135,15 +135,24 @@ def init(
     else:
         tree |= _reading(tree["kafka"], topics, ledger, zookeeper)
     tree |= _store(bucket, endpoint, directory)
-    if kind == "table" and tree.get("store", {}).get("kind") in ("gcs", "azure"):
-        raise click.UsageError("tables are written to S3 or a directory so far")
     if kind == "partition":
         tree["output"] = {"format": "parquet", "metadata_columns": ["_partition", "_offset"]}
         tree["parser"] = {"decoder": "json", "layout": "dt={time:%Y-%m-%d}/hr={time:%H}"}
     if kind == "table":
-        place = f"s3://{bucket}" if bucket else f"file://{Path(directory or '').resolve()}"
+        place = _address(bucket) if bucket else f"file://{Path(directory or '').resolve()}"
         tree |= _tables(catalog or "catalog.db", warehouse or f"{place}/warehouse")
     write(_rendered(tree, kind), output)
+
+
+def _address(bucket: str) -> str:
+    """Return the URI of what ``--bucket`` names."""
+    if "://" not in bucket:
+        return f"s3://{bucket}"
+    address = bucket.rstrip("/")
+    container, separator, host = address.partition("@")
+    if separator and "." not in host:
+        return f"{container}@{host}.dfs.core.windows.net"
+    return address
 
 
 def _store(

@@ -171,8 +171,6 @@ class Config(Section):
 
     def _check_tables(self) -> None:
         if self.group.kind == "table":
-            if self.store.kind in ("gcs", "azure"):
-                raise fault('tables are written to "s3" or "local" so far', "store.kind")
             if not self.tables:
                 raise fault("name at least one: [[tables]] with table = ...", "tables")
             if self.commit.topic_of(self.group.name) in self.kafka.topics:
@@ -199,6 +197,9 @@ class Config(Section):
             raise fault('no [[tables]] has format = "hudi"', "hudi")
         for number, route in enumerate(self.tables):
             by_spark = route.mode != "append" or route.format == "hudi"
+            if by_spark and self.store.kind in ("gcs", "azure"):
+                why = 'Spark writes these tables, which it does to "s3" or "local" so far'
+                raise fault(why, "store.kind")
             if by_spark and self.commit.coordinator != "alone":
                 why = (
                     'rows are merged by Spark, in "secor tables run": set'

@@ -109,7 +109,8 @@ def open_version(
     elif root.partition(SCHEME)[0] not in SCHEMES:
         raise ConfigurationError(
             f"table {table.identifier}: its files would be in {root}; they can be in S3"
-            " (s3://bucket/...) and in directories (file:///...)"
+            " (s3://bucket/...), in Google's and Azure's stores (gs://..., abfss://...) and in"
+            " directories (file:///...)"
         )
     schema_id = table.schema_id if schema_id is None else schema_id
     spec_id = table.spec_id if spec_id is None else spec_id

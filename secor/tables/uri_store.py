@@ -12,7 +12,10 @@ from secor.core.ports import ObjectStore
 
 SCHEME = "://"
 
-SCHEMES = ("s3", "s3a", "s3n", "file")
+CLOUD_SCHEMES = ("gs", "abfs", "abfss")
+"""Of Google Cloud Storage and Azure Blob Storage."""
+
+SCHEMES = ("s3", "s3a", "s3n", "file", *CLOUD_SCHEMES)
 """Of places that there are stores for."""
 
 OpenStore = Callable[[str], tuple[str, ObjectStore]]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from secor.config.model import Config
+from secor.core.errors import ConfigurationError
 from secor.tables.merging import MergeEngine
 from secor.tables.spark_catalog import SparkCatalog, spark_catalog
-from secor.wiring.clients import clear
+from secor.wiring.clients import clear, make_store
+from secor.wiring.table_storage import store_of_tables
 
 if TYPE_CHECKING:
     from secor.adapters.iceberg.commits import IcebergCatalog
@@ -29,7 +31,11 @@ def open_tables(config: Config) -> tuple[IcebergCatalog, IcebergLibrary]:
 
         return open_hudi_tables(config), IcebergLibrary()
     properties = {**_s3_properties(config), **config.catalog.properties}
-    return IcebergCatalog(open_catalog(config.catalog.name, properties)), IcebergLibrary()
+    store = None
+    if config.store.kind in ("gcs", "azure"):
+        store = store_of_tables(config, make_store(config.store, connections=4))
+    library = open_catalog(config.catalog.name, properties, store)
+    return IcebergCatalog(library), IcebergLibrary()
 
 
 def merging_catalog(catalog: IcebergCatalog, engine: MergeEngine) -> IcebergCatalog:
@@ -42,8 +48,13 @@ def merging_catalog(catalog: IcebergCatalog, engine: MergeEngine) -> IcebergCata
 def spark_catalog_of(config: Config) -> SparkCatalog:
     """Return how Spark reaches the catalog and the files of its tables.
 
-    Raises ``ConfigurationError`` for a catalog that Spark does not know.
+    Raises ``ConfigurationError`` for a catalog or a store that Spark is not given.
     """
+    if config.store.kind in ("gcs", "azure"):
+        raise ConfigurationError(
+            f'store.kind = "{config.store.kind}": Secor starts Spark without the libraries of this'
+            " store; use a Spark of your own, as docs/stores.md says"
+        )
     s3 = config.store.s3
     more = {
         "client.assume-role.external-id": s3.external_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pyiceberg.catalog import Catalog as Library
 from pyiceberg.catalog import load_catalog
@@ -19,8 +19,10 @@ from pyiceberg.types import PrimitiveType
 
 from secor.adapters.iceberg.failures import translated
 from secor.adapters.iceberg.partition_terms import partition_spec
+from secor.adapters.iceberg.store_files import STORE
 from secor.adapters.iceberg.types import arrow_schema, iceberg_schema, iceberg_type
 from secor.core.errors import ConfigurationError, UnsupportedTable
+from secor.core.ports import ObjectStore
 from secor.tables.catalog import (
     AddColumn,
     MakeOptional,
@@ -39,10 +41,19 @@ NEWEST_FORMAT = 2
 """The highest version of the table format that this library can commit to."""
 
 
-def open_catalog(name: str, properties: Mapping[str, str]) -> Library:
-    """Return the library's catalog.  Raises ``ConfigurationError``, ``Unavailable``."""
+def open_catalog(
+    name: str, properties: Mapping[str, str], store: ObjectStore | None = None
+) -> Library:
+    """Return the library's catalog.  Raises ``ConfigurationError``, ``Unavailable``.
+
+    With a ``store``, which takes whole URIs as keys, the files in Google's and Azure's stores are
+    read and written through it.
+    """
+    files: dict[str, Any] = {"py-io-impl": ARROW}
+    if store is not None:
+        files = {"py-io-impl": STORE_FILES, STORE: store}
     with translated(f"catalog {name}"):
-        library = load_catalog(name, **{"py-io-impl": _ARROW, **properties})
+        library = load_catalog(name, **{**files, **properties})
     if type(library).__name__ == "RestCatalog":  # whose module costs an import
         from secor.adapters.iceberg.rest_timeout import limit_requests
 
@@ -50,7 +61,9 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Library:
     return library
 
 
-_ARROW = "pyiceberg.io.pyarrow.PyArrowFileIO"
+ARROW = "pyiceberg.io.pyarrow.PyArrowFileIO"
+STORE_FILES = "secor.adapters.iceberg.store_files.StoreFiles"
+"""How the library is told what reads and writes files: by the name of a class."""
 
 
 class IcebergTables:

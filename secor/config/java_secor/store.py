@@ -114,7 +114,7 @@ def _azure(draft: Draft) -> None:
 
 
 _IDENTITY = "see that the process finds credentials: {where} identity (secor doctor tries them)"
-_CLOUDS = "install what reaches this store: pip install 'secor[clouds]', in a checkout '.[clouds]'"
+_CLOUDS = "install what reaches this store: pip install '.[clouds]' in a checkout"
 
 
 def _other_stores(draft: Draft, service: str, manager: str) -> None:

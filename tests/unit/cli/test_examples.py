@@ -90,7 +90,6 @@ def test_a_configuration_to_begin_with_is_valid(
         ("--bucket", "b", "--catalog", "catalog.db"),
         ("--bucket", "b", "--kind", "restore"),
         ("--bucket", "b", "--kind", "table", "--prefix", "x"),
-        ("--bucket", "gs://b", "--kind", "table"),
         ("--bucket", "abfss://b"),
     ],
 )
@@ -113,6 +112,23 @@ def test_the_address_of_a_bucket_says_in_which_cloud_it_is(
     assert main.run(["config", "init", "--bucket", bucket, "-o", str(path)]) == 0
     store = load(path, {}).store
     assert (store.kind, store.place) == (kind, place)
+
+
+@pytest.mark.parametrize(
+    ("bucket", "warehouse"),
+    [
+        ("logs", "s3://logs/warehouse"),
+        ("gs://logs", "gs://logs/warehouse"),
+        ("abfss://logs@acme", "abfss://logs@acme.dfs.core.windows.net/warehouse"),
+    ],
+)
+def test_tables_to_begin_with_are_beside_the_group_s_objects(
+    bucket: str, warehouse: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "c.toml"
+    options = ["--kind", "table", "--bucket", bucket, "-o", str(path)]
+    assert main.run(["config", "init", *options]) == 0
+    assert load(path, {}).catalog.properties["warehouse"] == warehouse
 
 
 def test_topics_of_the_configuration_are_completed(tmp_path: Path) -> None:

@@ -440,7 +440,7 @@ def test_google_and_azure_are_stores_of_their_own() -> None:
     config, draft, _ = imported({**google, "secor.gs.credentials.path": "/key.json"})
     assert (config.store.kind, config.store.place, config.output.prefix) == ("gcs", "g", "data")
     assert config.store.gcs.service_account == "/key.json"
-    assert any("secor[clouds]" in todo for todo in draft.todos)
+    assert any("pip install '.[clouds]'" in todo for todo in draft.todos)
     azure = {
         "secor.upload.manager.class": "com.pinterest.secor.uploader.AzureUploadManager",
         "secor.azure.container.name": "logs",

@@ -9,7 +9,7 @@ import pytest
 from crc32c import crc32c
 
 from secor.config.load import validate
-from secor.config.model import S3
+from secor.config.model import S3, Store
 from secor.core.errors import ConfigurationError
 from secor.core.ports import ObjectStore
 from secor.tables.uri_store import UriStore
@@ -102,6 +102,65 @@ def test_directories_are_used_below_the_warehouse_or_the_table(tmp_path: Path, f
         assert store.head(key).size == len(BODY)
     assert (tmp_path / "lake" / ".secor").is_dir()
     assert (tmp_path / "elsewhere" / "t" / ".secor").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("kind", "section", "own_place", "other_place", "other"),
+    [
+        ("gcs", {"bucket": "own", "token": "t"}, "gs://own/", "gs://lake/", "lake"),
+        (
+            "azure",
+            {"account": "acme", "container": "own", "account_key": "k"},
+            "abfss://own@acme.dfs.core.windows.net/",
+            "abfs://lake@acme.dfs.core.windows.net/",
+            "acme/lake",
+        ),
+    ],
+)
+def test_tables_in_a_cloud_have_the_credentials_of_the_group_s_store(
+    kind: str,
+    section: dict[str, str],
+    own_place: str,
+    other_place: str,
+    other: str,
+    tmp_path: Path,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[Store] = []
+
+    def open_described(described: Store, connections: int) -> FakeStore:
+        assert connections > 1
+        opened.append(described)
+        return FakeStore()
+
+    monkeypatch.setattr(table_storage, "store_of", open_described)
+    own, config = FakeStore(), configured(tmp_path)
+    config = config.model_copy(
+        update={"store": Store.model_validate({"kind": kind, kind: section})}
+    )
+    store = table_storage.store_of_tables(config, own)
+    store.put(f"{own_place}t/a", file, crc32c(BODY), {})
+    store.put(f"{other_place}t/a", file, crc32c(BODY), {})
+    assert list(own.objects) == ["t/a"]
+    (described,) = opened
+    assert described.place == other
+    for key in ("token", "account_key"):
+        assert getattr(described.chosen, key, None) == getattr(config.store.chosen, key, None)
+
+
+def test_tables_in_a_cloud_need_its_credentials(tmp_path: Path, file: Path) -> None:
+    store = table_storage.store_of_tables(configured(tmp_path), FakeStore())
+    with pytest.raises(ConfigurationError, match=r'when store\.kind = "gcs"'):
+        store.put("gs://lake/t/a", file, crc32c(BODY), {})
+    azure = {"kind": "azure", "azure": {"account": "acme", "container": "own"}}
+    config = configured(tmp_path).model_copy(update={"store": Store.model_validate(azure)})
+    with pytest.raises(ConfigurationError, match="write abfss://container@account"):
+        table_storage.store_of_tables(config, FakeStore()).put(
+            "abfss://lake/t/a", file, crc32c(BODY), {}
+        )
+    with pytest.raises(ConfigurationError, match="Spark without the libraries"):
+        table_catalogs.spark_catalog_of(config)
 
 
 def test_a_place_that_no_store_is_for_is_refused(tmp_path: Path, file: Path) -> None:
