@@ -21,6 +21,9 @@ from secor.core.naming import ObjectName, UniqueName
 from secor.core.object_info import ObjectInfo
 from secor.core.ports import Clock, FileWriter, LogFormat
 
+OPEN_FILE = 1536
+"""Bytes of memory that an open file costs beside what its writer holds; measured."""
+
 
 class BatchState(Enum):
     """Life of a batch; ``TRANSITIONS`` is the whole of it."""
@@ -174,12 +177,16 @@ class Batch:
     @property
     def buffered(self) -> int:
         """Bytes in memory."""
-        return sum(file.writer.buffered() for file in self._files.values())
+        return self._in_writers + OPEN_FILE * len(self._files)
 
     @property
     def size(self) -> int:
-        """Bytes in memory and on disk."""
-        return self.buffered + sum(file.local.size for file in self._files.values())
+        """Bytes of the files, in memory and on disk."""
+        return self._in_writers + sum(file.local.size for file in self._files.values())
+
+    @property
+    def _in_writers(self) -> int:
+        return sum(file.writer.buffered() for file in self._files.values())
 
     @property
     def files(self) -> int:

@@ -7,12 +7,24 @@ from dataclasses import dataclass, replace
 
 from secor.core.model import Chunk, Part
 
+PART = 2048
+"""Bytes of memory that a part costs beside its rows; measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedChunk(Chunk):
     """The rest of a chunk that was parsed already: its messages are not parsed or counted again."""
 
     parts: tuple[Part, ...]
+    columns_size: int
+    """Bytes of the columns that the messages and their parts are cut from."""
+
+
+def held_bytes(chunk: Chunk) -> int:
+    """Return the bytes in memory that a chunk keeps there."""
+    if isinstance(chunk, ParsedChunk):
+        return chunk.columns_size + PART * len(chunk.parts)
+    return int(chunk.records.get_total_buffer_size())
 
 
 def cut_of(
@@ -56,5 +68,14 @@ def divide(
         if rows < part.records.num_rows
     )
     rest = chunk.since(cut)
-    parsed = ParsedChunk(rest.topic_partition, rest.records, rest.next_offset, beyond)
+    # Slices keep whole columns, so the rest of a rest holds what the first one held.
+    held = chunk.columns_size if isinstance(chunk, ParsedChunk) else _columns_size(chunk, parts)
+    parsed = ParsedChunk(rest.topic_partition, rest.records, rest.next_offset, beyond, held)
     return (chunk.until(cut), below), parsed
+
+
+def _columns_size(chunk: Chunk, parts: Sequence[Part]) -> int:
+    """Return the bytes of all columns; parts that are cut from the same ones count once."""
+    sizes = {part.records.column("offset").buffers()[1].address: part.records for part in parts}
+    sizes[chunk.records.column("offset").buffers()[1].address] = chunk.records
+    return sum(int(records.get_total_buffer_size()) for records in sizes.values())

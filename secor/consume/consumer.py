@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
-
 from secor.batch.policy import Reason
 from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.commit.uploader import Abandoned, Committed, Outcome, Retryable, Uploader
+from secor.consume.arrived import Arrived
 from secor.consume.assignment import Assignment
 from secor.consume.backpressure import Limits, apply_limits, is_exempt
 from secor.consume.blocking_tasks import BlockingTasks, Located, Uploaded
@@ -63,9 +61,9 @@ class Consumer:
         self._lifecycle = Lifecycle(
             self._assignment, source, self._tasks, workspace, clock, observer, waits
         )
-        self._arrived: dict[TopicPartition, Iterator[Chunk]] = {}
+        self._arrived: dict[TopicPartition, Arrived] = {}
         # Behind full batches that may not be sealed yet: they keep no other topic waiting.
-        self._waiting: dict[TopicPartition, Iterator[Chunk]] = {}
+        self._waiting: dict[TopicPartition, Arrived] = {}
         self._round = round_seconds
         self._pace = pace if pace is not None else Pace(clock)
         self._throttled = False
@@ -149,7 +147,7 @@ class Consumer:
                 for topic_partition in sorted(partitions):
                     self._lifecycle.revoke(topic_partition)
             case Fetched():
-                self._arrived[event.topic_partition] = event.chunks()
+                self._arrived[event.topic_partition] = Arrived(event)
             case Failed(topic_partition, error):
                 partition = self._assignment.get(topic_partition)
                 if partition is not None and partition.states.is_reading:
@@ -157,23 +155,25 @@ class Consumer:
 
     def _read(self, topic_partition: TopicPartition, until: float) -> None:
         """Read what has arrived; after ``until`` the rest waits behind other topic partitions."""
-        chunks = self._arrived.pop(topic_partition)
+        arrived = self._arrived.pop(topic_partition)
         partition = self._assignment.get(topic_partition)
         if partition is None:
             return
         if topic_partition in self._waiting:  # it was fetched before the pause
-            self._waiting[topic_partition] = chain(self._waiting[topic_partition], chunks)
+            self._waiting[topic_partition].extend(arrived)
+            self._keep_waiting(topic_partition, self._waiting[topic_partition])
             return
         try:
-            while partition.states.is_reading and (chunk := next(chunks, None)) is not None:
+            while partition.states.is_reading and (chunk := arrived.next()) is not None:
                 rest = self._append(partition, chunk)
                 if partition.states.is_reading:
                     self._seal_if_due(partition)
                 if partition.states.is_reading and rest is not None:
-                    self._waiting[topic_partition] = chain([rest], chunks)
+                    arrived.put_back(rest)
+                    self._keep_waiting(topic_partition, arrived)
                     return
                 if partition.states.is_reading and self._clock.monotonic() >= until:
-                    self._arrived[topic_partition] = chunks
+                    self._arrived[topic_partition] = arrived
                     return
         except StopPartition as error:
             self._lifecycle.fail(partition, error, keep=True)
@@ -182,11 +182,24 @@ class Consumer:
         """Have what waited behind a full batch read now, if that batch is sealed."""
         for topic_partition in list(self._waiting):
             partition = self._assignment.get(topic_partition)
-            if partition is None or not partition.states.is_reading:
-                del self._waiting[topic_partition]
-            elif partition.batch is not None and not partition.batch.full:
-                later = self._arrived.pop(topic_partition, iter(()))
-                self._arrived[topic_partition] = chain(self._waiting.pop(topic_partition), later)
+            if partition is not None and partition.states.is_reading:
+                if partition.batch is None or partition.batch.full:
+                    continue
+                later = self._arrived.get(topic_partition)
+                self._arrived[topic_partition] = self._waiting[topic_partition]
+                if later is not None:
+                    self._arrived[topic_partition].extend(later)
+            self._keep_waiting(topic_partition, None)
+
+    def _keep_waiting(self, topic_partition: TopicPartition, arrived: Arrived | None) -> None:
+        """Let it wait; None: nothing of the partition waits any more."""
+        partition = self._assignment.get(topic_partition)
+        if partition is not None:
+            partition.waiting_bytes = arrived.size if arrived is not None else 0
+        if arrived is None:
+            self._waiting.pop(topic_partition, None)
+        else:
+            self._waiting[topic_partition] = arrived
 
     def _append(self, partition: Partition, chunk: Chunk) -> Chunk | None:
         """Append to the open batch.  An append that fails half way makes the batch useless.
@@ -243,7 +256,7 @@ class Consumer:
         partition.committed_at = self._clock.monotonic()
         # Nothing fetched for an earlier start may be appended; the source drops its part.
         self._arrived.pop(partition.topic_partition, None)
-        self._waiting.pop(partition.topic_partition, None)
+        self._keep_waiting(partition.topic_partition, None)
         self._lifecycle.on(partition, Event.LOCATED)
 
     def _handle_outcome(self, partition: Partition, batch: SealedBatch, outcome: Outcome) -> None:

@@ -29,6 +29,8 @@ class Partition:
         self.committed: int | None = None
         self.committed_at: float | None = None
         self.last_timestamp: int | None = None
+        self.waiting_bytes = 0
+        """Bytes in memory of messages that wait behind a full batch."""
 
     @property
     def plan(self) -> TopicPlan | None:
@@ -47,12 +49,13 @@ class Partition:
 
     @property
     def load(self) -> Load | None:
-        """What the open batch holds, and whether pressure may seal it."""
+        """What it holds for the open batch, and whether pressure may seal that."""
         batch = self.batch
         if batch is None:
             return None
         may_seal = self.states.may_seal and batch.end is None and not batch.empty
-        return Load(self.topic_partition, batch.buffered, batch.size, may_seal)
+        waiting = self.waiting_bytes
+        return Load(self.topic_partition, batch.buffered + waiting, batch.size + waiting, may_seal)
 
     def seal(self, reason: Reason) -> None:
         """Move the open batch to the sealed ones.  Raises ``LocalFilesExhausted``."""

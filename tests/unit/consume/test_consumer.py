@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+from secor.batch.batch import OPEN_FILE
 from secor.batch.policy import Policy
+from secor.consume.backpressure import Limits
 from secor.consume.partition_status import Pause, State
 from secor.core.errors import CorruptBatch, OutcomeUnknown
 from secor.core.model import Entry, Intent, TopicPartition
 from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.source import FakeBroker
-from tests.unit.consume.world import KEY, Process
+from tests.unit.consume.world import KEY, MIB, Process
 
 
 def test_every_message_is_stored_once_and_the_rest_waits(
@@ -230,3 +233,47 @@ def test_what_waits_behind_a_full_batch_is_forgotten_when_reading_begins_again(
     process.consumer.drain()
     process.run()
     assert sorted(process.offsets()) == list(range(11))
+
+
+def test_what_waits_behind_a_full_batch_counts_in_the_memory_until_it_is_read(
+    process: Process, broker: FakeBroker
+) -> None:
+    process.plan = replace(process.plan, parser=OffsetBuckets(1), policy=Policy(max_files=3))
+    process.run()
+    process.executor.held = True
+    broker.logs[KEY].say(*[bytes(5000)] * 11)
+    process.run()
+    assert process.consumer.status()[0].pause is Pause.UPLOAD
+    status = process.consumer.status()[0]
+    waiting = status.buffered - status.batch_size - OPEN_FILE * status.batch_files
+    assert waiting >= 4 * 5000, "messages that were fetched at once share their columns"
+    process.executor.held = False
+    while process.executor.waiting:
+        process.executor.step()
+    process.run()
+    process.consumer.drain()
+    process.run()
+    assert sorted(process.offsets()) == list(range(11))
+    assert not any(status.buffered for status in process.consumer.status())
+
+
+def test_what_waits_behind_a_full_batch_pauses_a_neighbour_that_holds_much(
+    tmp_path: Path, broker: FakeBroker, server: LedgerServer
+) -> None:
+    process = Process(tmp_path, broker, server, Limits(64 * 1024, MIB))
+    process.plan = replace(process.plan, parser=OffsetBuckets(1), policy=Policy(max_files=3))
+    neighbour = broker.create("views", 2)[1]
+    process.source.assign([KEY, neighbour])
+    process.run()
+    process.executor.held = True
+    broker.logs[KEY].say(*[bytes(5000)] * 11)
+    process.run()
+    for _ in range(2):  # the first one is sealed early, to make room
+        broker.logs[neighbour].say(bytes(3000))
+        process.run()
+    assert [status.pause for status in process.consumer.status()] == [Pause.UPLOAD, Pause.LIMITS]
+    process.executor.held = False
+    while process.executor.waiting:
+        process.executor.step()
+    process.run()
+    assert [status.pause for status in process.consumer.status()] == [None, None]
