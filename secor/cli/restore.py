@@ -49,7 +49,7 @@ def run(config: Path) -> int:
     from secor.wiring.http_server import metrics_server, pages_of_restore
     from secor.wiring.restore import open_job
     from secor.wiring.restore_plan import prepare
-    from secor.wiring.restore_run import STUCK, engine_of
+    from secor.wiring.restore_run import STUCK, daemon_of
     from secor.wiring.restore_run import run as run_engine
 
     settings = load_job(config)
@@ -59,16 +59,17 @@ def run(config: Path) -> int:
     log.info("starting", job=name, config=str(config))
     metrics, clock = RestoreMetrics(), SystemClock()
     health = Health(clock, limit=STUCK)
-    telemetry = RestoreTelemetry(metrics, health, clock)
+    transactional = settings.writing.exactly_once == "required"
+    telemetry = RestoreTelemetry(metrics, health, clock, transactional=transactional)
     pages = pages_of_restore(partial(telemetry.status, name))
     with metrics_server(settings.metrics, health, metrics, pages), open_job(settings) as job:
         planned = prepare(job)
         for finding in planned.findings:
             log.warning("preflight", topic=finding.topic, what=finding.what)
         telemetry.ends = planned.ends
-        with engine_of(job, telemetry) as engine, progress_bar("restoring") as show:
+        with daemon_of(job, telemetry) as daemon, progress_bar("restoring") as show:
             ended = run_engine(
-                engine,
+                daemon,
                 settings.writing.workers,
                 telemetry,
                 lambda: show(*telemetry.done, telemetry.messages),
@@ -89,9 +90,10 @@ def _summarize(ended: Ended, telemetry: RestoreTelemetry, config: Path) -> Exit:
     for assigned_source in ended.failed:
         click.echo(f"{assigned_source.source}: {assigned_source.error}", err=True)
     stopped = ended.wish is Wish.STOPPED
+    where = f"in {how_many(telemetry.transactions, 'transaction')}"
     click.echo(
-        f"{how_many(telemetry.messages, 'message')} written in"
-        f" {how_many(telemetry.transactions, 'transaction')}"
+        f"{how_many(telemetry.messages, 'message')} written"
+        f" {where if telemetry.transactional else 'without transactions'}"
         + (f"; the job is stopped, see secor restore resume {config}" if stopped else "")
     )
     return Exit.DIFFERENT if ended.failed or stopped else Exit.OK

@@ -64,7 +64,10 @@ def stop(config: Path) -> None:
     with _begun(config) as (job, control, _):
         control.wish(Wish.STOPPED)
         fenced = fence_all(job)
-        click.echo(f"{job.name} is stopped; {how_many(fenced, 'transactional id')} fenced")
+        what = f"{how_many(fenced, 'transactional id')} fenced"
+        if not job.transactional:
+            what = "without transactions none is fenced: wait until its daemons have ended"
+        click.echo(f"{job.name} is stopped; {what}")
 
 
 @click.command(epilog="Example: secor restore fence flights.toml")
@@ -77,6 +80,11 @@ def fence(config: Path) -> None:
     from secor.wiring.restore_admin import fence_all
 
     with _begun(config) as (job, _, _count):
+        if not job.transactional:
+            raise ConfigurationError(
+                'nobody can be fenced with writing.exactly_once = "disabled": stop the job, and'
+                " wait until its daemons have ended"
+            )
         click.echo(f"{how_many(fence_all(job), 'transactional id')} fenced")
 
 
@@ -90,7 +98,7 @@ def offsets() -> None:
 @as_json
 def show(config: Path, as_json: bool) -> None:
     """Show the committed offset of each source partition, and the spec that wrote it."""
-    from secor.wiring.restore_plan import read_all_offsets
+    from secor.wiring.restore_offsets import read_all_offsets
 
     with _begun(config) as (job, _, count):
         offsets = read_all_offsets(job, count)
@@ -141,3 +149,22 @@ def reset(config: Path) -> int:
         forgotten = reset_offsets(job, control, count)
         click.echo(f"{how_many(forgotten, 'offset')} forgotten")
     return Exit.OK
+
+
+@offsets.command(epilog="Example: secor restore offsets recover flights.toml")
+@configuration
+def recover(config: Path) -> None:
+    """Take the copies of writing.shared_offsets_topic for offsets that the job's topic has lost.
+
+    The job is stopped then; 'secor restore resume' lets it go on.  Copies may be behind by the
+    last seconds before the loss: what was committed in them is written again.
+    """
+    from secor.wiring.restore import open_job
+    from secor.wiring.restore_admin import recover_offsets
+
+    with open_job(load_job(config)) as job:
+        recovered = recover_offsets(job)
+        click.echo(f"{how_many(len(recovered), 'offset')} taken from the copies")
+        for source, next_offset in recovered.items():
+            click.echo(f"{source} goes on at {next_offset}")
+        click.echo(f"{job.name} is stopped; see secor restore resume {config}")

@@ -38,10 +38,10 @@ def plan(config: Path, as_json: bool) -> int:
 
     with open_job(load_job(config)) as job:
         planned = look(job)
-        version = job.requests.version
+        version, transactional = job.requests.version, job.transactional
         verdict = _verdict(planned) if planned.topics else nothing_archived(job)
     if as_json:
-        click.echo(json.dumps(_as_json(planned, version), indent=2))
+        click.echo(json.dumps(_as_json(planned, version, transactional=transactional), indent=2))
         return Exit.OK if planned.may_begin else Exit.DIFFERENT
     rows = [("source", "offsets", "objects", "size", "target")]
     for topic in planned.topics:
@@ -81,9 +81,9 @@ def _verdict(planned: JobPlan) -> str:
     return f"{what}: the job " + ("may begin" if planned.may_begin else "cannot begin")
 
 
-def _as_json(planned: JobPlan, version: int) -> dict[str, object]:
+def _as_json(planned: JobPlan, version: int, *, transactional: bool) -> dict[str, object]:
     return {
-        "transactions": version,
+        "transactions": version if transactional else 0,
         "may_begin": planned.may_begin,
         "findings": [_finding(finding) for finding in planned.plan_findings],
         "topics": [
@@ -133,12 +133,15 @@ def status(config: Path, as_json: bool) -> int:
     Exit code 0 when all is written, else 5.  No daemon is asked, and none is disturbed.
     """
     from secor.wiring.restore import open_job
-    from secor.wiring.restore_plan import left, nothing_archived, read_all_offsets
+    from secor.wiring.restore_offsets import read_all_offsets, read_shared
+    from secor.wiring.restore_plan import left, nothing_archived
 
     with open_job(load_job(config)) as job:
         count = job.offsets_partitions()
         record = job.control(count).read() if count else None
-        offsets = read_all_offsets(job, count).offsets if count else {}
+        offsets = read_all_offsets(job, count).offsets
+        copied = dict(read_shared(job)) if not offsets else {}
+        promise = job.config.writing.exactly_once
         rows = []
         for source in job.sources():
             extent = job.source.extent(source)
@@ -155,18 +158,27 @@ def status(config: Path, as_json: bool) -> int:
         report = {
             "job": job.name,
             "state": state,
+            "exactly_once": promise,
             "generation": record.generation if record else 0,
             "left": remaining,
             "partitions": [
                 {"source": name, "next_offset": reached, "end": extent.range.end}
                 for name, reached, extent, _ in rows
             ],
+            "copies": {str(source): stored.next_offset for source, stored in copied.items()},
         }
         click.echo(json.dumps(report, indent=2))
     else:
         _show_status(rows)
         behind = f", {how_many(remaining, 'offset')} left" if remaining else ""
         click.echo(f"{job.name}: {state}{behind}")
+        if promise == "disabled":
+            click.echo('writing.exactly_once = "disabled": messages may be there twice')
+        if copied:
+            click.echo(
+                f"the job's offsets topic has none, but {how_many(len(copied), 'copy', 'copies')}"
+                " of them are known: see secor restore offsets recover"
+            )
     return Exit.DIFFERENT if remaining else Exit.OK
 
 
@@ -186,6 +198,7 @@ def verify(config: Path, as_json: bool) -> int:
     """Compare the target with the archive: every message, every field, once.
 
     Reads all of both.  Exit code 5 when anything is missing, twice, different or extra.
+    With writing.exactly_once = "disabled", messages that are there again are counted only.
     """
     from secor.wiring.restore import open_job
     from secor.wiring.restore_verify import offsets_to_compare
@@ -207,6 +220,7 @@ def verify(config: Path, as_json: bool) -> int:
             {
                 "target": str(result.topic_partition),
                 "messages": result.messages,
+                "repeated": result.repeated,
                 "difference": str(result.difference) if result.difference else None,
             }
             for result in results
@@ -215,14 +229,20 @@ def verify(config: Path, as_json: bool) -> int:
     else:
         click.echo(
             f"{how_many(messages, 'message')} in {how_many(len(results), 'partition')}: "
-            + ("all equal" if not wrong else f"{len(wrong)} partitions differ")
+            + (f"{len(wrong)} partitions differ" if wrong else _all_equal(results))
         )
     return Exit.DIFFERENT if wrong else Exit.OK
+
+
+def _all_equal(results: Sequence[PartitionResult]) -> str:
+    repeated = sum(result.repeated for result in results)
+    return f"none is missing, {repeated:,} are there again" if repeated else "all equal"
 
 
 def _shown(results: Iterator[PartitionResult], *, quiet: bool) -> Iterator[PartitionResult]:
     for result in results:
         if not quiet:
             what = str(result.difference or f"{result.topic_partition}: equal")
-            click.echo(f"{what} ({how_many(result.messages, 'message')})")
+            again = f", {result.repeated:,} of them again" if result.repeated else ""
+            click.echo(f"{what} ({how_many(result.messages, 'message')}{again})")
         yield result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,13 +13,14 @@ from secor.config.servers import Brokers
 from secor.config.stores import Store
 from secor.config.values import MIB, Duration, Expression, Maybe, Names, Section, Size, fault
 
+_TOPIC_NAME = r"^[A-Za-z0-9._-]+$"
 _TEMPLATE_FIELDS = {"topic": "topic"}
 
 
 class RestoreGroup(Section):
     """``[group]``: the job; it names the offsets topic, the transactional ids and the group."""
 
-    name: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._-]+$")
+    name: str = Field(min_length=1, max_length=200, pattern=_TOPIC_NAME)
     kind: Literal["restore"]
 
 
@@ -41,12 +42,16 @@ class Range(Section):
 class Source(Section):
     """``[source]``: what is restored.  Offsets are archived ones, half open."""
 
-    kind: Literal["archive", "json-lines", "confluent-s3", "aiven-s3", "lenses-s3"] = "archive"
+    kind: Literal["archive", "json-lines", "confluent-s3", "aiven-s3", "lenses-s3", "plugin"] = (
+        "archive"
+    )
     name: str = Field(default="archive", min_length=1)
     prefix: str = ""
     hash_prefix: bool = False
     delimiter: str = Field(default="\n", min_length=1)
     directory: Maybe[Path] = None
+    plugin: Maybe[str] = None
+    options: dict[str, Any] = Field(default_factory=dict)
     topics: Names = ()
     topics_pattern: Maybe[Expression] = None
     topics_exclude: Maybe[Expression] = None
@@ -68,6 +73,8 @@ class Source(Section):
             raise fault("no topics: name them here, or give source.topics_pattern", "topics")
         if (self.kind == "json-lines") != (self.directory is not None):
             raise fault('belongs to source.kind = "json-lines"', "directory")
+        if (self.kind == "plugin") != (self.plugin is not None):
+            raise fault('belongs to source.kind = "plugin"', "plugin")
         for key in ("since", "until"):
             time = getattr(self, key)
             if time is not None and time.tzinfo is None:
@@ -103,7 +110,7 @@ class Target(Section):
 class Writing(Section):
     """``[writing]``: transactions; times in seconds, sizes in bytes before compression."""
 
-    exactly_once: Literal["required"] = "required"
+    exactly_once: Literal["required", "disabled"] = "required"
     boundary: Literal["poll", "interval", "source"] = "interval"
     interval: Duration = 5.0
     max_bytes: Size = 64 * MIB
@@ -113,6 +120,7 @@ class Writing(Section):
     batch_bytes: Size = 1_000_000
     codec: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"
     offsets_partitions: int = Field(default=33, ge=2)
+    shared_offsets_topic: Maybe[str] = Field(default=None, max_length=249, pattern=_TOPIC_NAME)
     follow: bool = False
     look_again: Duration = 30.0
     workers: int = Field(default=2, ge=1, le=64)
@@ -127,6 +135,12 @@ class Writing(Section):
                 "must be at most half of writing.transaction_timeout"
                 f" ({self.transaction_timeout:g} s)",
                 "interval",
+            )
+        if self.exactly_once == "disabled" and self.boundary == "source":
+            raise fault(
+                "what a source takes back is visible already with writing.exactly_once ="
+                ' "disabled": choose "interval" or "poll"',
+                "boundary",
             )
         return self
 

@@ -104,16 +104,14 @@ class JobControl:
                     newest = value
         return None if newest is None else _decode(self._at, newest)
 
-    def start(self, spec: str, partitions: int) -> JobRecord:
-        """Return the record for a daemon that begins; write the first.
+    def start(self, spec: str, partitions: int, wish: Wish = Wish.RUNNING) -> JobRecord:
+        """Return the record for a daemon that begins; write the first, with ``wish``.
 
         Raises ``SpecChanged``, ``ConfigurationError`` when the offsets topic was changed.
         """
         known = self.read()
         if known is None:
-            return self._change(
-                lambda before: before or JobRecord(Wish.RUNNING, 1, spec, partitions)
-            )
+            return self._change(lambda before: before or JobRecord(wish, 1, spec, partitions))
         if known.partitions != partitions:
             raise ConfigurationError(
                 f"the offsets topic {self._at.topic} has {partitions} partitions, and had"

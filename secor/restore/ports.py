@@ -30,6 +30,16 @@ class RestoreSource(Protocol):
     may end.
     """
 
+    def exactly_once(self) -> bool | None:
+        """Tell whether an offset gives the same records, in the same order, each time.
+
+        None where the source does not know; then, and for False, a job is refused that wants
+        each message once.
+        """
+
+    def defines_transactions(self) -> bool:
+        """Tell whether pieces have boundaries, for ``writing.boundary = "source"``."""
+
     def partitions(self) -> Sequence[SourcePartition]:
         """Return the source partitions there are now, sorted."""
 

@@ -81,24 +81,6 @@ def refused(findings: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.severity is Severity.REFUSE]
 
 
-def lost_offsets(
-    offsets_topic: str, ids: Sequence[str], targets: Iterable[TargetTopic]
-) -> Iterator[Finding]:
-    """Return what is wrong where a job has no offsets topic, though it has written already.
-
-    ``ids`` are those of its source partitions that the brokers know.
-    """
-    written = [target.name for target in targets if target.messages]
-    if ids and written:
-        yield Finding(
-            Severity.REFUSE,
-            offsets_topic,
-            f"is gone, and the job has written before (the brokers know {ids[0]}): all would be"
-            f" written again to {', '.join(written)}; delete the targets, or, if what they hold"
-            " is not this job's, give the job another name",
-        )
-
-
 def _archive(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[Finding]:
     for extent in extents:
         for fault in extent.faults:

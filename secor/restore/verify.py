@@ -31,11 +31,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """How a comparison of one target partition ended."""
+    """How a comparison of one target partition ended; ``repeated`` messages are there again."""
 
     topic_partition: TopicPartition
     messages: int
     difference: Difference | None
+    repeated: int = 0
 
 
 def compare_in_order(
@@ -77,9 +78,12 @@ def compare_as_sets(
     topic_partition: TopicPartition,
     expected: Iterable[pa.RecordBatch],
     actual: Iterable[pa.RecordBatch],
+    *,
+    repeats: bool = False,
 ) -> PartitionResult:
     """Compare what two streams hold, in any order: for targets that are partitioned by key.
 
+    ``repeats`` lets archived messages be there more often, as without transactions.
     Holds a hash of each message in memory.
     """
     counts: Counter[int] = Counter()
@@ -87,16 +91,21 @@ def compare_as_sets(
     for records in actual:
         counts.update(_hashes(records))
         total += records.num_rows
+    archived: set[int] = set()
     for records in expected:
-        counts.subtract(_hashes(records))
-    missing, extra = -sum(n for n in counts.values() if n < 0), 0
-    extra = sum(n for n in counts.values() if n > 0)
+        hashes = _hashes(records)
+        counts.subtract(hashes)
+        if repeats:
+            archived.update(hashes)
+    missing = -sum(n for n in counts.values() if n < 0)
+    repeated = sum(n for it, n in counts.items() if n > 0 and it in archived)
+    extra = sum(n for n in counts.values() if n > 0) - repeated
     difference = None
     if missing or extra:
         difference = Difference(
             topic_partition, None, f"{missing} messages are missing and {extra} are too many"
         )
-    return PartitionResult(topic_partition, total, difference)
+    return PartitionResult(topic_partition, total, difference, repeated)
 
 
 def expected_records(

@@ -3,44 +3,37 @@
 from __future__ import annotations
 
 import random
-import re
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from secor.adapters.kafka import KafkaReader
+from secor.adapters.kafka.idempotence import KafkaIdempotence
 from secor.adapters.kafka.source import KafkaSource
 from secor.adapters.kafka.topic_admin import TopicAdmin, TopicSettings
-from secor.adapters.kafka.topics import topic_pattern
 from secor.adapters.kafka.transactions import KafkaTransactions
-from secor.archive.kept_topics import KeptTopic, KeptTopics
-from secor.archive.objects import Archive
+from secor.archive.kept_topics import KeptTopic
 from secor.config.restore import RestoreConfig
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
-from secor.core.model import Chunk, OffsetRange, TopicPartition
-from secor.core.naming import topic_root
-from secor.core.ports import ObjectStore
-from secor.formats import format_of_key
-from secor.parsing.plugins import identity_of, load_plugin
-from secor.parsing.user_classes import import_class
+from secor.core.model import OffsetRange, TopicPartition
 from secor.restore.control import JobControl
 from secor.restore.model import JobSpec, SourcePartition
 from secor.restore.offsets import check_partitions, offsets_topic, partition_of
 from secor.restore.ports import RestoreSource
 from secor.restore.routing import Routing
-from secor.restore.sources.aiven import AivenLayout
-from secor.restore.sources.archive import ArchiveSource
-from secor.restore.sources.confluent import ConfluentLayout
-from secor.restore.sources.foreign import ForeignLayout, ForeignSource
-from secor.restore.sources.json_lines import JsonLinesSource
-from secor.restore.sources.lenses import LensesLayout
 from secor.restore.writer.model import WriterLimits
 from secor.restore.writer.writer import TransactionalWriter
 from secor.wiring.clients import brokers_options, store_of
+from secor.wiring.restore_log import LockedLog
+from secor.wiring.restore_sources import (
+    kept_topic,
+    plugin_method,
+    source_of,
+    spec_of,
+    wanted_topics,
+)
 
 SEEN_WITHIN = 10
 """Seconds that a new topic may take until every broker knows it."""
@@ -48,46 +41,10 @@ SESSION = 6.0
 """Seconds until the group gives the partitions of a daemon that died to another: the least that
 brokers allow by default.  Who is late is fenced, so that this is about time alone."""
 OFFSETS_SETTINGS = {"cleanup.policy": "compact"}
-
-
-class LockedLog:
-    """A ``TargetLog`` for any number of threads over one reader, which is for one."""
-
-    def __init__(self, reader: KafkaReader) -> None:
-        self._reader = reader
-        self._lock = threading.Lock()
-
-    def partitions(self, topic: str) -> list[TopicPartition]:
-        """Return the topic's partitions."""
-        with self._lock:
-            return self._reader.partitions(topic)
-
-    def cluster_id(self) -> str:
-        """Return the cluster's id."""
-        with self._lock:
-            return self._reader.cluster_id()
-
-    def offset_at(self, topic_partition: TopicPartition, timestamp: int) -> int | None:
-        """Return the first offset of a time in milliseconds or later; None where there is none."""
-        with self._lock:
-            return self._reader.offset_at(topic_partition, timestamp)
-
-    def end(self, topic_partition: TopicPartition, *, committed: bool) -> int:
-        """Return where the log ends."""
-        with self._lock:
-            return self._reader.end(topic_partition, committed=committed)
-
-    def start(self, topic_partition: TopicPartition) -> int:
-        """Return where the log begins."""
-        with self._lock:
-            return self._reader.log_range(topic_partition).start
-
-    def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
-        """Give committed messages, from the log's start if ``start`` is below it."""
-        with self._lock:
-            begin = max(start, self._reader.log_range(topic_partition).start)
-            if begin < end:
-                yield from self._reader.read(topic_partition, begin, end)
+SHARED_SETTINGS = TopicSettings(1, OFFSETS_SETTINGS)
+COPY_LIMITS = WriterLimits(
+    transaction_timeout=2.0, request_timeout=2.0, initialise_timeout=2.0, transactional=False
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +60,13 @@ class Job:
     clock: SystemClock
     kept_topic: Callable[[str], KeptTopic | None]
     """Returns what the backup has kept of a topic's settings.  Raises ``CorruptFile``."""
+    copy_requests: KafkaTransactions | None = None
+    """Writes the copies of offsets; None where there are none."""
+
+    @property
+    def transactional(self) -> bool:
+        """Whether messages are written in transactions, each of them once."""
+        return self.config.writing.exactly_once == "required"
 
     @property
     def name(self) -> str:
@@ -117,10 +81,26 @@ class Job:
             request_timeout=writing.request_timeout,
             batch_bytes=writing.batch_bytes,
             codec=writing.codec,
+            transactional=self.transactional,
         )
         return TransactionalWriter(
             self.requests, transactional_id, clock=self.clock, rng=random.Random(), limits=limits
         )
+
+    def make_copy_writer(self) -> TransactionalWriter:
+        """Return a writer of copies of offsets, which gives up early."""
+        assert self.copy_requests is not None
+        return TransactionalWriter(
+            self.copy_requests,
+            f"copies of {self.name}",
+            clock=self.clock,
+            rng=random.Random(),
+            limits=COPY_LIMITS,
+        )
+
+    def target_name(self, topic: str) -> str:
+        """Return the target's topic for an archived one."""
+        return self.config.target.topic.format(topic=topic)
 
     def offsets_partitions(self) -> int:
         """Return how many partitions the offsets topic has; 0 when there is none."""
@@ -133,17 +113,27 @@ class Job:
     def ensure_offsets_topic(self) -> int:
         """Make the offsets topic if there is none; return its partitions."""
         topic = offsets_topic(self.name)
-        if not self.offsets_partitions():
-            self.admin.create(topic, self.offsets_settings(), self.config.target.replication_factor)
-        count = self.offsets_partitions()
-        for _ in range(SEEN_WITHIN):
-            # A topic that was made just now is not known to every broker at once.
-            if count:
-                break
-            self.clock.sleep(1.0)
-            count = self.offsets_partitions()
+        count = len(self._ensure_topic(topic, self.offsets_settings()))
         check_partitions(topic, count)
         return count
+
+    def ensure_shared_topic(self) -> list[TopicPartition]:
+        """Make the topic of copies if it is wanted and missing; return its partitions."""
+        topic = self.config.writing.shared_offsets_topic
+        return [] if topic is None else self._ensure_topic(topic, SHARED_SETTINGS)
+
+    def _ensure_topic(self, topic: str, settings: TopicSettings) -> list[TopicPartition]:
+        partitions = self.log.partitions(topic)
+        if partitions:
+            return partitions
+        self.admin.create(topic, settings, self.config.target.replication_factor)
+        for _ in range(SEEN_WITHIN):
+            # A topic that was made just now is not known to every broker at once.
+            partitions = self.log.partitions(topic)
+            if partitions:
+                break
+            self.clock.sleep(1.0)
+        return partitions
 
     def control(self, partitions: int) -> JobControl:
         """Return what reads and changes the job's record."""
@@ -161,17 +151,23 @@ class Job:
 
     def sources(self) -> list[SourcePartition]:
         """Return the source partitions that the configuration names."""
-        wanted = self.config.source.partitions
-        return [it for it in self.source.partitions() if not wanted or it.partition in wanted]
+        source = self.config.source
+        wanted, numbers = wanted_topics(source), source.partitions
+        return [
+            it
+            for it in self.source.partitions()
+            if wanted(it.topic) and (not numbers or it.partition in numbers)
+        ]
 
     def routing(self) -> Routing:
         """Return the router over the target's topics as they are now."""
         source, target = self.config.source, self.config.target
-        topics = {target.topic.format(topic=it.topic) for it in self.sources()}
-        if offsets_topic(self.name) in topics:
+        topics = {self.target_name(it.topic) for it in self.sources()}
+        own = {offsets_topic(self.name), self.config.writing.shared_offsets_topic} & topics
+        if own:
             raise ConfigurationError(
-                f"target.topic names the job's own offsets topic {offsets_topic(self.name)}: a"
-                " job may write to any topic but this one"
+                f"target.topic names {', '.join(map(str, own))}, where the job's offsets are: a job"
+                " may write to any topic but this one"
             )
         ranges: dict[tuple[str, int], list[OffsetRange]] = {}
         for it in source.ranges:
@@ -184,8 +180,8 @@ class Job:
             ranges=ranges,
             since=None if source.since is None else int(source.since.timestamp() * 1000),
             until=None if source.until is None else int(source.until.timestamp() * 1000),
-            row_filter=_plugin(source.filter, "keep"),
-            transform=_plugin(source.transform, "transform"),
+            row_filter=plugin_method(source.filter, "keep"),
+            transform=plugin_method(source.transform, "transform"),
             provenance=self.config.writing.provenance,
         )
 
@@ -202,32 +198,6 @@ class Job:
         )
 
 
-def spec_of(config: RestoreConfig) -> JobSpec:
-    """Return what decides which records are written where.
-
-    Of plug-ins the bytes of their modules count, as under another name they may be others.
-    Raises ``ConfigurationError`` where one cannot be imported.
-    """
-    target = config.target
-    plugins = {
-        name: _identity(path)
-        for name, path in (("filter", config.source.filter), ("transform", config.source.transform))
-        if path is not None
-    }
-    return JobSpec(
-        config.group.name,
-        {
-            **({"plugins": plugins} if plugins else {}),
-            "source": config.source.model_dump(
-                mode="json", exclude={"lossy", "holes", "delimiter"}
-            ),
-            "topic": target.topic,
-            "partitioning": target.partitioning,
-            "provenance": config.writing.provenance,
-        },
-    )
-
-
 @contextmanager
 def open_job(config: RestoreConfig) -> Iterator[Job]:
     """Connect to the archive and the target.  Raises ``SecorError``."""
@@ -235,69 +205,18 @@ def open_job(config: RestoreConfig) -> Iterator[Job]:
     with ExitStack() as opened:
         store = store_of(config.store, connections=8)
         source = source_of(config, store)
-        requests = KafkaTransactions(options)
+        transactional = config.writing.exactly_once == "required"
+        requests = KafkaTransactions(options) if transactional else KafkaIdempotence(options)
         opened.callback(requests.close)
+        copy_requests = None
+        if config.writing.shared_offsets_topic is not None:
+            copy_requests = KafkaIdempotence(options) if transactional else requests
+            opened.callback(copy_requests.close)
         reader = KafkaReader(options)
         opened.callback(reader.close)
         admin = TopicAdmin(options)
         opened.callback(admin.close)
         log = LockedLog(reader)
-        kept = partial(_kept_topic, store, config)
-        yield Job(config, spec_of(config), source, requests, log, admin, SystemClock(), kept)
-
-
-def _kept_topic(store: ObjectStore, config: RestoreConfig, topic: str) -> KeptTopic | None:
-    source = config.source
-    if source.kind != "archive" or not config.target.archived_settings:
-        return None
-    return KeptTopics(store, topic_root(source.prefix, topic, hashed=source.hash_prefix)).newest()
-
-
-def source_of(config: RestoreConfig, store: ObjectStore) -> RestoreSource:
-    """Return the source that the configuration names."""
-    source = config.source
-    archive = Archive(
-        store,
-        source.prefix,
-        hashed=source.hash_prefix,
-        formats=partial(format_of_key, delimiter=source.delimiter.encode()),
-    )
-
-    pattern = re.compile(topic_pattern(source.topics_pattern or ".*", source.topics_exclude))
-
-    def wanted(topic: str) -> bool:
-        return topic in source.topics if source.topics else bool(pattern.match(topic))
-
-    if source.kind == "json-lines":
-        assert source.directory is not None
-        return JsonLinesSource(source.name, source.directory, wanted)
-
-    layouts: dict[str, ForeignLayout] = {
-        "confluent-s3": ConfluentLayout(source.delimiter.encode()),
-        "aiven-s3": AivenLayout(),
-        "lenses-s3": LensesLayout(),
-    }
-    if source.kind in layouts:
-        layout = layouts[source.kind]
-        return ForeignSource(source.name, store, source.prefix, layout, wanted, lossy=source.lossy)
-
-    def topics() -> list[str]:
-        return list(source.topics) or [it for it in archive.topics() if wanted(it)]
-
-    return ArchiveSource(
-        source.name,
-        lambda _topic: archive,
-        topics,
-        lossy=source.lossy,
-        holes=source.holes,
-        generations=source.generations or None,
-    )
-
-
-def _identity(path: str) -> str:
-    import_class("plug-in", path)
-    return identity_of(path, {})
-
-
-def _plugin(name: str | None, method: str) -> Callable[..., Any] | None:
-    return None if name is None else getattr(load_plugin(name, method, {}), method)
+        kept = partial(kept_topic, store, config)
+        spec = spec_of(config)
+        yield Job(config, spec, source, requests, log, admin, SystemClock(), kept, copy_requests)

@@ -10,6 +10,7 @@ from secor.core.model import TopicPartition
 from secor.restore.control import JobControl, Wish
 from secor.restore.model import SourcePartition, transactional_id
 from secor.restore.offsets import (
+    OffsetTable,
     StoredOffset,
     offset_key,
     offsets_topic,
@@ -18,12 +19,17 @@ from secor.restore.offsets import (
     tombstones,
 )
 from secor.wiring.restore import Job
+from secor.wiring.restore_offsets import copy_writer, read_all_offsets, read_shared
 from secor.wiring.restore_pairs import pair_keys
-from secor.wiring.restore_plan import read_all_offsets
 
 
 def fence_all(job: Job) -> int:
-    """Initialise every transactional id of the job; return how many."""
+    """Initialise every transactional id of the job; return how many.
+
+    Without transactions there are none, and nobody can be fenced.
+    """
+    if not job.transactional:
+        return 0
     sources = job.sources()
     for source in sources:
         job.make_writer(transactional_id(job.name, source)).initialise()
@@ -64,6 +70,9 @@ def change_offsets(
         if keys:
             writer.write(where, tombstones(keys, now))
         writer.commit()
+    copies = copy_writer(job)
+    if copies is not None and offsets:
+        copies.put(offsets)
 
 
 def reset_offsets(job: Job, control: JobControl, partitions: int) -> int:
@@ -75,3 +84,25 @@ def reset_offsets(job: Job, control: JobControl, partitions: int) -> int:
     change_offsets(job, control, partitions, dict.fromkeys({*known, *pairs}, None), pairs)
     control.adopt(job.spec.hash)
     return len(known)
+
+
+def recover_offsets(job: Job) -> Mapping[SourcePartition, int]:
+    """Take the copies of those offsets that the job's own topic has lost; return them.
+
+    Makes the topic anew if it is gone; the job is stopped then.  What was committed after the
+    copies were written is written again.  Raises ``ConfigurationError``, ``SpecChanged``.
+    """
+    copies = OffsetTable(job.name, dict(read_shared(job)))
+    if not copies.offsets:
+        raise ConfigurationError(
+            f"there are no copies of the offsets of job {job.name}: writing.shared_offsets_topic"
+            " names the topic that has them"
+        )
+    partitions = job.ensure_offsets_topic()
+    control = job.control(partitions)
+    control.start(job.spec.hash, partitions, Wish.STOPPED)
+    known = read_all_offsets(job, partitions).offsets
+    lost = sorted(copies.offsets.keys() - known.keys())
+    offsets = {source: copies.next_offset(source, job.spec.hash) for source in lost}
+    change_offsets(job, control, partitions, offsets)
+    return offsets

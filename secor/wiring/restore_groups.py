@@ -16,8 +16,8 @@ from secor.restore.routing import Routing
 from secor.wiring.clients import brokers_options
 from secor.wiring.group_offsets import Origin
 from secor.wiring.restore import Job
+from secor.wiring.restore_offsets import read_all_offsets
 from secor.wiring.restore_pairs import read_pairs
-from secor.wiring.restore_plan import read_all_offsets
 from secor.wiring.restore_verify import read_pieces
 
 

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from secor.adapters.kafka.group_admin import GroupAdmin
 from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
 from secor.core.errors import ConfigurationError, CorruptFile
-from secor.core.model import OffsetRange, TopicPartition
-from secor.restore.fencing_probe import probe_fencing, probe_id
+from secor.core.model import OffsetRange
+from secor.restore.fencing_probe import probe_id
+from secor.restore.job_preflight import lost_offsets
 from secor.restore.model import SourceExtent, SourcePartition, id_prefix
 from secor.restore.new_topics import NewTopic, new_topic
-from secor.restore.offsets import OffsetTable, offsets_topic, read_offsets
+from secor.restore.offsets import StoredOffset, offsets_topic
 from secor.restore.preflight import (
     Finding,
     JobLimits,
     Severity,
     TargetTopic,
     findings,
-    lost_offsets,
     making,
     refused,
 )
-from secor.wiring.clients import brokers_options, store_of
-from secor.wiring.restore import Job, source_of
+from secor.wiring.clients import store_of
+from secor.wiring.restore import Job
+from secor.wiring.restore_job_findings import job_findings, meeting, room
+from secor.wiring.restore_offsets import read_all_offsets
+from secor.wiring.restore_sources import source_of
 
 _OFFSETS_RIGHTS = ("READ", "WRITE", "DESCRIBE")
 
@@ -85,30 +86,21 @@ def plan(job: Job) -> JobPlan:
     for source in job.sources():
         by_topic.setdefault(source.topic, []).append(job.source.extent(source))
     partitions = job.offsets_partitions()
-    begun = Begun(
-        bool(partitions),
-        frozenset(source.topic for source in read_all_offsets(job, partitions).offsets)
-        if partitions
-        else frozenset(),
-    )
-    names = [_target_name(job, topic) for topic in by_topic]
-    described = job.admin.describe([*dict.fromkeys(names), offsets_topic(job.name)])
+    offsets = read_all_offsets(job, partitions).offsets
+    begun = Begun(bool(partitions), frozenset(source.topic for source in offsets))
+    names = [job.target_name(topic) for topic in by_topic]
+    shared = job.config.writing.shared_offsets_topic
+    own = [offsets_topic(job.name), *([shared] if shared else [])]
+    described = job.admin.describe([*dict.fromkeys(names), *own])
     topics = tuple(
-        _planned(job, topic, extents, described.get(_target_name(job, topic)), begun)
+        _planned(job, topic, extents, described.get(job.target_name(topic)), begun)
         for topic, extents in sorted(by_topic.items())
     )
     plan_findings = [
-        *_meeting(job, by_topic),
-        *_offsets_rights(job, described.get(offsets_topic(job.name))),
+        *meeting(job, by_topic),
         *_lost_offsets(job, begun, topics),
-        *_group_rights(job),
-        *probe_fencing(
-            job.requests,
-            job.name,
-            transaction_timeout=job.config.writing.transaction_timeout,
-            request_timeout=job.config.writing.request_timeout,
-            clock=job.clock,
-        ),
+        *job_findings(job, described),
+        *room(job, topics_left(topics, offsets), described),
     ]
     return JobPlan(topics, tuple(plan_findings))
 
@@ -154,17 +146,6 @@ MOST_NAMED = 10
 """Topics that a sentence names."""
 
 
-def read_all_offsets(job: Job, partitions: int) -> OffsetTable:
-    """Read the offsets of all source partitions, without fencing anybody."""
-    table = OffsetTable(job.name)
-    for number in range(partitions - 1):
-        where = TopicPartition(offsets_topic(job.name), number)
-        part = read_offsets(job.log, where, job.name, committed=True)
-        table.offsets |= part.offsets
-        table.foreign += part.foreign
-    return table
-
-
 def all_written(job: Job, partitions: int, sources: Collection[SourcePartition]) -> bool:
     """Tell whether the committed offsets of source partitions have reached what is archived."""
     offsets = read_all_offsets(job, partitions).offsets
@@ -174,8 +155,29 @@ def all_written(job: Job, partitions: int, sources: Collection[SourcePartition])
     )
 
 
-def _target_name(job: Job, topic: str) -> str:
-    return job.config.target.topic.format(topic=topic)
+def _lost_offsets(job: Job, begun: Begun, topics: Sequence[PlannedTopic]) -> Iterator[Finding]:
+    if begun.offsets_topic or not job.transactional:
+        return
+    own = id_prefix(probe_id(job.name))
+    # The probe's and the job record's ids write no message of the archive.
+    ids = [it for it in job.admin.transactional_ids(own) if not it.startswith(f"{own}:")]
+    targets = [topic.target for topic in topics]
+    shared = job.config.writing.shared_offsets_topic
+    yield from lost_offsets(offsets_topic(job.name), ids, targets, shared)
+
+
+def topics_left(
+    topics: Iterable[PlannedTopic], offsets: Mapping[SourcePartition, StoredOffset]
+) -> dict[str, int]:
+    """Return how many archived bytes are left for each target."""
+    sizes: dict[str, int] = defaultdict(int)
+    for topic in topics:
+        for extent in topic.extents:
+            stored, whole = offsets.get(extent.source), extent.range.end - extent.range.start
+            rest = left(extent, stored.next_offset if stored else 0)
+            share = (rest.end - rest.start) / whole if whole else 0.0
+            sizes[topic.target.name] += int(extent.size * share)
+    return sizes
 
 
 def _planned(
@@ -186,7 +188,7 @@ def _planned(
     begun: Begun,
 ) -> PlannedTopic:
     config = job.config
-    name = _target_name(job, topic)
+    name = job.target_name(topic)
     target = _target(job, name, described)
     limits = JobLimits(
         append=config.target.append,
@@ -236,53 +238,6 @@ def _new(job: Job, topic: str, extents: Sequence[SourceExtent]) -> tuple[NewTopi
         what = f"target.partitions = {new.partitions}, and the archive has {needed}: raise it"
         faults.append(Finding(Severity.REFUSE, topic, what))
     return new, faults
-
-
-def _meeting(job: Job, topics: Collection[str]) -> Iterator[Finding]:
-    """Several topics in one target have no order that could be compared."""
-    by_target: dict[str, list[str]] = defaultdict(list)
-    for topic in topics:
-        by_target[_target_name(job, topic)].append(topic)
-    if job.config.target.partitioning != "same":
-        return
-    for name, meeting in sorted(by_target.items()):
-        if len(meeting) > 1:
-            what = f"{', '.join(sorted(meeting))} would all be written to it: put {{topic}} into"
-            yield Finding(
-                Severity.REFUSE, name, f'{what} target.topic, or set target.partitioning = "key"'
-            )
-
-
-def _offsets_rights(job: Job, described: TopicDescription | None) -> Iterator[Finding]:
-    name = offsets_topic(job.name)
-    if described is None:
-        settings = job.offsets_settings()
-        refusal = job.admin.refusal(name, settings, job.config.target.replication_factor)
-        if refusal is not None:
-            shape = f"{settings.partitions} partitions, compacted"
-            what = f"does not exist, and cannot be made ({shape}): {refusal}"
-            yield Finding(Severity.REFUSE, name, what)
-        return
-    missing = [right for right in _OFFSETS_RIGHTS if right not in described.rights]
-    if missing:
-        names = ", ".join(right.capitalize() for right in missing)
-        yield Finding(Severity.REFUSE, name, f"allow this user {names} on the topic")
-
-
-def _lost_offsets(job: Job, begun: Begun, topics: Sequence[PlannedTopic]) -> Iterator[Finding]:
-    if begun.offsets_topic:
-        return
-    own = id_prefix(probe_id(job.name))
-    # The probe's and the job record's ids write no message of the archive.
-    ids = [it for it in job.admin.transactional_ids(own) if not it.startswith(f"{own}:")]
-    yield from lost_offsets(offsets_topic(job.name), ids, [topic.target for topic in topics])
-
-
-def _group_rights(job: Job) -> Iterator[Finding]:
-    name = offsets_topic(job.name)
-    with closing(GroupAdmin(brokers_options(job.config.kafka), cluster="the target")) as groups:
-        if groups.is_denied(name):
-            yield Finding(Severity.REFUSE, name, "allow this user Read on the group of this name")
 
 
 def left(extent: SourceExtent, next_offset: int) -> OffsetRange:

@@ -8,12 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 
 from secor.core.pace import Pace
 from secor.restore.boundaries import Boundaries
 from secor.restore.control import Wish
+from secor.restore.copies import OffsetCopies
 from secor.restore.engine import Ended, Engine
 from secor.restore.model import SourcePartition
 from secor.restore.opening import Opener
@@ -21,6 +23,7 @@ from secor.restore.schedule import Schedule
 from secor.restore.task import TaskSettings
 from secor.service.monitoring.restore_telemetry import RestoreTelemetry
 from secor.wiring.restore import Job
+from secor.wiring.restore_offsets import copy_writer
 from secor.wiring.restore_plan import all_written
 
 POLL = 0.25
@@ -32,11 +35,21 @@ IDLE = 0.1
 """Seconds that a worker without work waits."""
 
 
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """What ``run`` runs; ``copies`` is None where offsets are not copied."""
+
+    engine: Engine
+    copies: OffsetCopies | None
+
+
 @contextmanager
-def engine_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Engine]:
-    """Give the engine of a job whose targets exist; leaves the group at the end."""
+def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
+    """Give the daemon of a job whose targets exist; leaves the group at the end."""
     writing = job.config.writing
     partitions = job.ensure_offsets_topic()
+    writer = copy_writer(job)
+    copies = None if writer is None else OffsetCopies(writer, job.clock, telemetry)
     control = job.control(partitions)
     control.start(job.spec.hash, partitions)
     pace = Pace(job.clock, writing.bytes_per_second, writing.messages_per_second)
@@ -53,7 +66,7 @@ def engine_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Engine]:
             writing.boundary, writing.interval, writing.max_bytes, writing.max_messages
         ),
         clock=job.clock,
-        observer=_Paced(telemetry, pace),
+        observer=_Committed(telemetry, pace, copies),
     )
 
     def running() -> bool:
@@ -61,7 +74,7 @@ def engine_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Engine]:
         return known is not None and known.wish is Wish.RUNNING
 
     with closing(job.membership()) as membership:
-        yield Engine(
+        engine = Engine(
             membership=membership,
             schedule=schedule,
             opener=Opener(settings, job.log, job.make_writer, running),
@@ -73,14 +86,18 @@ def engine_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Engine]:
             observer=telemetry,
             follow=writing.follow,
         )
+        yield Daemon(engine, copies)
 
 
-class _Paced:
-    """Counts for the pace, too."""
+class _Committed:
+    """Tells the pace and the copies, too."""
 
-    def __init__(self, telemetry: RestoreTelemetry, pace: Pace) -> None:
+    def __init__(
+        self, telemetry: RestoreTelemetry, pace: Pace, copies: OffsetCopies | None
+    ) -> None:
         self._telemetry = telemetry
         self._pace = pace
+        self._copies = copies
 
     def began(self, source: SourcePartition) -> None:
         self._telemetry.began(source)
@@ -89,10 +106,16 @@ class _Paced:
         self, source: SourcePartition, next_offset: int, records: int, size: int, seconds: float
     ) -> None:
         self._pace.took(size, records)
+        self._copy(source, next_offset)
         self._telemetry.committed(source, next_offset, records, size, seconds)
 
     def skipped(self, source: SourcePartition, next_offset: int) -> None:
+        self._copy(source, next_offset)
         self._telemetry.skipped(source, next_offset)
+
+    def _copy(self, source: SourcePartition, next_offset: int) -> None:
+        if self._copies is not None:
+            self._copies.committed(source, next_offset)
 
 
 def _start_workers(engine: Engine, count: int, over: threading.Event) -> list[BaseException]:
@@ -114,12 +137,13 @@ def _start_workers(engine: Engine, count: int, over: threading.Event) -> list[Ba
 
 
 def run(
-    engine: Engine, workers: int, telemetry: RestoreTelemetry, show: Callable[[], None]
+    daemon: Daemon, workers: int, telemetry: RestoreTelemetry, show: Callable[[], None]
 ) -> Ended:
     """Run until the job has ended, or SIGTERM or SIGINT came; ``show`` is called every second.
 
     Transactions in work are committed first.  Whatever a worker lets escape ends the process.
     """
+    engine = daemon.engine
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         engine.stop()
@@ -138,6 +162,8 @@ def run(
             if now >= report_at or ended is not None:
                 report_at = now + REPORT_EVERY
                 telemetry.report(engine.assigned)
+                if daemon.copies is not None:
+                    daemon.copies.write()
                 show()
             if ended is not None:
                 return ended

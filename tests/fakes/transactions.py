@@ -20,6 +20,7 @@ from secor.core.errors import Unavailable
 from secor.core.model import SCHEMA, Chunk, TopicPartition
 from secor.core.transactions import BrokerCode, IdentityAnswer, ProduceAnswer, ProducerIdentity
 from secor.wire import decode_chunks, parse_header
+from secor.wire.encoding import TRANSACTIONAL
 from tests.fakes.clock import FakeClock
 
 _STEP = 0.05
@@ -374,6 +375,50 @@ class FakeCluster:
             log.end += 1
         known.partitions.clear()
         known.state = TransactionState.EMPTY
+
+
+class FakeBrokersWithoutTransactions(FakeCluster):
+    """What ``KafkaIdempotence`` sees: batches are visible at once, and nobody is fenced."""
+
+    def __init__(self, topics: dict[str, int]) -> None:
+        super().__init__(topics, version=1)
+
+    def _init(self, transactional_id: str, timeout: float) -> IdentityAnswer:
+        self._next_id += 1
+        return IdentityAnswer(BrokerCode.NONE, ProducerIdentity(self._next_id, 0))
+
+    def _add(
+        self,
+        transactional_id: str,
+        identity: ProducerIdentity,
+        partitions: Collection[TopicPartition],
+    ) -> BrokerCode:
+        return BrokerCode.NONE
+
+    def _append(
+        self, transactional_id: str, topic_partition: TopicPartition, batch: bytes
+    ) -> ProduceAnswer:
+        header = parse_header(batch)
+        assert not header.attributes & TRANSACTIONAL
+        identity = ProducerIdentity(header.producer_id, header.producer_epoch)
+        log = self.log(topic_partition)
+        again = self._duplicate(log, identity, header.base_sequence)
+        if again is not None:
+            return ProduceAnswer(BrokerCode.NONE, again.base_offset)
+        if header.base_sequence != self._next_sequence(log, identity):
+            return ProduceAnswer(BrokerCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        (chunk,) = decode_chunks(topic_partition, [batch], 0)
+        appended = Batch(
+            log.end, chunk.records, header.producer_id, 0, header.base_sequence, committed=True
+        )
+        log.batches.append(appended)
+        log.end = appended.end
+        return ProduceAnswer(BrokerCode.NONE, appended.base_offset)
+
+    def _end(
+        self, transactional_id: str, identity: ProducerIdentity, commit: bool
+    ) -> IdentityAnswer:
+        return IdentityAnswer(BrokerCode.NONE)
 
 
 def _key(identity: ProducerIdentity) -> tuple[int, int]:

@@ -30,7 +30,7 @@ from secor.restore.task import Task, TaskSettings, Turn
 from secor.restore.writer.model import WriterLimits
 from secor.restore.writer.writer import TransactionalWriter
 from tests.fakes.reader import DirectReader
-from tests.fakes.transactions import FakeCluster
+from tests.fakes.transactions import FakeBrokersWithoutTransactions, FakeCluster
 
 SOURCE = SourcePartition("archive", "clicks", 0)
 TARGET = TopicPartition("clicks", 0)
@@ -68,6 +68,12 @@ class ListSource:
     messages: int = MESSAGES
     per_piece: int = PER_PIECE
     aborted: frozenset[int] = frozenset()
+
+    def exactly_once(self) -> bool:
+        return True
+
+    def defines_transactions(self) -> bool:
+        return True
 
     def partitions(self) -> list[SourcePartition]:
         return [SOURCE]
@@ -182,17 +188,21 @@ class World:
     cluster: FakeCluster = field(init=False)
     boundaries: Boundaries = field(init=False)
     rng: random.Random = field(default_factory=lambda: random.Random(1))
+    transactional: bool = True
 
     def __post_init__(self) -> None:
         topics = {"clicks": 1, OFFSETS.topic: 2}
-        self.cluster = FakeCluster(topics, version=self.version)
+        if self.transactional:
+            self.cluster = FakeCluster(topics, version=self.version)
+        else:
+            self.cluster = FakeBrokersWithoutTransactions(topics)
         self.boundaries = Boundaries(self.kind, interval=5.0, max_records=5)
 
     def routing(self) -> Routing:
         return Routing("{topic}", {"clicks": 1}, row_filter=self.row_filter)
 
     def make_writer(self, transactional_id: str) -> TransactionalWriter:
-        limits = WriterLimits(batch_records=3)
+        limits = WriterLimits(batch_records=3, transactional=self.transactional)
         return TransactionalWriter(
             self.cluster, transactional_id, clock=self.cluster.clock, rng=self.rng, limits=limits
         )

@@ -130,6 +130,19 @@ class TopicAdmin:
         ids = {it.transactional_id for listed in by_broker.values() for it in listed}
         return sorted(name for name in ids if name.startswith(prefix))
 
+    def free_bytes(self) -> int | None:
+        """Return the bytes that are free on all brokers' disks; None where that is not known.
+
+        It needs Describe on the cluster, and brokers from 3.3 on.
+        """
+        try:
+            answers = self._admin.describe_log_dirs({})
+        except kafka_errors.KafkaError:
+            return None
+        free = [_free_bytes(answer["log_dirs"]) for answer in answers]
+        known = [size for size in free if size is not None]
+        return sum(known) if known and len(known) == len(free) else None
+
     def describe(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
         """Describe topics; absent ones are left out.
 
@@ -176,6 +189,13 @@ def _description(described: Mapping[str, Any], values: Mapping[str, Any]) -> Top
         effective={name: it["value"] for name, it in known.items()},
         rights=_names(described["authorized_operations"]),
     )
+
+
+def _free_bytes(log_dirs: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return what is free for the logs of one broker; directories of one disk count once."""
+    if not log_dirs or any(it["error_code"] or it.get("usable_bytes", -1) < 0 for it in log_dirs):
+        return None
+    return sum(usable for _, usable in {(it["total_bytes"], it["usable_bytes"]) for it in log_dirs})
 
 
 def _names(operations: Iterable[object] | None) -> frozenset[str]:

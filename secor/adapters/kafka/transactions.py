@@ -47,6 +47,8 @@ class KafkaTransactions:
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError`` for brokers before 3.6.
     """
 
+    transactional = True
+
     def __init__(
         self, options: Mapping[str, Any], *, timeout: float = 30.0, version: int | None = None
     ) -> None:
@@ -54,11 +56,7 @@ class KafkaTransactions:
         self._coordinators: dict[str, int] = {}
         self._lock = threading.Lock()
         try:
-            self._check_version()
-            offered = self._client.call(
-                self._offered, timeout=timeout, what="the version of transactions"
-            )
-            self.version = min(offered, version or offered)
+            self.version = min(self._offer(timeout), version or 2)
         except BaseException:
             self._client.close()
             raise
@@ -92,7 +90,7 @@ class KafkaTransactions:
             max_version=5,
         )
         answer = self._ask_coordinator(request, transactional_id, wait, "InitProducerId")
-        return _identity(answer)
+        return identity_answer(answer)
 
     def add_partitions(
         self,
@@ -148,7 +146,7 @@ class KafkaTransactions:
             committed=commit,
             max_version=5 if self.version >= 2 else 4,
         )
-        return _identity(self._ask_coordinator(request, transactional_id, wait, "EndTxn"))
+        return identity_answer(self._ask_coordinator(request, transactional_id, wait, "EndTxn"))
 
     def refresh(self, topic: str) -> None:
         """Look up the topic's leaders again, soon."""
@@ -157,13 +155,19 @@ class KafkaTransactions:
 
     # ------------------------------------------------------ on the IO thread
 
-    def _check_version(self) -> None:
+    def _offer(self, timeout: float) -> int:
+        """Return the highest version of transactions that the brokers offer."""
+        if not self.transactional:
+            return 1
         version = self._client.manager.broker_version
         if version is not None and version < _OLDEST:
             raise ConfigurationError(
                 f"the target's brokers are Kafka {'.'.join(map(str, version))}: exactly once needs"
-                " 3.6, as older ones can leave transactions hanging: upgrade them"
+                " 3.6, as older ones can leave transactions hanging: upgrade them, or set"
+                ' writing.exactly_once = "disabled" and have some messages twice after a crash'
             )
+        what = "the version of transactions"
+        return int(self._client.call(self._offered, timeout=timeout, what=what))
 
     async def _offered(self) -> int:
         """Return the cluster's version of transactions: an operator may have kept it at 1."""
@@ -222,7 +226,7 @@ class KafkaTransactions:
         topic = ProduceRequest.TopicProduceData
         version = 12 if self.version >= 2 else 11
         request = ProduceRequest(
-            transactional_id=transactional_id,
+            transactional_id=transactional_id if self.transactional else None,
             acks=_ALL_REPLICAS,
             timeout_ms=int(wait * 1000),
             topic_data=[
@@ -270,7 +274,8 @@ class KafkaTransactions:
             await self._client.net.sleep(_STEP)
 
 
-def _identity(answer: Any) -> IdentityAnswer:
+def identity_answer(answer: Any) -> IdentityAnswer:
+    """Return the identity or the code of an answer, or the code that there is instead of one."""
     if isinstance(answer, BrokerCode):
         return IdentityAnswer(answer)
     code = BrokerCode.of(answer.error_code)

@@ -71,6 +71,14 @@ class ArchiveSource:
     reader: Callable[[Iterator[Piece]], PieceReader] = ReadAhead
     listings: TopicListings = field(default_factory=TopicListings)
 
+    def exactly_once(self) -> bool:
+        """Return True: reading goes by archived offset."""
+        return True
+
+    def defines_transactions(self) -> bool:
+        """Return True: what was uploaded together is one."""
+        return True
+
     def partitions(self) -> list[SourcePartition]:
         """List the archive's topics and partitions, by the names of objects."""
         return sorted(

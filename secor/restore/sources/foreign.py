@@ -103,6 +103,14 @@ class ForeignSource:
     lossy: bool = False
     reader: Callable[[Iterator[Piece]], PieceReader] = ReadAhead
 
+    def exactly_once(self) -> bool:
+        """Return True: objects do not change, and are read in the order of offsets."""
+        return True
+
+    def defines_transactions(self) -> bool:
+        """Return True: each object is one."""
+        return True
+
     def partitions(self) -> list[SourcePartition]:
         """List topics and partitions by the names of objects."""
         return sorted(

@@ -40,6 +40,14 @@ class JsonLinesSource:
     wanted: Callable[[str], bool]
     reader: Callable[[Iterator[Piece]], PieceReader] = ReadAhead
 
+    def exactly_once(self) -> bool:
+        """Return True: files grow at their ends alone."""
+        return True
+
+    def defines_transactions(self) -> bool:
+        """Return True: lines of the files end them."""
+        return True
+
     def partitions(self) -> list[SourcePartition]:
         """Return a source partition for each file."""
         return sorted(

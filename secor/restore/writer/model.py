@@ -11,7 +11,10 @@ from secor.core.transactions import ProduceAnswer
 
 @dataclass(frozen=True, slots=True)
 class WriterLimits:
-    """Times in seconds; ``batch_bytes`` before compression, which is also a request's size."""
+    """Times in seconds; ``batch_bytes`` before compression, which is also a request's size.
+
+    ``transactional`` is False where batches are visible at once and a commit changes nothing.
+    """
 
     transaction_timeout: float = 60.0
     request_timeout: float = 10.0
@@ -19,6 +22,7 @@ class WriterLimits:
     batch_bytes: int = 1_000_000
     batch_records: int = 20_000
     codec: str = "none"
+    transactional: bool = True
 
 
 @dataclass(frozen=True, slots=True)

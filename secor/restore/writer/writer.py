@@ -139,7 +139,10 @@ class TransactionalWriter:
             rows,
             codec=CODECS.index(self._limits.codec),
             producer=BatchProducer(
-                self._identity.producer_id, self._identity.epoch, sequence, transactional=True
+                self._identity.producer_id,
+                self._identity.epoch,
+                sequence,
+                transactional=self._limits.transactional,
             ),
         )
         self._wait_for_batch()

@@ -29,7 +29,10 @@ class RestoreTelemetry:
     ``ends`` are where the archived offsets of each source partition end, as the plan found them.
     """
 
-    def __init__(self, metrics: RestoreMetrics, health: Health, clock: Clock) -> None:
+    def __init__(
+        self, metrics: RestoreMetrics, health: Health, clock: Clock, *, transactional: bool = True
+    ) -> None:
+        self.transactional = transactional
         self.messages = 0
         self.bytes = 0
         self.transactions = 0
@@ -100,6 +103,10 @@ class RestoreTelemetry:
 
     # ------------------------------------------------------- the main thread
 
+    def not_copied(self, topic: str, error: SecorError) -> None:
+        """Take an error of the topic of copies."""
+        self._log.warning("offsets not copied", topic=topic, error=str(error))
+
     def wished(self, wish: Wish) -> None:
         """Take what the job's record says."""
         self.wish = wish
@@ -161,6 +168,7 @@ class RestoreTelemetry:
             job=job,
             version=__version__,
             state=self.wish.value,
+            exactly_once="required" if self.transactional else "disabled",
             alive=self._health.alive().status is HTTPStatus.OK,
             seconds=round(self._clock.monotonic() - self._began, 3),
             messages=self.messages,

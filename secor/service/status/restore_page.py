@@ -35,6 +35,7 @@ class RestoreStatus:
     job: str
     version: str
     state: str
+    exactly_once: str
     alive: bool
     seconds: float
     messages: int
@@ -86,6 +87,9 @@ def _tiles(status: RestoreStatus) -> Iterable[tuple[str, str]]:
     yield "offsets left", show_number(status.left)
     yield "messages written", show_number(status.messages)
     yield "messages a second", f"{status.rate:,.0f}"
+    if status.exactly_once == "disabled":
+        yield "transactions", word("none: messages may be there twice", "bad")
+        return
     yield "transactions", show_number(status.transactions)
     yield "open transaction", ago(status.open_transaction)
 

@@ -58,6 +58,17 @@ def test_the_ranges_in_the_closing_comment_work(tmp_path: Path) -> None:
         ('#interval = "5s"', 'interval = "40s"', "at most half of writing.transaction_timeout"),
         ('#since = "none"', "since = 2026-11-01T00:00:00", "needs a zone"),
         ('#kind = "archive"', 'kind = "json-lines"', 'belongs to source.kind = "json-lines"'),
+        ('#kind = "archive"', 'kind = "plugin"', 'belongs to source.kind = "plugin"'),
+        (
+            '#exactly_once = "required"',
+            'exactly_once = "disabled"\nboundary = "source"',
+            "what a source takes back is visible already",
+        ),
+        (
+            '#shared_offsets_topic = "none"',
+            'shared_offsets_topic = "a b"',
+            "writing.shared_offsets_topic",
+        ),
         ('name = "clicks-2026-11"', 'name = "a:b"', "group.name"),
         ('kind = "restore"', 'kind = "backup"', "group.kind"),
     ],

@@ -22,6 +22,7 @@ from secor.core.errors import (
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.pace import Pace
 from secor.restore.boundaries import Boundaries
+from secor.restore.job_preflight import lost_offsets
 from secor.restore.model import Boundary, JobSpec, Piece, SourceExtent, SourcePartition
 from secor.restore.offsets import (
     OffsetTable,
@@ -33,7 +34,7 @@ from secor.restore.offsets import (
     rows_of,
 )
 from secor.restore.pairs import Pair, first_offsets, pairs_of, pairs_record
-from secor.restore.preflight import JobLimits, Severity, TargetTopic, findings, lost_offsets
+from secor.restore.preflight import JobLimits, Severity, TargetTopic, findings
 from secor.restore.routing import PROVENANCE, Routing
 from secor.restore.schedule import (
     LATER_BASE,
@@ -263,11 +264,15 @@ def test_a_target_that_vanished_under_a_job_that_goes_on_is_told() -> None:
 
 def test_a_job_that_lost_its_offsets_is_not_written_again() -> None:
     empty, full = TargetTopic("empty", 3, 0, {}), TargetTopic("full", 3, 7, {})
-    (finding,) = lost_offsets("offsets", ["secor:job:clicks:0"], [empty, full])
+    (finding,) = lost_offsets("offsets", ["secor:job:clicks:0"], [empty, full], None)
     assert finding.severity is Severity.REFUSE
     assert "the job has written before (the brokers know secor:job:clicks:0)" in finding.what
     assert "to full;" in finding.what
-    assert not [*lost_offsets("offsets", [], [full]), *lost_offsets("offsets", ["x"], [empty])]
+    assert "recover" not in finding.what
+    (with_copies,) = lost_offsets("offsets", ["secor:job:clicks:0"], [full], "copies")
+    assert "the copies in copies: see 'secor restore offsets recover'" in with_copies.what
+    assert not list(lost_offsets("offsets", [], [full], None))
+    assert not list(lost_offsets("offsets", ["x"], [empty], None))
 
 
 def test_settings_let_some_of_it_pass() -> None:

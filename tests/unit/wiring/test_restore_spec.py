@@ -9,7 +9,7 @@ import pytest
 from secor.config.load import load_as
 from secor.config.restore import RestoreConfig
 from secor.core.errors import ConfigurationError
-from secor.wiring.restore import spec_of
+from secor.wiring.restore_sources import spec_of
 
 JOB = """
 [group]

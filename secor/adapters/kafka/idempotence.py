@@ -1,0 +1,67 @@
+"""Writing without transactions: the same requests, for brokers or users that have none.
+
+Each writer has an idempotent producer's identity, so that a batch that is sent again is in the
+log once.  Nothing fences an earlier writer, and nothing that was written can be taken back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import Any
+
+from secor.adapters.kafka.insides import InitProducerIdRequest
+from secor.adapters.kafka.transactions import KafkaTransactions, identity_answer
+from secor.core.model import TopicPartition
+from secor.core.transactions import BrokerCode, IdentityAnswer, ProducerIdentity
+
+
+class KafkaIdempotence(KafkaTransactions):
+    """``TransactionRequests`` where the end of a transaction does nothing.
+
+    ``options`` and errors as of ``KafkaTransactions``, but older brokers will do.  A writer's id
+    names it in messages alone; brokers do not hear of it.
+    """
+
+    transactional = False
+
+    def find_coordinator(self, transactional_id: str, *, wait: float) -> BrokerCode:
+        """Any broker gives an identity."""
+        return BrokerCode.NONE
+
+    def init_producer_id(
+        self, transactional_id: str, timeout: float, *, wait: float
+    ) -> IdentityAnswer:
+        """Ask a broker for a new identity; earlier ones stay good."""
+        request = InitProducerIdRequest(
+            transactional_id=None,
+            transaction_timeout_ms=int(timeout * 1000),
+            producer_id=-1,
+            producer_epoch=-1,
+            max_version=4,
+        )
+        answer = self._client.call(
+            self._to_any, request, wait, timeout=wait + 1.0, what="InitProducerId"
+        )
+        return identity_answer(answer)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        identity: ProducerIdentity,
+        partitions: Collection[TopicPartition],
+        *,
+        wait: float,
+    ) -> BrokerCode:
+        """There is no transaction to add them to."""
+        return BrokerCode.NONE
+
+    def end_transaction(
+        self, transactional_id: str, identity: ProducerIdentity, *, commit: bool, wait: float
+    ) -> IdentityAnswer:
+        """What was written is visible already, and stays so."""
+        return IdentityAnswer(BrokerCode.NONE)
+
+    async def _to_any(self, request: Any, wait: float) -> Any:
+        node = self._client.manager.least_loaded_node()
+        return await self._send(request, node, "coordinator", time.monotonic() + wait)

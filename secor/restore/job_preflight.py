@@ -1,0 +1,76 @@
+"""What is wrong with a job as a whole, before anything is written: pure rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from secor.restore.ports import RestoreSource
+from secor.restore.preflight import Finding, Severity, TargetTopic
+
+_RECOVER = "see 'secor restore offsets recover'"
+
+
+def lost_offsets(
+    offsets_topic: str, ids: Sequence[str], targets: Iterable[TargetTopic], shared: str | None
+) -> Iterator[Finding]:
+    """Return what is wrong where a job has no offsets topic, though it has written already.
+
+    ``ids`` are those of its source partitions that the brokers know, ``shared`` is the topic
+    of copies.
+    """
+    written = [target.name for target in targets if target.messages]
+    if ids and written:
+        yield Finding(
+            Severity.REFUSE,
+            offsets_topic,
+            f"is gone, and the job has written before (the brokers know {ids[0]}): all would be"
+            f" written again to {', '.join(written)}; delete the targets, or, if what they hold"
+            " is not this job's, give the job another name"
+            + (f"; or take the copies in {shared}: {_RECOVER}" if shared else ""),
+        )
+
+
+def source_findings(source: RestoreSource, *, required: bool, boundary: str) -> Iterator[Finding]:
+    """Return what a source cannot do of what the job wants.
+
+    ``required`` tells whether each message has to be written once; ``boundary`` is the job's.
+    """
+    answer = source.exactly_once()
+    if required and answer is not True:
+        does = "does not give" if answer is False else "does not say whether it gives"
+        yield Finding(
+            Severity.REFUSE,
+            "source",
+            f"{does} the same records each time, so that messages may be missing or twice: set"
+            ' writing.exactly_once = "disabled" if that is all right',
+        )
+    if boundary == "source" and not source.defines_transactions():
+        yield Finding(
+            Severity.REFUSE,
+            "source",
+            'defines no transactions: set writing.boundary = "interval" or "poll"',
+        )
+
+
+def promise_findings(*, transactional: bool, interval: float) -> Iterator[Finding]:
+    """Return what it means that a job writes without transactions; ``interval`` in seconds."""
+    if not transactional:
+        yield Finding(
+            Severity.WARN,
+            "writing.exactly_once",
+            "is disabled: messages are visible at once, and those since the last offset"
+            f" (writing.interval = {interval:g} s) are written again after a crash, or by two"
+            " daemons beside each other when a partition moves",
+        )
+
+
+def space_findings(needed: int, free: int | None) -> Iterator[Finding]:
+    """Return whether the target's disks have room; both in bytes, None where it is not known."""
+    if free is not None and needed > free:
+        yield Finding(
+            Severity.WARN,
+            "disks",
+            f"the brokers have {free:,} bytes free, and what is left of the archive takes"
+            f" {needed:,} with all replicas, compressed as it is there: make room, or the job"
+            " waits when they are full",
+        )

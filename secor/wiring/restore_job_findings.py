@@ -1,0 +1,92 @@
+"""What a job as a whole asks of the target, looked up there before anything is written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing
+
+from secor.adapters.kafka.group_admin import GroupAdmin
+from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
+from secor.core.text import how_many
+from secor.restore.fencing_probe import probe_fencing
+from secor.restore.job_preflight import promise_findings, source_findings, space_findings
+from secor.restore.offsets import offsets_topic
+from secor.restore.preflight import Finding, Severity
+from secor.wiring.clients import brokers_options
+from secor.wiring.restore import SHARED_SETTINGS, Job
+
+_OFFSETS_RIGHTS = ("READ", "WRITE", "DESCRIBE")
+
+
+def job_findings(job: Job, described: Mapping[str, TopicDescription]) -> Iterator[Finding]:
+    """Return what stands in the way of any job of this configuration at this target."""
+    writing = job.config.writing
+    yield from source_findings(job.source, required=job.transactional, boundary=writing.boundary)
+    yield from promise_findings(transactional=job.transactional, interval=writing.interval)
+    topic = offsets_topic(job.name)
+    yield from _topic_rights(job, topic, job.offsets_settings(), described.get(topic))
+    shared = writing.shared_offsets_topic
+    if shared is not None:
+        yield from _topic_rights(job, shared, SHARED_SETTINGS, described.get(shared))
+    yield from _group_rights(job)
+    if job.transactional:
+        yield from probe_fencing(
+            job.requests,
+            job.name,
+            transaction_timeout=writing.transaction_timeout,
+            request_timeout=writing.request_timeout,
+            clock=job.clock,
+        )
+
+
+def meeting(job: Job, topics: Collection[str]) -> Iterator[Finding]:
+    """Several topics in one target have no order that could be compared."""
+    by_target: dict[str, list[str]] = defaultdict(list)
+    for topic in topics:
+        by_target[job.target_name(topic)].append(topic)
+    if job.config.target.partitioning != "same":
+        return
+    for name, meeting in sorted(by_target.items()):
+        if len(meeting) > 1:
+            what = f"{', '.join(sorted(meeting))} would all be written to it: put {{topic}} into"
+            yield Finding(
+                Severity.REFUSE, name, f'{what} target.topic, or set target.partitioning = "key"'
+            )
+
+
+def _topic_rights(
+    job: Job, name: str, settings: TopicSettings, described: TopicDescription | None
+) -> Iterator[Finding]:
+    """Return what is missing to make a topic of offsets, or to use it."""
+    if described is None:
+        refusal = job.admin.refusal(name, settings, job.config.target.replication_factor)
+        if refusal is not None:
+            shape = f"{how_many(settings.partitions, 'partition')}, compacted"
+            what = f"does not exist, and cannot be made ({shape}): {refusal}"
+            yield Finding(Severity.REFUSE, name, what)
+        return
+    missing = [right for right in _OFFSETS_RIGHTS if right not in described.rights]
+    if missing:
+        names = ", ".join(right.capitalize() for right in missing)
+        yield Finding(Severity.REFUSE, name, f"allow this user {names} on the topic")
+
+
+def _group_rights(job: Job) -> Iterator[Finding]:
+    name = offsets_topic(job.name)
+    with closing(GroupAdmin(brokers_options(job.config.kafka), cluster="the target")) as groups:
+        if groups.is_denied(name):
+            yield Finding(Severity.REFUSE, name, "allow this user Read on the group of this name")
+
+
+def room(
+    job: Job, bytes_left: Mapping[str, int], described: Mapping[str, TopicDescription]
+) -> Iterator[Finding]:
+    """Return whether the brokers' disks have room for what is left, in bytes by target."""
+    free = job.admin.free_bytes()
+    if free is None:
+        return
+    asked = job.config.target.replication_factor or 1
+    replicas = {name: it.replication_factor for name, it in described.items()}
+    needed = sum(size * replicas.get(name, asked) for name, size in bytes_left.items())
+    yield from space_findings(needed, free)

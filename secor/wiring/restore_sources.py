@@ -1,0 +1,124 @@
+"""What a restore reads, as its configuration names it: the source, plug-ins, kept topics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from secor.adapters.kafka.topics import topic_pattern
+from secor.archive.kept_topics import KeptTopic, KeptTopics
+from secor.archive.objects import Archive
+from secor.config.restore import RestoreConfig, Source
+from secor.core.naming import topic_root
+from secor.core.ports import ObjectStore
+from secor.formats import format_of_key
+from secor.parsing.plugins import identity_of, load_plugin
+from secor.parsing.user_classes import import_class
+from secor.restore.model import JobSpec
+from secor.restore.ports import RestoreSource
+from secor.restore.sources.aiven import AivenLayout
+from secor.restore.sources.archive import ArchiveSource
+from secor.restore.sources.confluent import ConfluentLayout
+from secor.restore.sources.foreign import ForeignLayout, ForeignSource
+from secor.restore.sources.json_lines import JsonLinesSource
+from secor.restore.sources.lenses import LensesLayout
+
+
+def spec_of(config: RestoreConfig) -> JobSpec:
+    """Return what decides which records are written where.
+
+    Of plug-ins the bytes of their modules count, as under another name they may be others.
+    Raises ``ConfigurationError`` where one cannot be imported.
+    """
+    source, target = config.source, config.target
+    named = {"filter": source.filter, "transform": source.transform, "source": source.plugin}
+    plugins = {name: _identity(path) for name, path in named.items() if path is not None}
+    # Under another promise its offsets mean something else.
+    promise = config.writing.exactly_once
+    return JobSpec(
+        config.group.name,
+        {
+            **({"plugins": plugins} if plugins else {}),
+            **({"exactly_once": promise} if promise != "required" else {}),
+            "source": source.model_dump(mode="json", exclude=_not_of_the_spec(source)),
+            "topic": target.topic,
+            "partitioning": target.partitioning,
+            "provenance": config.writing.provenance,
+        },
+    )
+
+
+def _not_of_the_spec(source: Source) -> set[str]:
+    """Return the keys that change no record; of jobs without a plug-in, also the plug-in's."""
+    always = {"lossy", "holes", "delimiter"}
+    return always if source.plugin is not None else always | {"plugin", "options"}
+
+
+def kept_topic(store: ObjectStore, config: RestoreConfig, topic: str) -> KeptTopic | None:
+    """Return what the backup has kept of a topic's settings.  Raises ``CorruptFile``."""
+    source = config.source
+    if source.kind != "archive" or not config.target.archived_settings:
+        return None
+    return KeptTopics(store, topic_root(source.prefix, topic, hashed=source.hash_prefix)).newest()
+
+
+def wanted_topics(source: Source) -> Callable[[str], bool]:
+    """Return what tells whether a topic is to be restored."""
+    if source.topics:
+        return source.topics.__contains__
+    pattern = re.compile(topic_pattern(source.topics_pattern or ".*", source.topics_exclude))
+    return lambda topic: bool(pattern.match(topic))
+
+
+def source_of(config: RestoreConfig, store: ObjectStore) -> RestoreSource:
+    """Return the source that the configuration names.  Raises ``ConfigurationError``."""
+    source = config.source
+    wanted = wanted_topics(source)
+    if source.kind == "plugin":
+        assert source.plugin is not None
+        options = {"name": source.name, **source.options}
+        plugin: RestoreSource = load_plugin(source.plugin, "partitions", options)
+        return plugin
+    if source.kind == "json-lines":
+        assert source.directory is not None
+        return JsonLinesSource(source.name, source.directory, wanted)
+
+    layouts: dict[str, ForeignLayout] = {
+        "confluent-s3": ConfluentLayout(source.delimiter.encode()),
+        "aiven-s3": AivenLayout(),
+        "lenses-s3": LensesLayout(),
+    }
+    if source.kind in layouts:
+        layout = layouts[source.kind]
+        return ForeignSource(source.name, store, source.prefix, layout, wanted, lossy=source.lossy)
+
+    archive = Archive(
+        store,
+        source.prefix,
+        hashed=source.hash_prefix,
+        formats=partial(format_of_key, delimiter=source.delimiter.encode()),
+    )
+
+    def topics() -> list[str]:
+        return list(source.topics) or [it for it in archive.topics() if wanted(it)]
+
+    return ArchiveSource(
+        source.name,
+        lambda _topic: archive,
+        topics,
+        lossy=source.lossy,
+        holes=source.holes,
+        generations=source.generations or None,
+    )
+
+
+def _identity(path: str) -> str:
+    import_class("plug-in", path)
+    return identity_of(path, {})
+
+
+def plugin_method(name: str | None, method: str) -> Callable[..., Any] | None:
+    """Return a method of a plug-in, None where none is named.  Raises ``ConfigurationError``."""
+    return None if name is None else getattr(load_plugin(name, method, {}), method)
