@@ -39,10 +39,10 @@ def fetch(progress: Progress) -> None:
     reasons = absent()
     for name, reason in reasons.items():
         progress(f"the contract tests of the store {name} are not run: {reason}")
-    if "versitygw" not in reasons:
-        versitygw(progress)
     if "azure" not in reasons:
         azurite(progress)
+    if "versitygw" not in reasons:
+        versitygw(progress)
 
 
 def azurite(progress: Progress) -> Path:

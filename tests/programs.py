@@ -1,6 +1,7 @@
-"""Programs that tests need: the machine's, else those of Debian's packages.
+"""Programs that tests need: the machine's, else those of Debian's packages; and Spark 3.5.
 
-``python -m tests.programs`` fetches them before somebody waits for them.
+``python -m tests.programs`` fetches them before somebody waits for them.  What a test needs
+before that is fetched by the test, or waited for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from pathlib import Path
 
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.java.cache import Progress, cache_folder, exclusive
+from secor.sandbox.fetch import fetch
 from tests import emulators
+
+ROOT = Path(__file__).parents[1]
+
+SPARK_35 = ROOT / ".cache" / "pyspark-3.5"
+"""Spark 3.5 stands beside the environment, which has Spark 4."""
 
 PACKAGES = {"prometheus": "prometheus", "promtool": "prometheus", "spin": "spin"}
 """By program, the package that holds it."""
@@ -36,6 +43,34 @@ def program(name: str, progress: Progress) -> Path:
             if not folder.is_dir():
                 _fetch(package, folder, progress)
     return folder / name
+
+
+def spark_35(progress: Progress) -> Path:
+    """Return the folder of the packages of Spark 3.5; install them first where it is not there.
+
+    Raises ``Unavailable`` with pip's output.
+    """
+    if not SPARK_35.is_dir():
+        with exclusive(SPARK_35.parent, progress):
+            if not SPARK_35.is_dir():
+                _install_spark_35(progress)
+    return SPARK_35
+
+
+def _install_spark_35(progress: Progress) -> None:
+    progress(f"installing Spark 3.5 into {SPARK_35} (340 MB, once)")
+    with tempfile.TemporaryDirectory(prefix=".pyspark-", dir=SPARK_35.parent) as working:
+        quiet = ["--disable-pip-version-check", "--progress-bar", "off", "--quiet"]
+        locked = ["--no-deps", "--no-build-isolation", "--require-hashes"]
+        # There is no wheel of it: the one that is made here need not be compressed.
+        fast = ["--use-pep517", "--config-settings=--build-option=--compression=stored"]
+        lock = ROOT / "requirements-spark-3.5.lock"
+        whole = Path(working, "whole")
+        to = ["--no-compile", "--target", str(whole), "--requirement", str(lock)]
+        pip = [sys.executable, "-m", "pip", "install", *quiet, *locked, *fast, *to]
+        _run(ROOT, "see what pip says", *pip)
+        # Renamed when whole: a folder of that name is always complete.
+        whole.rename(SPARK_35)
 
 
 def _install(package: str) -> str:
@@ -96,8 +131,11 @@ def main() -> None:
     def tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
+    # What takes longest comes last: all of the cache has one lock.
     for each in PACKAGES:
         program(each, tell)
+    spark_35(tell)
+    fetch(tell, ["all"])
     emulators.fetch(tell)
 
 

@@ -10,22 +10,17 @@ from pathlib import Path
 import pytest
 
 from secor.sandbox.spark import quiet_java_options
-from tests.spark.test_spark_35 import ROOT, SPARK_35
+from tests.spark.test_spark_35 import spark_35_variables
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_the_life_of_hudi_tables(spark_home: Path, tmp_path: Path) -> None:
     """Copy-on-write, merge-on-read and inserted rows; what is checked is in the script."""
-    assert (SPARK_35 / "pyspark").is_dir(), "Spark 3.5 is not there: scripts/test installs it"
     script = Path(__file__).with_name("write_hudi_on_spark_35.py")
     finished = subprocess.run(
         [sys.executable, script, tmp_path, quiet_java_options(spark_home)],
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{SPARK_35}{os.pathsep}{ROOT}",
-            "SPARK_HOME": str(SPARK_35 / "pyspark"),
-        },
+        env={**os.environ, **spark_35_variables()},
         capture_output=True,
         text=True,
         timeout=800,

@@ -17,6 +17,7 @@ from secor.formats import make_format
 from secor.sandbox.spark import quiet_java_options
 from secor.spark import read_archive
 from tests.fakes.archive import Shelf
+from tests.programs import ROOT, spark_35
 from tests.unit.formats.sequencefile_messages import batch, varied
 
 pytestmark = [
@@ -26,8 +27,6 @@ pytestmark = [
     ),  # PySpark leaves sockets to the collector
 ]
 
-ROOT = Path(__file__).parents[2]
-SPARK_35 = ROOT / ".cache" / "pyspark-3.5"
 SELECTED = (
     "partition",
     "offset",
@@ -42,13 +41,17 @@ SELECTED = (
 )
 
 
-def on_spark_35(archive: Path, home: Path) -> dict[str, Any]:
-    assert (SPARK_35 / "pyspark").is_dir(), "Spark 3.5 is not there: scripts/test installs it"
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{SPARK_35}{os.pathsep}{ROOT}",
-        "SPARK_HOME": str(SPARK_35 / "pyspark"),
+def spark_35_variables() -> dict[str, str]:
+    """Return the variables of the environment with which Python runs Spark 3.5."""
+    packages = spark_35(print)
+    return {
+        "PYTHONPATH": f"{packages}{os.pathsep}{ROOT}",
+        "SPARK_HOME": str(packages / "pyspark"),
     }
+
+
+def on_spark_35(archive: Path, home: Path) -> dict[str, Any]:
+    environment = {**os.environ, **spark_35_variables()}
     script = Path(__file__).with_name("read_on_spark_35.py")
     done = subprocess.run(
         [sys.executable, script, archive, quiet_java_options(home), *SELECTED],
