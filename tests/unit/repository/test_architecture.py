@@ -239,6 +239,7 @@ DISTRIBUTIONS = {
     "pydantic_core": "pydantic",
     "typing_extensions": "pydantic",
     "_pytest": "pytest",
+    "xdist": "pytest-xdist",
     "mypy_boto3_s3": "boto3-stubs",
 }
 
