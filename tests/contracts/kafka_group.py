@@ -19,7 +19,7 @@ from secor.adapters.kafka import KafkaSource
 from secor.core.model import TopicPartition
 from secor.core.ports import Assigned, Event, Failed, Fetched, Revoked
 
-PATIENCE = 40.0
+PATIENCE = 120.0
 """Seconds to wait for what must come; on an idle machine it takes one."""
 _NUMBERS = itertools.count()
 

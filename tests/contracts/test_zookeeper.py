@@ -210,7 +210,7 @@ def test_a_lock_released_without_a_connection_is_free_soon_after_it_is_back(
         eventually(lambda: not process.healthy(), "noticed")
         began = time.monotonic()
         lease.release()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20  # the server does not answer at all
     finally:
         server.resume()
     assert ledgers.process().lease(KEY, PATIENCE).held()

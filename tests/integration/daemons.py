@@ -24,7 +24,7 @@ from secor.sandbox import Sandbox
 from secor.sandbox.configuration import Settings, configuration
 from secor.wiring.clients import open_ledger_for_operator
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds that a test waits for what must come, on a machine that does other things too."""
 
 

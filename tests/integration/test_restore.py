@@ -218,6 +218,7 @@ def test_stopped_beyond_its_transaction_and_woken_beside_its_successor(
     sleeper = fleet.start(job)
     wait_until(lambda: 0 < left(job) < PARTITIONS * MESSAGES, "the job begins")
     sleeper.send_signal(signal.SIGSTOP)
+    job.write_text(job.read_text().replace("messages_per_second = 400", ""))
     successor = fleet.start(job)
     assert successor.wait(PATIENCE) == 0, fleet.logs()
     sleeper.send_signal(signal.SIGCONT)

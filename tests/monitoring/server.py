@@ -18,7 +18,7 @@ from secor.sandbox.process import Server
 from secor.sandbox.sandbox import quiet
 from tests.programs import program
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds for one answer."""
 
 Labels = dict[str, str]

@@ -14,7 +14,7 @@ from secor.tables.table_state import TableState
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # PySpark leaves sockets behind
 ]
 

@@ -26,7 +26,7 @@ FILES = frozenset({"board.toml", "board.log"})
 TOPIC, TABLE = "board", "demo.board"
 MONTH, DAY = 12, 31
 _COLUMNS = ("carrier", "flight", "origin", "dest", "sched_dep_time", "dep_delay")
-_WITHIN = 120.0
+_WITHIN = 300.0
 _LOOK_EVERY = 0.25
 
 Rows = dict[tuple[str, int, str], tuple[Any, ...]]

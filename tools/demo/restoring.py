@@ -23,7 +23,7 @@ GROUP = "departures"
 
 _CONSUMED = 20_000
 _KILLS = 2
-_WITHIN = 180.0
+_WITHIN = 300.0
 _LOOK_EVERY = 0.1
 _POLL_MS = 30_000
 """Long: the client forgets a join that is answered between two polls."""

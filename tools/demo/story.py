@@ -21,7 +21,7 @@ from tools.demo.screen import Bars, Screen
 _STEPS = 15
 _AT_ONCE = 2000
 _LOOK_EVERY = 0.25
-_ALL_STORED_WITHIN = 180.0
+_ALL_STORED_WITHIN = 300.0
 
 
 _OURS = {

@@ -30,7 +30,7 @@ MORE_THAN_AN_HOUR = "(6[1-9]|[7-9][0-9]|[1-9][0-9]{2,})([.]0)?"
 
 _MANY = 10_000
 _LOOK_EVERY = 0.25
-_WITHIN = 120.0
+_WITHIN = 300.0
 
 QUESTION = """\
 SELECT month, flights, with_airline, late
