@@ -71,7 +71,7 @@ def test_a_release_is_whole_and_names_nothing_of_this_machine(folder: Path) -> N
     bill, sums = dist / f"{stem}.cdx.json", dist / "SHA256SUMS"
     assert set(dist.iterdir()) == {sdist, wheel, bill, sums}
 
-    told = dict(reversed(line.split()) for line in sums.read_text().splitlines())
+    told = {name: digest for digest, name in map(str.split, sums.read_text().splitlines())}
     published = (sdist, wheel, bill)
     assert told == {it.name: hashlib.sha256(it.read_bytes()).hexdigest() for it in published}
 
