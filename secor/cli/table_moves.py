@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from secor.archive.repair.move_offset import Move
 from secor.config.model import Config
-from secor.core.errors import ConfigurationError, NotFound, UnsupportedTable
+from secor.core.errors import ConfigurationError, NotFound
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.ports import ObjectStore
 from secor.tables.catalog import Catalog
@@ -67,7 +67,7 @@ def _reached(
 ) -> Iterator[tuple[TopicPartition, int]]:
     try:
         vector = GroupRecord.of(catalog.load_table(table), group).vector
-    except (NotFound, UnsupportedTable):
+    except NotFound:
         return
     for cluster, topic_partition, offset in vector.offsets():
         known = vector.topic(cluster, topic_partition.topic)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from secor.spark.application import TableEngine
 from secor.spark.failures import failing_as
+from secor.spark.java_publish import java_publish, stage_nothing
 from secor.spark.last_changes import VIEW, last_changes, quoted
 from secor.spark.staged_changes import OpenStore
 from secor.spark.staged_frame import staged_frame, staged_key
-from secor.tables.catalog import MAIN
+from secor.tables.catalog import MAIN, STAGED_WRITES, CommitResult, Table, TableCommit
 from secor.tables.group_record import SUMMARY_NAMES
 from secor.tables.merging import Merge, Merged
 from secor.tables.row_changes import ROW
@@ -42,8 +43,11 @@ class SparkMergeEngine(TableEngine):
         """Stage a snapshot; see ``MergeEngine``."""
         session = self._application.session(merge.table.identifier)
         with failing_as(f"table {merge.table.identifier}: Spark could not merge", self._log_place):
-            _prepare(session, merge)
             target = table_name(self._catalog, merge.table.identifier)
+            if not merge.files:
+                stage_nothing(session, target, merge)
+                return Merged()
+            _prepare(session, merge)
             if merge.branch != MAIN:
                 target += f".`branch_{merge.branch}`"
             key = staged_key(merge.table, merge.files)
@@ -59,6 +63,25 @@ class SparkMergeEngine(TableEngine):
             finally:
                 last.unpersist()
         return Merged(unordered)
+
+    def allow_staging(self, table: Table, branch: str) -> None:
+        """Set the property, and make the branch; see ``Publisher``."""
+        session = self._application.session(table.identifier)
+        target = table_name(self._catalog, table.identifier)
+        what = f"table {table.identifier}: Spark could not prepare it"
+        with failing_as(what, self._log_place):
+            if table.properties.get(STAGED_WRITES, "false").lower() != "true":
+                session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('{STAGED_WRITES}' = 'true')")
+            if branch != MAIN and branch not in table.refs:
+                session.sql(f"ALTER TABLE {target} CREATE BRANCH IF NOT EXISTS {quoted(branch)}")
+
+    def publish(self, table: Table, commit: TableCommit, staged: int) -> CommitResult:
+        """Move the branch by Java's library; see ``Publisher``."""
+        session = self._application.session(table.identifier)
+        target = table_name(self._catalog, table.identifier)
+        what = f"table {table.identifier}: Spark could not publish what it merged"
+        with failing_as(what, self._log_place):
+            return java_publish(session, target, table, commit, staged)
 
 
 def table_name(catalog: str, identifier: str) -> str:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from secor.core.errors import UnsupportedTable
 from secor.tables.manifest import TableFiles
 
 MAIN = "main"
@@ -82,6 +83,24 @@ class Table:
         """Return the newest snapshot of a branch, None if it has none."""
         snapshot_id = self.refs.get(branch)
         return None if snapshot_id is None else self.snapshots[snapshot_id]
+
+
+NEWEST_FORMAT = 2
+"""The newest version of the table format that the Iceberg library for Python can commit to."""
+
+NEWEST_MERGED_FORMAT = 3
+"""The newest one whose rows can be changed: there Java commits."""
+
+
+def require_format(table: Table, newest: int) -> None:
+    """Raise ``UnsupportedTable`` for a table of a newer format version."""
+    if table.format_version > newest:
+        raise UnsupportedTable(
+            f"table {table.identifier} has format version {table.format_version}: here rows are"
+            f" appended to version {NEWEST_FORMAT} at most, and changed by key up to version"
+            f" {NEWEST_MERGED_FORMAT}. Give the messages another table, or make this one again"
+            f" with 'format-version' = '{NEWEST_FORMAT}'"
+        )
 
 
 @dataclass(frozen=True, slots=True)

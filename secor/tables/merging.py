@@ -45,7 +45,8 @@ class MergeEngine(Protocol):
     """Merges for several tables side by side."""
 
     def stage(self, merge: Merge) -> Merged:
-        """Stage a snapshot whose summary has ``merge.id`` as ``STAGED_AS``.
+        """Stage a snapshot whose summary has ``merge.id`` as ``STAGED_AS``; an empty one without
+        files.
 
         Of each key the last change counts: by offset inside of a topic partition; between
         partitions by timestamp, then topic, partition and offset.
@@ -53,6 +54,19 @@ class MergeEngine(Protocol):
         Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``; a reader sees nothing
         of it in any case.
         """
+
+
+class Publisher(Protocol):
+    """Commits to tables that are beyond the library for Python: those of format version 3."""
+
+    def allow_staging(self, table: Table, branch: str) -> None:
+        """Set the property, and make the branch; see ``StagingCatalog``.
+
+        Raises ``Unavailable``.
+        """
+
+    def publish(self, table: Table, commit: TableCommit, staged: int) -> CommitResult:
+        """Move the branch; see ``StagingCatalog``.  The result has no table."""
 
 
 class StagingCatalog(Protocol):

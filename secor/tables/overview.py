@@ -10,7 +10,6 @@ from secor.core.errors import (
     NotFound,
     SecorError,
     TableStopped,
-    UnsupportedTable,
 )
 from secor.core.model import TopicPartition
 from secor.tables.catalog import Catalog
@@ -71,8 +70,8 @@ def tables_of_group(
         for identifier in set(catalog.list_tables(namespace)) - tables:
             try:
                 known = GroupRecord.of(catalog.load_table(identifier), group).commit is not None
-            except (NotFound, UnsupportedTable):
-                continue  # dropped meanwhile; or nothing can be said of it
+            except NotFound:
+                continue  # dropped meanwhile
             if known:
                 tables.add(identifier)
     return sorted(tables)

@@ -15,7 +15,16 @@ from secor.core.errors import NotFound, SecorError, TableStopped, Unavailable, U
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.core.retry import delay
-from secor.tables.catalog import MAIN, Catalog, Outcome, Snapshot, Table, TableCommit
+from secor.tables.catalog import (
+    MAIN,
+    NEWEST_FORMAT,
+    Catalog,
+    Outcome,
+    Snapshot,
+    Table,
+    TableCommit,
+    require_format,
+)
 from secor.tables.commit_history import CommitHistory, CommitObject
 from secor.tables.group_record import (
     SUMMARY_COMMIT,
@@ -33,9 +42,6 @@ from secor.tables.staging import Staged
 
 ATTEMPTS = 10
 """Attempts of one commit before the table has to wait for the next cycle."""
-
-NEWEST_FORMAT = 2
-"""The newest version of the table format that the Iceberg library for Python can commit to."""
 
 
 class Result(StrEnum):
@@ -128,8 +134,11 @@ class TableCommitter:
         branch: str = MAIN,
         attempts: int = ATTEMPTS,
         operations: frozenset[Operation] = APPENDS,
+        newest_format: int = NEWEST_FORMAT,
     ) -> None:
-        """``operations`` are those that the catalog can commit."""
+        """``operations`` are those that the catalog can commit, to tables of versions up to
+        ``newest_format``.
+        """
         self._catalog = catalog
         self._history = history
         self._clock = clock
@@ -138,6 +147,7 @@ class TableCommitter:
         self._branch = branch
         self._attempts = attempts
         self.operations = operations
+        self._newest_format = newest_format
 
     def look(self, identifier: str, *, settles: bool = False) -> tuple[Table, GroupRecord]:
         """Load a table and what it says of the group.
@@ -147,6 +157,7 @@ class TableCommitter:
         """
         try:
             table = self._catalog.load_table(identifier)
+            require_format(table, self._newest_format)
         except NotFound as error:
             raise TableStopped(
                 f"{identifier}: the catalog has no such table: it was dropped or renamed; what is"
@@ -155,12 +166,6 @@ class TableCommitter:
             ) from error
         except UnsupportedTable as error:
             raise TableStopped(str(error), "format_version") from error
-        if table.format_version > NEWEST_FORMAT:
-            raise TableStopped(
-                f"{identifier}: has format version {table.format_version}; Secor commits to"
-                f" version {NEWEST_FORMAT}, and a table cannot be put back",
-                "format_version",
-            )
         record = GroupRecord.of(table, self._group)
         if not settles and lineage(table, self._branch, record) is Lineage.ROLLED_BACK:
             assert record.commit is not None

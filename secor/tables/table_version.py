@@ -10,7 +10,14 @@ import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
 from secor.core.ports import LogFormat
-from secor.tables.catalog import FIELD_ID, SchemaChange, Table
+from secor.tables.catalog import (
+    FIELD_ID,
+    NEWEST_FORMAT,
+    NEWEST_MERGED_FORMAT,
+    SchemaChange,
+    Table,
+    require_format,
+)
 from secor.tables.files.avro import AvroDataFormat
 from secor.tables.files.orc import OrcDataFormat
 from secor.tables.files.parquet import ParquetDataFormat
@@ -102,6 +109,8 @@ def open_version(
 
     Raises ``ConfigurationError`` for what cannot be written.
     """
+    appends = settings.changes.mode == "append"
+    require_format(table, NEWEST_FORMAT if appends else NEWEST_MERGED_FORMAT)
     changes = _row_changes(table, settings, row_settings)
     root = library.data_location(table)
     if changes is not None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError
-from secor.tables.merging import MergeEngine
+from secor.tables.merging import MergeEngine, Publisher
 from secor.tables.spark_catalog import SparkCatalog, spark_catalog
 from secor.wiring.clients import clear, make_store
 from secor.wiring.table_storage import store_of_tables
@@ -38,11 +38,15 @@ def open_tables(config: Config) -> tuple[IcebergCatalog, IcebergLibrary]:
     return IcebergCatalog(library), IcebergLibrary()
 
 
-def merging_catalog(catalog: IcebergCatalog, engine: MergeEngine) -> IcebergCatalog:
+class PublishingEngine(MergeEngine, Publisher, Protocol):
+    """An engine that also commits to tables which the library for Python cannot commit to."""
+
+
+def merging_catalog(catalog: IcebergCatalog, engine: PublishingEngine) -> IcebergCatalog:
     """Return a catalog whose commits may have changes of rows, too."""
     from secor.adapters.iceberg.merges import MergingCatalog
 
-    return MergingCatalog(catalog, engine)
+    return MergingCatalog(catalog, engine, engine)
 
 
 def spark_catalog_of(config: Config) -> SparkCatalog:

@@ -19,6 +19,7 @@ from secor.core.model import TopicPartition
 from secor.core.ports import ObjectStore, OffsetLedger
 from secor.service.monitoring.table_telemetry import TableTelemetry
 from secor.tables.answering import Answering
+from secor.tables.catalog import NEWEST_FORMAT, NEWEST_MERGED_FORMAT
 from secor.tables.commit_history import CommitHistory
 from secor.tables.control import ControlChannel, NoChannel, SharedChannel
 from secor.tables.coordinator import Coordinator, GroupTopics, Identity
@@ -27,7 +28,6 @@ from secor.tables.cycle import Timing
 from secor.tables.election import Election
 from secor.tables.hudi import HudiEngine
 from secor.tables.lag import lag_of
-from secor.tables.merging import MergeEngine
 from secor.tables.observer import TableObserver
 from secor.tables.overview import TableOverview, require_table, tables_of_group
 from secor.tables.plan_notes import PlanNotes
@@ -37,7 +37,7 @@ from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import CommitRequest, TableCommitter
 from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader, open_store
 from secor.wiring.hudi import open_hudi_tables
-from secor.wiring.table_catalogs import merging_catalog, open_tables
+from secor.wiring.table_catalogs import PublishingEngine, merging_catalog, open_tables
 from secor.wiring.table_storage import store_of_tables
 from secor.wiring.tables import routes_of
 
@@ -228,7 +228,7 @@ def new_id() -> str:
 
 @contextmanager
 def open_table_group(
-    config: Config, engine: MergeEngine | HudiEngine | None = None
+    config: Config, engine: PublishingEngine | HudiEngine | None = None
 ) -> Iterator[TableGroup]:
     """Connect store, ledger, brokers and catalog, outside of the consumer group.
 
@@ -254,6 +254,7 @@ def open_table_group(
             group=group,
             branch=config.commit.branch,
             operations=APPENDS if engine is None else EVERY_OPERATION,
+            newest_format=NEWEST_MERGED_FORMAT if config.changes_rows else NEWEST_FORMAT,
         )
         yield TableGroup(
             config=config,
@@ -268,11 +269,11 @@ def open_table_group(
         )
 
 
-def _open_catalog(config: Config, engine: MergeEngine | HudiEngine | None) -> IcebergCatalog:
+def _open_catalog(config: Config, engine: PublishingEngine | HudiEngine | None) -> IcebergCatalog:
     if config.table_format == "hudi":
         return open_hudi_tables(config, cast("HudiEngine | None", engine))
     catalog, _ = open_tables(config)
-    return catalog if engine is None else merging_catalog(catalog, cast("MergeEngine", engine))
+    return catalog if engine is None else merging_catalog(catalog, cast("PublishingEngine", engine))
 
 
 @contextmanager

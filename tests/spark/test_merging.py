@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from secor.adapters.iceberg.merges import MergingCatalog
 from secor.adapters.local import LocalStore
+from secor.core.errors import TableUnusable
 from secor.spark.merge_engine import SparkMergeEngine
 from secor.tables.catalog import MAIN, CommitResult, NewTable, Outcome, TableCommit
 from secor.tables.group_record import SUMMARY_COMMIT
@@ -71,7 +72,7 @@ class World(WorkerWorld):
         self.engine = SparkMergeEngine(
             lambda: application, partial(LocalStore, own), catalog="secor", log_place="nowhere"
         )
-        self.merging = MergingCatalog(self.catalog, self.engine)
+        self.merging = MergingCatalog(self.catalog, self.engine, self.engine)
         self.commits = 0
 
     def merge(self, *manifests: Manifest) -> CommitResult:
@@ -140,6 +141,36 @@ def test_a_table_has_the_last_state_of_each_key(world: World) -> None:
         3: ("of partition 0",),
         5: ("newer, with an older time",),
     }
+
+
+def test_rows_of_a_table_of_format_version_3_are_changed_and_published_by_java(
+    world: World, spark: SparkSession
+) -> None:
+    """The library for Python reads such a table, and refuses to commit to it."""
+    session = world.engine._application.session("made by another")
+    session.sql(
+        "CREATE TABLE secor.db.flights (id bigint, text string) USING iceberg"
+        " TBLPROPERTIES ('format-version' = '3', 'write.merge.mode' = 'merge-on-read')"
+    )
+    assert world.merge(*world.stage({"id": 1, "text": "a"}, {"id": 2})).outcome is Outcome.DONE
+    changed = world.stage({"id": 1, "text": "b"}, Keyed(b"2", None), {"id": 3})
+    assert world.merge(*changed).outcome is Outcome.DONE
+    table = world.merging.load_table(TABLE)
+    assert (table.format_version, table.properties["vector"]) == (3, "2")
+    head = table.head()
+    assert head is not None
+    assert head.summary[SUMMARY_COMMIT] == "commit-2"
+    rows = session.sql("SELECT id, text FROM secor.db.flights ORDER BY id").collect()
+    assert [tuple(row) for row in rows] == [(1, "b"), (3, None)]
+
+    # The vector alone; and whoever looked before that is refused, as is one of another base.
+    assert world.merge().outcome is Outcome.DONE
+    late = TableCommit(head.snapshot_id, (), {"vector": "late"}, {SUMMARY_COMMIT: "late"})
+    assert world.merging.commit(table, late).outcome is Outcome.REFUSED
+    assert world.merging.publish(table, late, head.snapshot_id).outcome is Outcome.REFUSED
+    assert world.merging.load_table(TABLE).properties["vector"] == "3"
+    with pytest.raises(TableUnusable, match="appended to version 2 at most"):
+        world.plans("more", None)
 
 
 class RealWorld:

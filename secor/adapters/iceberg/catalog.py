@@ -21,9 +21,10 @@ from secor.adapters.iceberg.failures import translated
 from secor.adapters.iceberg.partition_terms import partition_spec
 from secor.adapters.iceberg.store_files import STORE
 from secor.adapters.iceberg.types import arrow_schema, iceberg_schema, iceberg_type
-from secor.core.errors import ConfigurationError, UnsupportedTable
+from secor.core.errors import ConfigurationError
 from secor.core.ports import ObjectStore
 from secor.tables.catalog import (
+    NEWEST_FORMAT,
     AddColumn,
     MakeOptional,
     NewTable,
@@ -36,9 +37,6 @@ from secor.tables.catalog import (
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
-
-NEWEST_FORMAT = 2
-"""The highest version of the table format that this library can commit to."""
 
 
 def open_catalog(
@@ -133,14 +131,8 @@ def library_table_of(table: Table) -> LibraryTable:
 
 
 def describe(identifier: str, table: LibraryTable) -> Table:
-    """Return a plain description.  Raises ``UnsupportedTable`` for what is beyond version 2."""
+    """Return a plain description."""
     metadata = table.metadata
-    if metadata.format_version > NEWEST_FORMAT:
-        raise UnsupportedTable(
-            f"table {identifier} has format version {metadata.format_version}: this version can be"
-            f" read, and the Iceberg library for Python commits to {NEWEST_FORMAT} at most. Give"
-            " the messages another table, or make this one again with 'format-version' = '2'"
-        )
     schemas = {schema.schema_id: arrow_schema(schema, identifier) for schema in metadata.schemas}
     return Table(
         identifier=identifier,

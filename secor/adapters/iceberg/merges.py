@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
@@ -16,20 +18,33 @@ from secor.adapters.iceberg.catalog import library_table_of
 from secor.adapters.iceberg.commits import IcebergCatalog, Publication
 from secor.adapters.iceberg.failures import translated
 from secor.core.errors import Refused
-from secor.tables.catalog import MAIN, STAGED_WRITES, CommitResult, Table, TableCommit
-from secor.tables.merging import MergeEngine, has_changes, merge_commit
+from secor.tables.catalog import (
+    MAIN,
+    NEWEST_FORMAT,
+    STAGED_WRITES,
+    CommitResult,
+    Outcome,
+    Table,
+    TableCommit,
+    require_format,
+)
+from secor.tables.merging import MergeEngine, Publisher, has_changes, merge_commit
 
 
 class MergingCatalog(IcebergCatalog):
     """``tables.catalog.Catalog`` and ``tables.merging.StagingCatalog``."""
 
-    def __init__(self, tables: IcebergCatalog, engine: MergeEngine) -> None:
+    def __init__(
+        self, tables: IcebergCatalog, engine: MergeEngine, publisher: Publisher | None = None
+    ) -> None:
+        """Without a ``publisher`` nothing is committed to tables of format version 3."""
         super().__init__(tables.library)
         self._engine = engine
+        self._publisher = publisher
 
     def commit(self, table: Table, commit: TableCommit) -> CommitResult:
         """Try one commit, once; see ``Catalog``."""
-        if has_changes(commit):
+        if has_changes(commit) or _needs_publisher(table):
             return merge_commit(self, self._engine, table, commit)
         return super().commit(table, commit)
 
@@ -37,6 +52,9 @@ class MergingCatalog(IcebergCatalog):
         """Return the table with the property and branch that staging needs; see
         ``StagingCatalog``.
         """
+        if _needs_publisher(table):
+            self._publisher_of(table).allow_staging(table, branch)
+            return self.load_table(table.identifier)
         if table.properties.get(STAGED_WRITES, "false").lower() != "true":
             what = SetPropertiesUpdate(updates={STAGED_WRITES: "true"})
             table = self._change(table, f"{STAGED_WRITES} cannot be set", what)
@@ -65,8 +83,25 @@ class MergingCatalog(IcebergCatalog):
 
     def publish(self, table: Table, commit: TableCommit, staged: int) -> CommitResult:
         """Move the branch to a staged snapshot, once; see ``StagingCatalog``."""
-        publication = Publication(library_table_of(table), commit, staged)
         appended = tuple(files for files in commit.files if files.operation == "append")
+        if _needs_publisher(table):
+            if appended:
+                require_format(table, NEWEST_FORMAT)
+            published = self._publisher_of(table).publish(table, commit, staged)
+            if published.outcome is not Outcome.DONE:
+                return published
+            return replace(published, table=self.load_table(table.identifier))
+        publication = Publication(library_table_of(table), commit, staged)
         if appended:
             publication.append(appended)
         return self._publish(publication)
+
+    def _publisher_of(self, table: Table) -> Publisher:
+        if self._publisher is None:
+            require_format(table, NEWEST_FORMAT)
+        assert self._publisher is not None
+        return self._publisher
+
+
+def _needs_publisher(table: Table) -> bool:
+    return table.format_version > NEWEST_FORMAT

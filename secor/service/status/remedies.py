@@ -49,7 +49,8 @@ REMEDIES: Mapping[type[SecorError], str] = {
     StopPartition: f"{_LOOK} It is looked at again every minute.",
     ConfigurationError: "Correct the configuration (secor config check) and restart.",
     OffsetsTopicGone: "Find out who deleted the offsets topic; secor restore plan says more.",
-    UnsupportedTable: "Use a table of format version 2; this one is stopped, the others go on.",
+    UnsupportedTable: "Use a table of format version 2, or change its rows by key, which takes "
+    "version 3, too; this one is stopped, the others go on.",
     Unavailable: "Nothing at first: it is tried again. If it stays, look at the server and the "
     "network, and run secor doctor.",
     OutcomeUnknown: "Nothing: what was written is read back and settled.",
