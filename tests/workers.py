@@ -1,7 +1,7 @@
 """How pytest-xdist's workers share the tests: what stays together, what begins first.
 
 With ``--background`` the last worker is the background worker: it runs at low priority and takes
-only tests that need nothing but the processor.  Tests with servers mostly wait: it fills the gaps.
+tests that mostly need the processor.  Tests with daemons mostly wait: it fills the gaps.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ LONGEST_GROUPS = (
 )
 """Groups that take a minute or more, the longest first: one that begins last is waited for."""
 
-BACKGROUND = ("unit", "simulation")
-"""Folders without servers.  The background worker takes the last of them first."""
+BACKGROUND = ("contracts", "browser", "model", "unit", "simulation")
+"""Folders whose tests may take as long as they like: they mostly need the processor, and no
+daemon has to keep its session (those of ``TIMED`` are not meant).  The background worker takes
+the last of them first.
+"""
 
 BACKGROUND_NICENESS = 10
 

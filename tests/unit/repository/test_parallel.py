@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.workers import (
+    BACKGROUND,
     LONGEST_GROUPS,
     TESTS,
     TIMED,
@@ -75,7 +76,7 @@ def test_each_test_runs_once_and_a_group_in_one_worker(background: bool) -> None
     assert sum(map(len, groups)) == len(set.union(*groups)) == len(FILES) - 1
 
 
-def test_the_last_worker_takes_only_tests_without_servers_and_the_last_first() -> None:
+def test_the_last_worker_takes_only_its_folders_and_the_last_first() -> None:
     ran = run_all(configuration(3, background=True), 3)
     assert set(ran["gw2"]) == IN_BACKGROUND
     assert ran["gw2"][0] == FILES[-1]
@@ -110,9 +111,9 @@ def test_a_file_is_a_group_and_a_folder_with_one_large_thing_too() -> None:
     assert len({group_of(path) for path in unit}) == len(unit)
 
 
-def test_the_longest_groups_begin_and_tests_without_servers_come_last() -> None:
+def test_the_longest_groups_begin_and_what_the_background_may_run_comes_last() -> None:
     files = [path for path in TESTS.rglob("test_*.py") if path.parent != TESTS]
     groups = list(dict.fromkeys(group_of(path) for path in sorted(files, key=start_order)))
     assert tuple(groups[: len(LONGEST_GROUPS)]) == LONGEST_GROUPS
     folders = list(dict.fromkeys(group.partition("/")[0] for group in groups))
-    assert folders[-2:] == ["unit", "simulation"]
+    assert folders[-len(BACKGROUND) :] == list(BACKGROUND)
