@@ -15,7 +15,7 @@ import click
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.quarantine.listing import Quarantined, counted, messages, quarantined
-from secor.archive.quarantine.replay import Replay, Replayed
+from secor.archive.quarantine.replay import ALL_STILL_BAD, Replay, Replayed
 from secor.batch.workspace import Workspace
 from secor.cli.cat import line
 from secor.cli.exit_codes import Exit
@@ -123,7 +123,7 @@ def replay(
             replay_object = replays(name, dry_run=dry_run, take_over=take_over)
             for archived in quarantined(archive_of(settings, name, store), name):
                 done.append(replay_object(archived))
-                if not as_json and (verbose or done[-1].skipped is not None):
+                if not as_json and (verbose or done[-1].skipped not in (None, ALL_STILL_BAD)):
                     tell_replayed(done[-1], dry_run=dry_run)
     summarize(done, dry_run=dry_run, as_json=as_json)
     return Exit.DIFFERENT if any(replayed.bad or replayed.skipped for replayed in done) else Exit.OK

@@ -34,7 +34,7 @@ from secor.archive.quarantine.parsing_again import (
     parse_again,
     reasons_of,
 )
-from secor.archive.quarantine.replay import Replayed
+from secor.archive.quarantine.replay import ALL_STILL_BAD, Replayed
 from secor.batch.plan import OutputStream, TopicPlan
 from secor.batch.policy import Reason
 from secor.batch.sealed import BatchFile, SealedBatch
@@ -261,7 +261,7 @@ def _result(archived: ArchivedObject, sealed: SealedBatch, filtered: int) -> Rep
     if _changes_rows(sealed):
         return replace(result, skipped=CHANGES_ROWS)
     if bad == records_of(archived):
-        return replace(result, skipped="every message is still bad")
+        return replace(result, skipped=ALL_STILL_BAD)
     return result
 
 

@@ -65,7 +65,7 @@ class Planner:
         if not drafts:
             raise ConfigurationError(
                 f"nothing of topic {self.topic} to do again there: the group has stored nothing of"
-                " these offsets yet"
+                f" these {'times' if wanted.times is not None else 'offsets'} yet"
             )
         unknown = sum(1 for it in drafts for old_object in it.replaces if old_object.records == 0)
         if unknown:

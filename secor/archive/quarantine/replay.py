@@ -50,6 +50,8 @@ from secor.core.naming import ObjectName, replayed_name
 from secor.core.ports import Clock, ObjectStore, OffsetLedger
 from secor.core.small_objects import put_bytes
 
+ALL_STILL_BAD = "every message is still bad"
+
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
@@ -126,7 +128,7 @@ class Replay:
             if dry_run:
                 return result
             if marker is None and result.bad == read:
-                return replace(result, skipped="every message is still bad")
+                return replace(result, skipped=ALL_STILL_BAD)
             body = _body(archived, sealed)
             if marker is not None and marker.body != body:
                 self._give_up(archived, marker, take_over=take_over)

@@ -81,7 +81,7 @@ def test_a_key_of_another_topic_is_refused(world: World, key: str) -> None:
 def test_times_lead_to_the_batches_that_may_have_them(world: World) -> None:
     at = 1_700_000_000_000
     assert ranges(world.plan(Wanted(times=(at + 20, at + 30)))) == [(0, 20, 40), (1, 0, 30)]
-    with pytest.raises(ConfigurationError, match="nothing of topic"):
+    with pytest.raises(ConfigurationError, match="stored nothing of these times"):
         world.plan(Wanted(times=(0, 5)))
 
 

@@ -154,6 +154,15 @@ def test_replay_tells_what_became_of_the_messages(world: World) -> None:
     assert verified.return_value == 0
 
 
+def test_replay_sums_up_what_is_still_bad_and_names_no_object_unless_it_is_asked(
+    world: World,
+) -> None:
+    done = world.run(quarantine.command, "replay", world.config).stdout
+    assert done.startswith("1 object: 0 messages placed, 0 filtered, 4 still bad\n  ")
+    told = world.run(quarantine.command, "replay", world.config, "--verbose").stdout
+    assert "left as it is: every message is still bad" in told
+
+
 def test_replay_with_an_empty_quarantine_is_done_at_once(world: World) -> None:
     assert "nothing" in world.run(quarantine.command, "replay", world.config, "views").stdout
 
