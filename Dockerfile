@@ -6,7 +6,10 @@
 # docs/deploy.md says more.
 
 ARG PYTHON=3.12
-# sha256:... of the base image, for a build that takes exactly that one.
+# sha256:... of the base image.  Tags move, and so the tree names no digest.  A release looks it up
+# and gives it, so that the build can be repeated:
+#   docker buildx imagetools inspect python:3.12-slim     # prints "Digest: sha256:..."
+#   docker build --build-arg DIGEST=sha256:... -t secor .
 ARG DIGEST=
 
 FROM python:${PYTHON}-slim${DIGEST:+@${DIGEST}} AS build
