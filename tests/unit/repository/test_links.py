@@ -60,3 +60,11 @@ def test_a_dead_link_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Some `thing`, here\n[a](other.md) [b](#some-thing-here) [c](#thing)\n")
     assert dead_links(page) == ["other.md", "#thing"]
+
+
+def test_the_index_of_the_documentation_has_every_page() -> None:
+    docs = ROOT / "docs"
+    index = (docs / "README.md").read_text()
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", index))
+    assert linked == {path.name for path in docs.glob("*.md")} - {"README.md"}
+    assert "docs/README.md" in (ROOT / "README.md").read_text()
