@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -19,6 +20,7 @@ import pytest
 from secor import __version__
 
 ROOT = Path(__file__).parents[2]
+SOURCE = "https://example.org/secor"
 
 PYTHON = """#!/usr/bin/env bash
 case "$1 $2 ${{3:-}}" in
@@ -50,6 +52,9 @@ def folder(tmp_path: Path) -> Path:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes((ROOT / name).read_bytes())
             copy.chmod((ROOT / name).stat().st_mode)
+    for command in (["init", "-q"], ["add", "--all"], ["commit", "-qm", "a release"]):
+        options = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        subprocess.run(["git", *options, *command], check=True, cwd=tmp_path / "tree")
     for name, text in (("python", PYTHON), ("cyclonedx-py", CYCLONEDX)):
         (tmp_path / name).write_text(text.format(folder=tmp_path, real=sys.executable))
         (tmp_path / name).chmod(0o755)
@@ -59,11 +64,22 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_release_is_whole_and_names_nothing_of_this_machine(folder: Path) -> None:
-    done = subprocess.run(
+def release(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         ["scripts/release", str(folder / "python")],
         capture_output=True, text=True, check=False, cwd=folder / "tree",
+        env={**os.environ, "SECOR_PROJECT_URL": source},
     )  # fmt: skip
+
+
+def test_a_release_is_whole_and_names_nothing_of_this_machine(folder: Path) -> None:
+    refused = release(folder, "")
+    assert refused.returncode != 0
+    assert "SECOR_PROJECT_URL: must be the address" in refused.stderr
+    leftover = folder / "tree" / "secor" / "not_committed.py"
+    leftover.touch()
+
+    done = release(folder, SOURCE)
     assert done.returncode == 0, done.stdout + done.stderr
     dist = folder / "tree" / "dist"
     stem = f"secor-{__version__}"
@@ -78,9 +94,15 @@ def test_a_release_is_whole_and_names_nothing_of_this_machine(folder: Path) -> N
     modules = {str(it.relative_to(ROOT)) for it in (ROOT / "secor").rglob("*.py")}
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
+        metadata = archive.read(f"{stem}.dist-info/METADATA").decode()
     assert modules <= names
+    assert "secor/not_committed.py" not in names
+    assert f"Project-URL: Source, {SOURCE}\n" in metadata
     with tarfile.open(sdist) as archive_of_sources:
         sources = set(archive_of_sources.getnames())
+        of_sources = archive_of_sources.extractfile(f"{stem}/PKG-INFO")
+        assert of_sources is not None
+        assert f"Project-URL: Source, {SOURCE}\n" in of_sources.read().decode()
     assert f"{stem}/setup.py" in sources
     assert not [name for name in (*names, *sources) if "tests/" in name]
 
