@@ -6,7 +6,9 @@ import json
 import os
 import socket
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,12 @@ import click
 
 from secor.archive.repair.accept_topic import plan_acceptance
 from secor.archive.repair.move_offset import move
-from secor.archive.repair.recover_ledger import plan_recovery, recover, refuse_earlier_topic
+from secor.archive.repair.recover_ledger import (
+    Recovery,
+    plan_recovery,
+    recover,
+    refuse_earlier_topic,
+)
 from secor.cli.exit_codes import Exit
 from secor.cli.offsets_set import (
     config_argument,
@@ -28,9 +35,10 @@ from secor.cli.stop_reasons import StopReasons, sentence
 from secor.cli.table_moves import with_dropped_manifests
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
+from secor.config.model import Config
 from secor.core.errors import LedgerCorrupt
 from secor.core.model import TopicPartition
-from secor.core.ports import OffsetLedger
+from secor.core.ports import ObjectStore, OffsetLedger
 
 if TYPE_CHECKING:
     from secor.adapters.kafka import KafkaReader
@@ -78,7 +86,10 @@ command.add_command(set_offset)
 @click.argument("topic", type=TOPIC, required=False)
 @yes_option
 def recover_entries(config: Path, topic: str | None, yes: bool) -> None:
-    """Rebuild missing entries from what the objects tell of themselves."""
+    """Rebuild missing entries from what the objects tell of themselves.
+
+    Of a table group: from the tables' vectors, from manifests and from what is in quarantine.
+    """
     from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 
     settings = load(config, os.environ)
@@ -89,16 +100,15 @@ def recover_entries(config: Path, topic: str | None, yes: bool) -> None:
         open_reader(settings) as reader,
     ):
         routes = earlier_routes(settings, store)
+        plan = _recoveries(settings, store, ledger, reader)
         named = (topic,) if topic else kafka.topics
         planned = []
         for name in named or reader.topics(kafka.topics_pattern, kafka.topics_exclude):
             for topic_partition in of_topic(reader.partitions(name), name):
-                entry_recovery = plan_recovery(
-                    ledger,
+                entry_recovery = plan(
                     archive_of(settings, name, store, routes),
                     topic_partition,
                     generation=generation_of(settings, name),
-                    log=reader,
                     owner=f"secor offsets on {socket.gethostname()}",
                     at=time.time(),
                 )
@@ -116,6 +126,17 @@ def recover_entries(config: Path, topic: str | None, yes: bool) -> None:
         for recovery in planned:
             entry = recover(ledger, recovery)
             click.echo(f"{recovery.topic_partition}: committed is {entry.committed}")
+
+
+def _recoveries(
+    config: Config, store: ObjectStore, ledger: OffsetLedger, reader: KafkaReader
+) -> Callable[..., Recovery | None]:
+    """Return what plans missing entries."""
+    if config.group.kind == "table":
+        from secor.wiring.table_entries import table_recoveries
+
+        return table_recoveries(config, store, ledger, reader)
+    return partial(plan_recovery, ledger, log=reader)
 
 
 @command.command(epilog="Example: secor offsets accept backup.toml clicks")

@@ -33,7 +33,7 @@ class TableName(ParamType):
 def _tables(path: Path) -> list[str]:
     from secor.cli.load_tables import load_tables
     from secor.wiring.table_catalogs import open_tables
-    from secor.wiring.table_commits import fixed_tables, namespaces_of
+    from secor.wiring.table_names import fixed_tables, namespaces_of
 
     config = load_tables(path)
     names = set(fixed_tables(config))

@@ -42,7 +42,8 @@ def run(config: Path) -> int:
     from secor.service.monitoring.table_telemetry import TableTelemetry
     from secor.service.status.table_board import TableBoard
     from secor.wiring.http_server import metrics_server, pages_of_tables
-    from secor.wiring.table_commits import clock, fixed_tables, open_channel, open_table_group
+    from secor.wiring.table_commits import clock, open_channel, open_table_group
+    from secor.wiring.table_names import fixed_tables
 
     settings = load_tables(config)
     journal = None

@@ -34,6 +34,16 @@ ATTEMPTS = 5
 TOPIC_ID_LIFETIME = 1.0
 """Seconds; a topic may be deleted and created again at any time."""
 
+RefuseLost = Callable[[TopicPartition, str | None, float], None]
+"""Given a topic partition without an entry, its topic's id, and since when it is assigned.
+
+Raises ``LedgerLost`` where something shows that there was an entry.
+"""
+
+
+def never_refuse(topic_partition: TopicPartition, topic_id: str | None, since: float) -> None:
+    """Nothing but the objects shows that there was an entry."""
+
 
 class Reset(StrEnum):
     """Where a topic partition without a ledger entry begins."""
@@ -80,6 +90,7 @@ class Positioning:
         reset: Reset = Reset.EARLIEST,
         on_data_loss: OnDataLoss = OnDataLoss.CONTINUE,
         suspects: Suspects | None = None,
+        refuse_lost: RefuseLost = never_refuse,
         lease_timeout: float = 30.0,
     ) -> None:
         """Take the ports and the two policies of the source; ``suspects`` where messages are
@@ -91,6 +102,7 @@ class Positioning:
         self._topic_ids = TtlCache(source.topic_id, clock, TOPIC_ID_LIFETIME)
         self._plans = plans
         self._suspects = suspects
+        self._refuse_lost = refuse_lost
         self._clock = clock
         self._observer = observer
         self._rng = rng
@@ -133,6 +145,7 @@ class Positioning:
         if entry.committed is None:
             _refuse_intent(topic_partition, entry)
             self._guard.refuse_any(topic_partition, plan, topic_id, since)
+            self._refuse_lost(topic_partition, topic_id, since)
             entry = self._begin(topic_partition, entry, log, topic_id)
         committed = check(topic_partition, entry, log, topic_id)
         if entry.topic_id is None and topic_id is not None and entry.intent is None:

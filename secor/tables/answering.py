@@ -5,7 +5,7 @@ It stands around the loop.  Whatever it does not hear or say costs the coordinat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Protocol
 
 from secor.core.model import OffsetRange, TopicPartition
@@ -27,6 +27,10 @@ class WorkStatus(Protocol):
     @property
     def next_offset(self) -> int | None:
         """The next offset that is read."""
+
+    @property
+    def known_end(self) -> int | None:
+        """The end of its log, as last heard of."""
 
     @property
     def sealed(self) -> OffsetRange | None:
@@ -84,6 +88,7 @@ class Answering:
         self._targets: dict[TopicPartition, int] = {}
         self._answered: set[TopicPartition] = set()
         self._uploading: dict[TopicPartition, OffsetRange] = {}
+        self._first_messages = _FirstMessages()
 
     def run_once(self, timeout: float) -> None:
         """Do one round of the loop, then what has been asked."""
@@ -94,6 +99,7 @@ class Answering:
             if event.kind is Kind.START_COMMIT and newer:
                 self._request = event
                 self._targets, self._answered = {}, set()
+                self._first_messages.begin_cycle()
         if self._request is not None:
             self._answer(self._request)
 
@@ -114,9 +120,12 @@ class Answering:
         """Bring each partition to where it was when it was asked; then say so."""
         answers = []
         statuses = self._loop.status()
+        self._first_messages.forget_all_but({status.topic_partition for status in statuses})
         for status in statuses:
             key = status.topic_partition
             if status.committed is None or status.next_offset is None or key in self._answered:
+                continue
+            if self._first_messages.are_due(status):
                 continue
             target = self._targets.setdefault(key, status.next_offset)
             self._tell_written(status, request)
@@ -154,3 +163,35 @@ class Answering:
         self._channel.send(
             Event(kind, self._group, request.commit, request.epoch, self._sender, answers, manifest)
         )
+
+
+class _FirstMessages:
+    """Whose first messages since the assignment a cycle waits for.
+
+    They have waited since the last owner died.  An answer that nothing is held would leave them
+    to the next cycle.  One cycle waits for a partition at most: it may be paused, or unreachable.
+    """
+
+    def __init__(self) -> None:
+        self._begins: dict[TopicPartition, int | None] = {}
+        """Where partitions began when they were first asked; None once nothing is due."""
+
+    def begin_cycle(self) -> None:
+        """Wait no more for those that the last cycle waited for."""
+        self._begins = dict.fromkeys(self._begins)
+
+    def are_due(self, status: WorkStatus) -> bool:
+        """Tell whether a partition has read nothing yet, though its log may hold something."""
+        begins = self._begins.setdefault(status.topic_partition, status.next_offset)
+        if begins is None:
+            return False
+        is_at_end = status.known_end is not None and status.known_end <= begins
+        due = begins == status.next_offset == status.committed and not is_at_end
+        if not due:
+            self._begins[status.topic_partition] = None
+        return due
+
+    def forget_all_but(self, assigned: Set[TopicPartition]) -> None:
+        """Forget what is assigned no more: it may come back unread."""
+        for topic_partition in self._begins.keys() - assigned:
+            del self._begins[topic_partition]

@@ -129,3 +129,15 @@ class CommitHistory:
             if name.endswith(".json") and "/" not in name:
                 commit_id = name.removesuffix(".json")
                 yield ListedCommit(stored.key, uuid, commit_id, stored.size, stored.modified)
+
+    def tables(self) -> set[str]:
+        """Return the names of all tables that have commit objects, each as its newest says.
+
+        Raises ``CorruptFile``.
+        """
+        newest: dict[str, ListedCommit] = {}
+        for listed in self.list():
+            known = newest.get(listed.uuid)
+            if known is None or listed.modified >= known.modified:
+                newest[listed.uuid] = listed
+        return {self.read(it.uuid, it.id).table for it in newest.values()}

@@ -30,7 +30,7 @@ from secor.tables.cycle import (
 )
 from secor.tables.lag import Feeds, lacking_by_table, lag_by_table
 from secor.tables.observer import TableObserver
-from secor.tables.staging import Staged, Staging
+from secor.tables.staging import ManifestNeeded, Staged, Staging
 from secor.tables.table_commit import CommitRequest, Result, TableCommitter, TableResult
 
 LISTEN = 0.25
@@ -211,7 +211,7 @@ class Coordinator:
 
         request = CommitRequest(self._cycle.commit, self._epoch, advance)
         results = self._commit_tables(staged, request)
-        self._delete_done(staged, results)
+        self._release_done(staged, results)
         self._send(Kind.COMMIT_COMPLETE)
         self._report(staged, results, ends, committed)
         now = self._clock.monotonic()
@@ -265,23 +265,30 @@ class Coordinator:
 
         for result in self._parallel(commit_table, tables):
             results[result.table] = result
+            if isinstance(result.error, ManifestNeeded):
+                self._staging.forget([result.error.key])
             self._observer.table_committed(result)
             if result.result is Result.COMMITTED:
                 self._send(Kind.COMMIT_TO_TABLE, result)
         return results
 
-    def _delete_done(self, staged: Sequence[Staged], results: Mapping[str, TableResult]) -> None:
-        """Delete manifests that all their tables have, some time after they were put.
+    def _release_done(self, staged: Sequence[Staged], results: Mapping[str, TableResult]) -> None:
+        """Forget the files of manifests that all their tables have; delete them some time after
+        they were put.
 
         A put that was superseded may come late.  While the manifest stands it meets "already
         there"; afterwards it would be taken for new by a table that the range is not for.
         """
         now = self._clock.now()
         for item in staged:
-            if now - item.listed.modified >= self._keep and is_done(item, results):
+            if not is_done(item, results):
+                continue
+            if now - item.listed.modified >= self._keep:
                 if item.listed.replay:
                     self._committer.finish_replay(item)
                 self._staging.delete(item.listed)
+            elif not item.outlined and not item.listed.replay:
+                self._staging.outline(item)
 
     def _report(
         self,

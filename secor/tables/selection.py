@@ -14,7 +14,7 @@ from secor.core.errors import TableStopped
 from secor.core.model import TopicPartition
 from secor.tables.group_record import GroupRecord
 from secor.tables.manifest import Manifest, Operation, TableFiles
-from secor.tables.staging import Staged
+from secor.tables.staging import ManifestNeeded, Staged
 from secor.tables.vector import Vector
 
 EVERY_OPERATION: frozenset[Operation] = frozenset({"append", "changes"})
@@ -62,7 +62,8 @@ def select(
 
     Changes of rows that are told apart by other columns than those before them wait for the
     next commit.  Raises ``TableStopped`` where the files are of another table, topic or cluster
-    than the vector, or need an engine that is not there.
+    than the vector, or need an engine that is not there; ``ManifestNeeded`` where a table went
+    back behind a manifest that it had.
     """
     by_partition: dict[TopicPartition, list[Staged]] = {}
     for item in staged:
@@ -232,6 +233,8 @@ def _of_partition(
                 " set the group's offset there with 'secor offsets set', and delete this manifest"
             )
             return _Chosen(tuple(take), frozenset(done), why)
+        elif item.outlined:
+            raise ManifestNeeded(table, key)
         else:
             take.append((manifest, key, of_table))
     return _Chosen(tuple(take), frozenset(done), "")

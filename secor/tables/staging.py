@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from secor.core.errors import CorruptFile, NotFound
+from secor.core.errors import CorruptFile, NotFound, Unavailable
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.naming import topic_of
 from secor.core.ports import ObjectStore
-from secor.tables.manifest import Manifest, parse_manifest_key, staged_prefix
+from secor.tables.manifest import Manifest, Statistics, parse_manifest_key, staged_prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,15 @@ class ListedManifest:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A manifest that was read, or the fault that it has."""
+    """A manifest that was read, or the fault that it has.
+
+    One that is ``outlined`` names its tables, and of each only one file.
+    """
 
     listed: ListedManifest
     manifest: Manifest | None
     fault: str = ""
+    outlined: bool = False
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -42,6 +46,14 @@ class Staged:
     def range(self) -> OffsetRange:
         """Which offsets they have."""
         return self.listed.range
+
+
+class ManifestNeeded(Unavailable):
+    """A manifest of which only an outline was kept is needed after all: read ``key`` again."""
+
+    def __init__(self, table: str, key: str) -> None:
+        super().__init__(f"{table}: {key} is needed again; the next cycle reads it")
+        self.key = key
 
 
 Parallel = Callable[
@@ -60,6 +72,8 @@ class Staging:
     """The manifests below a group's prefix.
 
     A manifest never changes, so each is read once; what has gone from the store is forgotten.
+    Of those that all tables have, an outline is kept: whole, one with a file for each hour of a
+    day takes 100 kB, and each of them stays for an hour.
     """
 
     def __init__(
@@ -110,6 +124,21 @@ class Staging:
             self._read[staged.listed.key] = staged
         return [self._read[item.key] for item in counting]
 
+    def outline(self, staged: Staged) -> None:
+        """Keep no more of a manifest than which tables it is for."""
+        if staged.manifest is not None:
+            outlined = replace(staged, manifest=_outline(staged.manifest), outlined=True)
+            self._read[staged.listed.key] = outlined
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Read these manifests again."""
+        for key in keys:
+            self._read.pop(key, None)
+
+    def read_listed(self, listed: Sequence[ListedManifest]) -> list[Staged]:
+        """Read manifests whatever the ledger says of them."""
+        return list(self._parallel(self._read_manifest, listed))
+
     def _read_manifest(self, listed: ListedManifest) -> Staged:
         try:
             with self._store.open(listed.key) as file:
@@ -130,3 +159,15 @@ class Staging:
         """Remove a manifest that no table needs any more."""
         self._store.delete(listed.key)
         self._read.pop(listed.key, None)
+
+
+_NO_STATISTICS = Statistics()
+
+
+def _outline(manifest: Manifest) -> Manifest:
+    """Return it with one file of each table at most, and that without statistics."""
+    tables = tuple(
+        replace(it, files=tuple(replace(file, statistics=_NO_STATISTICS) for file in it.files[:1]))
+        for it in manifest.tables
+    )
+    return replace(manifest, tables=tables)

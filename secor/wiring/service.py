@@ -19,7 +19,7 @@ from secor.commit.uploader import Uploader
 from secor.config.model import Config
 from secor.consume.backpressure import Limits
 from secor.consume.consumer import Consumer
-from secor.consume.positioning import OnDataLoss, Positioning, Reset
+from secor.consume.positioning import OnDataLoss, Positioning, RefuseLost, Reset, never_refuse
 from secor.consume.suspects import Suspects
 from secor.core.clock import SystemClock
 from secor.core.model import TopicPartition
@@ -113,7 +113,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
 
 def _table_board(config: Config, clock: Clock, instance: str) -> TableBoard:
     from secor.service.status.table_board import TableBoard
-    from secor.wiring.table_commits import fixed_tables
+    from secor.wiring.table_names import fixed_tables
 
     return TableBoard(clock, instance, fixed_tables(config))
 
@@ -148,9 +148,11 @@ def _connect(
         store = connect_store(config)
         tables = None
         plans: Plans
+        refuse_lost: RefuseLost
         if config.group.kind == "table":
             from secor.tables.plan_notes import PlanNotes
             from secor.wiring.table_catalogs import open_tables
+            from secor.wiring.table_entries import guard_of_first_entries
             from secor.wiring.table_storage import store_of_tables
             from secor.wiring.tables import TablePlans
 
@@ -169,10 +171,20 @@ def _connect(
                 config, *tables, source.cluster_id, counting, clock, source.topics, notes=notes
             )
             opened.callback(plans.refreshing().close)
+            refuse_lost = guard_of_first_entries(config, tables[0], store, source.cluster_id, clock)
         else:
-            plans = growing_plans(config, store, telemetry, counting)
+            plans, refuse_lost = growing_plans(config, store, telemetry, counting), never_refuse
         consumer = _consumer(
-            config, instance, membership, store, plans, workspace, pool, telemetry, clock
+            config,
+            instance,
+            membership,
+            store,
+            plans,
+            refuse_lost,
+            workspace,
+            pool,
+            telemetry,
+            clock,
         )
         return consumer, membership.ledger, opened.pop_all().close
 
@@ -183,6 +195,7 @@ def _consumer(
     membership: Membership,
     store: ObjectStore,
     plans: Plans,
+    refuse_lost: RefuseLost,
     workspace: Workspace,
     pool: ThreadPool,
     telemetry: Telemetry,
@@ -213,6 +226,7 @@ def _consumer(
             reset=Reset(config.kafka.reset),
             on_data_loss=OnDataLoss(config.kafka.on_data_loss),
             suspects=None if config.group.kind == "backup" else suspects,
+            refuse_lost=refuse_lost,
         ),
         uploader=uploading(
             ledger=ledger,

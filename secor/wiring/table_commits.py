@@ -38,6 +38,7 @@ from secor.tables.table_commit import CommitRequest, TableCommitter
 from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader, open_store
 from secor.wiring.hudi import open_hudi_tables
 from secor.wiring.table_catalogs import PublishingEngine, merging_catalog, open_tables
+from secor.wiring.table_names import fixed_tables, namespaces_of
 from secor.wiring.table_storage import store_of_tables
 from secor.wiring.tables import routes_of
 
@@ -208,17 +209,6 @@ def timing_of(config: Config) -> Timing:
     commit = config.commit
     asks, discards = commit.control != "none", commit.on_timeout == "discard"
     return Timing(commit.interval, commit.timeout, asks=asks, discards=discards)
-
-
-def fixed_tables(config: Config) -> list[str]:
-    """Return the tables that a configuration names as they are."""
-    return [route.table for route in config.tables if "{" not in route.table]
-
-
-def namespaces_of(config: Config) -> set[str]:
-    """Return the namespaces of tables whose names are made from messages."""
-    spaces = {route.table.rpartition(".")[0] for route in config.tables if "{" in route.table}
-    return {space for space in spaces if space and "{" not in space}
 
 
 def new_id() -> str:

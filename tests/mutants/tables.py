@@ -17,6 +17,7 @@ COORDINATOR = "secor/tables/coordinator.py"
 RECORD = "secor/tables/group_record.py"
 SETTLE = "secor/tables/settle.py"
 CYCLE = "secor/tables/cycle.py"
+LOST = "secor/tables/lost_entries.py"
 ANSWERING = "secor/tables/answering.py"
 ICEBERG_COMMITS = "secor/adapters/iceberg/commits.py"
 
@@ -209,9 +210,58 @@ TABLE_MUTANTS = (
     Mutant(
         "manifests are deleted at once",
         COORDINATOR,
-        "now - item.listed.modified >= self._keep and is_done(item, results)",
-        "is_done(item, results)",
+        "if now - item.listed.modified >= self._keep:",
+        "if True:",
         TABLES,
+    ),
+    Mutant(
+        "an outline of a manifest is committed",
+        SELECTION,
+        "        elif item.outlined:\n            raise ManifestNeeded(table, key)\n",
+        "",
+        UNIT,
+    ),
+    Mutant(
+        "a manifest that is needed again is not read again",
+        COORDINATOR,
+        "                self._staging.forget([result.error.key])\n",
+        "                pass\n",
+        UNIT,
+    ),
+    Mutant(
+        "a partition that tables know begins anew where its entry is lost",
+        "secor/consume/positioning.py",
+        "            self._refuse_lost(topic_partition, topic_id, since)\n",
+        "",
+        ("tests/unit/consume/test_positioning.py",),
+    ),
+    Mutant(
+        "a lost entry is rebuilt without manifests",
+        LOST,
+        "        offsets += [(it.range.end, it.listed.key) for it in self.manifests]\n",
+        "",
+        TABLES,
+    ),
+    Mutant(
+        "a lost entry is rebuilt behind a batch of which only quarantine tells",
+        LOST,
+        "        return later[-1].start, later[-1]\n",
+        "        return later[-1].end, None\n",
+        TABLES,
+    ),
+    Mutant(
+        "a lost entry is rebuilt without quarantine",
+        LOST,
+        "    later = sorted(it for it in set(quarantined) if it.end > reached)\n",
+        "    later: list[OffsetRange] = []\n",
+        TABLES,
+    ),
+    Mutant(
+        "a lost entry is rebuilt from what an earlier topic has left",
+        LOST,
+        "    return topic_id == other or None in (topic_id, other)\n",
+        "    return True\n",
+        UNIT,
     ),
     Mutant(
         "manifests are deleted when one of their tables has them",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from secor.core.errors import OutcomeUnknown, SecorError, Unavailable
+from secor.core.errors import ConfigurationError, OutcomeUnknown, SecorError, Unavailable
 from secor.core.model import Entry, OffsetRange, StoredObject, TopicPartition
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import CommitResult, Outcome, Table
@@ -22,6 +22,7 @@ from secor.tables.control import Answer, Event, Kind
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
 from secor.tables.group_record import GroupRecord, Lineage, lineage
+from secor.tables.lost_entries import ProofReader, quarantined_after
 from secor.tables.manifest import DataFile, Manifest, ReplayOf, TableFiles
 from secor.tables.merging import Merge, Merged
 from secor.tables.selection import EVERY_OPERATION
@@ -178,6 +179,8 @@ class TableWorld:
         self.batches: list[tuple[TopicPartition, int, int]] = []
         self.committed_ranges: set[tuple[TopicPartition, OffsetRange]] = set()
         self.intents: dict[TopicPartition, tuple[int, int]] = {}
+        self.quarantined: dict[TopicPartition, set[OffsetRange]] = {}
+        """The batches of which objects are in quarantine."""
         self.drops = 0.0
         """How often a person gives up an intent whose manifest is put, or on its way."""
         self.replays: dict[str, frozenset[Row]] = {}
@@ -227,9 +230,9 @@ class TableWorld:
 
     def _work(self, host: Host, topic_partition: TopicPartition) -> None:
         while True:
-            start = self.ledger.entries[topic_partition].committed or 0
-            if start < self.end:
-                self._stage(host, topic_partition, start)
+            entry = self.ledger.entries[topic_partition]
+            if entry.committed is not None and entry.committed < self.end:
+                self._stage(host, topic_partition, entry, entry.committed)
             asked = [it for it in self.channel.receive(host.name) if it.kind is Kind.START_COMMIT]
             if asked:
                 reached = self.ledger.entries[topic_partition].committed or 0
@@ -247,7 +250,7 @@ class TableWorld:
         self.partitions.append(ADDED)
         self.start_worker(ADDED)
 
-    def _stage(self, host: Host, topic_partition: TopicPartition, start: int) -> None:
+    def _stage(self, host: Host, topic_partition: TopicPartition, entry: Entry, start: int) -> None:
         if self.rng.random() < self.drops:
             self._drop_intent(topic_partition, start)
         begun, end = self.intents.get(topic_partition, (-1, 0))
@@ -255,11 +258,16 @@ class TableWorld:
             end = min(self.end, start + self.rng.randint(1, LONGEST_BATCH))
             self.intents[topic_partition] = start, end
         manifest = self._manifest(topic_partition, start, end)
+        if any(is_bad(offset) for offset in range(start, end)):
+            self.call(host, "quarantine put", "before")
+            self.quarantined.setdefault(topic_partition, set()).add(OffsetRange(start, end))
         self.call(host, "worker put", "before")
         put_bytes(self.store, manifest.key(PREFIX), manifest.dump())
         self.call(host, "worker put", "after")
-        if (self.ledger.entries[topic_partition].committed or 0) != start:
-            return  # its successor was faster
+        if self.ledger.entries[topic_partition] is not entry:
+            for seconds in (15.0, 60.0):  # its successor was faster, or the entry was lost
+                self.hub.at(self.hub.now + seconds, lambda: self._delete_uncommitted(manifest))
+            return
         if self.rng.random() < 0.1:  # a superseded try of this range lands some time later
             late = self._manifest(topic_partition, start, end)
             at = self.hub.now + self.rng.choice((0.5, self.keep / 2))
@@ -292,8 +300,48 @@ class TableWorld:
 
     def _delete_uncommitted(self, dropped: Manifest) -> None:
         """Do what the stop says: delete the one of two that was never committed."""
-        if (dropped.topic_partition, dropped.range) not in self.committed_ranges:
+        owner, offsets = dropped.topic_partition, dropped.range
+        being_committed = self.intents.get(owner) == (offsets.start, offsets.end)
+        if (owner, offsets) not in self.committed_ranges and not being_committed:
             self.store.delete(dropped.key(PREFIX))
+
+    # --------------------------------------------------------- lost entries
+
+    def lose_entry(self) -> None:
+        """Let the ledger lose an entry, and its intent; later a person rebuilds it."""
+        topic_partition = self.rng.choice(self.partitions)
+        if self.ledger.entries[topic_partition].committed is None:
+            return
+        self.hub.tell(f"the entry of {topic_partition} is lost")
+        self.ledger.entries[topic_partition] = Entry(None)
+        self.intents.pop(topic_partition, None)
+        after = self.hub.now + self.rng.choice((0.1, 5.0, 2 * self.keep))
+        self.hub.at(after, lambda: self._rebuild_entry(topic_partition))
+
+    def _rebuild_entry(self, topic_partition: TopicPartition) -> None:
+        """Do what ``secor offsets recover`` does; what it refuses is settled and asked again."""
+        store = FakeStore(now=lambda: self.hub.now, objects=self.store.objects)
+        reader = ProofReader(
+            FakeCatalog(self.server),
+            Staging(store, PREFIX, GROUP),
+            group=GROUP,
+            tables=lambda: TABLES,
+            cluster=lambda: CLUSTER,
+        )
+        proof = reader.read(reader.read_group(), topic_partition, "id")
+        try:
+            quarantined = self.quarantined.get(topic_partition, set())
+            proven = quarantined_after(proof, quarantined)
+        except ConfigurationError as error:
+            self.hub.tell(f"{topic_partition} is not rebuilt yet: {error}")
+            self.hub.at(self.hub.now + 60.0, lambda: self._rebuild_entry(topic_partition))
+            return
+        committed, open_batch = proven or (0, None)
+        self.hub.tell(f"the entry of {topic_partition} is rebuilt: {committed}, {open_batch}")
+        self.committed_ranges |= {(topic_partition, it.range) for it in proof.manifests}
+        self.ledger.entries[topic_partition] = Entry(committed)
+        if open_batch is not None:
+            self.intents[topic_partition] = open_batch.start, open_batch.end
 
     # -------------------------------------------------------------- replays
 

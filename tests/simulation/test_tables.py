@@ -20,6 +20,8 @@ TOLD = (
     "is added",
     "is made again",
     "accepted as it was made again",
+    "is lost",
+    "is rebuilt",
 )
 
 
@@ -60,6 +62,9 @@ def storm(seed: int) -> tuple[TableWorld, Rates]:
             world.disturb(rollbacks=world.rng.random() < 0.5, remakes=world.rng.random() < 0.3)
         if world.rng.random() < 0.5:
             hub.at(world.rng.uniform(5.0, 60.0), world.add_partition)
+        if world.rng.random() < 0.3:
+            for _ in range(3):
+                hub.at(world.rng.uniform(5.0, 110.0), world.lose_entry)
         for _ in range(6):
             world.run(20.0)
             if not any(host.alive for host in world.coordinators):

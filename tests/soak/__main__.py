@@ -18,7 +18,7 @@ from secor.sandbox.state import S3_SERVERS
 from tests.soak.restore import soak_restore
 from tests.soak.run import soak
 from tests.soak.story import Story
-from tests.soak.summary import lines, plot
+from tests.soak.summary import lines, plot, save
 
 _FAILED = 5
 _ROOT = Path(__file__).parents[2]
@@ -101,6 +101,7 @@ def main(
     except SecorError as error:
         click.echo(f"the servers: {error}", err=True)
         sys.exit(_FAILED)
+    save(figures, folder / "held.json")
     for line in lines(figures):
         click.echo(line)
     if picture is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -101,6 +102,12 @@ def _spread(some: Sequence[Held]) -> list[Held]:
     """Return up to eight, evenly apart, the last among them."""
     step = max(1, len(some) // 8)
     return list(some[::-step][:8][::-1])
+
+
+def save(figures: Figures, path: Path) -> None:
+    """Write what each process held: lists of seconds, resident bytes and open files."""
+    held = {name: [(it.at, it.rss, it.files) for it in some] for name, some in figures.held.items()}
+    path.write_text(json.dumps(held))
 
 
 def plot(figures: Figures, path: Path) -> None:

@@ -19,6 +19,7 @@ from tools.bench.fill import Filled, create_topic, fill
 from tools.bench.floor import Floor, floor_of
 from tools.bench.pieces import LOOKED_AT, Piece, measure
 from tools.bench.recovery import measure as measure_recovery
+from tools.bench.recovery import summary
 from tools.bench.report import (
     Result,
     as_json,
@@ -229,8 +230,11 @@ def _measure_tables(directory: Path | None) -> None:
         for commit in measure_commits(folder):
             click.echo(commit.line())
         with Sandbox.up(folder / "servers", progress=_say) as sandbox:
-            for seconds in measure_recovery(sandbox, folder):
-                click.echo(f"{seconds:.1f} s from kill -9 until later rows are in the table")
+            recoveries = []
+            for recovery in measure_recovery(sandbox, folder):
+                recoveries.append(recovery)
+                click.echo(recovery.line())
+            click.echo(summary(recoveries))
 
 
 def _measure_spark(

@@ -11,8 +11,10 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from secor.config.load import load
@@ -23,11 +25,39 @@ from secor.wiring.table_catalogs import open_tables
 from tools.bench.cases import CASES, settings_of, table_of, write_config
 from tools.bench.fill import Producer, create_topic, encode_batch, values
 
-TOPIC, PARTITIONS, KILLS = "recovery", 4, 3
+TOPIC, PARTITIONS, KILLS = "recovery", 4, 5
 INTERVAL = "5s"
 WITHIN = 300.0
 _PRODUCE_EVERY = 0.5
 _BATCH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Seconds after a kill.
+
+    ``coordinating``: another process coordinates; ``committed``: the table has rows that were
+    produced afterwards.
+    """
+
+    coordinating: float
+    committed: float
+
+    def line(self) -> str:
+        """Return it in one line."""
+        return (
+            f"{self.committed:5.1f} s from kill -9 until later rows are in the table;"
+            f" another process coordinates after {self.coordinating:.1f} s"
+        )
+
+
+def summary(recoveries: Sequence[Recovery]) -> str:
+    """Return least, median and greatest of several."""
+    seconds = sorted(recovery.committed for recovery in recoveries)
+    return (
+        f"recovery after kill -9, {len(seconds)} times: {seconds[0]:.1f} s at least,"
+        f" {seconds[len(seconds) // 2]:.1f} s in the middle, {seconds[-1]:.1f} s at most"
+    )
 
 
 class _Daemon:
@@ -42,9 +72,17 @@ class _Daemon:
             )
 
     def coordinates_since(self) -> str:
-        """Return when it began to coordinate, for comparison; empty if it never did."""
+        """Return when it last began to coordinate, for comparison; empty if it never did."""
+        return max(self._coordinating(), default="")
+
+    def coordinates_after(self, when: datetime) -> datetime | None:
+        """Return when it first began to coordinate after ``when``."""
+        began = (datetime.fromisoformat(text) for text in self._coordinating())
+        return min((at for at in began if at > when), default=None)
+
+    def _coordinating(self) -> list[str]:
         lines = [json.loads(line) for line in self.log.read_text().splitlines() if line[:1] == "{"]
-        return max((it["timestamp"] for it in lines if it["event"] == "coordinating"), default="")
+        return [it["timestamp"] for it in lines if it["event"] == "coordinating"]
 
     def end(self) -> None:
         """SIGKILL."""
@@ -107,8 +145,8 @@ class _Recovery:
         self._producer.close()
 
 
-def measure(sandbox: Sandbox, folder: Path) -> Iterator[float]:
-    """Kill the coordinator several times; give the seconds of each."""
+def measure(sandbox: Sandbox, folder: Path) -> Iterator[Recovery]:
+    """Kill the coordinator several times."""
     create_topic(sandbox.kafka, TOPIC, PARTITIONS)
     with ExitStack() as running, closing(_Recovery(sandbox, folder)) as group:
         daemons = [group.start(), group.start()]
@@ -118,13 +156,16 @@ def measure(sandbox: Sandbox, folder: Path) -> Iterator[float]:
             victim = max(daemons, key=lambda daemon: daemon.coordinates_since())
             victim.end()
             daemons.remove(victim)
-            killed = time.monotonic()
+            killed, killed_at = time.monotonic(), datetime.now(UTC)
             daemons.append(group.start())
             afterwards = group.produce() + _BATCH
             while group.produce() < afterwards:
                 pass
             group.wait(afterwards, daemons)
-            yield time.monotonic() - killed
+            committed = time.monotonic() - killed
+            began = [it for daemon in daemons if (it := daemon.coordinates_after(killed_at))]
+            coordinating = (min(began) - killed_at).total_seconds() if began else committed
+            yield Recovery(coordinating, committed)
             group.wait(group.produce() + 20 * _BATCH, daemons)  # both are at work again
 
 

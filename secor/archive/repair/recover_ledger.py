@@ -78,7 +78,7 @@ def plan_recovery(
             remarks.append(
                 f"the last batch {last} has {stored} of {there} messages: the service completes it"
             )
-            intent = _intent(archive, topic_partition, last, of_last, owner, at)
+            intent = intent_of(archive, topic_partition, last, of_last, owner, at)
             return Recovery(topic_partition, last.start, topic_id, intent, tuple(remarks))
     else:
         remarks.append(f"the log no longer has {last}: that it is complete cannot be proved")
@@ -188,7 +188,7 @@ def _count(log: Log, topic_partition: TopicPartition, start: int, end: int) -> i
     return sum(chunk.since(start).until(end).records.num_rows for chunk in chunks)
 
 
-def _intent(
+def intent_of(
     archive: Archive,
     topic_partition: TopicPartition,
     batch: OffsetRange,
@@ -196,6 +196,7 @@ def _intent(
     owner: str,
     at: float,
 ) -> Intent:
+    """Return the intent under which a batch is completed, of which ``objects`` are there."""
     info = objects[0].archived.info
     assert info is not None
     root = archive.root(topic_partition.topic)

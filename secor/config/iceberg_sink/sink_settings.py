@@ -111,6 +111,11 @@ SINK_SETTINGS = (
         "none: nothing depends on transactions",
         NOT_NEEDED,
     ),
+    SinkSetting(
+        "iceberg.coordinator.transactional.suffix",
+        "none: Kafka Connect's own, set by the connector for its tasks",
+        NOT_NEEDED,
+    ),
     SinkSetting("iceberg.connect.group-id", "none: the group has a name of its own", NOT_NEEDED),
     SinkSetting("iceberg.catalog", "`catalog.name`"),
     SinkSetting(

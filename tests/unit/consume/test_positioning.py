@@ -327,3 +327,18 @@ def test_a_partition_that_is_not_wanted_is_not_looked_for_again(seeker: Seeker) 
     result = seeker.make().find(KEY, SINCE, lambda: False)
     assert isinstance(result, Unavailable)
     assert seeker.commits.calls.count("read") == 1
+
+
+def test_what_shows_that_there_was_an_entry_refuses_the_first_one(seeker: Seeker) -> None:
+    asked: list[tuple[TopicPartition, str | None, float]] = []
+
+    def refuse(topic_partition: TopicPartition, topic_id: str | None, since: float) -> None:
+        asked.append((topic_partition, topic_id, since))
+        raise LedgerLost("a table has it")
+
+    assert isinstance(seeker.find(refuse_lost=refuse), Position)  # there is an entry
+    assert asked == []
+    seeker.commits.server.drop(KEY)
+    assert isinstance(seeker.find(refuse_lost=refuse), LedgerLost)
+    assert asked == [(KEY, ID, SINCE)]
+    assert seeker.commits.ledger.read(KEY).committed is None

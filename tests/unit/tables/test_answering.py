@@ -17,6 +17,7 @@ class Work:
     next_offset: int | None = 0
     sealed: OffsetRange | None = None
     last_timestamp: int | None = None
+    known_end: int | None = 0
 
 
 @dataclass
@@ -147,3 +148,42 @@ def test_draining_is_the_loops() -> None:
     worker.drain()
     assert (before, worker.drained) == (False, True)
     assert worker.status() == []
+
+
+def test_the_first_messages_of_a_partition_that_was_just_assigned_are_waited_for() -> None:
+    loop = FakeLoop([Work(CLICKS, 4, 4, known_end=None)])
+    channel = Channel(incoming=[asked()])
+    worker = answering(loop, channel)
+    worker.run_once(0.1)
+    loop.work[0].known_end = 9  # the broker has answered, and nothing is read yet
+    worker.run_once(0.1)
+    assert answered(channel) == []
+    loop.work[0].next_offset = 9
+    for _ in range(3):
+        worker.run_once(0.1)
+    assert answered(channel) == [Answer(CLICKS, 9)]
+
+
+def test_a_partition_at_the_end_of_its_log_is_not_waited_for() -> None:
+    loop = FakeLoop([Work(CLICKS, 4, 4, known_end=4)])
+    channel = Channel(incoming=[asked()])
+    answering(loop, channel).run_once(0.1)
+    assert answered(channel) == [Answer(CLICKS, 4)]
+
+
+def test_only_one_cycle_waits_for_first_messages_that_do_not_come() -> None:
+    loop = FakeLoop([Work(CLICKS, 4, 4, known_end=9)])
+    channel = Channel(incoming=[asked()])
+    worker = answering(loop, channel)
+    worker.run_once(0.1)
+    channel.incoming = [asked("c2", epoch=2)]
+    worker.run_once(0.1)
+    assert [event.commit for event in channel.sent] == ["c2"]
+    loop.work[0].next_offset = loop.work[0].committed = 9
+    loop.work.clear()  # it is lost, and comes back
+    channel.incoming = [asked("c3", epoch=3)]
+    worker.run_once(0.1)
+    loop.work.append(Work(CLICKS, 9, 9, known_end=12))
+    channel.incoming = [asked("c4", epoch=4)]
+    worker.run_once(0.1)
+    assert [event.commit for event in channel.sent] == ["c2"]

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -6,6 +7,7 @@ from secor.core.errors import Unavailable
 from secor.core.model import StoredObject, TopicPartition
 from secor.tables.control import Answer, Event, Kind
 from secor.tables.cycle import State, Timing
+from secor.tables.manifest import Manifest
 from secor.tables.table_commit import Result
 from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, GROUP, OTHER, TableWorld
 
@@ -134,6 +136,45 @@ def test_manifests_go_after_a_time_when_all_tables_have_them(world: TableWorld) 
         world.clock.advance(10)
     assert present == [2, 2, 2, 0]
     assert world.live() == ["0-5@0"]
+
+
+def two_files(world: TableWorld, start: int, end: int) -> Manifest:
+    manifest = world.manifest(start, end)
+    (of_table,) = manifest.tables
+    (file,) = of_table.files
+    files = (file, replace(file, path=f"{file.path} again"))
+    return replace(manifest, tables=(replace(of_table, files=files),))
+
+
+def test_of_what_all_tables_have_only_an_outline_is_kept(world: TableWorld) -> None:
+    coordinator = world.coordinator()
+    world.stage(two_files(world, 0, 5))
+    world.stage(world.manifest(5, 9, [EVENTS, "db.other"]))
+    del world.server.tables["db.other"]
+    for _ in range(3):
+        coordinator.step()
+        world.clock.advance(10)
+    kept = {item.range.start: item for item in world.staged()}
+    assert kept[0].outlined
+    assert kept[0].manifest is not None
+    assert [len(it.files) for it in kept[0].manifest.tables] == [1]
+    assert not kept[5].outlined  # a table lacks it
+
+
+def test_a_manifest_that_is_needed_again_is_read_again(world: TableWorld) -> None:
+    coordinator = world.coordinator()
+    world.stage(two_files(world, 0, 5))
+    for _ in range(2):
+        coordinator.step()
+        world.clock.advance(10)
+    table = world.server.tables[EVENTS]  # as it was before, by somebody who restored it
+    table.properties, table.refs, table.snapshots, table.files = {}, {}, {}, {}
+    world.clock.advance(10)
+    for _ in range(2):
+        coordinator.step()
+        world.clock.advance(10)
+    assert [it.result for it in world.observer.results[-2:]] == [Result.FAILED, Result.COMMITTED]
+    assert world.live() == ["0-5@0", "0-5@0 again"]
 
 
 def test_what_is_put_while_the_manifests_are_listed_is_not_passed_over(
