@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,10 +30,10 @@ from secor.core.object_info import ObjectInfo
 from secor.core.ports import LogFormat, ObjectStore
 from secor.formats import EXTENSIONS, format_of_key
 
-HEADS_AT_ONCE = 8
+HEADS_AT_ONCE = 16
 HEADS_AHEAD = 64
 
-FETCHED_AHEAD = 8
+FETCHED_AHEAD = 16
 MOST_FETCHED = 1 << 20
 """Bytes of an object that is fetched as a whole before it is opened."""
 
@@ -231,10 +232,17 @@ class Archive:
 
     def described(self, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
         """Ask for metadata of several objects at a time; the order stays."""
-        waiting = iter(objects)
-        with ThreadPoolExecutor(HEADS_AT_ONCE, thread_name_prefix="head") as pool:
-            while some := list(islice(waiting, HEADS_AHEAD)):
-                yield from pool.map(self.describe, some)
+        asked: deque[Future[ArchivedObject]] = deque()
+        pool = ThreadPoolExecutor(HEADS_AT_ONCE, thread_name_prefix="head")
+        try:
+            for archived in objects:
+                asked.append(pool.submit(self.describe, archived))
+                if len(asked) == HEADS_AHEAD:
+                    yield asked.popleft().result()
+            while asked:
+                yield asked.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _is_of(info: ObjectInfo, name: ObjectName) -> bool:

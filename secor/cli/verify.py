@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -24,10 +26,18 @@ from secor.core.errors import ConfigurationError, LedgerCorrupt
 from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
 
-Advance = Callable[[TopicPartition, int], None]
 
-Expect = Callable[[int], None]
-"""Told how many offsets there are to pass."""
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who shows the progress: what takes offsets passed, objects looked at, and the total.
+
+    ``expect`` is None where nobody wants the total.
+    """
+
+    advance: Callable[[TopicPartition, int], None]
+    looked: Callable[[str, int], None]
+    expect: Callable[[int], None] | None
+
 
 LINES = 20
 """Findings printed for each topic partition; --json has more."""
@@ -67,11 +77,11 @@ def command(
             )
         return verify_tables(settings, topics, as_json=as_json)
     report = Report(with_topic=not archive_only)
-    with _progress(enabled=not as_json) as (advance, expect):
+    with _progress(enabled=not as_json) as watch:
         if archive_only:
             reports = _alone(settings, topics, generations)
         else:
-            reports = _compared(settings, topics, partitions, start, generations, advance, expect)
+            reports = _compared(settings, topics, partitions, start, generations, watch)
         for partition_report in reports:
             if partitions and partition_report.topic_partition.partition not in partitions:
                 continue
@@ -99,8 +109,7 @@ def _compared(
     partitions: tuple[int, ...],
     start: int | None,
     generations: tuple[int, ...],
-    advance: Advance,
-    expect: Expect | None,
+    watch: Watch,
 ) -> Iterator[PartitionReport]:
     from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 
@@ -112,14 +121,16 @@ def _compared(
     ):
         routes = earlier_routes(config, store)
         names = topics or kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
-        if expect is not None:
+        if watch.expect is not None:
             topic_partitions = [number for name in names for number in reader.partitions(name)]
             wanted = [
                 number
                 for number in topic_partitions
                 if not partitions or number.partition in partitions
             ]
-            expect(sum(offsets_to_compare(ledger, reader, number, start) for number in wanted))
+            watch.expect(
+                sum(offsets_to_compare(ledger, reader, number, start) for number in wanted)
+            )
         for topic in names:
             topic_partitions = of_topic(reader.partitions(topic), topic)
             numbers = [number.partition for number in topic_partitions]
@@ -130,7 +141,8 @@ def _compared(
                 generations=generations or None,
                 start=start,
                 from_first_object=kafka.reset == "latest",
-                progress=advance,
+                progress=watch.advance,
+                looked=watch.looked,
                 parsing=_parsing(config, topic),
             )
             chosen = [number for number in numbers if not partitions or number in partitions]
@@ -160,13 +172,10 @@ def _parsing(config: Config, topic: str) -> Parsing | None:
 
 
 @contextmanager
-def _progress(*, enabled: bool) -> Iterator[tuple[Advance, Expect | None]]:
-    """Show total, rate and time left on standard error, when a person watches.
-
-    Gives what takes the offsets passed, and what takes their total, if anybody wants it.
-    """
+def _progress(*, enabled: bool) -> Iterator[Watch]:
+    """Show total, rate and time left on standard error, when a person watches."""
     if not enabled or not sys.stderr.isatty():
-        yield (lambda _topic_partition, _offsets: None), None
+        yield Watch(lambda _topic_partition, _offsets: None, lambda _topic, _objects: None, None)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -190,7 +199,15 @@ def _progress(*, enabled: bool) -> Iterator[tuple[Advance, Expect | None]]:
             name = f"verifying {topic_partition}"
             bars.update(task, description=name, advance=offsets, rate=rate)
 
-        yield advance, lambda total: bars.update(task, total=total)
+        seen: Counter[str] = Counter()
+
+        def looked(topic: str, objects: int) -> None:
+            seen[topic] += objects
+            bars.update(
+                task, description=f"looking at {topic}: {seen[topic]:,} objects", refresh=True
+            )
+
+        yield Watch(advance, looked, lambda total: bars.update(task, total=total))
 
 
 def _print(report: Report, *, as_json: bool) -> None:

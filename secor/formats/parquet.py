@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -65,19 +66,31 @@ class ParquetFormat:
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
         """Yield the messages.  Page checksums are verified.  Raises ``CorruptFile``."""
-        try:
+        with not_whole(name):
             parquet = pq.ParquetFile(file, page_checksum_verification=True)
             if not holds_messages(parquet.schema_arrow):
                 raise CorruptFile(
                     f"{name}: its columns are not those of whole messages"
                     f" ({', '.join(SCHEMA.names)}) with their types"
                 )
-            for batch in parquet.iter_batches(MESSAGES_READ):
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=SCHEMA)
-        except SecorError:
-            raise
-        except (pa.ArrowException, OSError) as error:
-            raise CorruptFile(f"{name}: is no whole Parquet file: {error}") from error
+            yield from whole_messages(parquet)
+
+
+@contextmanager
+def not_whole(name: str) -> Iterator[None]:
+    """Turn what Arrow says of the file ``name`` into ``CorruptFile``."""
+    try:
+        yield
+    except SecorError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptFile(f"{name}: is no whole Parquet file: {error}") from error
+
+
+def whole_messages(parquet: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """Yield the messages of a file that ``holds_messages``."""
+    for batch in parquet.iter_batches(MESSAGES_READ):
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=SCHEMA)
 
 
 def holds_messages(schema: pa.Schema) -> bool:

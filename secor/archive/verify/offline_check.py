@@ -8,7 +8,7 @@ from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.verify.compare import combine
 from secor.archive.verify.missing_metadata import missing_metadata
 from secor.archive.verify.object_sources import Merge, ObjectSource
-from secor.archive.verify.parsed_objects import Recorded, recorded
+from secor.archive.verify.parsed_objects import Recorded, Recordings
 from secor.archive.verify.report import Kind, PartitionReport
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, TopicPartition, next_offset
@@ -69,8 +69,9 @@ def _check_contents(
     objects: Iterable[ArchivedObject], archive: Archive, report: PartitionReport, *, parsed: bool
 ) -> None:
     with_offsets = []
+    recordings = Recordings(archive, parsed=parsed)
     for archived in objects:
-        what = recorded(archive, archived, parsed=parsed)
+        what = recordings.of(archived)
         fault = archived.fault or _name_fault(archived) or missing_metadata(archive, archived, what)
         if fault:
             _corrupt(report, archived, fault)

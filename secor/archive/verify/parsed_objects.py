@@ -31,26 +31,46 @@ class Recorded(Enum):
     NUMBER = "number"
 
 
-def recorded(
-    archive: Archive, archived: ArchivedObject, *, parsed: bool, other_values: bool = False
-) -> Recorded:
-    """Return what an object records; ``parsed`` tells that its group stores decoded fields.
+class Recordings:
+    """Tells what objects record; opens one object of each fingerprint at most.
 
-    Decoded fields are not what came from Kafka, so they are not compared with it; nor are
-    ``other_values``, which a plug-in has given.
+    A fingerprint covers the settings that decide it.  ``parsed`` tells that the group stores
+    decoded fields, which are not compared with what came from Kafka; nor are ``other_values``,
+    which a plug-in has given.
     """
-    log_format = archive.format_of(archived)
-    if isinstance(log_format, TextFormat):
-        return Recorded.NUMBER if other_values else Recorded.PAYLOADS
-    if not parsed or log_format.extension == LOSSLESS:
-        return Recorded.OFFSETS if other_values else Recorded.MESSAGES
-    try:
-        first = next(archive.read(archived), None)
-    except CorruptFile:
-        return Recorded.OFFSETS  # whoever reads it as that reports what is wrong
-    if first is not None and first.num_rows and first.column("offset").null_count:
-        return Recorded.NUMBER
-    return Recorded.OFFSETS
+
+    def __init__(self, archive: Archive, *, parsed: bool, other_values: bool = False) -> None:
+        self._archive = archive
+        self._parsed = parsed
+        self._other_values = other_values
+        self._known: dict[tuple[str, str], Recorded] = {}
+
+    def of(self, archived: ArchivedObject) -> Recorded:
+        """Return what an object records."""
+        log_format = self._archive.format_of(archived)
+        if isinstance(log_format, TextFormat):
+            return Recorded.NUMBER if self._other_values else Recorded.PAYLOADS
+        if not self._parsed or log_format.extension == LOSSLESS:
+            return Recorded.OFFSETS if self._other_values else Recorded.MESSAGES
+        if archived.info is None:
+            return self._look(archived) or Recorded.OFFSETS
+        settings = (archived.info.fingerprint, archived.name.extension)
+        if settings not in self._known:
+            what = self._look(archived)
+            if what is None:
+                return Recorded.OFFSETS  # whoever reads it as that reports what is wrong
+            self._known[settings] = what
+        return self._known[settings]
+
+    def _look(self, archived: ArchivedObject) -> Recorded | None:
+        """Look into an object of decoded fields; None where it cannot tell."""
+        try:
+            first = next(self._archive.read(archived), None)
+        except CorruptFile:
+            return None
+        if first is None or not first.num_rows:
+            return None
+        return Recorded.NUMBER if first.column("offset").null_count else Recorded.OFFSETS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.verify.missing_metadata import missing_metadata
 from secor.archive.verify.object_sources import Merge, ObjectSource
-from secor.archive.verify.parsed_objects import Parsing, Recorded, recorded
+from secor.archive.verify.parsed_objects import Parsing, Recorded, Recordings
 from secor.archive.verify.report import Kind, PartitionReport
 from secor.archive.verify.text_objects import Place, Reach, places, written_as
 from secor.core.model import OffsetRange, next_offset
@@ -54,13 +54,13 @@ def sources_of(
     """
     with_offsets: list[ObjectSource] = []
     without: dict[TextFormat | None, list[ArchivedObject]] = {}
+    recordings = Recordings(
+        archive,
+        parsed=parsing is not None,
+        other_values=parsing is not None and parsing.other_values,
+    )
     for archived in objects:
-        what = recorded(
-            archive,
-            archived,
-            parsed=parsing is not None,
-            other_values=parsing is not None and parsing.other_values,
-        )
+        what = recordings.of(archived)
         for fault in (archived.fault, missing_metadata(archive, archived, what)):
             if fault:
                 at = archived.first_offset

@@ -20,6 +20,12 @@ from secor.core.text import how_many
 Progress = Callable[[TopicPartition, int], None]
 """Told how many offsets of a topic partition were just passed."""
 
+Looked = Callable[[str, int], None]
+"""Told how many objects of a topic were just looked at."""
+
+LOOKED = 100
+"""Objects after which progress is told."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
@@ -38,6 +44,7 @@ class Verifier:
     start: int | None = None
     from_first_object: bool = False
     progress: Progress | None = None
+    looked: Looked | None = None
     parsing: Parsing | None = None
 
     def verify(
@@ -87,8 +94,11 @@ class Verifier:
 
     def _objects(self, topic: str) -> dict[int, list[ArchivedObject]]:
         by_partition: dict[int, list[ArchivedObject]] = {}
-        for archived in self.archive.everything(topic, generations=self.generations):
+        stored = self.archive.everything(topic, generations=self.generations)
+        for number, archived in enumerate(stored, 1):
             by_partition.setdefault(archived.name.partition, []).append(archived)
+            if self.looked and number % LOOKED == 0:
+                self.looked(topic, LOOKED)
         return by_partition
 
     def _verify(

@@ -10,9 +10,15 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from secor.core.errors import CorruptFile
 from secor.core.ports import Sink
-from secor.formats.parquet import CODECS, MESSAGES_READ, ParquetFormat, holds_messages
+from secor.formats.parquet import (
+    CODECS,
+    MESSAGES_READ,
+    ParquetFormat,
+    holds_messages,
+    not_whole,
+    whole_messages,
+)
 from secor.formats.python_file import Output
 from secor.formats.typed import metadata
 from secor.formats.typed.nested_arrays import text_of
@@ -121,13 +127,14 @@ def leaf_paths(schema: pa.Schema) -> list[str]:
 
 def read(file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
     """Yield the rows of any Parquet file as JSON messages.  Raises ``CorruptFile``."""
-    try:
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        names = metadata.metadata_columns_of(parquet.schema_arrow)
-        for batch in parquet.iter_batches(MESSAGES_READ):
-            yield metadata.as_messages(batch, names)
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptFile(f"{name}: is no whole Parquet file: {error}") from error
+    with not_whole(name):
+        yield from _rows(pq.ParquetFile(file, page_checksum_verification=True))
+
+
+def _rows(parquet: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    names = metadata.metadata_columns_of(parquet.schema_arrow)
+    for batch in parquet.iter_batches(MESSAGES_READ):
+        yield metadata.as_messages(batch, names)
 
 
 class EitherParquet(ParquetFormat):
@@ -137,11 +144,8 @@ class EitherParquet(ParquetFormat):
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
         """Yield the file's records.  Raises ``CorruptFile``."""
-        at = file.tell()
-        try:
-            schema = pq.read_schema(file)
-        except (pa.ArrowException, OSError) as error:
-            raise CorruptFile(f"{name}: is no whole Parquet file: {error}") from error
-        file.seek(at)
-        whole = holds_messages(schema) and MARK not in (schema.metadata or {})
-        return ParquetFormat.read(self, file, name) if whole else read(file, name)
+        with not_whole(name):
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            schema = parquet.schema_arrow
+            whole = holds_messages(schema) and MARK not in (schema.metadata or {})
+            yield from whole_messages(parquet) if whole else _rows(parquet)

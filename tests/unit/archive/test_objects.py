@@ -8,13 +8,21 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from secor.archive.objects import FETCHED_AHEAD, MOST_FETCHED, Archive, reading_ahead
+from secor.archive.objects import (
+    FETCHED_AHEAD,
+    HEADS_AHEAD,
+    HEADS_AT_ONCE,
+    MOST_FETCHED,
+    Archive,
+    reading_ahead,
+)
 from secor.core.errors import NotFound
 from tests.fakes.store import FakeStore
 
 KEYS = [f"k{at:02}" for at in range(40)]
 SIZES = dict.fromkeys(KEYS, 10)
 PATIENCE = 60.0
+OBJECTS = [f"p/clicks/offset=0/1_0_{at:020d}.seq" for at in range(300)]
 
 
 @pytest.fixture
@@ -83,3 +91,27 @@ def test_an_object_that_is_gone_is_told_to_who_opens_it(store: FakeStore) -> Non
         with pytest.raises(NotFound, match=KEYS[1]):
             archive.store.open(KEYS[1])
         assert read(archive, KEYS[2]) == KEYS[2].encode()
+
+
+def test_metadata_of_several_objects_are_asked_for_at_once_and_a_bounded_number_ahead(
+    tmp_path: Path,
+) -> None:
+    store, asked = FakeStore(), list[str]()
+    path = tmp_path / "empty"
+    path.write_bytes(b"")
+    for key in OBJECTS:
+        store.put(key, path, 0, {})
+    together = threading.Barrier(HEADS_AT_ONCE)
+
+    def before(call: str, key: str) -> None:
+        if call == "head":
+            asked.append(key)
+            if key in OBJECTS[:HEADS_AT_ONCE]:
+                together.wait(PATIENCE)
+
+    store.before = before
+    given = []
+    for number, archived in enumerate(Archive(store, "p").objects("clicks", with_info=True), 1):
+        given.append(archived.key)
+        assert len(asked) <= number + HEADS_AHEAD
+    assert given == sorted(asked) == OBJECTS
