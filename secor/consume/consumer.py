@@ -62,8 +62,6 @@ class Consumer:
             self._assignment, source, self._tasks, workspace, clock, observer, waits
         )
         self._arrived: dict[TopicPartition, Arrived] = {}
-        # Behind full batches that may not be sealed yet: they keep no other topic waiting.
-        self._waiting: dict[TopicPartition, Arrived] = {}
         self._round = round_seconds
         self._pace = pace if pace is not None else Pace(clock)
         self._throttled = False
@@ -159,9 +157,8 @@ class Consumer:
         partition = self._assignment.get(topic_partition)
         if partition is None:
             return
-        if topic_partition in self._waiting:  # it was fetched before the pause
-            self._waiting[topic_partition].extend(arrived)
-            self._keep_waiting(topic_partition, self._waiting[topic_partition])
+        if partition.waiting is not None:  # it was fetched before the pause
+            partition.waiting.extend(arrived)
             return
         try:
             while partition.states.is_reading and (chunk := arrived.next()) is not None:
@@ -170,7 +167,7 @@ class Consumer:
                     self._seal_if_due(partition)
                 if partition.states.is_reading and rest is not None:
                     arrived.put_back(rest)
-                    self._keep_waiting(topic_partition, arrived)
+                    partition.waiting = arrived
                     return
                 if partition.states.is_reading and self._clock.monotonic() >= until:
                     self._arrived[topic_partition] = arrived
@@ -180,26 +177,15 @@ class Consumer:
 
     def _take_waiting(self) -> None:
         """Have what waited behind a full batch read now, if that batch is sealed."""
-        for topic_partition in list(self._waiting):
-            partition = self._assignment.get(topic_partition)
-            if partition is not None and partition.states.is_reading:
-                if partition.batch is None or partition.batch.full:
-                    continue
-                later = self._arrived.get(topic_partition)
-                self._arrived[topic_partition] = self._waiting[topic_partition]
+        for partition in self._assignment:
+            if partition.waiting is None or not partition.states.is_reading:
+                partition.waiting = None
+            elif partition.batch is not None and not partition.batch.full:
+                later = self._arrived.get(partition.topic_partition)
+                self._arrived[partition.topic_partition] = partition.waiting
                 if later is not None:
-                    self._arrived[topic_partition].extend(later)
-            self._keep_waiting(topic_partition, None)
-
-    def _keep_waiting(self, topic_partition: TopicPartition, arrived: Arrived | None) -> None:
-        """Let it wait; None: nothing of the partition waits any more."""
-        partition = self._assignment.get(topic_partition)
-        if partition is not None:
-            partition.waiting_bytes = arrived.size if arrived is not None else 0
-        if arrived is None:
-            self._waiting.pop(topic_partition, None)
-        else:
-            self._waiting[topic_partition] = arrived
+                    partition.waiting.extend(later)
+                partition.waiting = None
 
     def _append(self, partition: Partition, chunk: Chunk) -> Chunk | None:
         """Append to the open batch.  An append that fails half way makes the batch useless.
@@ -256,7 +242,6 @@ class Consumer:
         partition.committed_at = self._clock.monotonic()
         # Nothing fetched for an earlier start may be appended; the source drops its part.
         self._arrived.pop(partition.topic_partition, None)
-        self._keep_waiting(partition.topic_partition, None)
         self._lifecycle.on(partition, Event.LOCATED)
 
     def _handle_outcome(self, partition: Partition, batch: SealedBatch, outcome: Outcome) -> None:

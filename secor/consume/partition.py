@@ -8,6 +8,7 @@ from secor.batch.batch import Batch
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
 from secor.batch.sealed import SealedBatch
+from secor.consume.arrived import Arrived
 from secor.consume.backpressure import Load
 from secor.consume.partition_states import PartitionStates
 from secor.consume.positioning import Position
@@ -29,8 +30,8 @@ class Partition:
         self.committed: int | None = None
         self.committed_at: float | None = None
         self.last_timestamp: int | None = None
-        self.waiting_bytes = 0
-        """Bytes in memory of messages that wait behind a full batch."""
+        self.waiting: Arrived | None = None
+        """What waits behind a full batch that may not be sealed yet."""
 
     @property
     def plan(self) -> TopicPlan | None:
@@ -54,8 +55,13 @@ class Partition:
         if batch is None:
             return None
         may_seal = self.states.may_seal and batch.end is None and not batch.empty
-        waiting = self.waiting_bytes
+        waiting = self.waiting_size
         return Load(self.topic_partition, batch.buffered + waiting, batch.size + waiting, may_seal)
+
+    @property
+    def waiting_size(self) -> int:
+        """Bytes in memory that wait behind a full batch."""
+        return self.waiting.size if self.waiting is not None else 0
 
     def seal(self, reason: Reason) -> None:
         """Move the open batch to the sealed ones.  Raises ``LocalFilesExhausted``."""
