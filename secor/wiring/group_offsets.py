@@ -63,17 +63,21 @@ def offsets_of_cluster(
     return Origin(offsets, cluster)
 
 
+_HEADER = ["group", "topic", "partition", "offset"]
+
+
 def offsets_of_file(path: Path, groups: Collection[str]) -> Origin:
     """Read lines of ``group,topic,partition,offset[,metadata]``; without a group for a single one.
 
-    So writes ``save_offsets``, and the ``--export`` of Kafka's own ``kafka-consumer-groups``.
+    So writes ``save_offsets``, and the ``--export`` of Kafka's own ``kafka-consumer-groups``.  A
+    first line with these names is left out.
     Raises ``ConfigurationError``.
     """
     offsets = []
     try:
         with path.open(newline="") as file:
             for number, row in enumerate(csv.reader(file), 1):
-                if row:
+                if row and not (number == 1 and row[:4] == _HEADER):
                     offsets.append(_of_row(path, number, row, groups))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigurationError(f"{path}: {error}") from error
