@@ -177,16 +177,12 @@ class Batch:
     @property
     def buffered(self) -> int:
         """Bytes in memory."""
-        return self._in_writers + OPEN_FILE * len(self._files)
+        return sum(OPEN_FILE + file.writer.buffered() for file in self._files.values())
 
     @property
     def size(self) -> int:
         """Bytes of the files, in memory and on disk."""
-        return self._in_writers + sum(file.local.size for file in self._files.values())
-
-    @property
-    def _in_writers(self) -> int:
-        return sum(file.writer.buffered() for file in self._files.values())
+        return sum(file.writer.buffered() + file.local.size for file in self._files.values())
 
     @property
     def files(self) -> int:

@@ -36,10 +36,11 @@ class Arrived:
         assert self._rest is None
         self._rest = rest
 
-    def extend(self, later: Arrived) -> None:
-        """Take what was fetched after this."""
-        assert later._rest is None
-        self._fetches += later._fetches
+    def extend(self, later: Arrived | None) -> None:
+        """Take what was fetched after this, if anything."""
+        if later is not None:
+            assert later._rest is None
+            self._fetches += later._fetches
 
     @property
     def size(self) -> int:

@@ -181,10 +181,8 @@ class Consumer:
             if partition.waiting is None or not partition.states.is_reading:
                 partition.waiting = None
             elif partition.batch is not None and not partition.batch.full:
-                later = self._arrived.get(partition.topic_partition)
+                partition.waiting.extend(self._arrived.get(partition.topic_partition))
                 self._arrived[partition.topic_partition] = partition.waiting
-                if later is not None:
-                    partition.waiting.extend(later)
                 partition.waiting = None
 
     def _append(self, partition: Partition, chunk: Chunk) -> Chunk | None:
