@@ -55,8 +55,8 @@ class Partition:
         if batch is None:
             return None
         may_seal = self.states.may_seal and batch.end is None and not batch.empty
-        waiting = self.waiting_size
-        return Load(self.topic_partition, batch.buffered + waiting, batch.size + waiting, may_seal)
+        memory, size = batch.buffered + self.waiting_size, batch.size + self.waiting_size
+        return Load(self.topic_partition, memory, size, may_seal)
 
     @property
     def waiting_size(self) -> int:
