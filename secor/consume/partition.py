@@ -51,8 +51,7 @@ class Partition:
     @property
     def load(self) -> Load | None:
         """What it holds for the open batch, and whether pressure may seal that."""
-        batch = self.batch
-        if batch is None:
+        if (batch := self.batch) is None:
             return None
         may_seal = self.states.may_seal and batch.end is None and not batch.empty
         memory, size = batch.buffered + self.waiting_size, batch.size + self.waiting_size
