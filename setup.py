@@ -1,8 +1,10 @@
 """What Secor needs; ``pip install -e '.[dev,sandbox,spark]'`` for work on it."""
 
+import os
 from pathlib import Path
+from zlib import crc32
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 HERE = Path(__file__).parent
 
@@ -13,6 +15,24 @@ def version() -> str:
         if line.startswith("__version__"):
             return line.split('"')[1]
     raise RuntimeError("secor/__init__.py states no __version__")
+
+
+def extensions() -> list[Extension]:
+    """Return the compiled part of ``secor.wire``; without a compiler numpy does its work."""
+    if os.environ.get("NO_SECOR_EXTENSION"):
+        return []
+    source = "secor/wire/_compiled.c"
+    # Python refuses what was built from another source: see secor/wire/compiled.py.
+    checksum = crc32((HERE / source).read_bytes())
+    return [
+        Extension(
+            "secor.wire._compiled",
+            [source],
+            define_macros=[("SOURCE_CRC32", f"{checksum}UL")],
+            py_limited_api=True,
+            optional=True,
+        )
+    ]
 
 
 EXAMPLES = {"secor.examples.config": "config", "secor.examples.systemd": "systemd"}
@@ -58,9 +78,11 @@ setup(
     # In the tree where people look for them, in the package where ``secor config example`` does.
     package_dir=EXAMPLES,
     package_data={
-        "secor": ["py.typed", "**/*.xml", "**/*.toml"],
+        "secor": ["py.typed", "**/*.pyi", "**/*.c", "**/*.xml", "**/*.toml"],
         **{name: ["**/*"] for name in EXAMPLES},
     },
+    ext_modules=extensions(),
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
     install_requires=[
         "kafka-python==3.0.12",  # exact: adapters/kafka/insides.py uses what it does not promise
         "crc32c>=2.7",  # else kafka-python computes CRCs in Python

@@ -17,6 +17,7 @@ from crc32c import crc32c
 
 from secor.core.errors import CorruptBatch
 from secor.core.model import SCHEMA, Chunk, TopicPartition
+from secor.wire import compiled
 from secor.wire.batch_header import (
     CODEC,
     CONTROL,
@@ -151,9 +152,10 @@ def _chunk(topic_partition: TopicPartition, payloads: _Payloads, start: int, rea
         return Chunk(topic_partition, pa.RecordBatch.from_pylist([], SCHEMA), reached)
     heads = payloads.heads
     rows = heads["count"].astype(np.int64)
-    raw = b"".join([*payloads.records, PADDING])
     try:
-        records = _decode(raw, payloads, rows)
+        records = compiled.decode_records(payloads.records, heads)
+        if records is None:
+            records = _decode(payloads, rows)
     except BadRecord as error:
         which = int(np.searchsorted(np.cumsum(rows), error.row, side="right"))
         header = heads[min(which, len(heads) - 1)]
@@ -169,7 +171,8 @@ def _chunk(topic_partition: TopicPartition, payloads: _Payloads, start: int, rea
     return Chunk(topic_partition, records, reached)
 
 
-def _decode(raw: bytes, payloads: _Payloads, rows: Int64s) -> pa.RecordBatch:
+def _decode(payloads: _Payloads, rows: Int64s) -> pa.RecordBatch:
+    raw = b"".join([*payloads.records, PADDING])
     data = np.frombuffer(raw, np.uint8)
     starts, ends = _bounds(raw, payloads)
     fields = read_fields(data, starts, ends)

@@ -47,12 +47,13 @@ def read_headers(raw: bytes, data: Bytes, buffer: pa.Buffer, fields: Fields) -> 
     offsets = np.zeros(len(fields.end) + 1, np.int32)
     np.cumsum(fields.header_count, out=offsets[1:])
     entries = pa.StructArray.from_arrays(
-        [_strings(names), values], fields=list(HEADERS_TYPE.value_type)
+        [to_strings(names), values], fields=list(HEADERS_TYPE.value_type)
     )
     return pa.ListArray.from_arrays(pa.array(offsets), entries, type=HEADERS_TYPE)
 
 
-def _strings(names: pa.Array) -> pa.Array:
+def to_strings(names: pa.Array) -> pa.Array:
+    """Return binary names as strings, what is no UTF-8 in them escaped."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,0 +1,4 @@
+from secor.wire.compiled import Decode
+
+SOURCE_CRC32: int
+decode: Decode
