@@ -12,6 +12,7 @@ import structlog
 from secor import __version__
 from secor.cli.exit_codes import Exit
 from secor.service import logs
+from secor.service.imports import keep_pandas_out
 from secor.service.journal import Journal, is_journal
 from secor.service.malloc import share_one_heap
 
@@ -27,6 +28,7 @@ def command(config: Path) -> None:
     reads it again.
     """
     share_one_heap()
+    keep_pandas_out()
     # These import Arrow, which chooses its allocator then.
     from secor.config.load import load
     from secor.wiring.check_references import require_materials

@@ -21,16 +21,17 @@ from secor.wire.varints import VARINT, Bytes, Overlong, Places, read_many, read_
 FEW = 32
 """Headers of a record that are read as vectors over the records; those behind, one by one."""
 
+_NO_ENTRIES = pa.nulls(0, HEADERS_TYPE.value_type)
+
 Columns = npt.NDArray[np.int64]
 """Headers as rows of: record, number in the record, name at and length, value at and length."""
 
 
 def no_headers(rows: int) -> pa.Array:
     """Return a headers column of ``rows`` empty lists."""
-    empty = pa.array([], HEADERS_TYPE.value_type)
-    return pa.ListArray.from_arrays(
-        pa.array(np.zeros(rows + 1, np.int32)), empty, type=HEADERS_TYPE
-    )
+    # pa.array would import pandas where that is installed: half a second, and 30 MB.
+    offsets = pa.py_buffer(bytes(4 * (rows + 1)))
+    return pa.ListArray.from_buffers(HEADERS_TYPE, rows, [None, offsets], children=[_NO_ENTRIES])
 
 
 def read_headers(raw: bytes, data: Bytes, buffer: pa.Buffer, fields: Fields) -> pa.Array:
