@@ -78,7 +78,7 @@ setup(
     # In the tree where people look for them, in the package where ``secor config example`` does.
     package_dir=EXAMPLES,
     package_data={
-        "secor": ["py.typed", "**/*.pyi", "**/*.c", "**/*.xml", "**/*.toml"],
+        "secor": ["py.typed", "**/*.c", "**/*.xml", "**/*.toml"],
         **{name: ["**/*"] for name in EXAMPLES},
     },
     ext_modules=extensions(),

@@ -61,7 +61,12 @@ def examine(check: str, look: Callable[[], str]) -> Finding:
 
 
 def versions() -> str:
-    """See that the libraries are there, and those whose insides are used exactly as asked."""
+    """See that the libraries are there, and those whose insides are used exactly as asked.
+
+    Says also whether record batches are decoded by the compiled extension.
+    """
+    from secor.wire import DECODER
+
     try:
         asked = requires("secor") or []
     except PackageNotFoundError:
@@ -79,7 +84,8 @@ def versions() -> str:
                 f"{name} is {installed[name]}, tested is {wanted}: pip install {name}=={wanted}"
             )
     libraries = ", ".join(f"{name} {number}" for name, number in installed.items())
-    return f"secor {__version__}, Python {platform.python_version()}, {libraries}"
+    python = platform.python_version()
+    return f"secor {__version__}, Python {python}, {libraries}, decoder: {DECODER}"
 
 
 _PIN = re.compile(r"([A-Za-z0-9-]+)==([^;, ]+)")

@@ -18,8 +18,11 @@ LIBRARIES = ("kafka-python", "pyarrow", "boto3", "kazoo", "obstore", "pyiceberg"
 def command(as_json: bool) -> None:
     """Print the versions of Secor, Python, the machine and the libraries that matter most.
 
-    Optional libraries that are not installed are left out.
+    Optional libraries that are not installed are left out.  ``decoder`` is what decodes record
+    batches: the compiled extension, or numpy and why.
     """
+    from secor.wire import DECODER
+
     versions = {"secor": __version__, "python": platform.python_version()}
     versions["machine"] = platform.platform()
     for name in LIBRARIES:
@@ -27,6 +30,7 @@ def command(as_json: bool) -> None:
             versions[name] = version(name)
         except PackageNotFoundError:
             continue
+    versions["decoder"] = DECODER
     if as_json:
         click.echo(json.dumps(versions, indent=2))
         return

@@ -2,9 +2,11 @@
 
 from secor.wire.batch_header import RecordBatchHeader, parse_header
 from secor.wire.chunks import MAX_UNCOMPRESSED, PARSED_PASS_BYTES, PASS_BYTES, decode_chunks
+from secor.wire.compiled import DECODER
 from secor.wire.rows import records_to_chunk
 
 __all__ = [
+    "DECODER",
     "MAX_UNCOMPRESSED",
     "PARSED_PASS_BYTES",
     "PASS_BYTES",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from zlib import crc32
 
@@ -37,25 +38,24 @@ _BINARY, _STRING = pa.binary(), pa.string()
 _ENTRY = list(HEADERS_TYPE.value_type)
 
 
-def _load() -> tuple[Decode | None, str]:
-    """Return the decoder, and why there is none."""
+def load() -> tuple[Decode | None, str]:
+    """Return the compiled decoder and its name; without it None, and why numpy is used."""
     if os.environ.get(SWITCH):
         return None, f"numpy, because {SWITCH} is set"
     try:
-        from secor.wire import _compiled
+        extension = import_module("secor.wire._compiled")
     except ImportError as error:
         return None, f"numpy, because the compiled extension is not there ({error}); {BUILD}"
-    if _compiled.SOURCE_CRC32 != crc32(SOURCE.read_bytes()):
+    if crc32(SOURCE.read_bytes()) != extension.SOURCE_CRC32:
         return None, f"numpy, because the compiled extension is of another version; {BUILD}"
-    return _compiled.decode, "compiled"
+    return extension.decode, "compiled"
 
 
-decode, IN_USE = _load()
+decode, DECODER = load()
+"""``DECODER`` says for people which is in use, and why it is not the compiled one."""
 
 
-def decode_records(
-    records: Sequence[bytes | memoryview], heads: Headers
-) -> pa.RecordBatch | None:
+def decode_records(records: Sequence[bytes | memoryview], heads: Headers) -> pa.RecordBatch | None:
     """Return the records of batches in ``SCHEMA``.
 
     None where there is no extension, and where a record is wrong: numpy says how.

@@ -24,6 +24,7 @@ from secor.service.status.restore_page import RestoreStatus, restore_page
 from secor.service.status.style import HEADERS
 from secor.service.status.table_picture import coordinator_picture
 from secor.service.status.table_section import tables_page
+from secor.wire import DECODER
 from secor.wiring.clients import clear
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def board_of(
 ) -> Board:
     """Return an empty board that knows the configuration, secrets masked."""
     shown = tuple((setting.key, setting.text(), setting.source) for setting in settings(config))
-    return Board(clock, About(__version__, config.group.name, instance, shown), tables)
+    return Board(clock, About(__version__, config.group.name, instance, shown, DECODER), tables)
 
 
 def server_of(config: Config, health: Health, metrics: Metrics, board: Board) -> HealthServer:

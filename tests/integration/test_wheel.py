@@ -25,7 +25,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (first, *_) = re.findall(r"^COPY (.+) \./$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     for name in first.split():
         shutil.copy(ROOT / name, source)
-    ignored = shutil.ignore_patterns("__pycache__")
+    ignored = shutil.ignore_patterns("__pycache__", "*.so")
     for name in ("secor", "config", "systemd"):
         shutil.copytree(ROOT / name, source / name, ignore=ignored)
     wheels = tmp_path_factory.mktemp("wheels")
@@ -49,6 +49,9 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
         f"secor/examples/{path.relative_to(ROOT)}" for path in examples if path.is_file()
     } <= set(names)
     assert not missing
+    # A wheel of a machine with a compiler is for every Python from 3.11 on.
+    assert "secor/wire/_compiled.abi3.so" in names
+    assert "-cp311-abi3-" in wheel.name
     assert any(name.endswith("LICENSE") for name in names)
     assert not [name for name in names if name.startswith("tests")]
 
@@ -97,5 +100,6 @@ def test_the_installed_wheel_runs_without_a_home(
     assert checked.returncode == 0, checked.stderr
     example = secor("config", "example", "backup.toml")
     assert example.stdout == (ROOT / "config" / "backup.toml").read_text()
+    assert "\ndecoder compiled\n" in secor("version").stdout
     shown = secor("run", "--help")
     assert "SIGTERM" in shown.stdout

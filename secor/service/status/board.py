@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What does not change while a process runs; ``settings`` are key, value and source."""
+    """What does not change while a process runs; ``settings`` are key, value and source.
+
+    ``decoder`` says what decodes record batches.
+    """
 
     version: str
     group: str
     instance: str
     settings: tuple[tuple[str, str, str], ...]
+    decoder: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ def _head(picture: Picture) -> Iterable[str]:
     yield f"<h1>{escape(picture['group'])}</h1>"
     yield (
         f'<p class="soft">{escape(picture["instance"])}, secor {escape(picture["version"])}, '
-        f"since {show_time(picture['started'])}. As of {show_time(picture['at'])}, the loop's part "
+        f"decoder: {escape(picture['decoder'])}, since {show_time(picture['started'])}. "
+        f"As of {show_time(picture['at'])}, the loop's part "
         f'{ago(picture["snapshot_age"])} old. <a href="/status.json">JSON</a> '
         '<a href="/metrics">metrics</a></p>'
     )

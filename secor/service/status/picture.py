@@ -29,6 +29,7 @@ def picture(board: Board, health: Health) -> dict[str, Any]:
     tables = None if board.tables is None else board.tables.known()
     return {
         "version": about.version,
+        "decoder": about.decoder,
         "group": about.group,
         "instance": about.instance,
         "started": iso_time(board.started),

@@ -91,6 +91,7 @@ def test_every_line_is_ok_when_nothing_is_to_be_done(world: World, tmp_path: Pat
 def test_the_lines_are_there_as_json(world: World) -> None:
     told = json.loads(world.run("--json").stdout)
     assert told["ok"] is True
+    assert ", decoder: " in told["checks"][0]["text"]
     assert [one["check"] for one in told["checks"]] == [
         *("versions", "disk", "open files", "port", "kafka", "group", "ledger", "partitions"),
         *("store", "clock", "put", "get", "list", "put once", "delete"),

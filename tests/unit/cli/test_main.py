@@ -155,5 +155,6 @@ def test_the_versions_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == f"secor {__version__}"
     assert any(line.startswith("kafka-python ") for line in shown)
+    assert any(line.startswith("decoder ") for line in shown)
     assert main.run(["version", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["secor"] == __version__

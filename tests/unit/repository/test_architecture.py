@@ -35,7 +35,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "cli": {
         *("core", "formats", "parsing", "batch", "service", "adapters", "archive", "config"),
-        *("java", "spark", "sandbox", "tables", "wiring", "restore"),
+        *("java", "spark", "sandbox", "tables", "wiring", "restore", "wire"),
     },
 }
 """What a room may import besides itself.

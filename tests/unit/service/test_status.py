@@ -28,7 +28,9 @@ from tests.fakes.clock import FakeClock
 from tests.unit.service.test_telemetry import HERE, STATUS
 
 HOSTILE = "<script>alert('1')</script>\"&"
-ABOUT = About("1.2.3", f"g{HOSTILE}", f"host{HOSTILE}", (("a.b", f'"{HOSTILE}"', "file"),))
+ABOUT = About(
+    "1.2.3", f"g{HOSTILE}", f"host{HOSTILE}", (("a.b", f'"{HOSTILE}"', "file"),), "compiled"
+)
 
 
 class Setup:
@@ -90,6 +92,7 @@ def test_reasons_to_wait_and_the_snapshots_age_are_told(setup: Setup) -> None:
     setup.clock.sleep(40)
     assert setup.picture()["alive"] is False
     assert "stands still" in setup.page()
+    assert "decoder: compiled" in setup.page()
 
 
 def test_the_last_error_comes_with_its_time_and_its_remedy(setup: Setup) -> None:

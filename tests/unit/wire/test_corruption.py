@@ -22,6 +22,8 @@ from tests.unit.wire.wire_batches import (
     with_payload,
 )
 
+pytestmark = pytest.mark.usefixtures("decoder")
+
 FIXED = settings(deadline=None, max_examples=100, derandomize=True, database=None)
 LIMIT = 1 << 20
 

@@ -15,6 +15,8 @@ from tests.unit.wire.wire_batches import (
     with_payload,
 )
 
+pytestmark = pytest.mark.usefixtures("decoder")
+
 Headers = tuple[tuple[str, bytes | None], ...]
 
 

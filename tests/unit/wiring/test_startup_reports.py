@@ -40,7 +40,7 @@ class Setup:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.health = Health(self.clock, limit=1e9)
-        self.board = Board(self.clock, About("1", "group", "here", ()))
+        self.board = Board(self.clock, About("1", "group", "here", (), "numpy"))
         self.manager = Manager()
         self.waiting = Waiting(self.health, self.board, self.manager, self.clock)
 

@@ -1,4 +1,0 @@
-from secor.wire.compiled import Decode
-
-SOURCE_CRC32: int
-decode: Decode
