@@ -22,7 +22,7 @@ SWITCH = "NO_SECOR_EXTENSION"
 """The environment variable that keeps the extension from being built, and from being used."""
 
 SOURCE = Path(__file__).with_name("_compiled.c")
-BUILD = "pip install -e . (a checkout), or pip install with a C compiler on the PATH"
+BUILD = "'pip install -e .' in a checkout builds it, or pip with a C compiler on the PATH"
 
 Buffers = tuple[bytes | None, bytes, bytes]
 """A binary column: its validity, offsets and data."""
