@@ -1,14 +1,13 @@
-"""Restores as real processes on a real broker, killed and stopped at random moments."""
+"""Restores as real processes on a real broker, killed and stopped in the middle."""
 
 from __future__ import annotations
 
 import json
-import random
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,6 +48,15 @@ class Fleet:
             if process.poll() is None:
                 process.kill()
                 process.wait(PATIENCE)
+
+    def commits(self) -> int:
+        """Return how many transactions the last daemon has committed."""
+        last = len(self.processes) - 1
+        (log,) = self._folder.glob(f"*-{last}.log")
+        return log.read_text().count('"event": "committed"')
+
+    def has_committed(self, least: int) -> bool:
+        return self.commits() >= least
 
     def logs(self) -> str:
         return "\n".join(path.read_text() for path in sorted(self._folder.glob("*.log")))
@@ -128,6 +136,7 @@ topic = "{name}-{{topic}}"
 {lines}
 [logs]
 format = "json"
+level = "debug"
 """
     )
     return path
@@ -201,10 +210,9 @@ def test_killed_again_and_again_each_message_is_there_once(
     sandbox: Sandbox, archive: Path, tmp_path: Path, fleet: Fleet
 ) -> None:
     job = write_job(tmp_path, sandbox, "killed", archive, messages_per_second=2500)
-    rng = random.Random(7)
-    for _ in range(3):
+    for commits in (1, 2, 4):
         process = fleet.start(job)
-        time.sleep(3 + rng.random() * 2)
+        wait_until(partial(fleet.has_committed, commits), "some transactions")
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE)
     assert fleet.start(job).wait(PATIENCE) == 0, fleet.logs()
@@ -233,10 +241,10 @@ def test_a_job_is_paused_resumed_and_stopped(
     process = fleet.start(job)
     wait_until(lambda: left(job) < PARTITIONS * MESSAGES, "the job begins")
     assert run_secor("restore", "pause", str(job)).returncode == 0
-    time.sleep(5)
-    rest = left(job)
-    time.sleep(3)
+    wait_until(lambda: '"state": "paused"' in fleet.logs(), "it hears of it")
+    rest, commits = left(job), fleet.commits()
     assert left(job) == rest > 0
+    assert fleet.commits() == commits
     assert process.poll() is None
     assert run_secor("restore", "resume", str(job)).returncode == 0
     wait_until(lambda: left(job) < rest, "the job goes on")
@@ -316,3 +324,32 @@ def test_a_record_that_is_too_large_waits_for_a_person_and_a_lost_offsets_topic_
     again = run_secor("restore", "run", str(job))
     assert again.returncode == 2
     assert "the job has written before" in again.stderr
+
+
+def test_without_transactions_nothing_is_missing_and_copies_bring_lost_offsets_back(
+    sandbox: Sandbox, archive: Path, tmp_path: Path, fleet: Fleet
+) -> None:
+    job = write_job(
+        *(tmp_path, sandbox, "again", archive),
+        exactly_once="disabled",
+        shared_offsets_topic="all-offsets",
+        messages_per_second=5000,
+    )
+    killed = fleet.start(job)
+    wait_until(partial(fleet.has_committed, 2), "some offsets")
+    killed.send_signal(signal.SIGKILL)
+    killed.wait(PATIENCE)
+    assert fleet.start(job).wait(PATIENCE) == 0, fleet.logs()
+    assert "is disabled: messages are visible at once" in fleet.logs()
+    for number, found in read_committed(sandbox, "again-flights").items():
+        assert list(dict.fromkeys(found)) == list(dict.fromkeys(expected())), number
+    verified = run_secor("restore", "verify", str(job))
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    with closing(KafkaAdminClient(bootstrap_servers=sandbox.kafka)) as admin:
+        admin.delete_topics(["secor-restore-again"])
+    recovered = run_secor("restore", "offsets", "recover", str(job))
+    assert recovered.returncode == 0, recovered.stderr
+    assert f"flights/0 goes on at {MESSAGES}" in recovered.stdout
+    told = run_secor("restore", "status", str(job))
+    assert told.returncode == 0
+    assert "messages may be there twice" in told.stdout

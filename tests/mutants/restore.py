@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 RESTORE_TESTS = ("tests/unit/restore", "tests/simulation/test_restore.py")
+WITHOUT_TRANSACTIONS = ("tests/simulation/test_restore_without_transactions.py",)
+COPIES_TESTS = ("tests/unit/restore/test_copies.py", "tests/unit/wiring/test_restore_offsets.py")
 
 OPENING = "secor/restore/opening.py"
 TASK = "secor/restore/task.py"
@@ -277,5 +279,83 @@ RESTORE_MUTANTS = (
         "            last = int(offsets.searchsorted(part.end))\n",
         "            last = len(offsets)\n",
         RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: without transactions offsets are written before their messages",
+        TASK,
+        "        self._writer.begin()\n        written = self._write(",
+        """        self._writer.begin()
+        early = StoredOffset(first.next_offset, self._settings.spec.hash).encode()
+        key = offset_key(self._settings.spec.job, self.source)
+        self._writer.write(self._offsets, record(key, early, 0))
+        self._writer.flush()
+        written = self._write(""",
+        WITHOUT_TRANSACTIONS,
+    ),
+    Mutant(
+        "restore: without transactions batches still claim one",
+        WRITER,
+        "transactional=self._limits.transactional",
+        "transactional=True",
+        WITHOUT_TRANSACTIONS,
+    ),
+    Mutant(
+        "restore: a source that says nothing is taken for exact",
+        "secor/restore/job_preflight.py",
+        "if required and answer is not True:",
+        "if required and answer is False:",
+        ("tests/unit/restore/test_job_preflight.py",),
+    ),
+    Mutant(
+        "restore: a copy is written before its commit",
+        TASK,
+        """        self._commit(written.last.next_offset)
+        seconds = self._settings.clock.monotonic() - began
+        self._settings.observer.committed(
+            self.source, self.next_offset, written.records, written.size, seconds
+        )
+""",
+        """        seconds = self._settings.clock.monotonic() - began
+        self._settings.observer.committed(
+            self.source, written.last.next_offset, written.records, written.size, seconds
+        )
+        self._commit(written.last.next_offset)
+""",
+        COPIES_TESTS,
+    ),
+    Mutant(
+        "restore: an older offset replaces a newer copy",
+        "secor/restore/copies.py",
+        "{**pending, **self._pending}",
+        "{**self._pending, **pending}",
+        COPIES_TESTS,
+    ),
+    Mutant(
+        "restore: of two copies the higher counts",
+        "secor/restore/copies.py",
+        "min(known, stored,",
+        "max(known, stored,",
+        COPIES_TESTS,
+    ),
+    Mutant(
+        "restore: copies go before the job's own offsets",
+        "secor/wiring/restore_admin.py",
+        "sorted(copies.offsets.keys() - known.keys())",
+        "sorted(copies.offsets)",
+        COPIES_TESTS,
+    ),
+    Mutant(
+        "restore: copies are taken while the job runs",
+        "secor/wiring/restore_admin.py",
+        "if known is not None and known.wish is not Wish.STOPPED:",
+        "if False:",
+        COPIES_TESTS,
+    ),
+    Mutant(
+        "restore: a reset leaves the copies",
+        "secor/wiring/restore_admin.py",
+        "    if copies is not None and offsets:\n",
+        "    if copies is not None and None not in offsets.values():\n",
+        COPIES_TESTS,
     ),
 )
