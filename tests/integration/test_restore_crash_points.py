@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import psutil
 import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
@@ -44,13 +45,16 @@ TARGET, OFFSETS = "crash-points", offsets_topic(SPEC.job)
 MESSAGES = 4
 PARTITIONS = 110
 """More than there are crossings, twice: each case has a source partition of its own."""
+MOST_CONNECTIONS = 12
+"""Of three clients: one that administers, one that writes, one that reads."""
 T = TypeVar("T")
 
 
 class RealCluster:
     """A broker behind the simulation's hook."""
 
-    def __init__(self, requests: KafkaTransactions, log: LockedLog) -> None:
+    def __init__(self, requests: KafkaTransactions, log: LockedLog, port: int) -> None:
+        self.port = port
         self.hook: Callable[[str], None] = lambda _name: None
         self.clock = SystemClock()
         self.version = requests.version
@@ -176,7 +180,13 @@ def cluster(sandbox: Sandbox) -> Iterator[RealCluster]:
         admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (TARGET, OFFSETS)])
         requests = opened.enter_context(closing(KafkaTransactions(options)))
         reader = opened.enter_context(closing(KafkaReader(options)))
-        yield RealCluster(requests, LockedLog(reader))
+        yield RealCluster(requests, LockedLog(reader), int(sandbox.kafka.rpartition(":")[2]))
+
+
+def connections(port: int) -> list[int]:
+    """Return the descriptors of this process's connections to a port."""
+    known = psutil.Process().net_connections("tcp")
+    return [it.fd for it in known if it.raddr and it.raddr.port == port]
 
 
 def test_an_owner_that_dies_or_sleeps_at_any_point_leaves_every_message_once(
@@ -190,6 +200,7 @@ def test_an_owner_that_dies_or_sleeps_at_any_point_leaves_every_message_once(
     for number in range(1, total + 1):
         dies(RealWorld(cluster, number), number)
         sleeps(RealWorld(cluster, PARTITIONS // 2 + number), number)
+    assert len(connections(cluster.port)) <= MOST_CONNECTIONS, "of all transactional ids together"
 
 
 def dies(world: RealWorld, number: int) -> None:

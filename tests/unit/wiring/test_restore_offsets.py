@@ -42,13 +42,14 @@ class World:
         self.topics: dict[str, int] = {}
         self.brokers = FakeBrokersWithoutTransactions(self.topics)
 
-    def job(self, **source: object) -> Job:
+    def job(self, *, target: dict[str, str] | None = None, **source: object) -> Job:
         config = RestoreConfig.model_validate(
             {
                 "group": {"name": "job", "kind": "restore"},
                 "kafka": {"bootstrap_servers": ["localhost:9092"]},
                 "store": {"kind": "local", "local": {"directory": Path("/nowhere")}},
                 "source": {"topics": ["clicks"], **source},
+                "target": target or {},
                 "writing": {
                     "exactly_once": "disabled",
                     "shared_offsets_topic": SHARED,
@@ -129,3 +130,10 @@ def test_without_transactions_nobody_is_fenced() -> None:
     world = World()
     assert fence_all(world.job()) == 0
     assert world.brokers.calls == []
+
+
+@pytest.mark.parametrize("topic", ["secor-restore-job", SHARED])
+def test_a_job_writes_to_any_topic_but_those_of_its_offsets(topic: str) -> None:
+    job = World().job(target={"topic": topic})
+    with pytest.raises(ConfigurationError, match=f"target.topic names {topic}"):
+        job.routing()
