@@ -313,6 +313,10 @@ def test_a_restore_names_each_right_that_is_missing(
     for right in RIGHTS:
         if not right.new:
             plan(right)
+    user = RIGHTS[0].without
+    job = restore_rights.write_job(tmp_path, servers, user, archive, exactly_once="disabled")
+    assert run(["restore", "plan", str(job)]) == 0, "it needs no transactional ids"
+    assert "warn: writing.exactly_once: is disabled" in capsys.readouterr().out
 
 
 def test_a_port_of_zookeeper_that_speaks_tls_or_not_is_told_of(servers: Secured) -> None:
