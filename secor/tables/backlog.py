@@ -62,6 +62,13 @@ def is_committed(item: Staged, results: Mapping[str, TableResult]) -> bool:
     return all(table in results and _is_in(item, results[table]) for table in tables)
 
 
+def is_of_earlier_topic(item: Staged, topic_ids: Mapping[str, str | None]) -> bool:
+    """Tell whether a batch's topic was made again since."""
+    present = topic_ids.get(item.topic_partition.topic)
+    was = item.manifest.topic_id if item.manifest is not None else None
+    return not item.listed.replay and None not in (was, present) and was != present
+
+
 def files_by_table(item: Staged) -> Iterator[TableFiles]:
     """Give what a manifest has, without tables that it has no files for."""
     if item.manifest is not None:

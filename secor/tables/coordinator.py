@@ -14,7 +14,14 @@ from typing import Protocol, TypeVar
 from secor.core.errors import LedgerCorrupt, SecorError
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock, OffsetLedger
-from secor.tables.backlog import backlog, backlog_by_table, is_committed, is_done, lacks
+from secor.tables.backlog import (
+    backlog,
+    backlog_by_table,
+    is_committed,
+    is_done,
+    is_of_earlier_topic,
+    lacks,
+)
 from secor.tables.control import ControlChannel, Event, Kind
 from secor.tables.cycle import (
     Ask,
@@ -45,6 +52,9 @@ class GroupTopics(Protocol):
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return where their logs end: the last stable offsets, as far as they are known."""
+
+    def ids(self) -> Mapping[str, str | None]:
+        """Return Kafka's ids of the group's topics by name; None where brokers have none."""
 
 
 Item = TypeVar("Item")
@@ -192,7 +202,7 @@ class Coordinator:
     def _commit(self, missing: frozenset[TopicPartition]) -> None:
         """Ledger first, then the listing (see ``Staging.read``), then every table."""
         self._partitions = partitions = self._topics.partitions()
-        ends = self._topics.ends(partitions)
+        ends, topic_ids = self._topics.ends(partitions), self._topics.ids()
         if self._sources is None:
             self._sources = {it.topic_partition for it in self._staging.find()}
         # Topics that are gone may have left manifests.  New ones wait for the next cycle.
@@ -211,7 +221,7 @@ class Coordinator:
 
         request = CommitRequest(self._cycle.commit, self._epoch, advance)
         results = self._commit_tables(staged, request)
-        self._release_done(staged, results)
+        self._release_done(staged, results, topic_ids)
         self._send(Kind.COMMIT_COMPLETE)
         self._report(staged, results, ends, committed)
         now = self._clock.monotonic()
@@ -272,18 +282,25 @@ class Coordinator:
                 self._send(Kind.COMMIT_TO_TABLE, result)
         return results
 
-    def _release_done(self, staged: Sequence[Staged], results: Mapping[str, TableResult]) -> None:
+    def _release_done(
+        self,
+        staged: Sequence[Staged],
+        results: Mapping[str, TableResult],
+        topic_ids: Mapping[str, str | None],
+    ) -> None:
         """Forget the files of manifests that all their tables have; delete them some time after
         they were put.
 
         A put that was superseded may come late.  While the manifest stands it meets "already
         there"; afterwards it would be taken for new by a table that the range is not for.
+        One of an earlier topic of the name goes at once: its ranges are in the way of the
+        present topic's, and whatever comes late of it is known by its id.
         """
         now = self._clock.now()
         for item in staged:
             if not is_done(item, results):
                 continue
-            if now - item.listed.modified >= self._keep:
+            if now - item.listed.modified >= self._keep or is_of_earlier_topic(item, topic_ids):
                 if item.listed.replay:
                     self._committer.finish_replay(item)
                 self._staging.delete(item.listed)

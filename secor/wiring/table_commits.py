@@ -87,6 +87,11 @@ class BrokerTopics:
         """Return where their logs end; see ``GroupTopics``."""
         return self.reader.ends(partitions)
 
+    def ids(self) -> Mapping[str, str | None]:
+        """Return the ids of the group's topics; see ``GroupTopics``."""
+        kafka = self.config.kafka
+        return self.reader.group_topic_ids(kafka.topics, kafka.topics_pattern, kafka.topics_exclude)
+
 
 @dataclass(frozen=True, slots=True)
 class TableGroup:

@@ -210,9 +210,16 @@ TABLE_MUTANTS = (
     Mutant(
         "manifests are deleted at once",
         COORDINATOR,
-        "if now - item.listed.modified >= self._keep:",
-        "if True:",
+        "if now - item.listed.modified >= self._keep or is_of",
+        "if True or is_of",
         TABLES,
+    ),
+    Mutant(
+        "manifests of an earlier topic stay in the way",
+        BACKLOG,
+        " and was != present\n",
+        " and False\n",
+        UNIT,
     ),
     Mutant(
         "an outline of a manifest is committed",

@@ -710,6 +710,9 @@ class TopicsOf:
     def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         return {key: 0 if key == QUIET else self.world.end for key in partitions}
 
+    def ids(self) -> Mapping[str, str | None]:
+        return {PARTITIONS[0].topic: "id"}
+
 
 class CatalogOf(FakeCatalog):
     """The catalog as one process sees it; a commit without an answer may be done, or be late."""

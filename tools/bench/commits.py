@@ -89,6 +89,9 @@ class _Topics:
     def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         return {it: self.ledger.committed[it] for it in partitions}
 
+    def ids(self) -> Mapping[str, str | None]:
+        return {TOPIC: "topic-id"}
+
 
 class _Observer:
     """A ``TableObserver`` that lets nothing pass that is wrong."""

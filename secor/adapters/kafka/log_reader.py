@@ -87,14 +87,29 @@ class KafkaReader:
         self, names: Sequence[str], pattern: str | None, exclude: str | None
     ) -> frozenset[TopicPartition]:
         """Return the partitions of the topics of these names, or of those that a pattern names."""
-        wanted = re.compile(topic_pattern(".*" if names else pattern or ".*", exclude))
-        known = self._questions.topics(list(names) or None)
         return frozenset(
             TopicPartition(name, number)
-            for name, topic in known.items()
-            if not topic.internal and wanted.match(name)
+            for name, topic in self._group_topics(names, pattern, exclude).items()
             for number in range(topic.partitions)
         )
+
+    def group_topic_ids(
+        self, names: Sequence[str], pattern: str | None, exclude: str | None
+    ) -> dict[str, str | None]:
+        """Return the ids of these topics by name; None where the broker has no ids."""
+        topics = self._group_topics(names, pattern, exclude)
+        return {name: topic.id for name, topic in topics.items()}
+
+    def _group_topics(
+        self, names: Sequence[str], pattern: str | None, exclude: str | None
+    ) -> dict[str, Topic]:
+        wanted = re.compile(topic_pattern(".*" if names else pattern or ".*", exclude))
+        known = self._questions.topics(list(names) or None)
+        return {
+            name: topic
+            for name, topic in known.items()
+            if not topic.internal and wanted.match(name)
+        }
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the last stable offsets; those that no leader told of now are left out."""

@@ -138,6 +138,24 @@ def test_manifests_go_after_a_time_when_all_tables_have_them(world: TableWorld) 
     assert world.live() == ["0-5@0"]
 
 
+def test_manifests_of_a_topic_that_was_made_again_go_as_soon_as_the_tables_have_them(
+    world: TableWorld,
+) -> None:
+    coordinator = world.coordinator(keep=3600.0)
+    world.stage(world.manifest(0, 5, topic_id="old"))
+    lacking = world.stage(world.manifest(5, 9, [EVENTS, "db.other"], topic_id="old"))
+    world.stage(world.manifest(9, 12, [], topic_id=None))
+    del world.server.tables["db.other"]
+    for _ in range(2):
+        coordinator.step()
+        world.clock.advance(10)
+    assert len(world.staging.find()) == 3
+    world.topics.topic_ids = {CLICKS.topic: "new"}
+    coordinator.step()
+    assert lacking in {it.key for it in world.staging.find()}  # a table has not got it yet
+    assert [it.range.start for it in world.staging.find()] == [5, 9]
+
+
 def two_files(world: TableWorld, start: int, end: int) -> Manifest:
     manifest = world.manifest(start, end)
     (of_table,) = manifest.tables
