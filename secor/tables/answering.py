@@ -95,11 +95,7 @@ class Answering:
         self._loop.run_once(timeout)
         for event in self._channel.receive():
             self._heard(event)
-            newer = self._request is None or event.epoch >= self._request.epoch
-            if event.kind is Kind.START_COMMIT and newer:
-                self._request = event
-                self._targets, self._answered = {}, set()
-                self._first_messages.begin_cycle()
+            self._take(event)
         if self._request is not None:
             self._answer(self._request)
 
@@ -116,8 +112,24 @@ class Answering:
         """Return the status of every assigned topic partition."""
         return self._loop.status()
 
+    def _take(self, event: Event) -> None:
+        """Begin to answer a request.  One that is repeated is answered again, as it was."""
+        current = self._request
+        if current is not None and event.commit == current.commit:
+            if event.kind is Kind.COMMIT_COMPLETE:
+                self._request = None
+            elif event.kind is Kind.START_COMMIT:
+                self._answered = set()
+        elif event.kind is Kind.START_COMMIT and (current is None or event.epoch >= current.epoch):
+            self._request = event
+            self._targets, self._answered = {}, set()
+            self._first_messages.begin_cycle()
+
     def _answer(self, request: Event) -> None:
-        """Bring each partition to where it was when it was asked; then say so."""
+        """Bring each partition to where it was when it was asked; then say so.
+
+        Partitions that come before the commit is complete are answered for, too.
+        """
         answers = []
         statuses = self._loop.status()
         self._first_messages.forget_all_but({status.topic_partition for status in statuses})
@@ -138,9 +150,6 @@ class Answering:
         if answers:
             self._send(Kind.DATA_COMPLETE, request, tuple(answers))
             self._answered |= {answer.topic_partition for answer in answers}
-        if self._answered >= {status.topic_partition for status in statuses}:
-            self._request = None
-            self._uploading = {}
 
     def _tell_written(self, status: WorkStatus, request: Event) -> None:
         """Point to the manifest of a batch that was committed since it was last looked at."""

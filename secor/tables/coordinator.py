@@ -25,6 +25,7 @@ from secor.tables.backlog import (
 from secor.tables.control import ControlChannel, Event, Kind
 from secor.tables.cycle import (
     Ask,
+    AskAgain,
     Commit,
     Cycle,
     Discard,
@@ -164,6 +165,9 @@ class Coordinator:
             case Ask(cycle):
                 self._cycle = cycle
                 self._guarded(self._ask)
+            case AskAgain(cycle):
+                self._cycle = cycle
+                self._guarded(lambda: self._send(Kind.START_COMMIT))
             case Discard(cycle, missing):
                 self._cycle = cycle.finish(now, self._timing)
                 self._observer.cycle_discarded(len(missing))

@@ -48,13 +48,15 @@ class Timing:
 class Cycle:
     """One coordinator's present cycle.
 
-    ``began`` and ``due`` (of the next cycle) are monotonic seconds; ``commit`` is the id of the
-    cycle that is going on, ``answered`` whose partitions have uploaded what they held.
+    ``began``, ``asked`` (the last time) and ``due`` (of the next cycle) are monotonic seconds;
+    ``commit`` is the id of the cycle that is going on, ``answered`` whose partitions have uploaded
+    what they held.
     """
 
     state: State = State.STANDBY
     due: float = 0.0
     began: float = 0.0
+    asked: float = 0.0
     commit: str = ""
     answered: frozenset[TopicPartition] = frozenset()
 
@@ -91,6 +93,13 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class AskAgain:
+    """Announce the same commit again: a process may have joined since, or not have heard it."""
+
+    cycle: Cycle
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Commit what is staged; ``missing`` have not answered (a partial commit)."""
 
@@ -113,10 +122,17 @@ class StandDown:
     cycle: Cycle
 
 
-Decision = Wait | Ask | Commit | Discard | StandDown
+Decision = Wait | Ask | AskAgain | Commit | Discard | StandDown
 
 LOOK_AGAIN = 1.0
 """Seconds in which one that stands by looks whether it has to take over."""
+
+
+ASK_AGAIN = 1.0
+"""Seconds, at least, after which those that have not answered are asked again."""
+
+MOST_ASKED = 5
+"""How often a cycle asks, at most."""
 
 
 def decide(
@@ -142,13 +158,16 @@ def decide(
     if cycle.state is State.IDLE:
         if now < cycle.due:
             return Wait(cycle.due)
-        begun = replace(cycle, began=now, commit=commit, answered=frozenset())
+        begun = replace(cycle, began=now, asked=now, commit=commit, answered=frozenset())
         if timing.asks:
             return Ask(begun.become(State.COLLECTING))
         return Commit(begun.become(State.COMMITTING), frozenset())
     missing = partitions - cycle.answered
     if missing and now < cycle.began + timing.timeout:
-        return Wait(cycle.began + timing.timeout)
+        again = cycle.asked + max(ASK_AGAIN, timing.timeout / MOST_ASKED)
+        if now >= again:
+            return AskAgain(replace(cycle, asked=now))
+        return Wait(min(again, cycle.began + timing.timeout))
     if missing and timing.discards:
         return Discard(cycle, missing)
     return Commit(cycle.become(State.COMMITTING), missing)

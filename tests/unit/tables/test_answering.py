@@ -187,3 +187,41 @@ def test_only_one_cycle_waits_for_first_messages_that_do_not_come() -> None:
     channel.incoming = [asked("c4", epoch=4)]
     worker.run_once(0.1)
     assert [event.commit for event in channel.sent] == ["c2"]
+
+
+def test_a_request_that_is_repeated_is_answered_again_as_it_was() -> None:
+    loop = FakeLoop([Work(CLICKS, 3, 9)])
+    channel = Channel(incoming=[asked()])
+    worker = answering(loop, channel)
+    for _ in range(2):
+        worker.run_once(0.1)
+    loop.work[0].next_offset = 20
+    channel.incoming = [asked()]
+    worker.run_once(0.1)
+    assert answered(channel) == [Answer(CLICKS, 9), Answer(CLICKS, 9)]
+    assert loop.sealed == [CLICKS]  # what was read since is not waited for
+
+
+def test_a_partition_that_comes_in_mid_cycle_is_answered_for() -> None:
+    loop = FakeLoop([Work(CLICKS, 9, 9)])
+    channel = Channel(incoming=[asked()])
+    worker = answering(loop, channel)
+    worker.run_once(0.1)
+    loop.work.append(Work(OTHER, 5, 5))
+    worker.run_once(0.1)
+    assert answered(channel) == [Answer(CLICKS, 9), Answer(OTHER, 5)]
+
+
+def test_after_a_commit_is_complete_nothing_is_answered() -> None:
+    loop = FakeLoop([Work(CLICKS, 9, 9)])
+    channel = Channel(incoming=[asked()])
+    worker = answering(loop, channel)
+    worker.run_once(0.1)
+    channel.incoming = [asked("older", kind=Kind.COMMIT_COMPLETE)]
+    worker.run_once(0.1)
+    channel.incoming = [asked(kind=Kind.COMMIT_COMPLETE)]
+    worker.run_once(0.1)
+    loop.work.append(Work(OTHER, 5, 7))
+    worker.run_once(0.1)
+    assert answered(channel) == [Answer(CLICKS, 9)]
+    assert loop.sealed == []

@@ -6,6 +6,7 @@ from secor.core.model import TopicPartition
 from secor.tables.cycle import (
     TRANSITIONS,
     Ask,
+    AskAgain,
     Commit,
     Cycle,
     Decision,
@@ -44,15 +45,36 @@ def test_one_that_takes_over_asks_at_once() -> None:
 
 def test_it_commits_when_the_set_of_partitions_has_answered() -> None:
     cycle = collecting()
-    assert at(cycle, 101.0) == Wait(104.0)
+    assert at(cycle, 100.5) == Wait(101.0)
     cycle = cycle.answer("c1", frozenset({CLICKS}))
     cycle = cycle.answer("c1", frozenset({CLICKS}))  # repeated: a set, not a count
-    assert at(cycle, 101.0) == Wait(104.0)
+    assert at(cycle, 100.5) == Wait(101.0)
     cycle = cycle.answer("c1", frozenset({OTHER}))
     decision = at(cycle, 101.0)
     assert isinstance(decision, Commit)
     assert decision.missing == frozenset()
     assert decision.cycle.state is State.COMMITTING
+
+
+def test_those_that_have_not_answered_are_asked_again_for_the_same_commit() -> None:
+    again = at(collecting(), 101.0)
+    assert isinstance(again, AskAgain)
+    assert (again.cycle.commit, again.cycle.began) == ("c1", 100.0)
+    assert at(again.cycle, 101.5) == Wait(102.0)
+    last = replace(again.cycle, asked=103.5)
+    assert at(last, 103.9) == Wait(104.0)
+
+
+@pytest.mark.parametrize(("timeout", "times"), [(4.0, 3), (30.0, 4), (600.0, 4)])
+def test_it_does_not_ask_often(timeout: float, times: int) -> None:
+    timing, cycle, now = Timing(interval=10.0, timeout=timeout), collecting(), 100.0
+    asked = 0
+    while now < 100.0 + timeout:
+        decision = at(cycle, now, timing=timing)
+        if isinstance(decision, AskAgain):
+            cycle, asked = decision.cycle, asked + 1
+        now += 0.25
+    assert asked == times
 
 
 def test_after_the_timeout_it_commits_what_there_is() -> None:
@@ -66,8 +88,8 @@ def test_answers_of_another_cycle_count_for_nothing() -> None:
     assert cycle.answer("an older one", BOTH) == cycle
     assert Cycle().answer("", BOTH) == Cycle()
     strange = frozenset({TopicPartition("forged", 9)})
-    assert at(cycle.answer("c1", strange), 101.0) == Wait(104.0)
-    assert at(cycle.answer("c1", strange | {CLICKS}), 101.0) == Wait(104.0)
+    assert at(cycle.answer("c1", strange), 100.5) == Wait(101.0)
+    assert at(cycle.answer("c1", strange | {CLICKS}), 100.5) == Wait(101.0)
 
 
 def test_the_next_cycle_begins_an_interval_after_the_last_one_began() -> None:
