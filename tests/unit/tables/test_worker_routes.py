@@ -219,7 +219,7 @@ def test_files_go_where_the_table_wants_its_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "words"), [("hdfs://namenode/t", "can be in S3"), ("gs://bucket/t", "can be in S3")]
+    ("place", "words"), [("hdfs://namenode/t", "can be in S3"), ("ftp://host/t", "can be in S3")]
 )
 def test_files_in_a_place_that_no_store_is_for_stop_the_topic(
     tmp_path: Path, place: str, words: str
