@@ -45,6 +45,20 @@ daemon has to keep its session (those of ``TIMED`` are not meant).  The backgrou
 the last of them first.
 """
 
+BACKGROUND_FILES = tuple(
+    f"integration/test_{name}.py"
+    for name in (
+        "backfill_s3",
+        "journal",
+        "notifier",
+        "release",
+        "s3_access",
+        "schema_command",
+        "wheel",
+    )
+)
+"""Likewise files of another folder.  They come before those folders."""
+
 BACKGROUND_NICENESS = 10
 
 
@@ -92,7 +106,7 @@ def group_of(path: Path) -> str:
 
 def in_background(group: str) -> bool:
     """Tell whether the background worker may run a group."""
-    return group.partition("/")[0] in BACKGROUND
+    return group in BACKGROUND_FILES or group.partition("/")[0] in BACKGROUND
 
 
 def start_order(path: Path) -> tuple[int, int]:
@@ -100,6 +114,6 @@ def start_order(path: Path) -> tuple[int, int]:
     group = group_of(path)
     folder = group.partition("/")[0]
     return (
-        BACKGROUND.index(folder) if folder in BACKGROUND else -1,
+        BACKGROUND.index(folder) if folder in BACKGROUND else -2 + (group in BACKGROUND_FILES),
         LONGEST_GROUPS.index(group) if group in LONGEST_GROUPS else len(LONGEST_GROUPS),
     )

@@ -9,11 +9,13 @@ import pytest
 
 from tests.workers import (
     BACKGROUND,
+    BACKGROUND_FILES,
     LONGEST_GROUPS,
     TESTS,
     TIMED,
     GroupScheduling,
     group_of,
+    in_background,
     is_in_background,
     start_order,
 )
@@ -117,3 +119,6 @@ def test_the_longest_groups_begin_and_what_the_background_may_run_comes_last() -
     assert tuple(groups[: len(LONGEST_GROUPS)]) == LONGEST_GROUPS
     folders = list(dict.fromkeys(group.partition("/")[0] for group in groups))
     assert folders[-len(BACKGROUND) :] == list(BACKGROUND)
+    foreground = [group for group in groups if not in_background(group)]
+    assert groups[: len(foreground)] == foreground
+    assert set(BACKGROUND_FILES) < set(groups)
