@@ -74,19 +74,19 @@ def run(config: Path) -> int:
                 telemetry,
                 lambda: show(*telemetry.done, telemetry.messages),
             )
-    log.info(
-        "ended",
-        job=ended.wish.value,
-        messages=telemetry.messages,
-        transactions=telemetry.transactions,
-        failed=len(ended.failed),
-    )
     return _summarize(ended, telemetry, config)
 
 
 def _summarize(ended: Ended, telemetry: RestoreTelemetry, config: Path) -> Exit:
     from secor.restore.control import Wish
 
+    structlog.get_logger("secor.restore").info(
+        "ended",
+        job=ended.wish.value,
+        messages=telemetry.messages,
+        transactions=telemetry.transactions,
+        failed=len(ended.failed),
+    )
     for assigned_source in ended.failed:
         click.echo(f"{assigned_source.source}: {assigned_source.error}", err=True)
     stopped = ended.wish is Wish.STOPPED

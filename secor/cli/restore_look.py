@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,12 @@ from secor.core.errors import ConfigurationError
 from secor.core.text import how_many
 
 if TYPE_CHECKING:
-    from secor.core.model import OffsetRange
-    from secor.restore.model import SourceExtent
+    from secor.restore.control import JobRecord
+    from secor.restore.model import SourceExtent, SourcePartition
+    from secor.restore.offsets import StoredOffset
     from secor.restore.preflight import Finding
     from secor.restore.verify import PartitionResult
+    from secor.wiring.restore import Job
     from secor.wiring.restore_plan import JobPlan
 
 
@@ -124,6 +127,37 @@ def _finding(finding: Finding) -> dict[str, str]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """One source partition; ``next_offset`` is None before its first commit."""
+
+    source: str
+    next_offset: int | None
+    extent: SourceExtent
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class _JobStatus:
+    """What ``status`` shows; ``copies`` are looked up where the job's own topic has nothing."""
+
+    job: str
+    record: JobRecord | None
+    rows: tuple[_Progress, ...]
+    copies: Mapping[SourcePartition, StoredOffset]
+    exactly_once: str
+
+    @property
+    def left(self) -> int:
+        return sum(row.left for row in self.rows)
+
+    @property
+    def state(self) -> str:
+        if self.record is None:
+            return "not begun"
+        return self.record.wish.value if self.left else "all written"
+
+
 @click.command(epilog="Example: secor restore status flights.toml --json")
 @configuration
 @as_json
@@ -133,62 +167,66 @@ def status(config: Path, as_json: bool) -> int:
     Exit code 0 when all is written, else 5.  No daemon is asked, and none is disturbed.
     """
     from secor.wiring.restore import open_job
-    from secor.wiring.restore_offsets import read_all_offsets, read_shared
-    from secor.wiring.restore_plan import left, nothing_archived
 
     with open_job(load_job(config)) as job:
-        count = job.offsets_partitions()
-        record = job.control(count).read() if count else None
-        offsets = read_all_offsets(job, count).offsets
-        copied = dict(read_shared(job)) if not offsets else {}
-        promise = job.config.writing.exactly_once
-        rows = []
-        for source in job.sources():
-            extent = job.source.extent(source)
-            stored = offsets.get(source)
-            rest = left(extent, stored.next_offset if stored else 0)
-            rows.append((str(source), stored.next_offset if stored else None, extent, rest))
-        if not rows:
-            raise ConfigurationError(nothing_archived(job))
-    remaining = sum(rest.end - rest.start for *_, rest in rows)
-    state = "not begun" if record is None else record.wish.value
-    if record is not None and rows and not remaining:
-        state = "all written"
+        known = _status_of(job)
     if as_json:
         report = {
-            "job": job.name,
-            "state": state,
-            "exactly_once": promise,
-            "generation": record.generation if record else 0,
-            "left": remaining,
+            "job": known.job,
+            "state": known.state,
+            "exactly_once": known.exactly_once,
+            "generation": known.record.generation if known.record else 0,
+            "left": known.left,
             "partitions": [
-                {"source": name, "next_offset": reached, "end": extent.range.end}
-                for name, reached, extent, _ in rows
+                {"source": row.source, "next_offset": row.next_offset, "end": row.extent.range.end}
+                for row in known.rows
             ],
-            "copies": {str(source): stored.next_offset for source, stored in copied.items()},
+            "copies": {str(it): stored.next_offset for it, stored in known.copies.items()},
         }
         click.echo(json.dumps(report, indent=2))
     else:
-        _show_status(rows)
-        behind = f", {how_many(remaining, 'offset')} left" if remaining else ""
-        click.echo(f"{job.name}: {state}{behind}")
-        if promise == "disabled":
-            click.echo('writing.exactly_once = "disabled": messages may be there twice')
-        if copied:
-            click.echo(
-                f"the job's offsets topic has none, but {how_many(len(copied), 'copy', 'copies')}"
-                " of them are known: see secor restore offsets recover"
-            )
-    return Exit.DIFFERENT if remaining else Exit.OK
+        _show_status(known)
+    return Exit.DIFFERENT if known.left else Exit.OK
 
 
-def _show_status(rows: Sequence[tuple[str, int | None, SourceExtent, OffsetRange]]) -> None:
+def _status_of(job: Job) -> _JobStatus:
+    from secor.wiring.restore_offsets import read_all_offsets, read_shared
+    from secor.wiring.restore_plan import left, nothing_archived
+
+    count = job.offsets_partitions()
+    record = job.control(count).read() if count else None
+    offsets = read_all_offsets(job, count).offsets
+    rows = []
+    for source in job.sources():
+        extent = job.source.extent(source)
+        stored = offsets.get(source)
+        rest = left(extent, stored.next_offset if stored else 0)
+        reached = stored.next_offset if stored else None
+        rows.append(_Progress(str(source), reached, extent, rest.end - rest.start))
+    if not rows:
+        raise ConfigurationError(nothing_archived(job))
+    copies = {} if offsets else read_shared(job)
+    promise = job.config.writing.exactly_once
+    return _JobStatus(job.name, record, tuple(rows), copies, promise)
+
+
+def _show_status(status: _JobStatus) -> None:
     lines = [("source", "next offset", "archived", "left")]
-    for name, reached, extent, rest in rows:
-        shown = "none" if reached is None else str(reached)
-        lines.append((name, shown, str(extent.range), f"{rest.end - rest.start:,}"))
+    for row in status.rows:
+        shown = "none" if row.next_offset is None else str(row.next_offset)
+        lines.append((row.source, shown, str(row.extent.range), f"{row.left:,}"))
     for line in table(lines, left=frozenset({0, 2})):
         click.echo(line)
+    behind = f", {how_many(status.left, 'offset')} left" if status.left else ""
+    click.echo(f"{status.job}: {status.state}{behind}")
+    if status.exactly_once == "disabled":
+        click.echo('writing.exactly_once = "disabled": messages may be there twice')
+    if status.copies:
+        click.echo(
+            "the job's offsets topic has none, but"
+            f" {how_many(len(status.copies), 'copy', 'copies')} of them are known: see secor"
+            " restore offsets recover"
+        )
 
 
 @click.command(epilog="Example: secor restore verify flights.toml")

@@ -20,7 +20,7 @@ from secor.restore.engine import Ended, Engine
 from secor.restore.model import SourcePartition
 from secor.restore.opening import Opener
 from secor.restore.schedule import Schedule
-from secor.restore.task import TaskSettings
+from secor.restore.task import TaskObserver, TaskSettings
 from secor.service.monitoring.restore_telemetry import RestoreTelemetry
 from secor.wiring.restore import Job
 from secor.wiring.restore_offsets import copy_writer
@@ -58,16 +58,7 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
         rng=random.Random(),
         look_again=writing.look_again if writing.follow else None,
     )
-    settings = TaskSettings(
-        spec=job.spec,
-        source=job.source,
-        route=job.routing(),
-        boundaries=Boundaries(
-            writing.boundary, writing.interval, writing.max_bytes, writing.max_messages
-        ),
-        clock=job.clock,
-        observer=_Committed(telemetry, pace, copies),
-    )
+    observer = _Committed(telemetry, pace, copies)
 
     def running() -> bool:
         known = control.read()
@@ -77,7 +68,7 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
         engine = Engine(
             membership=membership,
             schedule=schedule,
-            opener=Opener(settings, job.log, job.make_writer, running),
+            opener=Opener(_task_settings(job, observer), job.log, job.make_writer, running),
             read_record=control.read,
             sources=lambda: job.sources_by_partition(partitions),
             written=partial(all_written, job, partitions),
@@ -87,6 +78,20 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
             follow=writing.follow,
         )
         yield Daemon(engine, copies)
+
+
+def _task_settings(job: Job, observer: TaskObserver) -> TaskSettings:
+    writing = job.config.writing
+    return TaskSettings(
+        spec=job.spec,
+        source=job.source,
+        route=job.routing(),
+        boundaries=Boundaries(
+            writing.boundary, writing.interval, writing.max_bytes, writing.max_messages
+        ),
+        clock=job.clock,
+        observer=observer,
+    )
 
 
 class _Committed:
