@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -88,7 +88,8 @@ class Target(Section):
     """``[target]``: which topics are written, and how messages find their partition."""
 
     topic: str = "{topic}"
-    partitioning: Literal["same", "key"] = "same"
+    partitioning: Literal["same", "key", "mapping"] = "same"
+    mapping: dict[int, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     create: bool = True
     partitions: Maybe[int] = Field(default=None, ge=1)
     replication_factor: Maybe[int] = Field(default=None, ge=1)
@@ -104,6 +105,8 @@ class Target(Section):
             raise fault(
                 'use {topic} for the archived name, as in "restored-{topic}"', "topic"
             ) from (error)
+        if (self.partitioning == "mapping") != bool(self.mapping):
+            raise fault('belongs to target.partitioning = "mapping"', "mapping")
         return self
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from secor.restore.model import SourceExtent
@@ -47,8 +47,9 @@ class TargetTopic:
 class JobLimits:
     """What the rules look at of the job; ``now`` in milliseconds since the epoch.
 
-    ``begun`` tells whether the job has an offsets topic, ``written`` whether it has offsets of
-    this topic's source partitions.
+    ``same_partitions`` tells whether a message's partition is known from that of its archive,
+    which ``mapping`` gives another number.  ``begun`` tells whether the job has an offsets topic,
+    ``written`` whether it has offsets of this topic's source partitions.
     """
 
     append: bool
@@ -58,6 +59,12 @@ class JobLimits:
     holes: bool
     batch_bytes: int
     now: int
+    mapping: Mapping[int, int] = field(default_factory=dict)
+
+    def needed(self, extents: Iterable[SourceExtent]) -> int:
+        """Return how many partitions a target must have for these source partitions."""
+        numbers = (it.source.partition for it in extents)
+        return max((self.mapping.get(it, it) for it in numbers), default=-1) + 1
 
 
 def findings(
@@ -98,12 +105,12 @@ def _archive(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[Fin
 def _partitions(
     extents: Sequence[SourceExtent], target: TargetTopic, limits: JobLimits
 ) -> Iterator[Finding]:
-    needed = max((extent.source.partition for extent in extents), default=-1) + 1
+    needed = limits.needed(extents)
     if limits.same_partitions and 0 < target.partitions < needed:
         yield Finding(
             Severity.REFUSE,
             target.name,
-            f"has {target.partitions} partitions, and the archive {needed}: add partitions, or set"
+            f"has {target.partitions} partitions, and needs {needed}: add partitions, or set"
             ' target.partitioning = "key"',
         )
 

@@ -28,18 +28,20 @@ class Routing:
 
     ``template`` gives the target topic of an archived one; ``partitions`` how many partitions
     each target topic has; ``ranges`` the offsets wanted of a source partition, all where it is
-    not named.  Messages without a time are kept by a time window.
+    not named.  Messages without a time are kept by a time window.  ``mapping`` gives archived
+    partitions another number, for ``"mapping"``.
     """
 
     template: str
     partitions: Mapping[str, int]
-    partitioning: Literal["same", "key"] = "same"
+    partitioning: Literal["same", "key", "mapping"] = "same"
     ranges: Mapping[tuple[str, int], Sequence[OffsetRange]] = field(default_factory=dict)
     since: int | None = None
     until: int | None = None
     row_filter: RowFilter | None = None
     transform: RowTransform | None = None
     provenance: bool = False
+    mapping: Mapping[int, int] = field(default_factory=dict)
 
     def target(self, topic: str) -> str:
         """Return the target topic of an archived one."""
@@ -101,13 +103,14 @@ class Routing:
     def _placed(self, source: SourcePartition, records: pa.RecordBatch) -> Sequence[TargetRecords]:
         topic = self.target(source.topic)
         count = self.partitions[topic]
-        if self.partitioning == "same":
-            if source.partition >= count:
+        if self.partitioning != "key":
+            partition = self.mapping.get(source.partition, source.partition)
+            if partition >= count:
                 raise TargetRefused(
-                    f"{source}: the target {topic} has {count} partitions; add some, or set"
-                    ' target.partitioning = "key"'
+                    f"{source}: the target {topic} has {count} partitions, and no {partition}; add"
+                    ' some, or set target.partitioning = "key"'
                 )
-            return [TargetRecords(TopicPartition(topic, source.partition), records)]
+            return [TargetRecords(TopicPartition(topic, partition), records)]
         placed = self._by_key(source, records, count)
         return [
             TargetRecords(

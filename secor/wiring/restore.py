@@ -177,6 +177,7 @@ class Job:
             template=target.topic,
             partitions={topic: len(self.log.partitions(topic)) for topic in topics},
             partitioning=target.partitioning,
+            mapping=target.mapping,
             ranges=ranges,
             since=None if source.since is None else int(source.since.timestamp() * 1000),
             until=None if source.until is None else int(source.until.timestamp() * 1000),

@@ -194,7 +194,8 @@ def _planned(
         append=config.target.append,
         begun=begun.offsets_topic,
         written=topic in begun.written,
-        same_partitions=config.target.partitioning == "same",
+        same_partitions=config.target.partitioning != "key",
+        mapping=config.target.mapping,
         holes=config.source.holes,
         batch_bytes=config.writing.batch_bytes,
         now=int(job.clock.now() * 1000),
@@ -205,7 +206,7 @@ def _planned(
         what = "does not exist: make it, or set target.create = true"
         topic_findings.append(Finding(Severity.REFUSE, name, what))
     elif described is None:
-        new, faults = _new(job, topic, extents)
+        new, faults = _new(job, topic, limits.needed(extents))
         settings = TopicSettings(new.partitions, new.settings)
         refusal = job.admin.refusal(name, settings, config.target.replication_factor)
         topic_findings += [*faults, *making(name, new, refusal)]
@@ -220,8 +221,11 @@ def _target(job: Job, name: str, described: TopicDescription | None) -> TargetTo
     return TargetTopic(name, described.partitions, messages, described.effective, described.rights)
 
 
-def _new(job: Job, topic: str, extents: Sequence[SourceExtent]) -> tuple[NewTopic, list[Finding]]:
-    """Return what a missing target is made with, and what is wrong with what was kept of it."""
+def _new(job: Job, topic: str, needed: int) -> tuple[NewTopic, list[Finding]]:
+    """Return what a missing target is made with, and what is wrong with what was kept of it.
+
+    ``needed`` is how many partitions it must have.
+    """
     faults = []
     kept = None
     try:
@@ -229,13 +233,12 @@ def _new(job: Job, topic: str, extents: Sequence[SourceExtent]) -> tuple[NewTopi
     except CorruptFile as error:
         what = f"{error}; the topic is made without its archived settings"
         faults.append(Finding(Severity.WARN, topic, what))
-    needed = max(extent.source.partition for extent in extents) + 1
     target = job.config.target
     archived = (kept.settings if kept else None) or {}
     partitions = kept.partitions if kept else None
     new = new_topic(needed, partitions, archived, target.partitions, target.settings)
-    if target.partitioning == "same" and new.partitions < needed:
-        what = f"target.partitions = {new.partitions}, and the archive has {needed}: raise it"
+    if target.partitioning != "key" and new.partitions < needed:
+        what = f"target.partitions = {new.partitions}, and the job needs {needed}: raise it"
         faults.append(Finding(Severity.REFUSE, topic, what))
     return new, faults
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -45,9 +45,14 @@ def spec_of(config: RestoreConfig) -> JobSpec:
             "source": source.model_dump(mode="json", exclude=_not_of_the_spec(source)),
             "topic": target.topic,
             "partitioning": target.partitioning,
+            **({"mapping": _numbered(target.mapping)} if target.mapping else {}),
             "provenance": config.writing.provenance,
         },
     )
+
+
+def _numbered(mapping: Mapping[int, int]) -> dict[str, int]:
+    return {str(source): partition for source, partition in mapping.items()}
 
 
 def _not_of_the_spec(source: Source) -> set[str]:

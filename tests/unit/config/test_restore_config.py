@@ -59,6 +59,9 @@ def test_the_ranges_in_the_closing_comment_work(tmp_path: Path) -> None:
         ('#since = "none"', "since = 2026-11-01T00:00:00", "needs a zone"),
         ('#kind = "archive"', 'kind = "json-lines"', 'belongs to source.kind = "json-lines"'),
         ('#kind = "archive"', 'kind = "plugin"', 'belongs to source.kind = "plugin"'),
+        ('#partitioning = "same"', 'partitioning = "mapping"', 'partitioning = "mapping"'),
+        ("#mapping = {}", "mapping = {0 = 3}", "target.mapping: belongs to"),
+        ("#mapping = {}", "mapping = {0 = -3}", "target.mapping"),
         (
             '#exactly_once = "required"',
             'exactly_once = "disabled"\nboundary = "source"',

@@ -155,6 +155,18 @@ def test_a_target_without_the_partition_is_refused() -> None:
         routed(Routing("{topic}", {"clicks": 1}), range(5))
 
 
+def test_a_mapping_gives_partitions_another_number() -> None:
+    routing = Routing("{topic}", {"clicks": 4}, partitioning="mapping", mapping={1: 3})
+    assert routed(routing, range(3)) == {TopicPartition("clicks", 3): [0, 1, 2]}
+    unnamed = Routing("{topic}", {"clicks": 4}, partitioning="mapping", mapping={0: 3})
+    assert routed(unnamed, range(3)) == {TopicPartition("clicks", 1): [0, 1, 2]}
+    with pytest.raises(TargetRefused, match="has 3 partitions, and no 3"):
+        routed(Routing("{topic}", {"clicks": 3}, partitioning="mapping", mapping={1: 3}), range(3))
+    mapped = told(TargetTopic("t", 3, 0, {}), mapping={1: 3})
+    assert mapped[0].startswith("refuse: has 3 partitions, and needs 4")
+    assert told(TargetTopic("t", 4, 0, {}), mapping={1: 3}) == []
+
+
 def test_ranges_and_times_choose_messages() -> None:
     ranges = {("clicks", 1): [OffsetRange(2, 4), OffsetRange(7, 9)]}
     routing = Routing("{topic}", {"clicks": 2}, ranges=ranges)
@@ -224,7 +236,7 @@ def test_a_good_target_is_not_talked_about() -> None:
 @pytest.mark.parametrize(
     ("target", "what"),
     [
-        (TargetTopic("t", 1, 0, {}), "refuse: has 1 partitions, and the archive 2"),
+        (TargetTopic("t", 1, 0, {}), "refuse: has 1 partitions, and needs 2"),
         (TargetTopic("t", 2, 9, {}), "refuse: is not empty (9 offsets)"),
         (TargetTopic("t", 2, 0, {"retention.ms": "9000"}), "refuse: retention.ms = 9000"),
         (
