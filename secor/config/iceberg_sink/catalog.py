@@ -38,6 +38,7 @@ _STORE_SECRETS = {
     "s3.secret-access-key": "store.s3.secret_key",
     "s3.session-token": "store.s3.session_token",
 }
+_FILE_IO = ("S3FileIO", "GCSFileIO", "ADLSFileIO", "HadoopFileIO", "ResolvingFileIO")
 _SECRETS = {"credential": "ICEBERG_CREDENTIAL", "token": "ICEBERG_TOKEN"}
 
 
@@ -84,10 +85,23 @@ def _place(draft: Draft, properties: dict[str, str], kind: str | None) -> None:
         warehouse = warehouse.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
         properties["warehouse"] = warehouse
         _say(draft, "warehouse", warehouse)
-    bucket = urlsplit(warehouse).netloc if warehouse.startswith("s3://") else ""
-    if bucket:
-        note = "the group's own objects lie beside the tables; another bucket will do"
-        draft.set("store.s3.bucket", bucket, f"{PREFIX}warehouse", note=note)
+    _own_objects(draft, warehouse)
+
+
+def _own_objects(draft: Draft, warehouse: str) -> None:
+    """Put the group's own objects beside its tables, where that is known."""
+    place, source = urlsplit(warehouse), f"{PREFIX}warehouse"
+    note = "the group's own objects lie beside the tables; another bucket will do"
+    container, _, host = place.netloc.partition("@")
+    if place.scheme == "s3" and place.netloc:
+        draft.set("store.s3.bucket", place.netloc, source, note=note)
+    elif place.scheme == "gs" and place.netloc:
+        draft.set("store.kind", "gcs", source)
+        draft.set("store.gcs.bucket", place.netloc, source, note=note)
+    elif place.scheme in ("abfs", "abfss") and container and host:
+        draft.set("store.kind", "azure", source)
+        draft.set("store.azure.account", host.partition(".")[0], source)
+        draft.set("store.azure.container", container, source, note=note)
     else:
         draft.set("store.s3.bucket", "change-me")
         draft.todo("name a bucket for the group's own objects: store.s3.bucket")
@@ -109,9 +123,10 @@ def _property(draft: Draft, name: str, properties: dict[str, str]) -> None:
         properties[own] = value
         _say(draft, own, value)
     elif own == "io-impl":
-        draft.unneeded("data files are written by Secor itself, to S3 or a directory", name)
-        if value and not value.endswith(("S3FileIO", "HadoopFileIO")):
-            draft.unsupported("data files can be in S3, or in a directory", name)
+        draft.unneeded("data files are written by Secor itself", name)
+        if value and not value.endswith(_FILE_IO):
+            why = "data files can be in S3, Google's and Azure's stores, or in a directory"
+            draft.unsupported(why, name)
     elif own in ("jdbc.user", "jdbc.password"):
         draft.outcomes[name] = (Outcome.UNNEEDED, "it is a part of catalog.properties.uri")
     else:

@@ -128,6 +128,27 @@ def test_everything_with_a_counterpart_is_in_the_configuration(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
+    ("warehouse", "io", "store"),
+    [
+        ("gs://lake/w", "gcp.gcs.GCSFileIO", {"kind": "gcs", "gcs": {"bucket": "lake"}}),
+        (
+            "abfss://lake@acme.dfs.core.windows.net/w",
+            "azure.adlsv2.ADLSFileIO",
+            {"kind": "azure", "azure": {"account": "acme", "container": "lake"}},
+        ),
+        ("hdfs://lake/w", "hadoop.HadoopFileIO", {"s3": {"bucket": "change-me"}}),
+    ],
+)
+def test_the_group_s_own_objects_are_in_the_cloud_of_the_warehouse(
+    warehouse: str, io: str, store: dict[str, Any], tmp_path: Path
+) -> None:
+    given = {"warehouse": warehouse, "io-impl": f"org.apache.iceberg.{io}"}
+    config, draft = imported(tmp_path, {f"iceberg.catalog.{key}": it for key, it in given.items()})
+    assert config["store"] == store
+    assert draft.outcomes["iceberg.catalog.io-impl"][0] is Outcome.UNNEEDED
+
+
+@pytest.mark.parametrize(
     "name", [row.name for row in (*SINK_SETTINGS, *CONNECT_SETTINGS) if row.outcome is not None]
 )
 def test_what_has_no_counterpart_is_told_with_the_reason(name: str, tmp_path: Path) -> None:
