@@ -81,8 +81,8 @@ def decode_chunks(
     views = [memoryview(batch) for batch in batches]
     heads, right = read_headers_of(views)
     nexts = (heads["base_offset"] + heads["last_offset_delta"] + np.int64(1)).tolist()
-    crcs, counts = heads["crc"].tolist(), heads["count"].tolist()
-    attributes, bases = heads["attributes"].tolist(), heads["base_offset"].tolist()
+    crcs, codecs = heads["crc"].tolist(), (heads["attributes"] & CODEC).tolist()
+    empty = ((heads["attributes"] & CONTROL != 0) | (heads["count"] == 0)).tolist()
     waiting: list[int] = []
     payloads: list[bytes | memoryview] = []
     size, yielded, reached = 0, start, 0
@@ -99,10 +99,13 @@ def decode_chunks(
             if index >= right or (check_crc and crc32c(view[CRC_FOLLOWS:]) != crcs[index]):
                 check_header(topic_partition, view, reached, check_crc=check_crc)
             reached = nexts[index]
-            if attributes[index] & CONTROL or reached <= start or not counts[index]:
+            if empty[index] or reached <= start:
                 continue
-            codec = attributes[index] & CODEC
-            records = _decompress(topic_partition, bases[index], codec, view, max_uncompressed)
+            body = view[HEADER.size :]
+            records: bytes | memoryview = body
+            if codecs[index] or len(body) > max_uncompressed:
+                base = int(heads["base_offset"][index])
+                records = _decompress(topic_partition, base, codecs[index], body, max_uncompressed)
         except CorruptBatch:
             if waiting:
                 yield from decoded(nexts[waiting[-1]])
@@ -139,10 +142,10 @@ def _pieces(chunk: Chunk) -> Iterator[Chunk]:
 
 
 def _decompress(
-    topic_partition: TopicPartition, base_offset: int, codec: int, batch: memoryview, most: int
+    topic_partition: TopicPartition, base_offset: int, codec: int, records: memoryview, most: int
 ) -> bytes | memoryview:
     try:
-        return decompress(codec, batch[HEADER.size :], most)
+        return decompress(codec, records, most)
     except Undecodable as error:
         raise corrupt(topic_partition, base_offset, str(error)) from error
 

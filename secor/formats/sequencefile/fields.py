@@ -148,8 +148,13 @@ def content(array: pa.Array) -> tuple[Longs, memoryview]:
 
 def binary_sizes(column: pa.Array) -> Longs:
     """Return the bytes of each binary, 0 for nulls."""
-    sizes: Longs = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
+    sizes: Longs = without_nulls(pc.binary_length(column)).to_numpy().astype(np.int64)
     return sizes
+
+
+def without_nulls(column: pa.Array) -> pa.Array:
+    """Return numbers with 0 for nulls."""
+    return pc.fill_null(column, 0) if column.null_count else column
 
 
 def valid_rows(column: pa.Array) -> Mask:

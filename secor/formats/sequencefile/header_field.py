@@ -22,6 +22,7 @@ from secor.formats.sequencefile.fields import (
     msgpack_strings,
     negate,
     valid_rows,
+    without_nulls,
 )
 
 _SHORT = 255
@@ -34,7 +35,7 @@ def pack_headers(column: pa.Array) -> tuple[Ints, pa.Array | None]:
     Each header is a row of fields, the first of a message with the head of its list in front:
     one after the other, the headers of a message are its field.
     """
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
+    lengths = without_nulls(pc.list_value_length(column)).to_numpy().astype(np.int64)
     ends = np.cumsum(lengths)
     if not len(ends) or not ends[-1]:
         return 0, None

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from secor.formats.sequencefile.fields import (
     Field,
@@ -42,6 +41,7 @@ from secor.formats.sequencefile.fields import (
     negate,
     total,
     valid_rows,
+    without_nulls,
 )
 from secor.formats.sequencefile.header import BYTES_WRITABLE, LONG_WRITABLE
 from secor.formats.sequencefile.header_field import pack_headers
@@ -97,7 +97,7 @@ def messagepack_keys(records: pa.RecordBatch) -> Keys:
     head = [fixed(0x80 + count, 1), fixed(0x01, 1)]
     head += msgpack_integers(records.column("offset").to_numpy())
     if has_timestamp is not False:
-        values = pc.fill_null(timestamps, 0).to_numpy()
+        values = without_nulls(timestamps).to_numpy()
         head += [flags(0x03, has_timestamp), *msgpack_integers(values, has_timestamp)]
     middle: list[pa.Array] = []
     size: Ints = header_sizes
@@ -137,7 +137,7 @@ def _tail(tombstone: Mask, appended: Mask) -> list[Field]:
 
 def _ones(column: pa.Array) -> Mask:
     """Tell which rows are 1; null counts as 0."""
-    mask = pc.fill_null(column, 0).to_numpy() == 1
+    mask = without_nulls(column).to_numpy() == 1
     return bool(mask[0]) if mask.all() or not mask.any() else mask
 
 
