@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LEAST = {"spark.sql.session.timeZone": "UTC"}
 """What rows depend on: nobody may set it otherwise."""
 
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+LOGGING_OPTION = "-Dlog4j2.configurationFile"
+
 _LOGGING = """
 status = error
 appender.file.type = RollingFile
@@ -47,8 +50,9 @@ def get_or_start(builder: Any) -> SparkSession:
         return cast("SparkSession", builder.getOrCreate())
     except (PySparkRuntimeError, FileNotFoundError) as error:
         raise ConfigurationError(
-            f"Spark does not start ({str(error).splitlines()[0]}): it needs Java 17 or 21; set"
-            " JAVA_HOME to one, and look at what was printed above"
+            f"Spark does not start ({str(error).splitlines()[0]}): what Java said is printed"
+            " above; it needs Java 17 or 21 (JAVA_HOME), and settings of [spark] that Java takes,"
+            " such as spark.driver.memory"
         ) from error
 
 
@@ -92,10 +96,20 @@ def start_spark(
             jars = jar_folder(bundle, progress).glob("*.jar")
             chosen["spark.jars"] = ",".join(sorted(map(str, jars)))
         chosen.setdefault("spark.master", "local[*]")
-        chosen.setdefault("spark.driver.extraJavaOptions", _logging_option(log))
+        chosen[JAVA_OPTIONS] = java_options(chosen.get(JAVA_OPTIONS, ""), log)
     for key, value in chosen.items():
         builder = builder.config(key, value)
     return get_or_start(builder)
+
+
+def java_options(given: str, log: Path) -> str:
+    """Return the driver's Java options: those ``given``, and Secor's logging to the file ``log``.
+
+    Errors name that file.  Options that choose a logging configuration themselves keep it.
+    """
+    if LOGGING_OPTION in given:
+        return given
+    return f"{given} {_logging_option(log)}".strip()
 
 
 def _logging_option(log: Path) -> str:
@@ -103,4 +117,4 @@ def _logging_option(log: Path) -> str:
     log.parent.mkdir(parents=True, exist_ok=True)
     configuration = log.with_suffix(".log4j2.properties")
     configuration.write_text(_LOGGING.format(log=log))
-    return f"-Dlog4j2.configurationFile={configuration}"
+    return f"{LOGGING_OPTION}={configuration}"

@@ -165,7 +165,7 @@ def test_without_java_the_command_says_what_it_needs(scene: Scene) -> None:
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert "it needs Java 17 or 21; set JAVA_HOME" in done.stderr
+    assert "it needs Java 17 or 21 (JAVA_HOME)" in done.stderr
 
 
 def secor(*arguments: object) -> str:
