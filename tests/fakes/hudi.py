@@ -64,11 +64,30 @@ class FakeHudi:
         done = {name.partition("_")[0] for name in names if "_" in name}
         for name in names:
             if name.partition(".")[0] not in done and "_" not in name:
-                self.store.delete(f"{location}/.hoodie/timeline/{name}")
+                self._roll_back(location, name)
         instant = str(next(self.times))
         for state in ("commit.requested", "inflight"):
             put_bytes(self.store, f"{location}/.hoodie/timeline/{instant}.{state}", b"")
         return instant
+
+    def _roll_back(self, location: str, name: str) -> None:
+        """Delete a name of an instant, and what it has written until now."""
+        instant = name.partition(".")[0]
+        for stored in [it for it in self.files(location) if instant in it]:
+            self.store.delete(stored)
+        at = next(self.times)
+        put_bytes(self.store, f"{location}/.hoodie/timeline/{at}_{next(self.times)}.rollback", b"")
+        self.store.delete(f"{location}/.hoodie/timeline/{name}")
+
+    def files(self, location: str) -> list[str]:
+        """Return the data files that there are."""
+        inner = f"{location}/.hoodie/"
+        return [it.key for it in self.store.list(f"{location}/") if not it.key.startswith(inner)]
+
+    def leftovers(self, location: str) -> list[str]:
+        """Return data files of no instant that is on the timeline."""
+        known = {name[:17] for name in self.timeline(location)}
+        return [it for it in self.files(location) if it[-25:-8] not in known]
 
     def complete(self, location: str, instant: str, extra: Mapping[str, str]) -> str:
         """Complete an instant.  Raises ``Unavailable`` where somebody has rolled it back."""
@@ -124,6 +143,7 @@ class FakeEngine:
             raise Refused(f"{write.table.identifier}: {error}") from error
         self.at("checked")
         paths = tuple(file.path for of_table in write.files for file in of_table.files)
+        put_bytes(self.hudi.store, f"{location}/a_0-1-2_{instant}.parquet", b"rows")
         self.at("written")
         key = self.hudi.complete(location, instant, write.metadata)
         self.hudi.written[key] = paths

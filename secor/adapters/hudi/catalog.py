@@ -9,9 +9,17 @@ from types import MappingProxyType
 
 from secor.adapters.hudi.definitions import Definitions, directory_of
 from secor.adapters.hudi.fence import newest_commit
+from secor.adapters.hudi.leftovers import delete_leftovers
 from secor.adapters.hudi.timeline import Instant, Timeline, TimelineReader
 from secor.adapters.iceberg.commits import IcebergCatalog
-from secor.core.errors import ConfigurationError, CorruptFile, NotFound, Refused, Unavailable
+from secor.core.errors import (
+    AccessDenied,
+    ConfigurationError,
+    CorruptFile,
+    NotFound,
+    Refused,
+    Unavailable,
+)
 from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes, read_bytes
@@ -23,6 +31,8 @@ from secor.tables.group_record import (
     property_name,
 )
 from secor.tables.hudi import REQUESTED, HudiEngine, HudiWrite
+
+ROLLBACK = "rollback"
 
 KEPT = 100
 """Notes of commits that are kept: of the newest ones.  A rollback beyond them is noticed, and
@@ -63,6 +73,7 @@ class HudiCatalog(IcebergCatalog):
         self._group = group
         self._timelines = timelines
         self._engine = engine
+        self._tidied: set[str] = set()
 
     def load_table(self, identifier: str) -> Table:
         """Return a table with what its timeline says of the group; see ``Catalog``."""
@@ -103,6 +114,9 @@ class HudiCatalog(IcebergCatalog):
         self._note(table)
         metadata = {**commit.properties, **commit.summary}
         write = HudiWrite(table, self._group, commit.files, metadata, expected)
+        if table.identifier not in self._tidied:
+            self._tidied.add(table.identifier)
+            self._tidy(table)  # after one that was killed
         unordered = 0
         try:
             unordered = self._engine.write(write).unordered
@@ -111,13 +125,24 @@ class HudiCatalog(IcebergCatalog):
         except Unavailable:
             committed = self.load_table(table.identifier)
             if expected_commit(committed, self._group) != commit.summary[SUMMARY_COMMIT]:
+                self._tidy(table)
                 raise
         else:
             committed = self.load_table(table.identifier)
         if expected_commit(committed, self._group) != commit.summary[SUMMARY_COMMIT]:
+            self._tidy(table)
             return CommitResult(Outcome.REFUSED, why="the commit is not on the timeline")
         self._note(committed)
         return CommitResult(Outcome.DONE, committed, unordered=unordered)
+
+    def _tidy(self, table: Table) -> None:
+        """Delete what writes have left that were rolled back, as far as that is possible."""
+        try:
+            timeline = self._timelines.read(table.location)
+            if timeline is not None and any(it.action == ROLLBACK for it in timeline.completed):
+                delete_leftovers(self._timelines, table.location)
+        except (Unavailable, AccessDenied):
+            return  # the next process looks again
 
     def _notes(self, identifier: str) -> list[_Note]:
         before = self._note_key(identifier, "")

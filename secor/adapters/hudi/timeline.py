@@ -49,11 +49,12 @@ class Timeline:
     """``completed`` instants in the order in which they were completed.
 
     ``writing`` are the times at which writes were requested that are neither completed nor
-    rolled back.
+    rolled back, ``pending`` those of all actions.
     """
 
     completed: tuple[Instant, ...] = ()
     writing: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
 
     @property
     def commits(self) -> list[Instant]:
@@ -122,8 +123,9 @@ def _timeline(names: Iterator[str], folder: str, *, own: bool) -> Timeline:
             *times, action = matched.groups()
             completed.append(Instant(times[0], action, times[-1], folder + name))
     done = {it.requested for it in completed}
-    writing = {at for at, action in pending.items() if action in WRITES and at not in done}
-    return Timeline(tuple(sorted(completed, key=lambda it: it.completed)), frozenset(writing))
+    going_on = frozenset(at for at in pending if at not in done)
+    writing = frozenset(at for at in going_on if pending[at] in WRITES)
+    return Timeline(tuple(sorted(completed, key=lambda it: it.completed)), writing, going_on)
 
 
 def _version(properties: bytes) -> int:

@@ -7,11 +7,12 @@ from contextlib import suppress
 import pytest
 
 from secor.adapters.hudi.fence import require_unmoved
+from secor.adapters.hudi.leftovers import delete_leftovers
 from secor.core.errors import ConfigurationError, CorruptFile, Refused, TableStopped, Unavailable
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import TableCommit
 from secor.tables.table_commit import Result
-from tests.fakes.hudi import STEPS, FakeHudi
+from tests.fakes.hudi import STEPS, FakeHudi, reader_of
 from tests.unit.tables.hudi_world import LOCATION, TABLE, HudiWorld
 
 
@@ -78,6 +79,47 @@ def test_one_that_sleeps_at_any_step_while_another_commits(
     assert world.commit().error is None  # its next cycle
     assert world.hudi.rows() == paths
     assert world.next_offset() == world.offset
+    assert world.hudi.leftovers(LOCATION) == []
+
+
+def test_files_that_were_put_after_the_rollback_of_one_that_then_died_are_deleted(
+    world: HudiWorld,
+) -> None:
+    """Else readers would take them for those of an archived commit."""
+    world.stage()
+
+    def other_completes() -> None:
+        world.commit()
+        put_bytes(world.hudi.store, f"{LOCATION}/day=1/b_0-1-2_{late}.parquet", b"late")
+        put_bytes(world.hudi.store, f"{LOCATION}/day=1/.b_{late}.log.1_0-1-2", b"late")
+        raise Crash
+
+    late = "20261122000000001"
+    with pytest.raises(Crash):
+        world.commit(Once("checked", other_completes))
+    assert len(world.hudi.leftovers(LOCATION)) == 2
+    goes_on = world.hudi.begin(LOCATION)
+    put_bytes(world.hudi.store, f"{LOCATION}/c_0-1-2_{goes_on}.parquet", b"of another")
+    assert delete_leftovers(reader_of(world.hudi), LOCATION) == [
+        f"{LOCATION}/day=1/.b_{late}.log.1_0-1-2",
+        f"{LOCATION}/day=1/b_0-1-2_{late}.parquet",
+    ]
+    assert world.hudi.leftovers(LOCATION) == []  # and what goes on is left alone
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_files_of_archived_commits_stay(world: HudiWorld, kept: bool) -> None:
+    for _ in range(3):
+        world.stage()
+        world.commit()
+    files = world.hudi.files(LOCATION)
+    world.hudi.archive(LOCATION, 1)
+    put_bytes(world.hudi.store, f"{LOCATION}/.hoodie/timeline/history/manifest_1", b"")
+    if kept:  # then others between it and the newest may have been archived
+        at = "20261122000000001"
+        put_bytes(world.hudi.store, f"{LOCATION}/.hoodie/timeline/{at}_{at}.savepoint", b"")
+    assert delete_leftovers(reader_of(world.hudi), LOCATION) == []
+    assert world.hudi.files(LOCATION) == files
 
 
 @pytest.mark.parametrize("step", STEPS)
