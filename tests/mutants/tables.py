@@ -407,6 +407,27 @@ TABLE_MUTANTS = (
         ("tests/unit/tables/test_hudi_commits.py",),
     ),
     Mutant(
+        "files of a write that was rolled back while it went on stay",
+        "secor/adapters/hudi/catalog.py",
+        "                self._tidy(table)\n                raise\n",
+        "                raise\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "files of a write that goes on are deleted",
+        "secor/adapters/hudi/leftovers.py",
+        " | timeline.pending\n",
+        "\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "files of archived commits are deleted",
+        "secor/adapters/hudi/leftovers.py",
+        "    if not archived:\n",
+        "    if True:\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
         "nobody notes the commits of a Hudi table",
         "secor/adapters/hudi/catalog.py",
         "        self._note(committed)\n",
