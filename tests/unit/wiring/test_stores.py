@@ -57,11 +57,15 @@ def test_without_the_library_it_is_told_what_to_install(
         make_store(config.store, connections=4)
 
 
-def test_a_table_group_does_not_write_to_the_clouds_yet(tmp_path: Path) -> None:
-    (tmp_path / "secor.toml").write_text(
-        GROUP.replace('name = "g"', 'name = "g"\nkind = "table"')
-        + GCS
-        + '[[tables]]\ntable = "a.b"\n[catalog]\nproperties = {type = "sql"}\n'
-    )
-    with pytest.raises(ConfigurationError, match=r"store\.kind: tables are written to"):
-        load(tmp_path / "secor.toml", {})
+def test_a_table_group_appends_in_the_clouds_and_spark_does_not_write_there(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "secor.toml"
+    table_group = GROUP.replace('name = "g"', 'name = "g"\nkind = "table"') + GCS
+    properties = '[catalog]\nproperties = {type = "sql"}\n'
+    path.write_text(table_group + properties + '[[tables]]\ntable = "a.b"\n')
+    assert load(path, {}).store.kind == "gcs"
+    upsert = '[[tables]]\ntable = "a.b"\nmode = "upsert"\nkey = ["id"]\n'
+    path.write_text(table_group + properties + '[commit]\ncoordinator = "alone"\n' + upsert)
+    with pytest.raises(ConfigurationError, match=r"store\.kind: Spark writes these tables"):
+        load(path, {})
