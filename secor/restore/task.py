@@ -47,6 +47,9 @@ class TaskObserver(Protocol):
     def skipped(self, source: SourcePartition, next_offset: int) -> None:
         """A transaction that the source wanted aborted was skipped."""
 
+    def aborted(self, source: SourcePartition) -> None:
+        """The broker wanted a transaction aborted; the same records are written again."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskSettings:
@@ -110,6 +113,7 @@ class Task:
         try:
             return self._transaction(reader, piece)
         except TransactionAborted:
+            self._settings.observer.aborted(self.source)
             # The same records again, from what is committed.
             self.close()
             return Turn.ABORTED

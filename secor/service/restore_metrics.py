@@ -40,7 +40,8 @@ class RestoreMetrics(MetricsRegistry):
         self.transactions = self._counter(
             "secor_restore_transactions_total",
             ("result",),
-            "Transactions by how they ended: committed, skipped (the source wanted it aborted).",
+            "Transactions by how they ended: committed, aborted (the broker wanted it: its messages"
+            " are written again), skipped (the source wanted it).",
         )
         self.transaction_seconds = self._histogram(
             "secor_restore_transaction_duration_seconds",

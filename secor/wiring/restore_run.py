@@ -118,6 +118,9 @@ class _Committed:
         self._copy(source, next_offset)
         self._telemetry.skipped(source, next_offset)
 
+    def aborted(self, source: SourcePartition) -> None:
+        self._telemetry.aborted(source)
+
     def _copy(self, source: SourcePartition, next_offset: int) -> None:
         if self._copies is not None:
             self._copies.committed(source, next_offset)

@@ -102,6 +102,8 @@ class Silent:
 
     def skipped(self, source: SourcePartition, next_offset: int) -> None: ...
 
+    def aborted(self, source: SourcePartition) -> None: ...
+
 
 class Cluster(TransactionRequests, TargetLog, Protocol):
     """Brokers, and a hook that is called whenever a port to them is crossed."""

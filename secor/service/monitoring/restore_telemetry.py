@@ -90,6 +90,12 @@ class RestoreTelemetry:
         self._metrics.transactions.labels("skipped").inc()
         self._log.warning("skipped", source=str(source), next_offset=next_offset)
 
+    def aborted(self, source: SourcePartition) -> None:
+        """Take a transaction that the broker wanted aborted."""
+        self._forget_open(source)
+        self._metrics.transactions.labels("aborted").inc()
+        self._log.warning("aborted", source=str(source), then="write it again")
+
     def failed(self, source: SourcePartition, error: SecorError, meaning: After) -> None:
         """Take an error."""
         with self._lock:
@@ -131,7 +137,7 @@ class RestoreTelemetry:
             place = (it.source.topic, str(it.source.partition))
             metrics.left.labels(*place).set(self.left(it))
             if it.phase is not Phase.WORKING:
-                # An aborted one ends without a word.
+                # One that its source has not ended yet ends without a word.
                 self._forget_open(it.source)
         sources = {it.source for it in assigned_sources}
         for gone in self._shown - sources:

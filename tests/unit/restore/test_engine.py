@@ -55,6 +55,10 @@ class Group:
 class Told(Silent):
     def __init__(self) -> None:
         self.errors: list[tuple[SecorError, After]] = []
+        self.aborts: list[SourcePartition] = []
+
+    def aborted(self, source: SourcePartition) -> None:
+        self.aborts.append(source)
 
     def failed(self, source: SourcePartition, error: SecorError, meaning: After) -> None:
         self.errors.append((error, meaning))
@@ -308,4 +312,5 @@ def test_what_the_broker_wants_aborted_is_written_again(daemon: Daemon, request_
     clock.advance(60)
     assert daemon.run() is not None
     assert daemon.told.errors == []
+    assert daemon.told.aborts == [SOURCE]
     daemon.world.check()

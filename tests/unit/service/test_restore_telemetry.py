@@ -55,6 +55,16 @@ def test_a_commit_is_counted_and_what_is_left_gets_less() -> None:
     assert telemetry.done == (140, 300)
 
 
+def test_a_transaction_that_the_broker_wanted_aborted_is_counted_and_not_open() -> None:
+    setup = Setup()
+    setup.telemetry.began(HERE)
+    setup.clock.advance(2.0)
+    setup.telemetry.aborted(HERE)
+    text = setup.report()
+    assert 'secor_restore_transactions_total{result="aborted"} 1.0' in text
+    assert "secor_restore_open_transaction_seconds 0.0" in text
+
+
 def test_a_transaction_that_was_dropped_without_a_word_is_not_open_for_ever() -> None:
     setup = Setup()
     setup.telemetry.began(HERE)
