@@ -222,11 +222,13 @@ def _starting(directory: Path, deaths: list[Death]) -> Iterator[None]:
 def _delete_abandoned(directory: Path, deaths: list[Death]) -> None:
     """Delete the directories whose lock nobody holds: their processes are gone.
 
-    Over what they died is added to ``deaths``.
+    Over what they died is added to ``deaths``.  Links are nobody's: they lead elsewhere.
     """
     for lock in directory.glob("*/.lock"):
+        if lock.parent.is_symlink():
+            continue
         with contextlib.suppress(OSError):  # gone, another user's, or no file: none of ours
-            descriptor = os.open(lock, os.O_RDWR)
+            descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 death = death_of(lock.parent)

@@ -226,6 +226,7 @@ def test_what_others_left_in_a_shared_directory_keeps_nobody_from_starting(
     elsewhere.mkdir()
     (elsewhere / ".lock").touch()
     (elsewhere / "precious").touch()
+    (elsewhere / "000000001").touch()  # named as our files, and not below our directory
     (shared / "link").symlink_to(elsewhere, target_is_directory=True)
     (shared / "loop").mkdir()
     (shared / "loop" / ".lock").symlink_to(".lock")
@@ -237,3 +238,4 @@ def test_what_others_left_in_a_shared_directory_keeps_nobody_from_starting(
     second.close()
     first.close()
     assert (elsewhere / "precious").exists()
+    assert (elsewhere / "000000001").exists()

@@ -385,3 +385,13 @@ def test_times_and_dates_of_typed_columns_need_no_format() -> None:
     assert read(pa.array([2**62], pa.timestamp("s"))) != [2**62]
     assert read(pa.array([Decimal("1700000000.5")])) == [1_700_000_000_500_000]
     assert read(pa.array(["2024-02-29"]).dictionary_encode()) == [micros(2024, 2, 29)]
+
+
+@pytest.mark.parametrize(
+    "format", ["auto", "iso8601", "%Y-%m-%dT%H:%M:%S", "yyyy-MM-dd'T'HH:mm:ss"]
+)
+def test_line_19_a_leap_second_is_bad_alone_and_among_others(format: str) -> None:
+    leap, before = "2016-12-31T23:59:60", "2016-12-31T23:59:59"
+    (alone,) = read([leap], format)
+    assert read([leap, before], format) == [alone, micros(2016, 12, 31, 23, 59, 59)]
+    assert isinstance(alone, str)
