@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -14,7 +15,9 @@ from secor.config.stores import Store
 from secor.config.values import MIB, Duration, Expression, Maybe, Names, Section, Size, fault
 
 _TOPIC_NAME = r"^[A-Za-z0-9._-]+$"
-_TEMPLATE_FIELDS = {"topic": "topic"}
+_TARGET_NAME = re.compile(r"(?!\.\.?$)([A-Za-z0-9._-]|\{topic\}){1,249}")
+_BROKERS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__cluster_metadata"})
+_LAST_PARTITION, _LAST_OFFSET = 2**31 - 1, 2**63 - 1
 
 
 class RestoreGroup(Section):
@@ -28,9 +31,9 @@ class Range(Section):
     """One of ``[[source.ranges]]``: offsets of one partition, ``[start, end)``."""
 
     topic: str
-    partition: int = Field(ge=0)
-    start: int = Field(default=0, ge=0)
-    end: Maybe[int] = Field(default=None, ge=0)
+    partition: int = Field(ge=0, le=_LAST_PARTITION)
+    start: int = Field(default=0, ge=0, le=_LAST_OFFSET)
+    end: Maybe[int] = Field(default=None, ge=0, le=_LAST_OFFSET)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -55,8 +58,8 @@ class Source(Section):
     topics: Names = ()
     topics_pattern: Maybe[Expression] = None
     topics_exclude: Maybe[Expression] = None
-    partitions: tuple[int, ...] = ()
-    generations: tuple[int, ...] = ()
+    partitions: tuple[Annotated[int, Field(ge=0, le=_LAST_PARTITION)], ...] = ()
+    generations: tuple[Annotated[int, Field(ge=0)], ...] = ()
     since: Maybe[datetime] = None
     until: Maybe[datetime] = None
     filter: Maybe[str] = None
@@ -99,12 +102,14 @@ class Target(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        try:
-            self.topic.format(**_TEMPLATE_FIELDS)
-        except (KeyError, IndexError, ValueError) as error:
+        if not _TARGET_NAME.fullmatch(self.topic):
             raise fault(
-                'use {topic} for the archived name, as in "restored-{topic}"', "topic"
-            ) from (error)
+                'use {topic} for the archived name, as in "restored-{topic}", and beside it'
+                " letters, digits, dots, hyphens and underscores, as Kafka's names have them",
+                "topic",
+            )
+        if self.topic in _BROKERS_OWN:
+            raise fault("is the brokers' own: name another one", "topic")
         if (self.partitioning == "mapping") != bool(self.mapping):
             raise fault('belongs to target.partitioning = "mapping"', "mapping")
         return self

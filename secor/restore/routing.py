@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import numpy as np
@@ -19,7 +20,14 @@ RowFilter = Callable[[str, pa.RecordBatch], pa.Array]
 RowTransform = Callable[[str, pa.RecordBatch], pa.RecordBatch]
 """Of a source topic's records: as many rows, with the same offsets."""
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 PROVENANCE = ("secor-source-topic", "secor-source-partition", "secor-source-offset")
+
+
+def first_millisecond(time: datetime) -> int:
+    """Return the first whole millisecond since the epoch that is not before ``time``."""
+    return -((EPOCH - time) // timedelta(milliseconds=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class Routing:
 
     def target(self, topic: str) -> str:
         """Return the target topic of an archived one."""
-        return self.template.format(topic=topic)
+        return self.template.replace("{topic}", topic)
 
     def __call__(self, source: SourcePartition, piece: Piece) -> list[TargetRecords]:
         """Return what is written of a piece.  Raises ``PluginFailed``, ``TargetRefused``."""

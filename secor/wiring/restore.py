@@ -22,7 +22,7 @@ from secor.restore.control import JobControl
 from secor.restore.model import JobSpec, SourcePartition
 from secor.restore.offsets import check_partitions, offsets_topic, partition_of
 from secor.restore.ports import RestoreSource
-from secor.restore.routing import Routing
+from secor.restore.routing import Routing, first_millisecond
 from secor.restore.writer.model import WriterLimits
 from secor.restore.writer.writer import TransactionalWriter
 from secor.wiring.clients import brokers_options, store_of
@@ -100,7 +100,7 @@ class Job:
 
     def target_name(self, topic: str) -> str:
         """Return the target's topic for an archived one."""
-        return self.config.target.topic.format(topic=topic)
+        return self.config.target.topic.replace("{topic}", topic)
 
     def offsets_partitions(self) -> int:
         """Return how many partitions the offsets topic has; 0 when there is none."""
@@ -179,8 +179,8 @@ class Job:
             partitioning=target.partitioning,
             mapping=target.mapping,
             ranges=ranges,
-            since=None if source.since is None else int(source.since.timestamp() * 1000),
-            until=None if source.until is None else int(source.until.timestamp() * 1000),
+            since=None if source.since is None else first_millisecond(source.since),
+            until=None if source.until is None else first_millisecond(source.until),
             row_filter=plugin_method(source.filter, "keep"),
             transform=plugin_method(source.transform, "transform"),
             provenance=self.config.writing.provenance,

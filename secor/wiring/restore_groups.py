@@ -78,10 +78,10 @@ def plan_groups(
 
 
 def _formatted(name: str, group: str) -> str:
-    try:
-        return name.format(group=group)
-    except (KeyError, IndexError, ValueError) as error:
-        raise ConfigurationError('--as: use {group}, as in "restored-{group}"') from error
+    given = name.replace("{group}", group)
+    if "{" in name.replace("{group}", "") or not given:
+        raise ConfigurationError('--as: use {group}, as in "restored-{group}"')
+    return given
 
 
 def _check_origin(job: Job, route: Routing, origin: Origin) -> None:

@@ -54,7 +54,25 @@ def test_the_ranges_in_the_closing_comment_work(tmp_path: Path) -> None:
         ('topics = ["clicks"]', 'topic = ["clicks"]', "did you mean source.topics?"),
         ('topics = ["clicks"]', "", "source.topics: no topics"),
         ('#topics_pattern = "none"', 'topics_pattern = "c.*"', "named in source.topics already"),
-        ('#topic = "{topic}"', 'topic = "{name}"', "use {topic} for the archived name"),
+        *(
+            ('#topic = "{topic}"', f'topic = "{name}"', "use {topic} for the archived name")
+            for name in (
+                "{name}",
+                "{topic.name}",
+                "{topic.__class__}",
+                "{topic:>1000000000}",
+                "{{topic}}",
+                "{topic",
+                "../{topic}",
+                "a b",
+                "",
+                ".",
+                "x" * 250,
+            )
+        ),
+        ('#topic = "{topic}"', 'topic = "__consumer_offsets"', "is the brokers' own"),
+        ("#partitions = []", "partitions = [-1]", "source.partitions.0"),
+        ("#generations = []", "generations = [-1]", "source.generations.0"),
         ('#interval = "5s"', 'interval = "40s"', "at most half of writing.transaction_timeout"),
         ('#since = "none"', "since = 2026-11-01T00:00:00", "needs a zone"),
         ('#kind = "archive"', 'kind = "json-lines"', 'belongs to source.kind = "json-lines"'),

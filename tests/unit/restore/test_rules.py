@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime, timedelta, timezone
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,7 +36,7 @@ from secor.restore.offsets import (
 )
 from secor.restore.pairs import Pair, first_offsets, pairs_of, pairs_record
 from secor.restore.preflight import JobLimits, Severity, TargetTopic, findings
-from secor.restore.routing import PROVENANCE, Routing
+from secor.restore.routing import PROVENANCE, Routing, first_millisecond
 from secor.restore.schedule import (
     LATER_BASE,
     LATER_CAP,
@@ -533,3 +534,13 @@ def test_what_was_given_up_is_busy_until_its_work_ended() -> None:
 )
 def test_what_an_error_means(error: SecorError, meaning: After) -> None:
     assert after(error) is meaning
+
+
+def test_the_edges_of_a_time_window_are_exact_milliseconds() -> None:
+    edge = datetime(1974, 5, 5, 22, 14, 59, 839_000, tzinfo=UTC)
+    assert first_millisecond(edge) == 137_024_099_839, "a float would be below it"
+    assert first_millisecond(edge + timedelta(microseconds=1)) == 137_024_099_840
+    assert first_millisecond(datetime(1969, 12, 31, 23, 59, 59, 999_500, tzinfo=UTC)) == 0
+    east, west = timezone(timedelta(hours=14)), timezone(timedelta(hours=-14))
+    assert first_millisecond(datetime(1, 1, 1, tzinfo=east)) < -62_135_596_800_000
+    assert first_millisecond(datetime(9999, 12, 31, 23, tzinfo=west)) > 253_402_300_799_999
