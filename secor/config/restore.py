@@ -92,7 +92,9 @@ class Target(Section):
 
     topic: str = "{topic}"
     partitioning: Literal["same", "key", "mapping"] = "same"
-    mapping: dict[int, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    mapping: dict[int, Annotated[int, Field(ge=0, le=_LAST_PARTITION)]] = Field(
+        default_factory=dict
+    )
     create: bool = True
     partitions: Maybe[int] = Field(default=None, ge=1)
     replication_factor: Maybe[int] = Field(default=None, ge=1)
