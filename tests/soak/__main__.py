@@ -39,6 +39,11 @@ _ROOT = Path(__file__).parents[2]
 @click.option(
     "--coordinator", type=click.Choice(["daemon", "alone"]), default="daemon", help="Tables."
 )
+@click.option(
+    "--changes/--no-changes",
+    default=True,
+    help="Tables: also those whose rows are changed by Spark, which take a core of their own.",
+)
 @click.option("--daemons", type=click.IntRange(1), default=2, show_default=True)
 @click.option(
     "--upgrade-from",
@@ -55,6 +60,7 @@ def main(
     store: str,
     control: str,
     coordinator: str,
+    changes: bool,
     daemons: int,
     upgrade_from: str | None,
     seed: int | None,
@@ -96,6 +102,7 @@ def main(
                 seed=seed,
                 control=control,
                 coordinator=coordinator,
+                changes=changes,
                 older=_checkout(upgrade_from, folder) if upgrade_from else None,
             )
     except SecorError as error:

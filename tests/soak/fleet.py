@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.integration.daemons import secor
 from tests.soak.story import Story
@@ -37,7 +38,8 @@ COORDINATOR = Kind(("tables", "run"), "coordinating")
 class Member:
     """One process.  ``expected`` are the exit codes that it may end with; none: it lives on.
 
-    ``older`` is the checkout that it runs the code of; None: this one.
+    ``older`` is the checkout that it runs the code of; None: this one.  ``environment`` is added
+    to that of this process.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Member:
         log: Path,
         now: float,
         older: Path | None = None,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self.log = log
@@ -57,14 +60,14 @@ class Member:
         self.expected: frozenset[int] = frozenset()
         self.settled = False
         self._joins_with = f'"event": "{kind.joins_with}"'
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("SECOR_")}
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("SECOR_")}
         with log.open("ab") as file:
             self.process = subprocess.Popen(
                 secor(*kind.command, str(config)),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                env=environment,
+                env={**inherited, **environment},
                 cwd=older,  # python -c imports from there first
             )
 

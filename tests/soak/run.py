@@ -49,6 +49,7 @@ def soak(
     seed: int,
     control: str,
     coordinator: str,
+    changes: bool,
     older: Path | None,
 ) -> Figures:
     """Run; what must not be is told to ``story``.  Raises ``SecorError`` for the sandbox."""
@@ -62,6 +63,7 @@ def soak(
         seed=seed,
         control=control,
         coordinator=coordinator,
+        changes=changes,
         older=older,
     ) as world:
         with closing(Watch(world.config, world.fleet, story)) as watch:
@@ -87,6 +89,8 @@ def soak(
             if world.tables is not None:
                 _wait_for_tables(world, story)
             verified = _verify(world, story)
+            if world.changed is not None:
+                verified += "\n" + world.changed.finish()
             placed = None if group == "backup" else _placed(world, story)
         if world.audit.upgraded:
             story.say(f"{world.audit.superseded} objects of open batches were put anew")
@@ -103,6 +107,8 @@ def _trouble(world: World, watch: Watch, mischief: Mischief, story: Story, secon
         while story.now() < until:
             mischief.step()
             world.fleet.check()
+            if world.changed is not None:
+                world.changed.step()
             for name in world.load.check():
                 story.say(f"the writer of {name} hangs in its client: another takes over")
             if story.now() >= late:

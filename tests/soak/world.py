@@ -16,6 +16,8 @@ from tests.soak.audit import Audit, AuditingProxy
 from tests.soak.fleet import Fleet
 from tests.soak.load import LATE, PATTERN, TOPICS, Load, Value, plain_value
 from tests.soak.mischief import SESSION
+from tests.soak.row_changes import PREFIX as ROWS
+from tests.soak.row_changes import TOPIC, ChangedRows, is_of_changed_rows
 from tests.soak.story import Story
 
 PREFIX = "soak"
@@ -91,6 +93,7 @@ class World:
     fleet: Fleet
     load: Load
     tables: tables.Tables | None
+    changed: ChangedRows | None
 
 
 @contextmanager
@@ -105,6 +108,7 @@ def built(
     seed: int,
     control: str,
     coordinator: str,
+    changes: bool,
     older: Path | None,
 ) -> Iterator[World]:
     """Start everything, the daemons last; end everything in the other order."""
@@ -133,12 +137,18 @@ def built(
         local = (disk or folder) / "local"
         config = folder / "soak.toml"
         text = _configuration(sandbox, folder, group, ledger, proxy.url, local)
-        catalog = None
+        catalog, changed = None, None
         value: Value = parsed.value if group == "partition" else plain_value
         if group == "table":
             catalog = tables.open_catalog(opened, folder, sandbox, seed)
             value = catalog.values
             text += tables.configuration(catalog, folder, sandbox.s3.bucket, control, coordinator)
+            if changes:
+                texts = {
+                    name: _configuration_of_changed_rows(name, sandbox, ledger, proxy.url, folder)
+                    for name in ("iceberg", "hudi")
+                }
+                changed = ChangedRows(opened, folder, sandbox, texts, catalog.values, story, seed)
         config.write_text(text)
         load = Load(sandbox.kafka, seed, value)
         opened.callback(load.end)
@@ -150,11 +160,13 @@ def built(
         opened.callback(fleet.kill)
         for slot in range(fleet.size):
             fleet.fill(slot)
-        yield World(sandbox, config, audit, proxy, disk, local, fleet, load, catalog)
+        yield World(sandbox, config, audit, proxy, disk, local, fleet, load, catalog, changed)
 
 
 def _is_of_the_catalog(key: str) -> bool:
-    """Tell whether the Iceberg library writes a key: metadata, and rows of another writer."""
+    """Tell whether others write a key: metadata, rows of another writer, groups of changed rows."""
+    if is_of_changed_rows(key):
+        return True
     if not key.startswith(f"{tables.WAREHOUSE}/"):
         return False
     return "/metadata/" in key or key.rpartition("/")[2].startswith("00000-")
@@ -171,6 +183,21 @@ def _configuration(
     schema.write_text(json.dumps(parsed.SCHEMA))
     output = parsed.OUTPUT.format(schema=schema)
     return configuration_of(sandbox, group, ledger, url, local, output=output, topics=parsed.TOPICS)
+
+
+def _configuration_of_changed_rows(
+    name: str, sandbox: Sandbox, ledger: str, url: str, folder: Path
+) -> str:
+    """Return the configuration of a group that changes rows, but for its tables."""
+    text = configuration_of(sandbox, "table", ledger, url, folder / f"rows-{name}")
+    for usual, own in (
+        ('name = "soak"', f'name = "{ROWS}-{name}"'),
+        (f'prefix = "{PREFIX}"', f'prefix = "{ROWS}/{name}"'),
+        (f'topics_pattern = "{PATTERN}"', f'topics = ["{TOPIC.name}"]'),
+    ):
+        assert usual in text, usual
+        text = text.replace(usual, own)
+    return text
 
 
 def configuration_of(

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -18,6 +19,7 @@ from secor.core.model import Chunk, TopicPartition
 from secor.formats import make_format
 from tests.fakes.format import chunk_of
 from tests.soak.audit import Audit, checksum
+from tests.soak.changed_tables import KeyTwice, by_key, newest_files
 from tests.soak.fleet import events
 from tests.soak.parsed import QUARANTINE, Placement, place, value
 from tests.soak.story import Happening
@@ -327,3 +329,26 @@ def test_a_row_that_is_missing_changed_or_foreign_is_seen() -> None:
     [foreign] = contents_of([0, 1], [view])
     assert "not in the log" in foreign
     assert any("in quarantine" in text for text in contents_of([], [b"{"]))
+
+
+def hudi_file(group: str, instant: int) -> str:
+    return f"{group}-0_0-1-2_{instant:017d}.parquet"
+
+
+def test_of_a_hudi_table_the_newest_completed_file_of_each_group_counts() -> None:
+    timeline = [f"{5:017d}_{6:017d}.commit", f"{7:017d}_{8:017d}.commit", f"{9:017d}.inflight"]
+    names = [hudi_file("a", 5), hudi_file("a", 7), hudi_file("a", 9), hudi_file("b", 5), ".x"]
+    assert newest_files(timeline, names) == [hudi_file("a", 7), hudi_file("b", 5)]
+    archived = [hudi_file("c", 3), hudi_file("c", 6)]  # 6 was never completed
+    assert newest_files(timeline, archived) == [hudi_file("c", 3)]
+    assert newest_files([], names) == []
+
+
+def test_a_key_that_is_there_twice_is_seen() -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "note": None, "_hoodie_file_name": "x"},
+        {"id": 2, "note": "n"},
+    ]
+    assert by_key(rows) == {1: {"id": 1}, 2: {"id": 2, "note": "n"}}
+    with pytest.raises(KeyTwice):
+        by_key([*rows, {"id": 2, "note": "m"}])
