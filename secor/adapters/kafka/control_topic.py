@@ -28,6 +28,8 @@ WAITING = 10_000
 
 POLL_MS = 200
 RETRY = 5.0
+SEND_MS = 5_000
+"""Longest wait for a topic that is gone: it is made again after that."""
 RETENTION_MS = 24 * 3600 * 1000
 
 Count = Callable[[str, str], None]
@@ -95,7 +97,9 @@ class ControlTopic:
             isolation_level="read_committed",
         )
         with closing(consumer):
-            producer = KafkaProducer(**self._options, acks="all", linger_ms=5, retries=3)
+            producer = KafkaProducer(
+                **self._options, acks="all", linger_ms=5, retries=3, max_block_ms=SEND_MS
+            )
             try:
                 self._exchange(consumer, producer)
             finally:
