@@ -11,6 +11,9 @@ from secor.core.naming import topic_of
 from secor.core.ports import ObjectStore
 from secor.tables.manifest import Manifest, Statistics, parse_manifest_key, staged_prefix
 
+LARGEST_MANIFEST = 256 << 20
+"""Bytes that are read as one: a hundred kilobytes for each of 1,000 files, twice and more."""
+
 
 @dataclass(frozen=True, slots=True)
 class ListedManifest:
@@ -140,6 +143,8 @@ class Staging:
         return list(self._parallel(self._read_manifest, listed))
 
     def _read_manifest(self, listed: ListedManifest) -> Staged:
+        if listed.size > LARGEST_MANIFEST:
+            return Staged(listed, None, f"{listed.key}: {listed.size:,} bytes are no manifest")
         try:
             with self._store.open(listed.key) as file:
                 body = file.read()

@@ -41,6 +41,30 @@ COMMANDS = [
     ("schema", "infer", "{c}", "clicks"),
     ("backfill", *PLAN),
 ]
+TABLE_COMMANDS = [
+    ("tables", "ls", "{c}"),
+    ("tables", "show", "{c}", "db.t"),
+    ("tables", "status", "{c}"),
+    ("tables", "run", "{c}"),
+    ("tables", "commit", "{c}"),
+    ("tables", "accept", "{c}", "db.t"),
+    ("tables", "replay", "{c}", "db.t"),
+    ("tables", "expire", "{c}"),
+    ("tables", "maintain", "{c}", "db.t"),
+    ("verify", "{c}"),
+    ("quarantine", "ls", "{c}"),
+    ("offsets", "show", "{c}"),
+    ("progress", "{c}"),
+]
+RESTORE_COMMANDS = [
+    *(("restore", name, "{c}") for name in ("plan", "run", "status", "pause", "resume", "stop")),
+    ("restore", "fence", "{c}"),
+    ("restore", "verify", "{c}"),
+    ("restore", "groups", "{c}", "--from", "{c}"),
+    ("restore", "offsets", "show", "{c}"),
+    ("restore", "offsets", "set", "{c}", "clicks", "0", "1"),
+    ("restore", "offsets", "reset", "{c}"),
+]
 CHECKS = [("config", "check", "{c}"), ("config", "show", "{c}"), ("doctor", "{c}")]
 
 READ = {
@@ -68,6 +92,19 @@ OPENED = {
     "an address of the environment": TLS + STORE,
 }
 """Faults that are seen when store, ledger or brokers are opened, before any is connected to."""
+
+TABLES = """
+group.kind = "table"
+tables = [{table = "db.t"}]
+catalog.name = "c"
+catalog.properties = {type = "sql", uri = "sqlite:////nowhere/catalog.db", warehouse = "s3://b/w"}
+"""
+RESTORE = """
+group.name = "g"
+group.kind = "restore"
+kafka.bootstrap_servers = ["127.0.0.1:1"]
+source.topics = ["clicks"]
+"""
 
 
 @pytest.fixture
@@ -118,6 +155,27 @@ def test_what_cannot_be_opened_is_one_message(
     assert run(command, config) in (Exit.CONFIGURATION, Exit.DENIED, Exit.UNAVAILABLE)
     told = capsys.readouterr().err
     assert told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("fault", ["a variable that is not set", *OPENED])
+@pytest.mark.parametrize(
+    "command", [*TABLE_COMMANDS, *RESTORE_COMMANDS], ids=lambda words: " ".join(words[:3])
+)
+def test_tables_and_restores_are_told_of_it_in_one_message(
+    command: tuple[str, ...], fault: str, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = {**READ, **OPENED}[fault]
+    if command in RESTORE_COMMANDS:
+        text = text.replace("ledger.zookeeper.use_tls = true\n", "")
+        text = text.replace('ledger.zookeeper.tls_ca = "/nowhere/zookeeper.pem"\n', "")
+        config.write_text(RESTORE + text.replace("{file}", str(config.parent / "file")))
+    else:
+        written(config, text + TABLES)
+    assert run(command, config) in (Exit.CONFIGURATION, Exit.DENIED, Exit.UNAVAILABLE)
+    told = capsys.readouterr().err
+    assert told.splitlines()[0].startswith(("secor: ", "{")), "commands that go on log in JSON"
+    assert "secor: " in told
     assert "Traceback" not in told
 
 

@@ -119,6 +119,18 @@ def test_a_manifest_under_a_key_that_is_not_its_own_stops_its_partition(
     assert key in chosen.stopped[CLICKS]
 
 
+def test_a_manifest_that_is_too_large_to_be_one_is_not_read_and_stops_its_partition(
+    world: TableWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = world.stage(world.manifest(0, 5))
+    monkeypatch.setattr("secor.tables.staging.LARGEST_MANIFEST", 100)
+    world.store.before = lambda call, _: pytest.fail("read") if call == "open" else None
+    chosen = choose(world)
+    assert chosen.empty
+    assert f"{key}: " in chosen.stopped[CLICKS]
+    assert "bytes are no manifest" in chosen.stopped[CLICKS]
+
+
 def test_a_table_made_again_is_stopped_until_its_old_files_are_given_up(world: TableWorld) -> None:
     world.stage(world.manifest(0, 5))
     old = world.server.tables[EVENTS].uuid
