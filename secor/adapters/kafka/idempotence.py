@@ -6,9 +6,7 @@ log once.  Nothing fences an earlier writer, and nothing that was written can be
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
-from typing import Any
 
 from secor.adapters.kafka.insides import InitProducerIdRequest
 from secor.adapters.kafka.transactions import KafkaTransactions, identity_answer
@@ -40,10 +38,7 @@ class KafkaIdempotence(KafkaTransactions):
             producer_epoch=-1,
             max_version=4,
         )
-        answer = self._client.call(
-            self._to_any, request, wait, timeout=wait + 1.0, what="InitProducerId"
-        )
-        return identity_answer(answer)
+        return identity_answer(self.ask_any_broker(request, wait=wait, what="InitProducerId"))
 
     def add_partitions(
         self,
@@ -61,7 +56,3 @@ class KafkaIdempotence(KafkaTransactions):
     ) -> IdentityAnswer:
         """What was written is visible already, and stays so."""
         return IdentityAnswer(BrokerCode.NONE)
-
-    async def _to_any(self, request: Any, wait: float) -> Any:
-        node = self._client.manager.least_loaded_node()
-        return await self._send(request, node, "coordinator", time.monotonic() + wait)

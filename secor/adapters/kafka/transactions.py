@@ -155,6 +155,14 @@ class KafkaTransactions:
 
     # ------------------------------------------------------ on the IO thread
 
+    def ask_any_broker(self, request: Any, *, wait: float, what: str) -> Any:
+        """Return the answer of the broker that has least to do; errors as of the other requests."""
+        return self._client.call(self._to_any, request, wait, timeout=wait + 1.0, what=what)
+
+    async def _to_any(self, request: Any, wait: float) -> Any:
+        node = self._client.manager.least_loaded_node()
+        return await self._send(request, node, "coordinator", time.monotonic() + wait)
+
     def _offer(self, timeout: float) -> int:
         """Return the highest version of transactions that the brokers offer."""
         if not self.transactional:
