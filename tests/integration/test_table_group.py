@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from kafka import KafkaProducer
+from kazoo.client import KazooClient
 
 from secor.config.load import load
 from secor.sandbox import Sandbox
@@ -193,7 +194,7 @@ def _commit(config: Path, topic: str) -> bool:
     return all_there(config, topic, 900)
 
 
-def test_messages_in_quarantine_become_rows_once_when_their_replay_is_killed(
+def test_replays_that_are_killed_and_entries_that_are_lost_double_no_row(
     sandbox: Sandbox, tmp_path: Path, start: Start
 ) -> None:
     topic = "replayed_tables"
@@ -220,4 +221,24 @@ def test_messages_in_quarantine_become_rows_once_when_their_replay_is_killed(
     wait_until(lambda: ids(config, f"logs.{topic}") == list(range(300)), "the replayed rows")
     daemon.send(signal.SIGTERM)
     assert daemon.wait() == 0
-    assert_once(config, topic, 300)
+    lose_entries(sandbox, topic)
+    produce_rows(sandbox, topic, range(300, 330))
+    refused = start(config, tmp_path / "refused")
+    wait_until(lambda: refused.text().count('"reason": "ledger_lost"') >= PARTITIONS, "the stops")
+    refused.send(signal.SIGTERM)
+    refused.wait()
+    rebuilt = run_secor("offsets", "recover", "--yes", str(config))
+    assert rebuilt.stdout.count("committed is 100") == PARTITIONS, rebuilt.stdout + rebuilt.stderr
+    again = start(config, tmp_path / "again")
+    wait_until(lambda: all_there(config, topic, 330), "the rows after the lost entries")
+    again.send(signal.SIGTERM)
+    assert again.wait() == 0
+    assert_once(config, topic, 330)
+
+
+def lose_entries(sandbox: Sandbox, group: str) -> None:
+    client = KazooClient(sandbox.zookeeper)
+    client.start()
+    client.delete(f"/consumers/{group}/offsets", recursive=True)
+    client.stop()
+    client.close()
