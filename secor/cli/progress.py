@@ -66,8 +66,10 @@ def command(config: Path, topic: str | None, watch: bool, as_json: bool) -> int:
     """Show lag and age of each topic partition of the group, from ledger and brokers.
 
     No daemon is asked, and none needs to run.  The lag is in offsets behind the log's end, the
-    age that of the first message that is not committed yet.  Exit code 5 when a partition is
-    stopped, an entry cannot be read or does not fit its log.
+    age that of the first message that is not committed yet.  Exit code 5 when ledger, brokers or
+    objects tell that a partition is stopped.  What only its daemon finds (too many messages for
+    quarantine, a plug-in that failed, another's object under our name) is on the daemon's page,
+    in its log and in secor_partition_stopped.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader
 
@@ -130,7 +132,11 @@ def _progress(
     committed, intent = entry.committed, entry.intent
     begun = None
     if committed is not None and committed < log_range.end:
-        begun = _timestamp(reader, topic_partition, max(committed, log_range.start), log_range.end)
+        first = max(committed, log_range.start)
+        try:
+            begun = _timestamp(reader, topic_partition, first, log_range.end)
+        except CorruptBatch as error:
+            stopped = stopped or error
     return Progress(
         topic=topic_partition.topic,
         partition=topic_partition.partition,
@@ -160,15 +166,17 @@ def _lost(committed: int | None, log_range: LogRange) -> str | None:
 def _timestamp(
     reader: KafkaReader, topic_partition: TopicPartition, start: int, end: int
 ) -> int | None:
-    """Return the time of the first message at ``start`` or behind it, in milliseconds."""
+    """Return the time of the first message at ``start`` or behind it, in milliseconds.
+
+    Raises ``CorruptBatch`` where that cannot be read, which stops the daemon, too.
+    """
     try:
         for chunk in reader.read(topic_partition, start, end):
             records = chunk.since(start).records
             if records.num_rows:
                 return int(records.column("timestamp")[0].as_py())
-    except (RestartPartition, CorruptBatch):
-        # Retention was quicker than we, or the batch cannot be read: the lag is told all the same.
-        return None
+    except RestartPartition:
+        return None  # retention was quicker than we: the lag is told all the same
     return None
 
 

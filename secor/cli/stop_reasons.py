@@ -53,6 +53,7 @@ class StopReasons:
             self._ids[topic],
             first_object=partial(self._first_object, topic_partition),
             stops_at_loss=self._config.kafka.on_data_loss == "stop",
+            starts=self._config.kafka.reset != "none",
         )
 
     def look(

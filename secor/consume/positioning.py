@@ -16,13 +16,13 @@ from secor.core.errors import (
     DataLost,
     LedgerEdited,
     LedgerLost,
-    NoStartingOffset,
     OutcomeUnknown,
     RestartPartition,
     SecorError,
     StopPartition,
     TopicRecreated,
     Unavailable,
+    no_starting_offset,
 )
 from secor.core.model import Entry, LogRange, TopicPartition
 from secor.core.observer import Observer
@@ -172,10 +172,7 @@ class Positioning:
     ) -> Entry:
         """Write the first entry before anything is read: from then on, a missing one is lost."""
         if self._reset is Reset.NONE:
-            raise NoStartingOffset(
-                f"{topic_partition}: the group has no offset and kafka.reset is none; set one"
-                " with 'secor offsets set', or set kafka.reset to earliest or latest"
-            )
+            raise no_starting_offset(topic_partition)
         offset = log.start if self._reset is Reset.EARLIEST else log.end
         lease = self._ledger.lease(topic_partition, self._lease_timeout)
         try:

@@ -219,6 +219,14 @@ class AlreadyExists(SecorError):
     """A put-if-absent met an object of that key: perhaps our own; look at it."""
 
 
+def no_starting_offset(topic_partition: object) -> NoStartingOffset:
+    """Return what stops a partition that has no entry and is given none."""
+    return NoStartingOffset(
+        f"{topic_partition}: the group has no offset and kafka.reset is none; set one"
+        " with 'secor offsets set', or set kafka.reset to earliest or latest"
+    )
+
+
 def damaged_content(name: Path | str, seen: int, expected: int) -> RestartPartition:
     """Return the error for content whose CRC32C is not what it was when it was written."""
     return RestartPartition(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from secor.archive.objects import Archive
 from secor.consume.positioning import check
-from secor.core.errors import DataLost, LedgerEdited, LedgerLost, StopPartition
+from secor.core.errors import DataLost, LedgerEdited, LedgerLost, StopPartition, no_starting_offset
 from secor.core.model import Entry, LogRange, TopicPartition
 
 
@@ -18,11 +18,13 @@ def stop_reason(
     *,
     first_object: Callable[[], str | None],
     stops_at_loss: bool,
+    starts: bool = True,
 ) -> StopPartition | None:
     """Return what stops this topic partition, or will when it is assigned; None if nothing.
 
     ``topic_id`` is the broker's.  ``first_object`` returns the key of one of its objects; it is
-    asked only where there is no entry.  ``stops_at_loss`` is ``kafka.on_data_loss = "stop"``.
+    asked only where there is no entry.  ``stops_at_loss`` is ``kafka.on_data_loss = "stop"``;
+    ``starts`` tells that ``kafka.reset`` gives partitions without an entry one.
     """
     if entry.committed is None:
         if entry.intent is not None:
@@ -32,7 +34,7 @@ def stop_reason(
             )
         key = first_object()
         if key is None:
-            return None
+            return None if starts else no_starting_offset(topic_partition)
         return LedgerLost(
             f"{topic_partition}: the group has no offset, yet {key} exists; rebuild it with"
             " 'secor offsets recover', or begin a new output.generation"

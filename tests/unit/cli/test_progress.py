@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from secor.cli import progress
 from secor.config.model import Config
-from secor.core.errors import ConfigurationError, LedgerCorrupt, RestartPartition
+from secor.core.errors import ConfigurationError, CorruptBatch, LedgerCorrupt, RestartPartition
 from secor.core.model import Chunk, Entry, Intent, OffsetRange, TopicPartition
 from secor.formats import make_format
 from secor.wiring import clients
@@ -175,6 +175,28 @@ def test_a_partition_that_stops_is_named_with_its_reason_and_what_to_do(
     assert advice in line
     assert shown.stdout.rstrip().endswith(", 1 stopped")
     assert [one["stopped"] for one in world.partitions()] == [reason, None]
+
+
+def test_a_batch_that_cannot_be_read_is_told_as_what_stops_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
+        raise CorruptBatch(f"{topic_partition}: the batch at offset {start} fails its CRC")
+
+    monkeypatch.setattr(world.reader, "read", read)
+    shown = world.run()
+    assert shown.return_value == 5
+    assert "clicks/0: stopped (corrupt_batch): the batch at offset 25" in shown.stdout
+    assert "5 offsets behind, 1 stopped" in shown.stdout
+
+
+def test_no_entry_and_no_reset_stop_it(world: World) -> None:
+    with world.config.open("a") as file:
+        file.write('\nkafka.reset = "none"\n')
+    world.ledger.entries = {CLICKS: Entry(None), OTHER: Entry(0)}
+    shown = world.run()
+    assert shown.return_value == 5
+    assert "clicks/0: stopped (no_offset): the group has no offset" in shown.stdout
 
 
 def test_a_loss_stops_where_the_configuration_says_so(world: World) -> None:
