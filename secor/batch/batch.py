@@ -12,14 +12,15 @@ import pyarrow.compute as pc
 
 from secor.batch.cut import ParsedChunk, cut_of, divide
 from secor.batch.last_file import LastFile, WrittenBatch, WrittenFile
+from secor.batch.open_file import OpenFile
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import BatchFacts, Reason, due
 from secor.batch.sealed import BatchFile, SealedBatch
-from secor.batch.workspace import LocalFile, Workspace
+from secor.batch.workspace import Workspace
 from secor.core.model import Chunk, OffsetRange, Part, TopicPartition
 from secor.core.naming import ObjectName, UniqueName
 from secor.core.object_info import ObjectInfo
-from secor.core.ports import Clock, FileWriter, LogFormat
+from secor.core.ports import Clock
 
 OPEN_FILE = 1536
 """Bytes of memory that an open file costs beside what its writer holds; measured."""
@@ -40,28 +41,14 @@ TRANSITIONS = {
 }
 
 
-class _OpenFile:
-    """A writer, its local file, and what the metadata will say."""
+FEW_PARTS = 8
+"""A chunk that is divided into no more parts is written at once."""
 
-    def __init__(self, name: ObjectName, log_format: LogFormat, local: LocalFile) -> None:
-        self.name = name
-        self.local = local
-        self.writer: FileWriter = log_format.create(local, name.key.encode())
-        self.records = 0
-        self.first_offset = -1
-        self.least: int | None = None
-        self.greatest: int | None = None
+MOST_WAITING = 16 << 20
+"""Bytes of chunks of which some rows may wait for more of their file."""
 
-    def append(self, records: pa.RecordBatch) -> None:
-        self.writer.append(records)
-        if not self.records:
-            self.first_offset = records.column("offset")[0].as_py()
-        self.records += records.num_rows
-        span = pc.min_max(records.column("timestamp"))
-        least, greatest = span["min"].as_py(), span["max"].as_py()
-        if least is not None:
-            self.least = least if self.least is None else min(least, self.least)
-            self.greatest = greatest if self.greatest is None else max(greatest, self.greatest)
+COLUMN_BYTES = 1024
+"""Bytes that a column of a part takes beside its rows, in objects; measured."""
 
 
 class Batch:
@@ -101,10 +88,11 @@ class Batch:
         self._fingerprint = plan.fingerprint
         self._workspace = workspace
         self._clock = clock
-        self._files: dict[tuple[str, str], _OpenFile] = {}
+        self._files: dict[tuple[str, str], OpenFile] = {}
         self._opened: float | None = None
         self._opened_at = 0.0
         self._youngest = 0.0
+        self._waiting = 0
 
     def skip(self, offset: int) -> None:
         """Go on at ``offset`` (at most ``end``): the log has nothing before it."""
@@ -116,7 +104,8 @@ class Batch:
 
         It is what lies beyond ``end``, or from the first message on that needs a file more
         than ``max_files``: then the batch is ``full``.
-        Raises ``LocalFilesExhausted``, ``RecordRefused``: the batch must then be dropped.
+        Raises ``LocalFilesExhausted``, ``RecordRefused``, also for messages of earlier chunks:
+        the batch must then be dropped.
         """
         assert self.state is BatchState.OPEN
         assert not self.full
@@ -128,8 +117,7 @@ class Batch:
         if cut is not None:
             self.full = True
             (chunk, parts), rest = divide(chunk, parts, cut)
-        for part in parts:
-            self._file(part).append(part.records)
+        self._append_parts(parts, chunk)
         if chunk.records.num_rows:
             timestamps = chunk.records.column("timestamp")
             if not self.messages:
@@ -142,12 +130,30 @@ class Batch:
             self._advance(chunk.next_offset)
         return rest
 
-    def _file(self, part: Part) -> _OpenFile:
+    def _append_parts(self, parts: Sequence[Part], chunk: Chunk) -> None:
+        """Append to the files.  Rows that wait there keep the whole chunk in memory."""
+        rows = chunk.records.num_rows
+        row_bytes = chunk.records.nbytes / rows if rows else 0
+        may_wait = len(parts) > FEW_PARTS
+        waits = False
+        for part in parts:
+            size = int(row_bytes * part.records.num_rows)
+            waits |= self._file(part).append(part.records, size, wait=may_wait)
+        if not waits:
+            return
+        columns = sum(part.records.num_columns for part in parts)
+        self._waiting += chunk.records.get_total_buffer_size() + columns * COLUMN_BYTES
+        if self._waiting >= MOST_WAITING:
+            for file in self._files.values():
+                file.write_waiting()
+            self._waiting = 0
+
+    def _file(self, part: Part) -> OpenFile:
         file = self._files.get((part.stream, part.output_partition))
         if file is None:
             stream = self._plan.stream(part.stream)
             name = self._plan.object_name(self.topic_partition, self.start, part)
-            file = _OpenFile(name, stream.log_format, self._workspace.create())
+            file = OpenFile(name, stream.log_format, self._workspace.create())
             self._files[part.stream, part.output_partition] = file
             self._youngest = self._clock.monotonic()
         return file
@@ -177,12 +183,13 @@ class Batch:
     @property
     def buffered(self) -> int:
         """Bytes in memory."""
-        return sum(OPEN_FILE + file.writer.buffered() for file in self._files.values())
+        in_files = sum(OPEN_FILE + file.writer.buffered() for file in self._files.values())
+        return self._waiting + in_files
 
     @property
     def size(self) -> int:
         """Bytes of the files, in memory and on disk."""
-        return sum(file.writer.buffered() + file.local.size for file in self._files.values())
+        return sum(file.size for file in self._files.values())
 
     @property
     def files(self) -> int:
@@ -202,10 +209,12 @@ class Batch:
         return due(self._plan.policy, facts, monotonic=monotonic, now=now)
 
     def seal(self, reason: Reason) -> SealedBatch:
-        """Close the files.  Raises ``LocalFilesExhausted``: the batch must then be dropped."""
+        """Close the files.
+
+        Raises ``LocalFilesExhausted``, ``RecordRefused``: the batch must then be dropped.
+        """
         for file in self._files.values():
-            file.writer.close()
-            file.local.finish()
+            file.close()
         batch_range = OffsetRange(self.start, self.next_offset)
         files = [
             self._batch_file(file, stream, batch_range) for (stream, _), file in self._files.items()
@@ -233,7 +242,7 @@ class Batch:
             losses.update(file.writer.losses)
         return losses
 
-    def _batch_file(self, file: _OpenFile, stream: str, batch_range: OffsetRange) -> BatchFile:
+    def _batch_file(self, file: OpenFile, stream: str, batch_range: OffsetRange) -> BatchFile:
         info = replace(
             self._info(batch_range),
             first_offset=file.first_offset,
@@ -256,7 +265,7 @@ class Batch:
             greatest_timestamp=self._greatest_timestamp,
         )
 
-    def _name(self, file: _OpenFile, stream: str) -> ObjectName | UniqueName:
+    def _name(self, file: OpenFile, stream: str) -> ObjectName | UniqueName:
         """Return the object's name; a unique one tells range, settings and content."""
         directory = self._plan.stream(stream).directory
         if directory is None:
@@ -297,8 +306,7 @@ class Batch:
         """Delete the local files without storing them: they are read again from Kafka."""
         self._become(BatchState.DROPPED)
         for file in self._files.values():
-            file.writer.discard()
-            file.local.delete()
+            file.discard()
 
     def _become(self, state: BatchState) -> None:
         if state not in TRANSITIONS[self.state]:

@@ -11,7 +11,6 @@ from secor.consume.partition import Partition
 from secor.consume.partition_states import Command, Event, Waits
 from secor.core.errors import (
     LocalFilesExhausted,
-    PluginFailed,
     RestartPartition,
     SchemaGrew,
     SecorError,
@@ -176,7 +175,7 @@ class Lifecycle:
         topic_id, end = partition.batch.topic_id, partition.batch.next_offset
         try:
             partition.seal(reason)
-        except (LocalFilesExhausted, PluginFailed) as error:
+        except SecorError as error:
             self.fail(partition, error, keep=False)
             return
         partition.batch = self._open(partition, end, topic_id)
@@ -190,7 +189,7 @@ class Lifecycle:
             return
         try:
             partition.seal(reason)
-        except (LocalFilesExhausted, PluginFailed):
+        except SecorError:
             partition.drop_batch()  # a cache: it is read again from Kafka
             return
         self.on(partition, Event.SEALED)

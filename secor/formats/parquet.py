@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from secor.core.errors import ConfigurationError, CorruptFile, SecorError
 from secor.core.model import SCHEMA
 from secor.core.ports import Sink
-from secor.formats.python_file import Output
+from secor.formats.python_file import BUFFER_BYTES, Output
 from secor.formats.row_groups import RowGroups
 
 CODECS = {
@@ -107,8 +107,9 @@ class ParquetWriter:
     def __init__(self, sink: Sink, log_format: ParquetFormat) -> None:
         self._groups = RowGroups(log_format.row_group_rows)
         self._output = Output(sink)
+        self._buffer = pa.BufferedOutputStream(pa.PythonFile(self._output, mode="w"), BUFFER_BYTES)
         self._writer = pq.ParquetWriter(
-            pa.PythonFile(self._output, mode="w"),
+            self._buffer,
             SCHEMA,
             compression=CODECS[log_format.codec],
             version="2.6",
@@ -132,6 +133,7 @@ class ParquetWriter:
         if len(self._groups):
             self._write(self._groups.rest())
         self._writer.close()
+        self._buffer.flush()
 
     @property
     def losses(self) -> Mapping[str, int]:
@@ -144,3 +146,4 @@ class ParquetWriter:
 
     def _write(self, group: pa.RecordBatch) -> None:
         self._writer.write_table(pa.Table.from_batches([group]), row_group_size=group.num_rows)
+        self._buffer.flush()  # the file's size on disk says when its batch is large enough

@@ -6,6 +6,9 @@ from typing import Any
 
 from secor.core.ports import Sink
 
+BUFFER_BYTES = 32 * 1024
+"""Bytes that a buffer before it should have: Arrow writes a column in several small pieces."""
+
 
 class Output:
     """Writes to a sink until it is discarded; closing it closes nothing.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, TypedDict
 
@@ -132,6 +133,10 @@ def _message_column(column: pa.Array | None, kind: pa.DataType, rows: int) -> pa
 
 def to_stored(array: pa.Array, leaf: Callable[[pa.Array], pa.Array]) -> pa.Array:
     """Return a column with the leaves as a format can store them; untouched if all are."""
-    if any_leaf(array.type, lambda kind: leaf(pa.nulls(0, kind)).type != kind):
-        return rebuild(array, leaf)
-    return array
+    return rebuild(array, leaf) if _is_changed(array.type, leaf) else array
+
+
+@lru_cache(maxsize=1024)
+def _is_changed(kind: pa.DataType, leaf: Callable[[pa.Array], pa.Array]) -> bool:
+    """Tell whether a column of this type has other leaves in the file."""
+    return any_leaf(kind, lambda inner: leaf(pa.nulls(0, inner)).type != inner)

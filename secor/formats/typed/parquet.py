@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from secor.formats.parquet import (
     not_whole,
     whole_messages,
 )
-from secor.formats.python_file import Output
+from secor.formats.python_file import BUFFER_BYTES, Output
 from secor.formats.typed import metadata
 from secor.formats.typed.nested_arrays import text_of
 from secor.formats.typed.required_fields import without_hidden_nulls
@@ -85,8 +86,9 @@ class _File:
         self._schema = schema.with_metadata({MARK: json.dumps(mark)})
         whole = [name for name in ("_offset", "_timestamp") if name in log_format.metadata_columns]
         self._output = Output(sink)
+        self._buffer = pa.BufferedOutputStream(pa.PythonFile(self._output, mode="w"), BUFFER_BYTES)
         self._writer = pq.ParquetWriter(
-            pa.PythonFile(self._output, mode="w"),
+            self._buffer,
             self._schema,
             compression=CODECS[log_format.codec],
             version="2.6",
@@ -100,10 +102,12 @@ class _File:
         columns = [without_hidden_nulls(column) for column in group.columns]
         table = pa.Table.from_arrays(columns, schema=self._schema)
         self._writer.write_table(table, row_group_size=group.num_rows)
+        self._buffer.flush()  # the file's size on disk says when its batch is large enough
 
     def close(self) -> None:
         """Write the footer."""
         self._writer.close()
+        self._buffer.flush()
 
     def discard(self) -> None:
         """Let nothing more reach the sink."""
@@ -117,12 +121,13 @@ def _worth_a_dictionary(schema: pa.Schema) -> list[str] | bool:
     return [path for path in leaf_paths(schema) if path not in ("_offset", "_timestamp")]
 
 
-def leaf_paths(schema: pa.Schema) -> list[str]:
+@lru_cache(maxsize=64)
+def leaf_paths(schema: pa.Schema) -> tuple[str, ...]:
     """Return the paths of a schema's Parquet columns."""
     sink = pa.BufferOutputStream()
     pq.ParquetWriter(sink, schema).close()
     columns: Any = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
-    return [columns.column(at).path for at in range(len(columns.names))]
+    return tuple(columns.column(at).path for at in range(len(columns.names)))
 
 
 def read(file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:

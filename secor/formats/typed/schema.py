@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from dataclasses import field as attribute
 from typing import Any, Literal, Self
 
 import pyarrow as pa
@@ -17,9 +18,9 @@ from secor.formats.typed.descriptions import DEFAULT, describe
 from secor.formats.typed.dominance import Outvoted, seen_together
 from secor.formats.typed.fitting import MisfitError, default_of
 from secor.formats.typed.inference import final
-from secor.formats.typed.nested_arrays import JSON, as_json, children, struct_of, unmark
+from secor.formats.typed.nested_arrays import JSON, any_leaf, as_json, children, struct_of, unmark
 from secor.formats.typed.required_fields import has_required
-from secor.formats.typed.time_limits import all_readable
+from secor.formats.typed.time_limits import all_readable, is_limited
 from secor.formats.typed.to_python import json_text, plain, write_out
 
 ExtraFields = Literal["drop", "quarantine", "json"]
@@ -40,6 +41,7 @@ class RowSchema:
     fields: pa.StructType | None = None
     extra_fields: ExtraFields = "drop"
     exact: bool = False
+    _limited: bool = attribute(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.extra_fields not in ("drop", "quarantine", "json"):
@@ -54,6 +56,7 @@ class RowSchema:
 
         if self.fields is not None:
             _check_defaults(self.fields, "")
+            object.__setattr__(self, "_limited", any_leaf(self.fields, is_limited))
 
     @classmethod
     def parse(cls, text: str, where: str, extra_fields: ExtraFields = "drop") -> Self:
@@ -115,7 +118,9 @@ class RowSchema:
         """
         if self.fields is None:
             return _readable(rows)
-        if rows.type.equals(self.type, check_metadata=True) and all_readable(rows):
+        if rows.type.equals(self.type, check_metadata=True) and (
+            not self._limited or all_readable(rows)
+        ):
             return rows, {}
         extra = self.extra_fields != "drop"
         fitting = _Fitting(len(rows), rows.is_valid(), extra=extra, exact=self.exact)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -123,7 +124,7 @@ def _route(tree: Tree, path: tuple[str, ...]) -> tuple[list[str], tuple[str, ...
 
 def _column(objects: Sequence[Any], attributes: list[str], names: tuple[str, ...]) -> list[Any]:
     first, *more = attributes
-    values = [getattr(item, first) for item in objects]
+    values = list(map(attrgetter(first), objects))
     for name in more:
         values = [None if value is None else getattr(value, name) for value in values]
     return [lookup(value, names) for value in values] if names else values

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from secor.core.ports import Sink
-from secor.formats.python_file import Output
+from secor.formats.python_file import BUFFER_BYTES, Output
 from secor.formats.typed.parquet import TypedParquetFormat
 from secor.tables.files.data_file_writer import DataFileWriter
 from secor.tables.library import ParquetStatistics
@@ -19,9 +19,6 @@ from secor.tables.manifest import Statistics
 
 VERSION = 1
 """Of the writer: grows when it writes other bytes for the same settings."""
-
-BUFFER_BYTES = 32 * 1024
-"""Of a file that is being written; there may be hundreds."""
 
 
 @dataclass(frozen=True, slots=True)

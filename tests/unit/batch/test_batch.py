@@ -3,8 +3,10 @@
 import gc
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from secor.batch.batch import OPEN_FILE, Batch, BatchState
@@ -13,13 +15,14 @@ from secor.batch.policy import Policy, Reason
 from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.config.parser import Parser
-from secor.core.model import Chunk, OffsetRange, TopicPartition
+from secor.core.model import Chunk, OffsetRange, Part, TopicPartition
+from secor.core.ports import Sink
 from secor.formats import make_format
 from secor.formats.typed.schema import RowSchema
 from secor.parsing.offset_layout import OffsetBuckets
 from secor.wiring.parsers import pipeline_for
 from tests.fakes.clock import FakeClock
-from tests.fakes.format import PlainFormat, chunk_of
+from tests.fakes.format import PlainFormat, PlainWriter, chunk_of
 
 TP = TopicPartition("t", 1)
 
@@ -328,3 +331,82 @@ def test_the_fingerprint_changes_with_everything_that_changes_objects() -> None:
     assert stored.fingerprint != stored.earlier_fingerprint
     other_policy = TopicPlan("g", base.root, 1, base.parser, base.log_format, Policy(max_bytes=1))
     assert other_policy.fingerprint == base.fingerprint
+
+
+class CountingFormat(PlainFormat):
+    """Counts the calls of its writers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def create(self, sink: Sink, seed: bytes) -> PlainWriter:
+        log_format = self
+
+        class Writer(PlainWriter):
+            def append(self, records: pa.RecordBatch) -> None:
+                log_format.calls += 1
+                super().append(records)
+
+        return Writer(sink)
+
+
+def divided(
+    workspace: Workspace, clock: FakeClock, *, rows_of_chunk: int, chunks: int
+) -> tuple[Batch, CountingFormat]:
+    """Offsets of chunks that are divided among 20 files."""
+    log_format = CountingFormat()
+    stored = replace(plan(), parser=EveryTwentieth(), log_format=log_format)
+    batch = Batch(TP, 0, plan=stored, workspace=workspace, clock=clock)
+    for first in range(0, rows_of_chunk * chunks, rows_of_chunk):
+        batch.append(chunk(list(range(first, first + rows_of_chunk))))
+    return batch, log_format
+
+
+class EveryTwentieth:
+    """Puts each offset into one of 20 output partitions, by turns."""
+
+    identity = "every-twentieth"
+
+    def split(self, chunk: Chunk) -> list[Part]:
+        offsets = chunk.records.column("offset").to_numpy()
+        return [
+            Part(f"p={place}", chunk.records.filter(pa.array(offsets % 20 == place)))
+            for place in range(20)
+        ]
+
+
+def test_the_small_parts_of_a_chunk_wait_until_they_are_worth_a_call(
+    workspace: Workspace, clock: FakeClock
+) -> None:
+    batch, log_format = divided(workspace, clock, rows_of_chunk=100, chunks=10)
+    assert log_format.calls == 0
+    assert batch.buffered > batch.size > 1000 * 8
+    sealed = batch.seal(Reason.AGE)
+    assert log_format.calls == 20
+    assert sorted(content(sealed).values()) == [list(range(at, 1000, 20)) for at in range(20)]
+    for file in sealed.files:
+        least = file.info.first_offset
+        assert (file.info.records, file.info.least_timestamp) == (50, least * 1000)
+        assert file.info.greatest_timestamp == (least + 980) * 1000
+
+
+def test_large_parts_do_not_wait(workspace: Workspace, clock: FakeClock) -> None:
+    _, log_format = divided(workspace, clock, rows_of_chunk=40_000, chunks=2)
+    assert log_format.calls == 2 * 20
+
+
+def test_so_much_may_wait_and_no_more(
+    workspace: Workspace, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secor.batch.batch.MOST_WAITING", 1_000_000)
+    batch, log_format = divided(workspace, clock, rows_of_chunk=100, chunks=30)
+    assert 20 <= log_format.calls < 20 * 30
+    assert batch.seal(Reason.AGE).files[0].info.records == 150
+
+
+def test_a_dropped_batch_forgets_what_waits(workspace: Workspace, clock: FakeClock) -> None:
+    batch, log_format = divided(workspace, clock, rows_of_chunk=100, chunks=1)
+    batch.drop()
+    assert log_format.calls == 0
+    assert [path.name for path in workspace.directory.iterdir()] == [".lock"]

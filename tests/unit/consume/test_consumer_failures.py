@@ -84,6 +84,29 @@ def test_what_an_append_left_half_done_is_never_stored(
     assert server.entry(KEY).committed == 12
 
 
+class RefusingAtLast(PlainFormat):
+    """Refuses a message when its file is closed: until then it waited with others."""
+
+    def create(self, sink: Sink, seed: bytes) -> PlainWriter:
+        class Writer(PlainWriter):
+            def close(self) -> None:
+                raise RecordRefused("not in this format")
+
+        return Writer(sink)
+
+
+def test_a_message_that_is_refused_when_its_batch_is_sealed_stops_the_partition(
+    process: Process, broker: FakeBroker, server: LedgerServer
+) -> None:
+    process.plan = replace(process.plan, log_format=RefusingAtLast(), policy=Policy(max_messages=5))
+    broker.logs[KEY].produce(5)
+    process.run()
+    (status,) = process.consumer.status()
+    assert status.state is State.STOPPED
+    assert (process.offsets(), server.entry(KEY).committed) == ([], 0)
+    assert list(process.workspace.directory.glob("0*")) == []
+
+
 @pytest.mark.parametrize(
     ("error", "seconds"),
     [
