@@ -86,10 +86,9 @@ class Pipeline:
         check: DeterminismCheck | None = None,
         count: Count | None = None,
     ) -> None:
-        """With ``typed``, parts have the decoded fields in a column ``row`` in place of ``value``,
-        brought to ``schema`` if there is one; with ``origin``, the columns ``topic`` and
-        ``partition`` before it.  ``growth`` tells which messages need a wider schema: they are
-        not parsed.
+        """With ``typed``, parts have the decoded fields in a further column ``row``, brought
+        to ``schema`` if there is one; with ``origin``, the columns ``topic`` and ``partition``
+        before it.  ``growth`` tells which messages need a wider schema: they are not parsed.
 
         Values of more than ``max_message_bytes`` are bad before they are decoded.
         ``check`` is for users' plug-ins.  ``count`` is told how many messages were filtered
@@ -222,9 +221,8 @@ class Pipeline:
         return [self._beside(work, rows) for work, (rows, _) in zip(works, fits, strict=True)]
 
     def _beside(self, work: Work, rows: pa.StructArray) -> pa.RecordBatch:
-        # Not the values: formats of fields store them as fields, and they are most of the bytes.
-        fields = [field for field in SCHEMA if field.name != "value"]
-        columns = work.chunk.records.select([field.name for field in fields]).columns
+        columns = work.chunk.records.select(SCHEMA.names).columns
+        fields = list(SCHEMA)
         if self._origin:
             origin = work.chunk.topic_partition
             columns += [pa.repeat(origin.topic, len(rows)), pa.repeat(origin.partition, len(rows))]

@@ -22,6 +22,10 @@ from secor.parsing.decoders.extent import LARGE, MAX_FIELDS, affordable, extent_
 NOT_AN_OBJECT = "not a JSON object"
 CUT_SHORT = "not a whole JSON object: it begins with { and does not end with }"
 SPACE = b" \t\r\n"
+CASE, OPENING = 0xDF, 0x5B
+"""Without the bit in which they differ, "[" and "{" are one byte."""
+WINDOW, BLOCK = 1024, 128 * 1024
+"""Bytes in which brackets are counted together, and that are looked at together."""
 SAMPLE = 64
 SAMPLE_BYTES = 1 << 15
 """What is read to see which fields there are: at most so many messages and bytes."""
@@ -53,7 +57,7 @@ def check(values: pa.Array, max_elements: int) -> dict[int, str]:
         reason = _shape(values[row].as_py())
         if reason is not None:
             bad[row] = reason
-    for row in _find_crowded(bytes_, starts, ends).tolist():
+    for row in find_crowded(bytes_, starts, ends).tolist():
         if depth(values[row].as_py()) > MAX_DEPTH:
             bad.setdefault(row, f"nested deeper than {MAX_DEPTH}")
     for row, place in _not_utf8(values):
@@ -87,20 +91,41 @@ def _shape(raw: bytes | None) -> str | None:
     return None if text[-1:] == b"}" else CUT_SHORT
 
 
-def _find_crowded(
+def find_crowded(
     content: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], ends: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:
     """Rows with so many opening brackets that they may be too deep."""
     first, last = int(starts[0]), int(ends.max())
     part = content[first:last]
-    # "[" is 0x5B and "{" 0x7B: they differ in one bit.
-    opening = np.flatnonzero((part & 0xDF) == 0x5B)
-    # The common case, quickly: so many brackets always span more than the longest row.
-    spans = opening[MAX_DEPTH:] - opening[:-MAX_DEPTH]
-    if not len(spans) or spans.min() >= (ends - starts).max():
-        return spans[:0]
+    # The common case, quickly: no bytes as long as the longest row have so many brackets.
+    counts = np.cumsum(opening_brackets(part))
+    windows = int((ends - starts).max()) // WINDOW + 2
+    most = counts[windows:] - counts[:-windows] if len(counts) > windows else counts[-1:]
+    if max(int(counts[:windows][-1]), int(most.max())) <= MAX_DEPTH:
+        return np.zeros(0, dtype=np.int64)
+    opening = np.flatnonzero((part & CASE) == OPENING)
     counts = np.searchsorted(opening, ends - first) - np.searchsorted(opening, starts - first)
     return np.flatnonzero(counts > MAX_DEPTH)
+
+
+def opening_brackets(content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return how many opening brackets each ``WINDOW`` of bytes has.
+
+    In blocks that stay in the core's cache, and bytes of eight windows' parts added at once:
+    a tenth of the time of one pass over all of it for the place of each.
+    """
+    same_bits, brackets = np.empty(BLOCK, np.uint8), np.empty(BLOCK, np.bool_)
+    windows = []
+    for at in range(0, len(content), BLOCK):
+        block = content[at : at + BLOCK]
+        size = len(block)
+        np.bitwise_and(block, CASE, out=same_bits[:size])
+        np.equal(same_bits[:size], OPENING, out=brackets[:size])
+        brackets[size:] = False
+        # Each byte of a sum counts at most WINDOW / 8 brackets: it does not overflow.
+        sums = brackets.view(np.uint64).reshape(-1, WINDOW // 8).sum(axis=1)
+        windows.append(sums.view(np.uint8).reshape(-1, 8).sum(axis=1, dtype=np.int64))
+    return np.concatenate(windows) if windows else np.zeros(1, dtype=np.int64)
 
 
 def depth(raw: bytes) -> int:
@@ -153,8 +178,13 @@ def read(values: pa.Array) -> pa.StructArray | None:
         return None
     if not table.num_columns:
         return pa.array([{}] * len(values), pa.struct([]))
-    columns = [column.combine_chunks() for column in table.columns]
+    columns = [_whole(column) for column in table.columns]
     return pa.StructArray.from_arrays(columns, fields=list(table.schema))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return one array, without a copy where it is one already."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _table(values: pa.Array) -> pa.Table | None:

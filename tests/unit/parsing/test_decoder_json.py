@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -256,3 +257,28 @@ def test_a_message_of_too_many_values_is_bad_before_it_is_built() -> None:
         assert reason(decoder, many, *asked) == "has more than 10 values (parser.max_elements)"
     text = json.dumps({"a": "[,{" * 30, "b": 1}).encode()
     assert rows(decoder, [text], "b") == [{"b": 1}]
+
+
+ROWS_OF_BRACKETS = st.lists(
+    st.tuples(st.integers(0, 200), st.integers(0, 3000), st.booleans()), min_size=1, max_size=60
+)
+
+
+@given(ROWS_OF_BRACKETS)
+def test_rows_with_many_brackets_are_found_wherever_they_stand(
+    rows: list[tuple[int, int, bool]],
+) -> None:
+    texts = [
+        b"".join([b"x" * (filler // 2), (b"[{" * opening)[:opening], b"y" * filler])
+        if first
+        else b"x" * filler + b"{" * opening
+        for opening, filler, first in rows
+    ]
+    content = np.frombuffer(b"".join(texts), np.uint8)
+    ends = np.cumsum([len(text) for text in texts])
+    starts = ends - [len(text) for text in texts]
+    crowded: list[int] = []
+    if len(content):
+        crowded = json_text.find_crowded(content, starts, ends).tolist()
+    assert crowded == [row for row, (opening, *_) in enumerate(rows) if opening > MAX_DEPTH]
+    assert json_text.opening_brackets(content).sum() == sum(opening for opening, *_ in rows)
