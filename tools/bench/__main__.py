@@ -17,14 +17,19 @@ from tools.bench.cases import CASES, Case, settings_of, write_config
 from tools.bench.commits import measure as measure_commits
 from tools.bench.fill import Filled, create_topic, fill
 from tools.bench.floor import Floor, floor_of
+from tools.bench.peers import COMPARED, ELSEWHERE
+from tools.bench.peers import measure as measure_peers
 from tools.bench.pieces import LOOKED_AT, Piece, measure
 from tools.bench.recovery import measure as measure_recovery
 from tools.bench.recovery import summary
 from tools.bench.report import (
+    PeerResult,
     Result,
     as_json,
+    beside_line,
     floor_line,
     line_of,
+    peer_line,
     piece_line,
     profile_of,
     result_of,
@@ -144,6 +149,7 @@ def _say(line: str) -> None:
 @click.option("--partitions", default=4, show_default=True, help="Partitions of the topic.")
 @click.option("--case", "names", multiple=True, type=click.Choice(NAMES), help="Only this case.")
 @click.option("--pieces/--no-pieces", default=True, help="Measure the pieces alone, too.")
+@click.option("--peers", is_flag=True, help="Other programs beside ours, over the same topic.")
 @click.option("--spark", is_flag=True, help="Instead: read and parse local archives in Spark.")
 @click.option("--restore", is_flag=True, help="Instead: write local archives back to Kafka.")
 @click.option("--profile", is_flag=True, help="Show what the functions of the loop took (slower).")
@@ -161,6 +167,7 @@ def main(
     partitions: int,
     names: Sequence[str],
     pieces: bool,
+    peers: bool,
     spark: bool,
     restore: bool,
     tables: bool,
@@ -178,9 +185,12 @@ def main(
     measured: list[Piece] = []
     scans: list[Scan] = []
     writes: list[Restored | Recovery] = []
+    others: list[PeerResult] = []
     try:
         if tables:
             _measure_tables(directory)
+        elif peers:
+            results, others = _measure_peers(messages or 1_000_000, partitions, json_, directory)
         elif restore:
             writes = _measure_restore(messages or 1_000_000, partitions, json_, directory)
         elif spark:
@@ -192,7 +202,7 @@ def main(
     except SecorError as error:
         raise click.ClickException(str(error)) from error
     if json_:
-        click.echo(as_json(results, measured, scans, writes))
+        click.echo(as_json(results, measured, scans, writes, others))
 
 
 def _measure(
@@ -215,12 +225,33 @@ def _measure(
             results.append(result)
             click.echo(line_of(result), err=quiet)
             click.echo(floor_line(floor), err=quiet)
+            if compared := beside_line(case, results):
+                click.echo(compared, err=quiet)
             if path:
                 click.echo(profile_of(path), err=quiet)
         for piece in bench.pieces() if pieces else ():
             measured.append(piece)
             click.echo(piece_line(piece), err=quiet)
     return results, measured
+
+
+def _measure_peers(
+    messages: int, partitions: int, quiet: bool, directory: Path | None
+) -> tuple[list[Result], list[PeerResult]]:
+    """Measure ours, then the others, over one topic; print what could not be run, too."""
+    others: list[PeerResult] = []
+    with _bench(directory, partitions, messages, {COMPARED.headers}) as bench:
+        _, ours = bench.run(COMPARED, bench.idle(COMPARED), None)
+        click.echo(line_of(ours), err=quiet)
+        filled = bench.filled[COMPARED.headers]
+        for result in measure_peers(
+            bench.sandbox, filled, ours, empty=EMPTY, directory=bench.directory
+        ):
+            click.echo(peer_line(result), err=quiet)
+            if isinstance(result, PeerResult):
+                others.append(result)
+    click.echo(ELSEWHERE, err=quiet)
+    return [ours], others
 
 
 def _measure_tables(directory: Path | None) -> None:

@@ -20,7 +20,8 @@ class Case:
     programs need for the same job and messages, measured on one machine in one run.
     With ``parser`` it is a partition group, with ``partition_by`` a table group: then
     ``output`` is empty, since the table says how its files are written.  Each message of its
-    topic has so many ``headers``.
+    topic has so many ``headers``.  Where it is another shape of the same work as ``beside``,
+    it may take ``most_times`` as much CPU.
     """
 
     name: str
@@ -30,6 +31,8 @@ class Case:
     parser: Mapping[str, object] | None = None
     partition_by: Sequence[str] | None = None
     headers: int = 0
+    beside: str | None = None
+    most_times: float | None = None
 
     @property
     def kind(self) -> str:
@@ -47,6 +50,13 @@ ONE_HOUR = {"time_field": "timestamp", "layout": "dt={time:%Y-%m-%d}/hr={time:%H
 
 DAY_LONG = {"time_field": "user_id", "time_format": "ms", "layout": "hr={time:%H}"}
 """User ids, read as milliseconds, fall into every hour of a day: 24 directories at any time."""
+
+TWO_HUNDRED = {
+    "time_field": "user_id",
+    "time_format": "ms",
+    "layout": "{country}/{agent}/hr={time:%H}",
+}
+"""216 directories at any time: three countries, three agents, 24 hours."""
 
 CASES = (
     Case(
@@ -68,9 +78,43 @@ CASES = (
         "sequencefile-4-headers", {"format": "sequencefile", "codec": "none"}, None, "", headers=4
     ),
     Case("json-text-1-hour", {"format": "text"}, 2.5, JAVA_PARSES, ONE_HOUR),
-    Case("json-text-24-hours", {"format": "text"}, 2.5, JAVA_PARSES, DAY_LONG),
+    Case(
+        "json-text-24-hours",
+        {"format": "text"},
+        2.5,
+        JAVA_PARSES,
+        DAY_LONG,
+        beside="json-text-1-hour",
+        most_times=1.25,
+    ),
+    Case(
+        "json-text-200",
+        {"format": "text"},
+        None,
+        "",
+        TWO_HUNDRED,
+        beside="json-text-1-hour",
+        most_times=1.6,
+    ),
     Case("json-parquet-1-hour", {"format": "parquet"}, 4.0, ICEBERG, ONE_HOUR),
-    Case("json-parquet-24-hours", {"format": "parquet"}, 4.0, ICEBERG, DAY_LONG),
+    Case(
+        "json-parquet-24-hours",
+        {"format": "parquet"},
+        4.0,
+        ICEBERG,
+        DAY_LONG,
+        beside="json-parquet-1-hour",
+        most_times=1.25,
+    ),
+    Case(
+        "json-parquet-200",
+        {"format": "parquet"},
+        None,
+        "",
+        TWO_HUNDRED,
+        beside="json-parquet-1-hour",
+        most_times=1.6,
+    ),
     Case("json-iceberg-1", {}, 2.7, ICEBERG, partition_by=()),
     Case("json-iceberg-24", {}, 3.6, ICEBERG, partition_by=("truncate(3600000, user_id)",)),
 )

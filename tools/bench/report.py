@@ -19,6 +19,9 @@ from tools.bench.spark import GOALS, TEXT, Scan
 
 _FUNCTIONS = 40
 
+PEERS_OF = "text-gzip"
+"""The case that other programs are compared with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -37,6 +40,20 @@ class Result:
     floor_us: float
     times_floor: float
     goal_times_floor: float
+
+
+@dataclass(frozen=True, slots=True)
+class PeerResult:
+    """What a program took; CPU in microseconds a message without its start."""
+
+    name: str
+    messages: int
+    cpu_us: float
+    seconds: float
+    peak_megabytes: float
+    times_cpu: float
+    times_seconds: float
+    times_memory: float
 
 
 def result_of(
@@ -79,6 +96,15 @@ def line_of(result: Result) -> str:
     )
 
 
+def beside_line(case: Case, results: Sequence[Result]) -> str | None:
+    """Compare a case with the one that it is another shape of; None if that was not run."""
+    cpu = {result.case: result.cpu_us for result in results}
+    if case.beside not in cpu:
+        return None
+    times = cpu[case.name] / cpu[case.beside]
+    return f"{'':22} {times:.2f} times {case.beside} (goal {case.most_times})"
+
+
 def floor_line(floor: Floor) -> str:
     """Return the steps of a floor in one line."""
     steps = ", ".join(f"{name} {taken:.3f}" for name, taken in floor.steps.items())
@@ -88,6 +114,18 @@ def floor_line(floor: Floor) -> str:
 def piece_line(piece: Piece) -> str:
     """Return a piece in one line."""
     return f"{piece.name:40} {piece.cpu_us:5.2f} µs CPU a message"
+
+
+def peer_line(result: PeerResult | str) -> str:
+    """Return a result in one line."""
+    if isinstance(result, str):
+        return result
+    return (
+        f"{result.name}: {result.cpu_us:.2f} µs CPU a message, {result.seconds:.1f} s,"
+        f" peak {result.peak_megabytes:.0f} MB; times Secor's {PEERS_OF}: CPU"
+        f" {result.times_cpu:.1f}, wall time {result.times_seconds:.1f},"
+        f" memory {result.times_memory:.1f}"
+    )
 
 
 def scan_lines(scans: Sequence[Scan]) -> list[str]:
@@ -112,6 +150,7 @@ def as_json(
     pieces: Sequence[Piece],
     scans: Sequence[Scan] = (),
     writes: Sequence[Restored | Recovery] = (),
+    peers: Sequence[PeerResult] = (),
 ) -> str:
     """Return everything as one JSON object."""
     tables = {
@@ -119,6 +158,7 @@ def as_json(
         "pieces": [asdict(piece) for piece in pieces],
         "spark": [asdict(scan) for scan in scans],
         "restore": [asdict(write) for write in writes],
+        "peers": [asdict(peer) for peer in peers],
     }
     return json.dumps(tables, indent=2, ensure_ascii=False)
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -78,18 +78,75 @@ class Progress:
         self._client.close()
 
 
-class DaemonProcess:
-    """``secor run`` with its log in a file; its metrics are served on ``port``."""
+class MeasuredProcess:
+    """A Python process with its output in a file, watched until it ends."""
 
-    def __init__(self, config: Path, *, port: int, log: Path, profile: Path | None = None) -> None:
-        program = [_RUN] if profile is None else [_RUN_PROFILED, str(profile)]
-        self._port = port
+    def __init__(
+        self, arguments: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start it."""
+        self._what = "secor run"
         self._log = log
         self._peak = 0
         with log.open("wb") as file:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", *program, "run", str(config)], stdout=file, stderr=file
+                [sys.executable, *arguments], stdout=file, stderr=file, env=environment
             )
+
+    def _wait(self, reached: Callable[[], bool], timeout: float, what: str) -> None:
+        deadline = time.monotonic() + timeout
+        while not reached():
+            if self._process.poll() is not None:
+                raise SecorError(f"{self._what} ended before it was {what}:\n{self._tail()}")
+            if time.monotonic() > deadline:
+                raise Unavailable(f"{self._what} is not {what} after {timeout} s:\n{self._tail()}")
+            self._look_at_memory()
+            time.sleep(_LOOK_EVERY)
+        self._look_at_memory()
+
+    def _ended(self, ready: float, within: float) -> Usage:
+        deadline = time.monotonic() + within
+        while True:
+            # Not Popen.wait: this one tells of the CPU time of threads that are gone, too.
+            pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
+            if pid:
+                break
+            if time.monotonic() > deadline:
+                raise Unavailable(f"{self._what} does not end:\n{self._tail()}")
+            self._look_at_memory()
+            time.sleep(_LOOK_EVERY)
+        code = self._process.returncode = os.waitstatus_to_exitcode(status)
+        if code:
+            raise SecorError(f"{self._what} ended with {code}:\n{self._tail()}")
+        return Usage(used.ru_utime + used.ru_stime, ready, time.time(), self._peak)
+
+    def _end(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.wait()
+
+    def _look_at_memory(self) -> None:
+        # Not rusage's maximum: that begins with what its parent had.
+        try:
+            status = Path(f"/proc/{self._process.pid}/status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        for line in status.splitlines():
+            if line.startswith("VmHWM:"):
+                self._peak = max(self._peak, 1024 * int(line.split()[1]))
+
+    def _tail(self) -> str:
+        return self._log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
+
+
+class DaemonProcess(MeasuredProcess):
+    """``secor run`` with its log in a file; its metrics are served on ``port``."""
+
+    def __init__(self, config: Path, *, port: int, log: Path, profile: Path | None = None) -> None:
+        """Start it."""
+        program = [_RUN] if profile is None else [_RUN_PROFILED, str(profile)]
+        super().__init__(["-c", *program, "run", str(config)], log=log)
+        self._port = port
 
     def run(self, done: Callable[[], bool]) -> Usage:
         """Wait until it is ready, then until ``done``, then end it and return what it used.
@@ -102,48 +159,9 @@ class DaemonProcess:
             ready = time.time()
             self._wait(done, DONE_WITHIN, "done")
             self._process.send_signal(signal.SIGTERM)
-            return self._ended(ready)
+            return self._ended(ready, END_WITHIN)
         finally:
-            if self._process.returncode is None:
-                self._process.kill()
-                self._process.wait()
-
-    def _wait(self, reached: Callable[[], bool], timeout: float, what: str) -> None:
-        deadline = time.monotonic() + timeout
-        while not reached():
-            if self._process.poll() is not None:
-                raise SecorError(f"secor run ended before it was {what}:\n{self._tail()}")
-            if time.monotonic() > deadline:
-                raise Unavailable(f"secor run is not {what} after {timeout} s:\n{self._tail()}")
-            self._look_at_memory()
-            time.sleep(_LOOK_EVERY)
-        self._look_at_memory()
-
-    def _ended(self, ready: float) -> Usage:
-        deadline = time.monotonic() + END_WITHIN
-        while True:
-            # Not Popen.wait: this one tells of the CPU time of threads that are gone, too.
-            pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
-            if pid:
-                break
-            if time.monotonic() > deadline:
-                raise Unavailable(f"secor run does not end:\n{self._tail()}")
-            self._look_at_memory()
-            time.sleep(_LOOK_EVERY)
-        self._process.returncode = os.waitstatus_to_exitcode(status)
-        if self._process.returncode:
-            raise SecorError(f"secor run ended with {self._process.returncode}:\n{self._tail()}")
-        return Usage(used.ru_utime + used.ru_stime, ready, time.time(), self._peak)
-
-    def _look_at_memory(self) -> None:
-        # Not rusage's maximum: that begins with what its parent had.
-        try:
-            status = Path(f"/proc/{self._process.pid}/status").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            return
-        for line in status.splitlines():
-            if line.startswith("VmHWM:"):
-                self._peak = max(self._peak, 1024 * int(line.split()[1]))
+            self._end()
 
     def _is_ready(self) -> bool:
         connection = HTTPConnection("127.0.0.1", self._port, timeout=5)
@@ -155,8 +173,28 @@ class DaemonProcess:
         finally:
             connection.close()
 
-    def _tail(self) -> str:
-        return self._log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
+
+class ProgramProcess(MeasuredProcess):
+    """A program that ends by itself."""
+
+    def __init__(
+        self, arguments: Sequence[str], *, log: Path, environment: Mapping[str, str]
+    ) -> None:
+        """Start it."""
+        super().__init__(arguments, log=log, environment=environment)
+        self._what = " ".join(arguments[:2])
+
+    def run(self) -> Usage:
+        """Wait until it has ended; return what it used, ``ready`` when it was started.
+
+        Raises ``Unavailable`` when that takes too long or it fails.
+        """
+        try:
+            return self._ended(time.time(), DONE_WITHIN)
+        except SecorError as error:
+            raise Unavailable(str(error)) from error
+        finally:
+            self._end()
 
 
 def free_ports(count: int) -> Sequence[int]:

@@ -1,0 +1,1 @@
+"""Programs beside which Secor is measured, each a script of its own."""
