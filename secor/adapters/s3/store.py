@@ -29,6 +29,10 @@ from secor.core.text import mask_urls
 
 _MIB = 1 << 20
 
+WHOLE_BYTES = _MIB
+"""Files of up to so many bytes are read and sent at once, see ``client``; of larger ones the
+server is first asked whether it takes them."""
+
 
 class S3Store:
     """An ``ObjectStore`` in one bucket; threads may share it.
@@ -182,6 +186,14 @@ class S3Store:
     def _put_file(
         self, key: str, path: Path, size: int, crc32c: int, parameters: Mapping[str, Any]
     ) -> None:
+        if size <= WHOLE_BYTES:
+            with translated(f"read {path}"):
+                content = path.read_bytes()
+            seen = checksum.crc32c(content)
+            if seen != crc32c:
+                raise damaged_content(path, seen, crc32c)
+            self._put_object(key, content, crc32c, parameters)
+            return
         with Slice(path, 0, size) as body:
             # Some servers look at no checksum; and what one refuses is then spoilt on its way.
             seen = body.checksum()
