@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from secor.batch.cut import ParsedChunk, cut_of, divide
 from secor.batch.last_file import LastFile, WrittenBatch, WrittenFile
-from secor.batch.open_file import OpenFile
+from secor.batch.open_file import Framing, OpenFile
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import BatchFacts, Reason, due
 from secor.batch.sealed import BatchFile, SealedBatch
@@ -39,16 +39,6 @@ TRANSITIONS = {
     BatchState.SEALED: frozenset({BatchState.DROPPED}),
     BatchState.DROPPED: frozenset[BatchState](),
 }
-
-
-FEW_PARTS = 8
-"""A chunk that is divided into no more parts is written at once."""
-
-MOST_WAITING = 16 << 20
-"""Bytes of chunks of which some rows may wait for more of their file."""
-
-COLUMN_BYTES = 1024
-"""Bytes that a column of a part takes beside its rows, in objects; measured."""
 
 
 class Batch:
@@ -92,7 +82,7 @@ class Batch:
         self._opened: float | None = None
         self._opened_at = 0.0
         self._youngest = 0.0
-        self._waiting = 0
+        self._framing = Framing()
 
     def skip(self, offset: int) -> None:
         """Go on at ``offset`` (at most ``end``): the log has nothing before it."""
@@ -117,7 +107,7 @@ class Batch:
         if cut is not None:
             self.full = True
             (chunk, parts), rest = divide(chunk, parts, cut)
-        self._append_parts(parts, chunk)
+        self._framing.append(chunk, [(self._file(part), part.records) for part in parts])
         if chunk.records.num_rows:
             timestamps = chunk.records.column("timestamp")
             if not self.messages:
@@ -129,24 +119,6 @@ class Batch:
         if chunk.next_offset > self.next_offset:
             self._advance(chunk.next_offset)
         return rest
-
-    def _append_parts(self, parts: Sequence[Part], chunk: Chunk) -> None:
-        """Append to the files.  Rows that wait there keep the whole chunk in memory."""
-        rows = chunk.records.num_rows
-        row_bytes = chunk.records.nbytes / rows if rows else 0
-        may_wait = len(parts) > FEW_PARTS
-        waits = False
-        for part in parts:
-            size = int(row_bytes * part.records.num_rows)
-            waits |= self._file(part).append(part.records, size, wait=may_wait)
-        if not waits:
-            return
-        columns = sum(part.records.num_columns for part in parts)
-        self._waiting += chunk.records.get_total_buffer_size() + columns * COLUMN_BYTES
-        if self._waiting >= MOST_WAITING:
-            for file in self._files.values():
-                file.write_waiting()
-            self._waiting = 0
 
     def _file(self, part: Part) -> OpenFile:
         file = self._files.get((part.stream, part.output_partition))
@@ -184,7 +156,7 @@ class Batch:
     def buffered(self) -> int:
         """Bytes in memory."""
         in_files = sum(OPEN_FILE + file.writer.buffered() for file in self._files.values())
-        return self._waiting + in_files
+        return self._framing.waiting + in_files
 
     @property
     def size(self) -> int:

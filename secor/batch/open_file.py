@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.batch.workspace import LocalFile
+from secor.core.model import Chunk
 from secor.core.naming import ObjectName
 from secor.core.ports import FileWriter, LogFormat
 
@@ -15,6 +18,16 @@ rows it has, and a chunk that is divided among hundreds of files has few for eac
 
 FEWEST_ROWS = 2_000
 """As many rows are given to it, too: so many cost more than the call."""
+
+
+FEW_PARTS = 8
+"""A chunk that is divided into no more parts is written at once."""
+
+MOST_WAITING = 16 << 20
+"""Bytes of chunks of which some rows may wait for more of their file."""
+
+COLUMN_BYTES = 1024
+"""Bytes that a column of a part takes beside its rows, in objects; measured."""
 
 
 class OpenFile:
@@ -89,3 +102,32 @@ class OpenFile:
         if least is not None:
             self.least = least if self.least is None else min(least, self.least)
             self.greatest = greatest if self.greatest is None else max(greatest, self.greatest)
+
+
+class Framing:
+    """Gives the parts of chunks to their files; small ones wait for more."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        """Bytes in memory of chunks of which some rows wait."""
+        self._files: dict[OpenFile, None] = {}
+
+    def append(self, chunk: Chunk, parts: Sequence[tuple[OpenFile, pa.RecordBatch]]) -> None:
+        """Append the parts of a chunk.  Rows that wait keep the whole chunk in memory."""
+        rows = max(chunk.records.num_rows, 1)
+        row_bytes = chunk.records.nbytes / rows
+        may_wait = len(parts) > FEW_PARTS
+        for file, records in parts:
+            if file.append(records, int(row_bytes * records.num_rows), wait=may_wait):
+                self._files[file] = None
+            else:
+                self._files.pop(file, None)
+        if not self._files:
+            self.waiting = 0
+        elif may_wait:
+            columns = sum(records.num_columns for _, records in parts)
+            self.waiting += chunk.records.get_total_buffer_size() + columns * COLUMN_BYTES
+        if self.waiting >= MOST_WAITING:
+            for file in self._files:
+                file.write_waiting()
+            self._files, self.waiting = {}, 0

@@ -114,7 +114,7 @@ class S3Store:
         parameters = {"Metadata": dict(metadata), **self._settings}
         condition = {"IfNoneMatch": "*"} if self._conditional else {}
         if isinstance(content, bytes):
-            self._put_bytes(key, content, crc32c, {**parameters, **condition})
+            self._put_bytes(key, content, crc32c, {**parameters, **condition}, self._name(key))
             return
         size = content.stat().st_size
         if size >= self._threshold:
@@ -189,10 +189,7 @@ class S3Store:
         if size <= WHOLE_BYTES:
             with translated(f"read {path}"):
                 content = path.read_bytes()
-            seen = checksum.crc32c(content)
-            if seen != crc32c:
-                raise damaged_content(path, seen, crc32c)
-            self._put_object(key, content, crc32c, parameters)
+            self._put_bytes(key, content, crc32c, parameters, path)
             return
         with Slice(path, 0, size) as body:
             # Some servers look at no checksum; and what one refuses is then spoilt on its way.
@@ -202,11 +199,16 @@ class S3Store:
             self._put_object(key, body, crc32c, parameters)
 
     def _put_bytes(
-        self, key: str, content: bytes, crc32c: int, parameters: Mapping[str, Any]
+        self,
+        key: str,
+        content: bytes,
+        crc32c: int,
+        parameters: Mapping[str, Any],
+        source: Path | str,
     ) -> None:
         seen = checksum.crc32c(content)
         if seen != crc32c:
-            raise damaged_content(self._name(key), seen, crc32c)
+            raise damaged_content(source, seen, crc32c)
         self._put_object(key, content, crc32c, parameters)
 
     def _put_object(

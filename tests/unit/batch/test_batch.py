@@ -399,7 +399,7 @@ def test_large_parts_do_not_wait(workspace: Workspace, clock: FakeClock) -> None
 def test_so_much_may_wait_and_no_more(
     workspace: Workspace, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("secor.batch.batch.MOST_WAITING", 1_000_000)
+    monkeypatch.setattr("secor.batch.open_file.MOST_WAITING", 1_000_000)
     batch, log_format = divided(workspace, clock, rows_of_chunk=100, chunks=30)
     assert 20 <= log_format.calls < 20 * 30
     assert batch.seal(Reason.AGE).files[0].info.records == 150
