@@ -26,6 +26,9 @@ FEW_PARTS = 8
 MOST_WAITING = 16 << 20
 """Bytes of chunks of which some rows may wait for more of their file."""
 
+LARGEST_WAITING = 12 << 20
+"""A chunk that holds more is written at once: its parts are large, or thousands."""
+
 COLUMN_BYTES = 1024
 """Bytes that a column of a part takes beside its rows, in objects; measured."""
 
@@ -116,7 +119,9 @@ class Framing:
         """Append the parts of a chunk.  Rows that wait keep the whole chunk in memory."""
         rows = max(chunk.records.num_rows, 1)
         row_bytes = chunk.records.nbytes / rows
-        may_wait = len(parts) > FEW_PARTS
+        columns = sum(records.num_columns for _, records in parts)
+        held = chunk.records.get_total_buffer_size() + columns * COLUMN_BYTES
+        may_wait = len(parts) > FEW_PARTS and held <= LARGEST_WAITING
         for file, records in parts:
             if file.append(records, int(row_bytes * records.num_rows), wait=may_wait):
                 self._files[file] = None
@@ -125,8 +130,7 @@ class Framing:
         if not self._files:
             self.waiting = 0
         elif may_wait:
-            columns = sum(records.num_columns for _, records in parts)
-            self.waiting += chunk.records.get_total_buffer_size() + columns * COLUMN_BYTES
+            self.waiting += held
         if self.waiting >= MOST_WAITING:
             for file in self._files:
                 file.write_waiting()
