@@ -16,6 +16,7 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from kazoo.client import KazooClient
 
+from secor.core.errors import Unavailable
 from secor.sandbox import Sandbox
 from tests.faults.proxy import Fault, FaultProxy, Rule
 from tests.integration.daemons import (
@@ -47,7 +48,10 @@ def wait_for_all(config: Path, topic: str, total: int, daemon: Daemon) -> None:
     def reached() -> bool:
         assert daemon.process.poll() is None, daemon.text()
         time.sleep(0.4)  # every look is a new client of the ledger
-        return committed(config, topic, PARTITIONS) == total
+        try:
+            return committed(config, topic, PARTITIONS) == total
+        except Unavailable:  # a server that has just started
+            return False
 
     wait_until(reached, f"{total} messages committed")
 
