@@ -19,6 +19,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from secor.config.load import load
+from secor.core.errors import Unavailable
 from secor.core.model import TopicPartition
 from secor.sandbox import Sandbox
 from secor.sandbox.configuration import Settings, configuration
@@ -163,10 +164,20 @@ def produce(sandbox: Sandbox, topic: str, partitions: int, numbers: range) -> No
     producer.close()
 
 
+def _is_reached(reached: Callable[[], bool]) -> bool:
+    try:
+        return reached()
+    except Unavailable:
+        return False
+
+
 def wait_until(reached: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
-    """Wait; fails the test with ``what`` after ``patience`` seconds."""
+    """Wait; fails the test with ``what`` after ``patience`` seconds.
+
+    A server that is not available, as it has just started, is asked again.
+    """
     deadline = time.monotonic() + patience
-    while not reached():
+    while not _is_reached(reached):
         assert time.monotonic() < deadline, f"not in {patience:.0f} s: {what}"
         time.sleep(0.1)
 

@@ -16,7 +16,6 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from kazoo.client import KazooClient
 
-from secor.core.errors import Unavailable
 from secor.sandbox import Sandbox
 from tests.faults.proxy import Fault, FaultProxy, Rule
 from tests.integration.daemons import (
@@ -48,10 +47,7 @@ def wait_for_all(config: Path, topic: str, total: int, daemon: Daemon) -> None:
     def reached() -> bool:
         assert daemon.process.poll() is None, daemon.text()
         time.sleep(0.4)  # every look is a new client of the ledger
-        try:
-            return committed(config, topic, PARTITIONS) == total
-        except Unavailable:  # a server that has just started
-            return False
+        return committed(config, topic, PARTITIONS) == total
 
     wait_until(reached, f"{total} messages committed")
 
