@@ -192,7 +192,8 @@ class ProgramProcess(MeasuredProcess):
         try:
             return self._ended(time.time(), DONE_WITHIN)
         except SecorError as error:
-            raise Unavailable(str(error)) from error
+            first, *rest = str(error).strip().splitlines()
+            raise Unavailable(f"{first} {rest[-1] if rest else ''}".strip()) from error
         finally:
             self._end()
 

@@ -76,9 +76,10 @@ def test_it_says_why_a_package_cannot_be_had(
 
 
 def test_a_program_that_fails_is_told_with_what_it_said(tmp_path: Path) -> None:
-    program = ["-c", "import sys; sys.exit('it broke')"]
+
+    program = ["-c", "import sys; print(1, flush=True); sys.exit('it broke')"]
     process = ProgramProcess(program, log=tmp_path / "log", environment={"PATH": ""})
-    with pytest.raises(Unavailable, match="it broke"):
+    with pytest.raises(Unavailable, match=r"ended with 1: it broke$"):
         process.run()
     used = ProgramProcess(["-c", "x = 1"], log=tmp_path / "log", environment={"PATH": ""}).run()
     assert used.cpu > 0
