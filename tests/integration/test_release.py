@@ -27,7 +27,7 @@ case "$1 $2 ${{3:-}}" in
 "-m venv"*)
     mkdir -p "${{@: -1}}/bin"
     cp "$0" "${{@: -1}}/bin/python"
-    cp "{folder}/cyclonedx-py" "${{@: -1}}/bin"
+    cp "{folder}/cyclonedx-py" "{folder}/auditwheel" "${{@: -1}}/bin"
     ;;
 "-m pip install") echo "$@" >>"{folder}/installed" ;;
 *) exec "{real}" "$@" ;;
@@ -36,6 +36,10 @@ esac
 CYCLONEDX = """#!/usr/bin/env bash
 echo "$@" >>"{folder}/installed"
 cp "{folder}/bill.json" "${{@: -1}}"
+"""
+AUDITWHEEL = """#!/usr/bin/env bash
+echo "$@" >>"{folder}/installed"
+cp "${{@: -1}}" "$3"
 """
 
 
@@ -55,7 +59,8 @@ def folder(tmp_path: Path) -> Path:
     for command in (["init", "-q"], ["add", "--all"], ["commit", "-qm", "a release"]):
         options = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
         subprocess.run(["git", *options, *command], check=True, cwd=tmp_path / "tree")
-    for name, text in (("python", PYTHON), ("cyclonedx-py", CYCLONEDX)):
+    programs = (("python", PYTHON), ("cyclonedx-py", CYCLONEDX), ("auditwheel", AUDITWHEEL))
+    for name, text in programs:
         (tmp_path / name).write_text(text.format(folder=tmp_path, real=sys.executable))
         (tmp_path / name).chmod(0o755)
     wheel = {"type": "distribution", "url": f"file://{tmp_path}/tree/dist/secor.whl"}
@@ -85,10 +90,11 @@ def test_a_release_is_whole_and_names_nothing_of_this_machine(folder: Path) -> N
     stem = f"secor-{__version__}"
     sdist, wheel = dist / f"{stem}.tar.gz", dist / f"{stem}-py3-none-any.whl"
     bill, sums = dist / f"{stem}.cdx.json", dist / "SHA256SUMS"
-    assert set(dist.iterdir()) == {sdist, wheel, bill, sums}
+    [compiled] = set(dist.glob("*.whl")) - {wheel}
+    assert set(dist.iterdir()) == {sdist, wheel, compiled, bill, sums}
 
     told = {name: digest for digest, name in map(str.split, sums.read_text().splitlines())}
-    published = (sdist, wheel, bill)
+    published = (sdist, wheel, compiled, bill)
     assert told == {it.name: hashlib.sha256(it.read_bytes()).hexdigest() for it in published}
 
     modules = {str(it.relative_to(ROOT)) for it in (ROOT / "secor").rglob("*.py")}
@@ -96,6 +102,9 @@ def test_a_release_is_whole_and_names_nothing_of_this_machine(folder: Path) -> N
         names = set(archive.namelist())
         metadata = archive.read(f"{stem}.dist-info/METADATA").decode()
     assert modules <= names
+    with zipfile.ZipFile(compiled) as archive_of_compiled:
+        only_compiled = set(archive_of_compiled.namelist()) - names
+    assert [name for name in only_compiled if name.startswith("secor/") and name.endswith(".so")]
     assert "secor/not_committed.py" not in names
     assert f"Project-URL: Source, {SOURCE}\n" in metadata
     with tarfile.open(sdist) as archive_of_sources:
