@@ -42,23 +42,12 @@ def plan(config: Path, as_json: bool) -> int:
     with open_job(load_job(config)) as job:
         planned = look(job)
         version, transactional = job.requests.version, job.transactional
+        mapping = job.config.target.mapping
         verdict = _verdict(planned) if planned.topics else nothing_archived(job)
     if as_json:
         click.echo(json.dumps(_as_json(planned, version, transactional=transactional), indent=2))
         return Exit.OK if planned.may_begin else Exit.DIFFERENT
-    rows = [("source", "offsets", "objects", "size", "target")]
-    for topic in planned.topics:
-        for extent in topic.extents:
-            new = " (new)" if topic.new else ""
-            rows.append(
-                (
-                    str(extent.source),
-                    str(extent.range),
-                    str(extent.objects),
-                    human_size(extent.size),
-                    topic.target.name + new,
-                )
-            )
+    rows = _plan_rows(planned, mapping)
     shown = table(rows, left=frozenset({0, 1, 4})) if planned.topics else ()
     for line in [*shown, *_made(planned)]:
         click.echo(line)
@@ -66,6 +55,25 @@ def plan(config: Path, as_json: bool) -> int:
         click.echo(f"{finding.severity.value}: {finding.topic}: {finding.what}")
     click.echo(verdict)
     return Exit.OK if planned.may_begin else Exit.DIFFERENT
+
+
+def _plan_rows(planned: JobPlan, mapping: Mapping[int, int]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("source", "offsets", "objects", "size", "target")]
+    for topic in planned.topics:
+        new = " (new)" if topic.new else ""
+        for extent in topic.extents:
+            number = extent.source.partition
+            place = f"/{mapping.get(number, number)}" if mapping else ""
+            rows.append(
+                (
+                    str(extent.source),
+                    str(extent.range),
+                    str(extent.objects),
+                    human_size(extent.size),
+                    topic.target.name + place + new,
+                )
+            )
+    return rows
 
 
 def _made(planned: JobPlan) -> Iterator[str]:

@@ -45,7 +45,7 @@ TARGET, OFFSETS = "crash-points", offsets_topic(SPEC.job)
 MESSAGES = 4
 PARTITIONS = 110
 """More than there are crossings, twice: each case has a source partition of its own."""
-MOST_CONNECTIONS = 12
+MOST_CONNECTIONS = 8
 """Of three clients: one that administers, one that writes, one that reads."""
 T = TypeVar("T")
 

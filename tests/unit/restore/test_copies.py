@@ -93,6 +93,23 @@ def test_a_topic_that_takes_nothing_is_told_and_tried_again_later_with_the_newes
     assert len(setup.told) == 1
 
 
+def test_what_is_committed_during_an_attempt_that_fails_is_newer() -> None:
+    setup = Setup()
+    setup.cluster.refuse["produce"] = [BrokerCode.TOPIC_AUTHORIZATION_FAILED]
+
+    def meanwhile(name: str) -> None:
+        if name == "before produce":
+            setup.copies.committed(SOURCE, 5)
+
+    setup.cluster.hook = meanwhile
+    setup.copies.committed(SOURCE, 3)
+    setup.copies.write()
+    setup.cluster.hook = lambda _name: None
+    setup.cluster.clock.advance(RETRY_EVERY)
+    setup.copies.write()
+    assert setup.read() == {SOURCE: 5}
+
+
 def test_an_attempt_ends_soon_where_nobody_answers() -> None:
     setup = Setup()
 
