@@ -21,7 +21,7 @@ OURS = Result(PEERS_OF, 1000, 2.0, 1.5, 2.0, 500, 1.0, 200.0, None, "", 0.5, 3.0
 
 
 def test_what_a_program_takes_to_start_and_wait_is_not_of_its_messages() -> None:
-    start = Usage(cpu=1.0, ready=100.0, ended=104.0, peak=10)
+    start = Usage(cpu=1.0, ready=100.0, ended=107.0, peak=10)
     used = Usage(cpu=1.006, ready=200.0, ended=210.0, peak=400_000_000)
     result = compare("it", 1000, start=start, used=used, ours=OURS)
     assert (result.cpu_us, result.seconds, result.peak_megabytes) == (6.0, 6.0, 400.0)

@@ -13,7 +13,6 @@ import boto3
 from confluent_kafka import Consumer, TopicPartition
 
 MOST_BYTES = 32 << 20
-IDLE = 3.0
 
 
 def main(settings: dict[str, Any]) -> None:
@@ -33,7 +32,7 @@ def main(settings: dict[str, Any]) -> None:
         offset = TopicPartition(settings["topic"], partition, nexts[partition])
         consumer.commit(offsets=[offset], asynchronous=False)
 
-    while stored < settings["messages"] and time.monotonic() < came + IDLE:
+    while stored < settings["messages"] and time.monotonic() < came + settings["idle"]:
         for message in consumer.consume(10_000, timeout=0.5):
             if message.error():
                 continue

@@ -1,6 +1,7 @@
 """Quix Streams' own sink of gzip JSON lines in S3.  Arguments: the settings of ``peers``."""
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -23,7 +24,7 @@ def main(settings: dict[str, Any]) -> None:
         loglevel="WARNING",
     )
     sink = FileSink(
-        directory=settings["prefix"],
+        directory=re.sub(r"\W", "_", settings["prefix"]),  # it takes no other characters
         format=JSONFormat(compress=True),
         destination=S3Destination(bucket=settings["bucket"], **settings["s3"]),
     )
@@ -32,7 +33,7 @@ def main(settings: dict[str, Any]) -> None:
     if settings["messages"]:
         application.run(count=settings["messages"], timeout=30.0, collect=False)
     else:
-        application.run(timeout=3.0)
+        application.run(timeout=settings["idle"])
 
 
 if __name__ == "__main__":
