@@ -25,7 +25,7 @@ from secor.tables.expiry import (
     orphans,
 )
 from secor.tables.overview import tables_of_group
-from secor.tables.row_changes import changes_root
+from secor.tables.staged_rows import changes_root
 
 if TYPE_CHECKING:
     from secor.wiring.table_commits import TableGroup

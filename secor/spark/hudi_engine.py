@@ -25,7 +25,7 @@ from secor.tables.hudi import (
     write_options,
 )
 from secor.tables.merging import Merged
-from secor.tables.row_changes import ROW
+from secor.tables.staged_rows import ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

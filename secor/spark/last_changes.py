@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from secor.tables.row_changes import POSITION, ROW
+from secor.tables.staged_rows import POSITION, ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,7 +14,7 @@ from secor.spark.staged_frame import staged_frame, staged_key
 from secor.tables.catalog import MAIN, STAGED_WRITES, CommitResult, Table, TableCommit
 from secor.tables.group_record import SUMMARY_NAMES
 from secor.tables.merging import Merge, Merged
-from secor.tables.row_changes import ROW
+from secor.tables.staged_rows import ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

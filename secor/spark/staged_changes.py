@@ -17,7 +17,7 @@ from secor.core.ports import ObjectStore
 from secor.formats.typed.nested_arrays import is_list
 from secor.spark.workers import spare_next_task
 from secor.tables.catalog import FIELD_ID
-from secor.tables.row_changes import POSITION, ROW
+from secor.tables.staged_rows import POSITION, ROW
 
 OpenStore = Callable[[], ObjectStore]
 """Opens the group's store where a task runs; Spark sends it there."""

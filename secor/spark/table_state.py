@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 from secor.core.model import TopicPartition
 from secor.spark.last_changes import key_columns, last_changes, quoted
 from secor.tables.changes_of_table import UNFIT
-from secor.tables.row_changes import DELETE, ROW, UPSERT
+from secor.tables.row_changes import DELETE, UPSERT
+from secor.tables.staged_rows import ROW
 from secor.tables.table_state import EXAMPLES, KeyFinding, Kind, TableState
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def compare_state(
     whole_log: bool,
     order: str | None = None,
 ) -> TableState:
-    """Compare ``rows`` with all ``changes`` of the topics, see ``row_changes.POSITION``.
+    """Compare ``rows`` with all ``changes`` of the topics, see ``staged_rows.POSITION``.
 
     ``key`` names columns of both.  A column that only one of them has is not compared.  Unless
     this is the ``whole_log``, rows whose keys no message has are older than the log.  ``order``

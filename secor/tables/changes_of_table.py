@@ -18,7 +18,7 @@ from secor.tables.distribution import TableWork, finish, fit_changes
 from secor.tables.library import Codes, ParquetStatistics, PartitionValues
 from secor.tables.manifest import Statistics
 from secor.tables.routing import Route, route_rows
-from secor.tables.row_changes import staged_schema
+from secor.tables.staged_rows import staged_schema
 from secor.tables.table_version import RowSettings, TableVersion, open_version
 from secor.tables.verification import Offsets
 
@@ -81,7 +81,7 @@ class ChangeReader:
     quarantined: Offsets
 
     def read(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Give changes as ``row_changes.staged_schema`` says.
+        """Give changes as ``staged_rows.staged_schema`` says.
 
         ``UNFIT`` are messages that are for the table, do not fit it as it is now, and are not
         in quarantine.

@@ -18,18 +18,14 @@ from secor.core.model import SCHEMA, Chunk, Part, TopicPartition
 from secor.formats.typed.dominance import seen_together
 from secor.parsing.parts import ROW, parts_of, together
 from secor.parsing.placement import Work, rows_of
+from secor.tables.change_reading import read_changes, source_of
 from secor.tables.growth import first_change, following_columns
 from secor.tables.needs import Need, Needs, NeedsSchema, NeedsTable
 from secor.tables.new_tables import can_be_made
 from secor.tables.routing import Route, Rows, route_rows
-from secor.tables.row_changes import (
-    DELETE,
-    UPSERT,
-    missing_keys,
-    read_changes,
-    source_of,
-    staged_rows,
-)
+from secor.tables.row_changes import DELETE, UPSERT
+from secor.tables.row_keys import missing_keys
+from secor.tables.staged_rows import staged_rows
 from secor.tables.table_rows import Fitted, TableRows
 from secor.tables.table_version import RowChanges, TableVersion, identity_of
 

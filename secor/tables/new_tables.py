@@ -11,7 +11,7 @@ from secor.core.errors import ConfigurationError
 from secor.formats.typed.schema import RowSchema
 from secor.tables.catalog import STAGED_WRITES, NewTable
 from secor.tables.routing import TableSettings
-from secor.tables.row_changes import check_key
+from secor.tables.row_keys import check_key
 from secor.tables.schema_changes import column_type
 from secor.tables.table_rows import METADATA_TYPES
 

@@ -24,11 +24,9 @@ from secor.tables.files.parquet import ParquetDataFormat
 from secor.tables.library import Partitioning, TableLibrary
 from secor.tables.manifest import Statistics
 from secor.tables.routing import TableSettings
-from secor.tables.row_changes import (
-    ChangeSettings,
-    check_key,
-    staged_schema,
-)
+from secor.tables.row_changes import ChangeSettings
+from secor.tables.row_keys import check_key
+from secor.tables.staged_rows import staged_schema
 from secor.tables.table_rows import TableRows
 from secor.tables.uri_store import SCHEME, SCHEMES
 

@@ -30,7 +30,8 @@ from secor.tables.new_tables import new_table
 from secor.tables.plan_notes import PlanNotes
 from secor.tables.routed_offsets import RoutedOffsets
 from secor.tables.routing import Route, TableSettings
-from secor.tables.row_changes import ChangeSettings, Mode, changes_root
+from secor.tables.row_changes import ChangeSettings, Mode
+from secor.tables.staged_rows import changes_root
 from secor.tables.table_version import RowSettings, TableVersion
 from secor.tables.topic_tables import Outdated, TopicTables
 from secor.wiring.parsers import filter_of, pipeline_for

@@ -1,0 +1,90 @@
+"""Messages as changes of rows: which operation each one is, and the row or key it is about.
+
+A message is an upsert of a whole row, or a deletion by key.  Nothing here looks at the table's
+rows: an engine merges what is staged (``tables.merging``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from secor.core.model import Chunk
+from secor.formats.typed.nested_arrays import children, struct_of
+from secor.parsing.fields import field_at, texts
+from secor.tables.debezium import read_envelopes, unwrap
+from secor.tables.row_changes import (
+    DELETE,
+    MOST_SHOWN,
+    UPSERT,
+    Changes,
+    ChangeSettings,
+    ReadChanges,
+    among,
+)
+from secor.tables.row_keys import read_keys
+
+
+def read_changes(
+    settings: ChangeSettings,
+    key: Sequence[str],
+    rows: npt.NDArray[np.int64],
+    decoded: pa.StructArray,
+    chunk: Chunk,
+) -> ReadChanges:
+    """Return what the messages ``rows`` do; ``decoded`` and ``chunk`` have all of the work."""
+    changed_rows = ReadChanges()
+    values = chunk.records.column("value").is_valid().to_numpy(zero_copy_only=False)
+    by_key = [rows[~values[rows]]]
+    present = rows[values[rows]]
+    fields = decoded.take(pa.array(present))
+    if settings.mode == "cdc" and settings.operation_field is None:
+        by_key += read_envelopes(present, fields, changed_rows)
+    elif settings.operation_field is not None:
+        _read_flat(settings, present, fields, changed_rows)
+    elif len(present):
+        changed_rows.changes.append(Changes(UPSERT, present, fields))
+    deleted = np.sort(np.concatenate(by_key))
+    if settings.mode == "insert":
+        changed_rows.bad |= dict.fromkeys(deleted.tolist(), "has no value, and rows are inserted")
+    elif len(deleted):
+        read_keys(key, deleted, chunk, changed_rows)
+    return changed_rows
+
+
+def source_of(settings: ChangeSettings, decoded: pa.StructArray) -> pa.StructArray:
+    """Return the rows as a new table would have them: what is inside of envelopes."""
+    if settings.mode == "cdc" and settings.operation_field is None:
+        after = field_at(unwrap(decoded), "after")
+        return after if pa.types.is_struct(after.type) else pa.array([{}] * len(decoded))
+    if settings.operation_field is not None:
+        return _without(decoded, settings.operation_field)
+    return decoded
+
+
+def _read_flat(
+    settings: ChangeSettings,
+    rows: npt.NDArray[np.int64],
+    fields: pa.StructArray,
+    changed_rows: ReadChanges,
+) -> None:
+    """Read messages whose own field says what they are."""
+    assert settings.operation_field is not None
+    values = texts(field_at(fields, settings.operation_field))
+    upserts = settings.upserts if settings.mode == "cdc" else values.distinct
+    operations = np.where(among(values, upserts, settings.mode == "upsert"), UPSERT, -1)
+    operations[among(values, settings.deletes)] = DELETE
+    for at in np.flatnonzero(operations < 0).tolist():
+        value = values.at(at)
+        what = "is missing" if value is None else f"is {value[:MOST_SHOWN]!r}"
+        changed_rows.bad[int(rows[at])] = f"{settings.operation_field} {what}: no known operation"
+    changed_rows.add(rows, operations, _without(fields, settings.operation_field))
+
+
+def _without(fields: pa.StructArray, name: str) -> pa.StructArray:
+    """Return the fields but one: the operation is no column."""
+    kept = [(given, column) for given, column in children(fields) if given.name != name]
+    return struct_of([column for _, column in kept], [given for given, _ in kept], fields)

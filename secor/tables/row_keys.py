@@ -1,0 +1,108 @@
+"""What tells the rows of a table apart: its key, and the keys of deletions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from secor.core.errors import ConfigurationError
+from secor.core.foreign_json import load_json
+from secor.core.model import SCHEMA, Chunk
+from secor.parsing.decoders.json import JsonDecoder
+from secor.tables.row_changes import DELETE, Changes, ReadChanges
+
+RESERVED = frozenset({"_file", "_pos", "_deleted", "_spec_id", "_partition"})
+"""Columns that Spark has beside those of an Iceberg table: it merges into none that has its own."""
+
+
+def check_key(key: Sequence[str], columns: pa.Schema, where: str) -> None:
+    """Raise ``ConfigurationError`` for columns that cannot tell rows apart, or no engine knows."""
+    if not key:
+        raise ConfigurationError(
+            f"{where}: it has no identifier fields: name the columns that tell its rows apart as"
+            " key of [[tables]]"
+        )
+    for name in key:
+        at = columns.get_field_index(name)
+        if at < 0:
+            raise ConfigurationError(f"{where}: it has no column {name}, which is in key")
+        kind = columns.field(at).type
+        if pa.types.is_nested(kind) or pa.types.is_floating(kind):
+            raise ConfigurationError(f"{where}: its column {name} is {kind}, which is no key")
+    taken = sorted(RESERVED & set(columns.names))
+    if taken:
+        raise ConfigurationError(
+            f"{where}: Spark has a column {taken[0]} of its own, so it cannot change rows of a"
+            " table that has one; rename that column, or append rows"
+        )
+    for path, kind in _types(columns):
+        if pa.types.is_time(kind):
+            raise ConfigurationError(
+                f"{where}: its column {path} is a time, which Spark cannot read; rows of this"
+                " table can be appended only"
+            )
+
+
+def _types(columns: Any, before: str = "") -> Iterator[tuple[str, pa.DataType]]:
+    for column in columns:
+        yield f"{before}{column.name}", column.type
+        if pa.types.is_struct(column.type):
+            yield from _types(column.type, f"{before}{column.name}.")
+
+
+def missing_keys(rows: pa.StructArray, key: Sequence[str]) -> Mapping[int, str]:
+    """Return why rows without a whole key are bad."""
+    missing: dict[int, str] = {}
+    valid = rows.is_valid().to_numpy(zero_copy_only=False)
+    for name in key:
+        column = pc.struct_field(rows, [rows.type.get_field_index(name)])
+        for row in np.flatnonzero(~column.is_valid().to_numpy(zero_copy_only=False) & valid):
+            missing.setdefault(int(row), f"{name} is missing, which is in the table's key")
+    return missing
+
+
+def read_keys(
+    key: Sequence[str], rows: npt.NDArray[np.int64], chunk: Chunk, changed_rows: ReadChanges
+) -> None:
+    """Read the identifier columns of deletions out of Kafka's keys."""
+    keys = chunk.records.column("key").take(pa.array(rows)).to_pylist()
+    objects = [_key_object(key, raw) for raw in keys]
+    for row, text in zip(rows.tolist(), objects, strict=True):
+        if text is None:
+            changed_rows.bad[row] = f"deletes, and its key does not tell {', '.join(key)}"
+    good = np.array([text is not None for text in objects])
+    if not good.any():
+        return
+    values = pa.array([text for text in objects if text is not None], pa.binary())
+    columns = {name: pa.nulls(len(values), SCHEMA.field(name).type) for name in SCHEMA.names}
+    messages = pa.RecordBatch.from_pydict({**columns, "value": values}, schema=SCHEMA)
+    for group, decoded in JsonDecoder().decode_apart(messages, None):
+        changed_rows.changes.append(Changes(DELETE, rows[good][group], decoded.rows))
+
+
+def _key_object(key: Sequence[str], raw: bytes | None) -> bytes | None:
+    """Return a key as a JSON object of identifier columns; None where it tells none."""
+    if raw is None:
+        return None
+    try:
+        data = load_json(raw)
+    except ValueError:
+        data = None
+    if isinstance(data, dict):
+        payload = data.get("payload")
+        data = payload if set(data) == {"schema", "payload"} else data
+    if isinstance(data, dict):
+        return json.dumps(data).encode()
+    if len(key) != 1:
+        return None
+    try:
+        text = data if isinstance(data, str) else raw.decode()
+    except UnicodeDecodeError:
+        return None
+    return json.dumps({key[0]: text}).encode()
