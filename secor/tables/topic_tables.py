@@ -11,36 +11,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice, product
 
-import pyarrow as pa
-
 from secor.batch.plan import TopicPlan
 from secor.core.errors import (
-    AlreadyExists,
     ConfigurationError,
     CorruptFile,
     NotFound,
-    Refused,
     TableUnusable,
-    Unavailable,
 )
 from secor.core.model import TopicPartition
-from secor.tables.catalog import Catalog, SchemaChange, Table
+from secor.tables.catalog import Catalog, Table
 from secor.tables.freshness import Freshness
 from secor.tables.library import TableLibrary
 from secor.tables.needs import Need, Needs, NeedsSchema, NeedsTable
-from secor.tables.new_tables import new_table
 from secor.tables.plan_notes import NotedVersion, PlanNotes
 from secor.tables.routing import Route
-from secor.tables.schema_changes import still_needed
+from secor.tables.table_updates import TableUpdates, Tell
 from secor.tables.table_version import (
     RowSettings,
     TableVersion,
     identity_of,
     open_version,
 )
-
-ATTEMPTS = 10
-"""Changes of one schema before others are given way for a while."""
 
 MOST_TABLES = 1000
 """Of one topic that are named by messages."""
@@ -64,22 +55,18 @@ class TopicTables:
         library: TableLibrary,
         row_settings: RowSettings,
         make: MakePlan,
-        tell: Callable[[str, int, Sequence[str], Sequence[str]], None],
+        tell: Tell,
         freshness: Freshness,
         notes: PlanNotes | None = None,
     ) -> None:
-        """``tell`` is given a table, the id of its new schema, what is new in it, and which
-        values of that will not fit it.
-
-        ``notes`` are not needed where no intents are recorded.
-        """
+        """``notes`` are not needed where no intents are recorded."""
         self._topic = topic
         self._routes = tuple(routes)
         self._catalog = catalog
         self._library = library
         self._row_settings = row_settings
+        self._updates = TableUpdates(catalog, row_settings.metadata_columns, tell)
         self._make = make
-        self._tell = tell
         self._freshness = freshness
         self._notes = notes
         self._noted: set[str] = set()
@@ -89,8 +76,6 @@ class TopicTables:
         self._needs: list[Need] = []
         self._named: dict[str, Route] = {}
         """Tables that messages have named."""
-        self._declined: dict[str, frozenset[SchemaChange]] = {}
-        """By the uuid of a table, the changes that cannot be made."""
         self._plans: dict[str, TopicPlan] = {}
 
     def need(self, need: Need) -> None:
@@ -223,7 +208,7 @@ class TopicTables:
                     route.settings,
                     self._row_settings,
                     self._library,
-                    declined=self._declined.get(table.uuid, frozenset()),
+                    declined=self._updates.declined(table.uuid),
                 )
             elif not route.settings.auto_create:
                 versions[name] = None
@@ -268,66 +253,12 @@ class TopicTables:
                     f"there is no table {name} for topic {self._topic}: create it, or set"
                     " auto_create = true in [[tables]]"
                 ) from error
-            made = self._create(name, route, wanting)
+            made = self._updates.create(name, route, wanting)
             if made is None:
                 return None
             table = made
         same = [need for need in needs if need.uuid == table.uuid]
-        return self._change(table, same) if same else table
-
-    def _create(self, name: str, route: Route, need: NeedsTable | None) -> Table | None:
-        seen = None if need is None else need.seen
-        new = new_table(route.settings, seen, self._row_settings.metadata_columns)
-        if new is None:
-            return None
-        try:
-            table = self._catalog.create_table(name, new)
-        except AlreadyExists:
-            return self._catalog.load_table(name)
-        outvoted = () if need is None else need.outvoted
-        self._tell(name, table.schema_id, list(table.schema.names), outvoted)
-        return table
-
-    def _change(self, table: Table, needs: Sequence[NeedsSchema]) -> Table:
-        """Change the schema, or find that somebody else has done it."""
-        changes = list(dict.fromkeys(change for need in needs for change in need.changes))
-        outvoted = list(dict.fromkeys(text for need in needs for text in need.outvoted))
-        for _ in range(ATTEMPTS):
-            needed = still_needed(pa.struct(list(table.schema)), changes)
-            if any(need.schema_id == table.schema_id for need in needs):
-                self._decline(table, [change for change in changes if change not in needed])
-            if not needed:
-                return table
-            try:
-                changed = self._catalog.update_schema(table, needed)
-            except Refused:
-                table = self._catalog.load_table(table.identifier)
-            except ConfigurationError:
-                return self._change_singly(table, needed)
-            else:
-                paths = [".".join(change.path) for change in needed]
-                self._tell(table.identifier, changed.schema_id, paths, outvoted)
-                return changed
-        raise Unavailable(
-            f"table {table.identifier}: others keep changing its schema; trying again"
-        )
-
-    def _change_singly(self, table: Table, changes: Sequence[SchemaChange]) -> Table:
-        """Make the changes one after the other; those that the catalog does not know are noted."""
-        for change in changes:
-            try:
-                table = self._catalog.update_schema(table, [change])
-            except Refused:
-                return self._catalog.load_table(table.identifier)  # the rest is asked for again
-            except ConfigurationError:
-                self._decline(table, [change])
-            else:
-                self._tell(table.identifier, table.schema_id, [".".join(change.path)], ())
-        return table
-
-    def _decline(self, table: Table, changes: Sequence[SchemaChange]) -> None:
-        known = self._declined.get(table.uuid, frozenset())
-        self._declined[table.uuid] = known | frozenset(changes)
+        return self._updates.change(table, same) if same else table
 
     def _earlier(self, present: Versions) -> Iterator[Versions]:
         """Give combinations of versions of the tables, nearly the present ones first."""
