@@ -11,6 +11,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 import structlog
@@ -22,6 +23,12 @@ from secor.config.model import Config
 from secor.core.errors import Unavailable
 from secor.tables.cycle import State, Timing
 
+if TYPE_CHECKING:
+    from secor.service.monitoring.health import Health
+    from secor.service.monitoring.table_telemetry import TableTelemetry
+    from secor.spark.hudi_engine import SparkHudiEngine
+    from secor.spark.merge_engine import SparkMergeEngine
+
 READY = 10.0
 """Seconds that ``commit`` waits for the control topic before it asks nobody."""
 
@@ -31,9 +38,10 @@ READY = 10.0
 def run(config: Path) -> int:
     """Coordinate the commits of a table group, until told to stop.
 
-    For a group with commit.coordinator = "alone".  Several may run: each takes its turn, and
-    none can do harm.  SIGTERM or Ctrl-C ends it after the commit that is going on.  Exit code 4
-    when Spark has ended: start it again, as the service does.
+    For a group with commit.coordinator = "alone".  Of several one leads and the others stand by;
+    they elect it by the control topic, so with commit.control = "none" run only one.  SIGTERM or
+    Ctrl-C ends it after the commit that is going on.  Exit code 4 when Spark has ended: start it
+    again, as the service does.
     """
     from secor.service import logs
     from secor.service.journal import Journal, is_journal
@@ -42,7 +50,7 @@ def run(config: Path) -> int:
     from secor.service.monitoring.table_telemetry import TableTelemetry
     from secor.service.status.table_board import TableBoard
     from secor.wiring.http_server import metrics_server, pages_of_tables
-    from secor.wiring.table_commits import clock, open_channel, open_table_group
+    from secor.wiring.table_commits import clock
     from secor.wiring.table_names import fixed_tables
 
     settings = load_tables(config)
@@ -64,22 +72,49 @@ def run(config: Path) -> int:
             try:
                 if engine is not None:
                     engine.start()  # it takes seconds: not when the first rows wait
-                with (
-                    open_table_group(settings, engine) as group,
-                    closing(open_channel(settings, observer.event)) as channel,
-                ):
-                    coordinator = group.coordinator(channel, observer, lambda: True, _sender())
-                    board.watch(coordinator)
-                    while not stopping.wait(coordinator.step()):
-                        health.beat()
-                        if engine is not None and engine.ended:
-                            log.error("spark_ended", what="start this process again")
-                            return Exit.UNAVAILABLE
+                if not _coordinate(settings, engine, observer, health, stopping):
+                    log.error("spark_ended", what="start this process again")
+                    return Exit.UNAVAILABLE
             except Unavailable as error:
                 log.warning("waiting", why=str(error))
                 stopping.wait(5.0)
     log.info("ended")
     return Exit.OK
+
+
+def _coordinate(
+    settings: Config,
+    engine: SparkMergeEngine | SparkHudiEngine | None,
+    observer: TableTelemetry,
+    health: Health,
+    stopping: threading.Event,
+) -> bool:
+    """Coordinate or stand by until told to stop; False when Spark has ended by itself.
+
+    Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
+    """
+    from secor.tables.control import SharedChannel
+    from secor.wiring.table_commits import open_channel, open_table_group
+    from secor.wiring.table_election import elected
+
+    with (
+        open_table_group(settings, engine) as group,
+        closing(SharedChannel(open_channel(settings, observer.event))) as channel,
+        elected(settings) as leads,
+    ):
+        heard = channel.end()
+        coordinator = group.coordinator(channel.end(), observer, leads, _sender())
+        observer.board.watch(coordinator)
+        try:
+            while not stopping.wait(coordinator.step()):
+                health.beat()
+                for event in heard.receive():
+                    observer.board.hear(event)
+                if engine is not None and engine.ended:
+                    return False
+        finally:
+            coordinator.stand_down()
+    return True
 
 
 @click.command(epilog="Example: secor tables commit table.toml --now")

@@ -137,6 +137,12 @@ class Coordinator:
         """Where it is in its cycle."""
         return self._cycle.state
 
+    def stand_down(self) -> None:
+        """Coordinate no more: this coordinator is given up."""
+        if self._cycle.state is not State.STANDBY:
+            self._cycle = Cycle()
+            self._observer.leading(False, self._epoch)
+
     def step(self) -> float:
         """Do what is due; return the seconds after which there may be more to do."""
         for event in self._channel.receive():

@@ -1,23 +1,30 @@
-"""Who coordinates: the member that owns the group's first topic partition.
+"""Who coordinates: a daemon by its topic partitions, ``secor tables run`` by the control topic's.
 
 That spares work and says nothing about safety: for a moment two may believe that they lead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
-from secor.core.errors import SecorError
+from secor.core.errors import AccessDenied, SecorError
 from secor.core.model import TopicPartition
-from secor.core.ports import Clock
+from secor.core.ports import Assigned, Clock, Event, Revoked
 from secor.tables.coordinator import GroupTopics
 
 LOOK_EVERY = 30.0
-"""Seconds between two questions to the brokers for the group's topics."""
+"""Seconds between two questions to the brokers for topics."""
+
+SETTLES = 1.0
+"""Seconds after which one that has joined its group, and was assigned nothing, stands by."""
 
 
 class Election:
-    """Told by the loop's thread what is assigned, asked by the coordinator's who leads."""
+    """Among daemons: who has the group's first topic partition leads.
+
+    Told by the loop's thread what is assigned, asked by the coordinator's who leads.
+    """
 
     def __init__(self, topics: GroupTopics, clock: Clock) -> None:
         self._topics = topics
@@ -40,3 +47,92 @@ class Election:
             except SecorError:
                 return self._first in self._assigned  # asked again later
         return self._first in self._assigned
+
+
+class GroupMember(Protocol):
+    """A member of a consumer group, as far as an election needs it."""
+
+    @property
+    def rebalances(self) -> int:
+        """How often the group has settled with this member in it."""
+
+    def poll(self, timeout: float) -> Sequence[Event]:
+        """Return what has happened.  Raises ``AccessDenied``, ``Unavailable``."""
+
+    def topics(self) -> frozenset[str]:
+        """Return the names of all topics that this user sees.  Raises ``Unavailable``."""
+
+
+class StandbyElection:
+    """Among processes that only coordinate: who is assigned the control topic's partition leads.
+
+    They are a consumer group of their own, so one that dies is followed when its session ends.
+    Where nobody can be elected everyone leads, which is harmless: while the topic is missing,
+    and without the right to join the group.  Used by one thread.
+    """
+
+    def __init__(
+        self,
+        member: GroupMember,
+        topic: str,
+        clock: Clock,
+        *,
+        stands_by: Callable[[], None],
+        denied: Callable[[AccessDenied], None],
+    ) -> None:
+        """``stands_by`` is called whenever another is found to lead, ``denied`` at most once."""
+        self._member = member
+        self._partition = TopicPartition(topic, 0)
+        self._clock = clock
+        self._stands_by = stands_by
+        self._denied = denied
+        self._is_denied = False
+        self._assigned = False
+        self._missing = False
+        self._looked = clock.monotonic()
+        self._joined: float | None = None
+        """Since when the group has settled without the partition for this process."""
+        self._reported = False
+
+    def leads(self) -> bool:
+        """Tell whether this process leads, as far as is known."""
+        if self._is_denied:
+            return True
+        try:
+            self._take_events()
+        except AccessDenied as error:
+            self._is_denied = True
+            self._denied(error)
+            return True
+        now = self._clock.monotonic()
+        if self._assigned:
+            self._looked, self._joined = now, None
+            self._missing = self._reported = False
+            return True
+        self._look_for_topic(now)
+        if not self._missing:
+            self._report_standby(now)
+        return self._missing
+
+    def _take_events(self) -> None:
+        while events := self._member.poll(0.0):
+            for event in events:
+                if isinstance(event, Assigned | Revoked) and self._partition in event.partitions:
+                    self._assigned = isinstance(event, Assigned)
+
+    def _look_for_topic(self, now: float) -> None:
+        if now - self._looked >= LOOK_EVERY:
+            self._looked = now
+            try:
+                self._missing = self._partition.topic not in self._member.topics()
+            except SecorError:
+                return  # asked again later
+
+    def _report_standby(self, now: float) -> None:
+        if self._reported or not self._member.rebalances:
+            return
+        if self._joined is None:
+            self._joined = now
+        if now - self._joined >= SETTLES:
+            self._reported = True
+            self._stands_by()

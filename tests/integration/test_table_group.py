@@ -8,8 +8,10 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import duckdb
 import pyarrow as pa
@@ -22,6 +24,7 @@ from secor.sandbox import Sandbox
 from secor.wiring.table_catalogs import open_tables
 from tests.integration.daemons import (
     Daemon,
+    Start,
     create_topic,
     daemons,
     run_secor,
@@ -45,7 +48,7 @@ auto_create = true
 """
 CHANNELS = [("zookeeper", "kafka"), ("kafka", "none")]
 
-Start = Callable[[Path, Path], Daemon]
+RUN = ("tables", "run")
 
 
 @pytest.fixture
@@ -186,6 +189,37 @@ def test_a_coordinator_alone_and_the_commands(
     nothing = run_secor("tables", "accept", str(config), f"logs.{topic}", "--dry-run")
     assert nothing.returncode == 0
     assert "nothing is to be settled" in nothing.stdout
+    take_turns(sandbox, config, topic, [start(config, tmp_path / name, RUN) for name in "ab"])
+
+
+def take_turns(sandbox: Sandbox, config: Path, topic: str, both: list[Daemon]) -> None:
+    """Of two that coordinate alone one leads, the other shows it; killed, it is followed."""
+    wait_until(lambda: sum(has_logged(it, "coordinating") for it in both) == 1, "one leads")
+    wait_until(lambda: sum(has_logged(it, "stands_by") for it in both) == 1, "one stands by")
+    leader, standby = sorted(both, key=lambda it: has_logged(it, "stands_by"))
+    assert not has_logged(standby, "coordinating")
+    name = coordination(leader)["instance"]
+    wait_until(lambda: coordination(standby)["coordinator"] == name, "it hears who leads")
+    assert (coordination(leader)["here"], coordination(standby)["here"]) == (True, False)
+    assert coordination(standby)["state"] == "standby"
+    leader.send(signal.SIGKILL)
+    produce_rows(sandbox, topic, range(900, 960))
+    wait_until(lambda: all_there(config, topic, 960), "the successor's commit")
+    assert ids(config, f"logs.{topic}") == list(range(960))
+    assert coordination(standby)["here"]
+    standby.send(signal.SIGTERM)
+    assert standby.wait() == 0
+
+
+def has_logged(daemon: Daemon, event: str) -> bool:
+    return f'"event": "{event}"' in daemon.text()
+
+
+def coordination(daemon: Daemon) -> dict[str, Any]:
+    """Return what its status page shows of who coordinates."""
+    with urlopen(f"http://127.0.0.1:{daemon.port()}/status.json", timeout=30.0) as answer:
+        shown = json.load(answer)
+    return {**shown["coordination"], "instance": shown["instance"]}
 
 
 def _commit(config: Path, topic: str) -> bool:

@@ -105,8 +105,11 @@ class Scene:
         """The table of all rows."""
         return f"logs.{self.topic}"
 
-    def config(self, name: str, store: str, catalog: str) -> Path:
-        """Write the configuration of a process that reaches store and catalog there."""
+    def config(self, name: str, store: str, catalog: str, session: float = 6.0) -> Path:
+        """Write the configuration of a process that reaches store and catalog there.
+
+        ``session`` is in seconds: one that is dead is followed after so long.
+        """
         folder = self.folder / name
         folder.mkdir()
         s3 = self.sandbox.s3
@@ -121,6 +124,10 @@ class Scene:
             endpoint_url=store,
             settings={
                 "group": {"name": self.topic, "kind": "table"},
+                "kafka": {
+                    "session_timeout": f"{session}s",
+                    "heartbeat_interval": f"{session / 6}s",
+                },
                 "parser": {"decoder": "json"},
                 "policy": {"max_messages": 1000, "max_age": "1m" if asks else "1s"},
                 "rows": {"metadata_columns": ["_topic", "_kafka_partition", "_offset"]},
@@ -142,7 +149,8 @@ class Scene:
         name = f"process-{len(self.processes)}"
         store = self.stack.enter_context(HoldingProxy(self.sandbox.s3.endpoint_url))
         catalog = self.stack.enter_context(HoldingProxy(self.catalog.url))
-        config = self.config(name, store.url, catalog.url)
+        session = 3.0 if command == COORDINATE else 6.0
+        config = self.config(name, store.url, catalog.url, session)
         daemon = self.start(config, self.folder / f"{name}.log", command)
         self.processes.append(Process(daemon, store, catalog))
         return self.processes[-1]

@@ -24,15 +24,15 @@ _WRONG = {"stopped", "messages_lost", "table_stopped", "table_partition_stopped"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What runs: a command of ``secor``, and the event of its log once it has joined its group."""
+    """What runs: a command of ``secor``, and the events of its log once it has joined its group."""
 
     command: tuple[str, ...]
-    joins_with: str
+    joins_with: tuple[str, ...]
 
 
-DAEMON = Kind(("run",), "running")
-RESTORE = Kind(("restore", "run"), "assigned")
-COORDINATOR = Kind(("tables", "run"), "coordinating")
+DAEMON = Kind(("run",), ("running",))
+RESTORE = Kind(("restore", "run"), ("assigned",))
+COORDINATOR = Kind(("tables", "run"), ("coordinating", "stands_by"))
 
 
 class Member:
@@ -59,7 +59,7 @@ class Member:
         self.leaving_since: float | None = None
         self.expected: frozenset[int] = frozenset()
         self.settled = False
-        self._joins_with = f'"event": "{kind.joins_with}"'
+        self._joins_with = [f'"event": "{event}"' for event in kind.joins_with]
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("SECOR_")}
         with log.open("ab") as file:
             self.process = subprocess.Popen(
@@ -79,7 +79,8 @@ class Member:
     @property
     def joined(self) -> bool:
         """It has been given partitions at some time."""
-        return self._joins_with in self.log.read_text(errors="replace")
+        log = self.log.read_text(errors="replace")
+        return any(event in log for event in self._joins_with)
 
     def kill(self) -> None:
         """SIGKILL."""
