@@ -169,7 +169,7 @@ def test_a_leftover_of_another_range_is_not_touched(commits: CommitWorld) -> Non
 def test_a_stranger_in_our_place_stops_and_stays(
     commits: CommitWorld, changed: dict[str, object]
 ) -> None:
-    """Even under another first offset, where our put would not meet it."""
+    """Even with another first offset."""
     commits.place(commits.batch([0, 1, 2]), changed=changed)
     batch = commits.batch([1, 2], end=3)
     commits.intend(batch)
@@ -177,6 +177,19 @@ def test_a_stranger_in_our_place_stops_and_stays(
     assert isinstance(outcome, Abandoned)
     assert isinstance(outcome.error, ObjectConflict)
     assert commits.keys == [FIRST]
+
+
+def test_a_stranger_under_another_name_stops_and_stays(commits: CommitWorld) -> None:
+    """Our put would not meet it: the version before named objects by their first message."""
+    commits.place(named_by_first_message(commits, [1, 2], end=3), changed={"fingerprint": "alien"})
+    there = commits.keys
+    assert there == [FIRST.replace("0.plain", "1.plain")]
+    batch = commits.batch([1, 2], end=3)
+    commits.intend(batch)
+    outcome = commits.upload(batch)
+    assert isinstance(outcome, Abandoned)
+    assert isinstance(outcome.error, ObjectConflict)
+    assert commits.keys == there
 
 
 def test_an_unknown_topic_id_does_not_stand_in_the_way(commits: CommitWorld) -> None:
