@@ -26,5 +26,6 @@ def test_the_life_of_hudi_tables(spark_home: Path, tmp_path: Path) -> None:
         timeout=800,
         check=False,
     )
+    print(finished.stdout)  # how long each scene took
     assert finished.returncode == 0, finished.stderr[-6000:]
     assert '"tables": 3' in finished.stdout

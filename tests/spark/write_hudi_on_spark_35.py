@@ -26,11 +26,12 @@ from secor.spark.hudi_engine import SparkHudiEngine, hudi_session, read_table
 from secor.tables.catalog import TableCommit
 from secor.tables.commit_history import CommitHistory
 from secor.tables.group_record import SUMMARY_COMMIT
-from secor.tables.hudi import MOVED
+from secor.tables.hudi import MOVED, Guard
 from secor.tables.selection import EVERY_OPERATION
 from secor.tables.staging import Staging
 from secor.tables.table_commit import CommitRequest, Result, TableCommitter, TableResult
 from secor.wiring.hudi import guard_of_tables, hudi_settings_of, open_hudi_tables, stores_of_tasks
+from tests.spark.hudi_accidents import UnluckyEngine, happen
 from tests.unit.tables.worker_world import Keyed, WorkerWorld
 
 FEW = {"hoodie.bucket.index.num.buckets": "1", "hoodie.bulkinsert.shuffle.parallelism": "1"}
@@ -42,7 +43,7 @@ TABLES: list[dict[str, Any]] = [
         "key": ["id"],
         "type": "merge-on-read",
         "precombine": "at",
-        "properties": FEW,
+        "properties": {**FEW, "hoodie.compact.inline.max.delta.commits": "2"},
     },
     {"table": "db.log", "partition_by": ["truncate(1, text)"]},
 ]
@@ -59,28 +60,36 @@ class World(WorkerWorld):
         self.catalog = open_hudi_tables(self.config)
         self.plans = self.new_plans()
         self.guard = guard_of_tables(self.config)
-        self.engine = SparkHudiEngine(
-            lambda: spark,
+        self.engine = self.new_engine()
+
+    def new_engine(self, guard: Guard | None = None) -> UnluckyEngine:
+        """Return the engine of one committer."""
+        return UnluckyEngine(
+            lambda: self.spark,
             stores_of_tasks(self.config),
             partial(hudi_settings_of, self.config),
-            self.guard,
+            guard or self.guard,
             log_place="nowhere",
         )
 
-    def hudi(self) -> HudiCatalog:
+    def hudi(self, engine: SparkHudiEngine | None = None) -> HudiCatalog:
         """Return the tables as another process sees them."""
-        return open_hudi_tables(self.config, self.engine)
+        return open_hudi_tables(self.config, engine or self.engine)
 
-    def commit_cycle(self, *names: str) -> list[TableResult]:
-        """Commit what is staged, as a coordinator does."""
-        committer = TableCommitter(
-            self.hudi(),
+    def committer(self, engine: SparkHudiEngine | None = None) -> TableCommitter:
+        """Return what commits."""
+        return TableCommitter(
+            self.hudi(engine),
             CommitHistory(self.own, "table"),
             self.clock,
             random.Random(1),
             group="g",
             operations=EVERY_OPERATION,
         )
+
+    def commit_cycle(self, *names: str, engine: SparkHudiEngine | None = None) -> list[TableResult]:
+        """Commit what is staged, as a coordinator does."""
+        committer = self.committer(engine)
         staged = Staging(self.own, "table", "g").read({TopicPartition("flights", 0): self.offset})
         request = CommitRequest(f"cycle-{self.offset}-{random.random()}", 1)
         return [committer.commit(name, staged, request) for name in names]
@@ -177,6 +186,7 @@ def main(directory: str, java_options: str) -> None:
     )
     world.begin(spark)
     live(world)
+    happen(world)
     print(json.dumps({"tables": len(TABLES)}))
     spark.stop()
 
