@@ -7,7 +7,7 @@ from secor.core.errors import Unavailable
 from secor.core.model import StoredObject, TopicPartition
 from secor.tables.control import Answer, Event, Kind
 from secor.tables.cycle import State, Timing
-from secor.tables.manifest import Manifest
+from secor.tables.manifest import Manifest, ReplayOf
 from secor.tables.table_commit import Result
 from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, GROUP, OTHER, TableWorld
 
@@ -123,6 +123,29 @@ def test_a_table_that_fails_holds_no_other_back_and_keeps_its_manifests(world: T
         world.clock.advance(10)
     assert world.live("db.other") == ["0-5@0"]
     assert world.staging.find() == []
+
+
+def test_a_replay_is_finished_when_its_manifest_goes_and_then_forgotten(world: TableWorld) -> None:
+    """Else the tables would keep its key for ever, and it could not be told from a new one."""
+    coordinator = world.coordinator(keep=0.0)
+    world.stage(world.manifest(0, 5))
+    files = world.table_files(EVENTS, 0, 5, " replayed")
+    replayed = replace(
+        world.manifest(0, 5, []), tables=(files,), replay=ReplayOf("bad.txt", "3-7", ())
+    )
+    world.put(replayed)
+    for _ in range(2):
+        coordinator.step()
+        world.clock.advance(10)
+    assert world.staging.find() == []
+    world.stage(world.manifest(5, 9))
+    coordinator.step()
+    assert world.record().replays == ()
+    world.put(replayed)  # by somebody who has slept
+    for _ in range(2):
+        world.clock.advance(10)
+        coordinator.step()
+    assert world.live() == ["0-5 replayed", "0-5@0", "5-9@0"]
 
 
 def test_manifests_go_after_a_time_when_all_tables_have_them(world: TableWorld) -> None:
