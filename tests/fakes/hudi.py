@@ -111,9 +111,12 @@ class FakeHudi:
 
     def archive(self, location: str, keep: int) -> None:
         """Take all commits but the newest off the timeline; their rows stay."""
-        completed = sorted(name for name in self.timeline(location) if name.endswith(".commit"))
-        for name in completed[:-keep]:
-            self.store.delete(f"{location}/.hoodie/timeline/{name}")
+        timeline = self.timeline(location)
+        completed = sorted(name for name in timeline if name.endswith(".commit"))
+        archived = {name[:17] for name in completed[:-keep]}
+        for name in timeline:
+            if name[:17] in archived:
+                self.store.delete(f"{location}/.hoodie/timeline/{name}")
 
     def _remove(self, location: str, name: str) -> None:
         key = f"{location}/.hoodie/timeline/{name}"
