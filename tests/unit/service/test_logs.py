@@ -3,23 +3,10 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 
-import pytest
 import structlog
 
 from secor.service.logs import LibraryHandler, configure
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    level = root.level
-    yield
-    structlog.reset_defaults()
-    root.setLevel(level)
-    for handler in [it for it in root.handlers if isinstance(it, LibraryHandler)]:
-        root.removeHandler(handler)
 
 
 def test_an_event_is_one_line_of_json() -> None:
