@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
+
+from secor.service.logs import LibraryHandler
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -55,6 +59,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation")
     group.addoption("--schedules", default=2000, type=int, help="random schedules to run")
     group.addoption("--exhaustive", action="store_true", help="run every pair of crash points")
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Commands that run in this process configure its logs, for streams that are then closed."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    structlog.reset_defaults()
+    root.setLevel(level)
+    for handler in [it for it in root.handlers if isinstance(it, LibraryHandler)]:
+        root.removeHandler(handler)
 
 
 @pytest.fixture(scope="session")

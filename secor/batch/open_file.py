@@ -120,8 +120,8 @@ class Framing:
         rows = max(chunk.records.num_rows, 1)
         row_bytes = chunk.records.nbytes / rows
         columns = sum(records.num_columns for _, records in parts)
-        held = chunk.records.get_total_buffer_size() + columns * COLUMN_BYTES
-        may_wait = len(parts) > FEW_PARTS and held <= LARGEST_WAITING
+        size = chunk.records.get_total_buffer_size() + columns * COLUMN_BYTES
+        may_wait = len(parts) > FEW_PARTS and size <= LARGEST_WAITING
         for file, records in parts:
             if file.append(records, int(row_bytes * records.num_rows), wait=may_wait):
                 self._files[file] = None
@@ -130,7 +130,7 @@ class Framing:
         if not self._files:
             self.waiting = 0
         elif may_wait:
-            self.waiting += held
+            self.waiting += size
         if self.waiting >= MOST_WAITING:
             for file in self._files:
                 file.write_waiting()

@@ -17,7 +17,7 @@ import pytest
 import structlog
 
 from secor.service.journal import Journal, entry, is_journal
-from secor.service.logs import LibraryHandler, configure
+from secor.service.logs import configure
 
 Fields = dict[str, str]
 
@@ -76,17 +76,6 @@ def journal(journald: Journald) -> Iterator[Journal]:
     made = Journal(journald.path)
     yield made
     made.close()
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    level = root.level
-    yield
-    structlog.reset_defaults()
-    root.setLevel(level)
-    for handler in [it for it in root.handlers if isinstance(it, LibraryHandler)]:
-        root.removeHandler(handler)
 
 
 def test_an_event_has_its_fields_in_the_journal(journald: Journald, journal: Journal) -> None:

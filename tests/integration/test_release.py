@@ -93,9 +93,9 @@ def test_a_release_is_whole_and_names_nothing_of_this_machine(folder: Path) -> N
     [compiled] = set(dist.glob("*.whl")) - {wheel}
     assert set(dist.iterdir()) == {sdist, wheel, compiled, bill, sums}
 
-    told = {name: digest for digest, name in map(str.split, sums.read_text().splitlines())}
+    digests = {name: digest for digest, name in map(str.split, sums.read_text().splitlines())}
     published = (sdist, wheel, compiled, bill)
-    assert told == {it.name: hashlib.sha256(it.read_bytes()).hexdigest() for it in published}
+    assert digests == {it.name: hashlib.sha256(it.read_bytes()).hexdigest() for it in published}
 
     modules = {str(it.relative_to(ROOT)) for it in (ROOT / "secor").rglob("*.py")}
     with zipfile.ZipFile(wheel) as archive:
