@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from secor.adapters.ledger_codec import decode_intent, decode_offset
-from secor.adapters.zookeeper.session import Node, Session
+from secor.adapters.zookeeper.requests import Node
+from secor.adapters.zookeeper.session import Session
 from secor.core.errors import LedgerCorrupt, Unavailable
 from secor.core.model import Entry, TopicPartition
 

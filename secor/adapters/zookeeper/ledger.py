@@ -20,6 +20,7 @@ from secor.adapters.ledger_codec import encode_intent, encode_offset
 from secor.adapters.zookeeper.entries import Layout, Versions, decode, read_nodes, versions
 from secor.adapters.zookeeper.lock import Lock
 from secor.adapters.zookeeper.options import Options
+from secor.adapters.zookeeper.requests import Node
 from secor.adapters.zookeeper.session import Session
 from secor.core.errors import AccessDenied, LeaseLost, OutcomeUnknown, Refused, Unavailable
 from secor.core.model import Entry, Intent, TopicPartition
@@ -72,6 +73,8 @@ class ZooKeeperLedger:
         self._layout = Layout(options.chroot + (f"/{below}" if below else ""), group)
         self._session = Session(options)
         self._owner = f"process {os.getpid()} on {socket.gethostname()}".encode()
+        # Partitions that had no entry when they were read: their locks have no directory yet.
+        self._new: set[TopicPartition] = set()
 
     def check(self) -> None:
         """See that the group's entries may be made and listed; make the node above them.
@@ -84,6 +87,8 @@ class ZooKeeperLedger:
     def read(self, topic_partition: TopicPartition) -> Entry:
         """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``, ``AccessDenied``."""
         nodes = read_nodes(self._session, self._layout, topic_partition)
+        if nodes[0] is None:
+            self._new.add(topic_partition)
         return decode(self._layout, topic_partition, nodes)
 
     def entries(self) -> dict[TopicPartition, Entry]:
@@ -98,15 +103,24 @@ class ZooKeeperLedger:
 
     def lease(self, topic_partition: TopicPartition, timeout: float) -> ZooKeeperLease:
         """Take the lease.  Raises ``LeaseLost`` after ``timeout`` seconds, ``Unavailable``."""
-        lock = Lock(self._session, self._layout.lock(topic_partition), self._owner)
+        is_new = topic_partition in self._new
+        self._new.discard(topic_partition)
+        lock = Lock(
+            self._session,
+            self._layout.lock(topic_partition),
+            self._owner,
+            is_new=is_new,
+            # Who makes the first entry has read that there is none.
+            paths=() if is_new else self._layout.data(topic_partition),
+        )
         acquired = False
         try:
-            lock.acquire(timeout)
+            nodes = lock.acquire(timeout)
             acquired = True
         finally:
             if not acquired:
                 lock.release()
-        return ZooKeeperLease(self._session, self._layout, topic_partition, lock)
+        return ZooKeeperLease(self._session, self._layout, topic_partition, lock, nodes or None)
 
     def healthy(self) -> bool:
         """Tell whether the session is connected, as far as is known here."""
@@ -125,8 +139,15 @@ class ZooKeeperLease:
     """
 
     def __init__(
-        self, session: Session, layout: Layout, topic_partition: TopicPartition, lock: Lock
+        self,
+        session: Session,
+        layout: Layout,
+        topic_partition: TopicPartition,
+        lock: Lock,
+        nodes: list[Node | None] | None,
     ) -> None:
+        """``nodes`` are those of the entry, read since it is held; they serve the first read."""
+        self._nodes = nodes
         self._session = session
         self._layout = layout
         self._topic_partition = topic_partition
@@ -143,7 +164,9 @@ class ZooKeeperLease:
 
     def read(self) -> Entry:
         """Read the entry.  Raises ``Unavailable``, ``LedgerCorrupt``, ``AccessDenied``."""
-        nodes = read_nodes(self._session, self._layout, self._topic_partition)
+        nodes, self._nodes = self._nodes, None
+        if nodes is None:
+            nodes = read_nodes(self._session, self._layout, self._topic_partition)
         return decode(self._layout, self._topic_partition, nodes)
 
     def record(self, before: Entry, intent: Intent) -> Entry:
@@ -154,6 +177,12 @@ class ZooKeeperLease:
     def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
         """Set ``committed`` and take the intent away."""
         return self._write(before, Entry(next_offset, None, topic_id))
+
+    def finish(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+        """Do as ``commit``; the lock's node goes in the same transaction."""
+        entry = self._write(before, Entry(next_offset, None, topic_id), last=True)
+        self._lock.gone()
+        return entry
 
     def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
         """Set ``committed`` whatever stands there, readable or not."""
@@ -168,8 +197,11 @@ class ZooKeeperLease:
         """Give the lock back; does not wait for a server that does not answer."""
         self._lock.release()
 
-    def _write(self, before: Entry, after: Entry, *, keep_topic_id: bool = True) -> Entry:
+    def _write(
+        self, before: Entry, after: Entry, *, keep_topic_id: bool = True, last: bool = False
+    ) -> Entry:
         self._check()
+        self._nodes = None
         seen = before.version
         if not isinstance(seen, Versions):
             raise Refused(f"{self._topic_partition}: the entry to change was not read from here")
@@ -184,6 +216,8 @@ class ZooKeeperLease:
             write.put(intent, intent_text, seen.intent),
             seen.topic_id if same_topic else write.put(topic_id, after.topic_id, seen.topic_id),
         )
+        if last:
+            write.delete_lock()
         try:
             write.send(str(self._topic_partition))
         except Refused:
@@ -202,6 +236,7 @@ class _Write:
 
     def __init__(self, session: Session, lock: str) -> None:
         self._session = session
+        self._lock = lock
         self._transaction = session.transaction()
         self._transaction.check(lock, -1)
 
@@ -216,6 +251,10 @@ class _Write:
             return 0
         self._transaction.set_data(path, text.encode(), version)
         return version + 1
+
+    def delete_lock(self) -> None:
+        """Give the lock back with the write; it stays when the write is refused."""
+        self._transaction.delete(self._lock, -1)
 
     def send(self, what: str) -> None:
         """Commit.  kazoo *returns* the errors: every one is looked at."""

@@ -10,66 +10,106 @@ import re
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from secor.adapters.zookeeper.session import Session, Watch
+from secor.adapters.zookeeper.requests import Look, Node, Watch
+from secor.adapters.zookeeper.session import Session
 from secor.core.errors import LeaseLost, OutcomeUnknown, Unavailable
 
 _NODE = re.compile(r"[0-9a-f]{32}-(?P<sequence>-?\d{10})")
 _LOOK_AGAIN = 1.0
 """Seconds after which the queue is read again even without a sign: a watch dies with its
 connection, without telling."""
+_TRIES = 4
 
 
 class Lock:
     """A place in the queue; held while the session that made its node lives."""
 
-    def __init__(self, session: Session, directory: str, owner: bytes) -> None:
-        """Queue up.  Raises ``Unavailable``, ``AccessDenied``, ``LeaseLost``."""
+    def __init__(
+        self,
+        session: Session,
+        directory: str,
+        owner: bytes,
+        *,
+        is_new: bool = False,
+        paths: Sequence[str] = (),
+    ) -> None:
+        """Queue up.  Raises ``Unavailable``, ``AccessDenied``, ``LeaseLost``.
+
+        ``is_new``: nobody has made the directory yet, as far as is known.  The nodes at
+        ``paths`` are asked for at the same time.
+        """
         self._session = session
         self._directory = directory
         self._name = uuid.uuid4().hex + "-"
         self._given_back = False
-        session.ensure_path(directory)
         self._epoch = session.epoch
-        self.path = self._queue_up(owner)
+        self.path, self._look = self._queue_up(owner, paths, is_new=is_new)
 
-    def _queue_up(self, owner: bytes) -> str:
+    def _queue_up(self, owner: bytes, paths: Sequence[str], *, is_new: bool) -> tuple[str, Look]:
         try:
-            path = self._session.create_ephemeral(f"{self._directory}/{self._name}", owner)
+            path, look = self._enter(owner, paths, make_directory=is_new)
         except OutcomeUnknown as error:
             self._session.sweep_soon(self._directory, self._name)
             raise Unavailable(f"{error}; the lock {self._directory} is asked for again") from error
-        except NoNodeError as error:
-            self._session.forget_path(self._directory)
-            raise Unavailable(f"the lock {self._directory} was deleted; making it anew") from error
         if self._session.epoch != self._epoch:
             self._session.delete_soon(path)
             raise LeaseLost(f"{self._directory}: the ZooKeeper session ended")
-        return path
+        return path, look
 
-    def acquire(self, timeout: float) -> None:
-        """Wait until it is the first.  Raises ``LeaseLost`` after ``timeout`` seconds."""
+    def _enter(
+        self, owner: bytes, paths: Sequence[str], *, make_directory: bool
+    ) -> tuple[str, Look]:
+        """Make the directory where it is missing, and where that fails, what is above it."""
+        for _ in range(_TRIES):
+            try:
+                return self._session.enter(
+                    self._directory, self._name, owner, paths, make_directory=make_directory
+                )
+            except NodeExistsError:
+                make_directory = False
+            except NoNodeError:
+                if make_directory:
+                    self._make_parent()
+                make_directory = True
+        raise Unavailable(f"the lock {self._directory} is made and deleted by others")
+
+    def _make_parent(self) -> None:
+        parent = self._directory.rpartition("/")[0]
+        self._session.forget_path(parent)  # somebody deletes nodes
+        self._session.ensure_path(parent)
+
+    def acquire(self, timeout: float) -> list[Node | None] | None:
+        """Wait until it is the first.  Raises ``LeaseLost`` after ``timeout`` seconds.
+
+        Returns the nodes that were asked for, if they were read after all earlier holders had
+        gone; None when they may have written since.
+        """
         deadline = time.monotonic() + timeout
-        while True:
-            changed = threading.Event()
-            ahead = self._ahead()
-            if ahead is None:
-                return
+        names, nodes = self._look()
+        ahead = self._ahead(names)
+        if ahead is None:
+            return nodes
+        while ahead is not None:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise LeaseLost(
                     f"{self._directory} is held by {self._holder(ahead)};"
                     f" not free after {timeout:g} s"
                 )
+            changed = threading.Event()
             if self._session.exists(ahead, watch=_ring(changed)):
                 changed.wait(min(left, _LOOK_AGAIN))
+            ahead = self._ahead(self._session.children(self._directory))
+        return None
 
-    def _ahead(self) -> str | None:
+    def _ahead(self, names: Sequence[str]) -> str | None:
         """Return the node just ahead of ours; None when ours is the first."""
         places = {}
-        for name in self._session.children(self._directory):
+        for name in names:
             match = _NODE.fullmatch(name)
             if match is not None:
                 places[name] = int(match["sequence"])
@@ -88,6 +128,10 @@ class Lock:
         return (
             not self._given_back and not self._session.closed and self._session.epoch == self._epoch
         )
+
+    def gone(self) -> None:
+        """Note that a write has deleted the node."""
+        self._given_back = True
 
     def release(self) -> None:
         """Leave the queue; does not wait, and never raises for a server that is away."""

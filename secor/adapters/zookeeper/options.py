@@ -11,6 +11,7 @@ from kazoo.hosts import collect_hosts
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from secor.adapters import tls
+from secor.adapters.zookeeper.polling_handler import PollingHandler
 from secor.adapters.zookeeper.tls_handler import TlsHandler
 from secor.core.errors import ConfigurationError
 from secor.core.installing import how_to_install
@@ -97,7 +98,7 @@ class Options:
             "auth_data": self._digest(),
             "sasl_options": self._sasl(),
             "connection_retry": {"max_tries": -1, "delay": 0.05, "max_delay": 2.0},
-            "handler": TlsHandler(self.tls_context) if self.use_tls else None,
+            "handler": TlsHandler(self.tls_context) if self.use_tls else PollingHandler(),
         }
 
     def _digest(self) -> list[tuple[str, str]]:

@@ -1,69 +1,40 @@
-"""One ZooKeeper session: kazoo's client with every wait bounded and every outcome named.
-
-Reads raise ``Unavailable``; writes are sent only while connected, and raise
-``OutcomeUnknown`` when the answer is lost.  Both raise ``AccessDenied``.
-"""
+"""One ZooKeeper session: it reconnects by itself, and deletes what has to go."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    AuthFailedError,
-    InvalidACLError,
-    KazooException,
-    NoAuthError,
-    NodeExistsError,
-    NoNodeError,
-    SASLException,
-    SessionClosedRequireSaslError,
-)
-from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.protocol.states import KazooState
 
 from secor.adapters.zookeeper.connection_failures import Contact
 from secor.adapters.zookeeper.options import Options
-from secor.core.errors import AccessDenied, OutcomeUnknown, SecorError, Unavailable
-
-_DENIED = (
-    AuthFailedError,
-    InvalidACLError,
-    NoAuthError,
-    SASLException,
-    SessionClosedRequireSaslError,
-)
+from secor.adapters.zookeeper.requests import Requests
+from secor.core.errors import AccessDenied, SecorError, Unavailable
 
 _LOOK = 0.05
 """Seconds between looks whether the servers refuse."""
 
-Watch = Callable[[object], None]
 
-Node = tuple[bytes, Any]
-"""A node's data and its stat."""
-
-
-class Session:
+class Session(Requests):
     """A session that reconnects by itself; ``epoch`` counts the sessions lost so far."""
 
     def __init__(self, options: Options) -> None:
         """Connect.  Raises ``ConfigurationError``, ``Unavailable``, ``AccessDenied``."""
         options.check()
-        self._options = options
         log = logging.getLogger("kazoo")
         if not log.handlers:
             # Without a handler its warnings go to a terminal, between a command's lines.
             log.addHandler(logging.NullHandler())
-        self._client = KazooClient(**options.client_arguments())
+        super().__init__(KazooClient(**options.client_arguments()), options)
         self._contact = Contact(self._client, options)
-        self._timed_out: type[Exception] = self._client.handler.timeout_exception
         self._epoch = 0
         self._closed = False
-        self._negotiated = options.session_timeout
-        self._ensured: set[str] = set()
         # Deletions not yet known to be done; each stays until it is, or its session ends.
         self._leftovers: dict[str, Callable[[], None]] = {}
         _watch_negotiation(self._client, self._negotiate)
@@ -96,11 +67,6 @@ class Session:
                 raise self._timed_out("not connected")
 
     @property
-    def timeout(self) -> float:
-        """The session timeout that the server granted, in seconds."""
-        return self._negotiated
-
-    @property
     def epoch(self) -> int:
         """The number of sessions lost; what belonged to an earlier one is gone."""
         return self._epoch
@@ -109,118 +75,6 @@ class Session:
     def closed(self) -> bool:
         """Tell whether ``close`` was called."""
         return self._closed
-
-    @property
-    def connected(self) -> bool:
-        """Tell whether a server answers, as far as is known here."""
-        return bool(self._client.connected)
-
-    # ------------------------------------------------------------------ reads
-
-    def read(self, call: Callable[..., Any], path: str, **arguments: object) -> Any:
-        """Return what the asynchronous ``call`` gives; waits out a short reconnection."""
-        try:
-            return call(path, **arguments).get(timeout=self.timeout)
-        except NoNodeError:
-            raise
-        except _DENIED as error:
-            raise self._denied(path, error) from error
-        except (KazooException, self._timed_out) as error:
-            if self._client.client_state == KeeperState.AUTH_FAILED:
-                # The connection may be closed before the request hears of the refusal.
-                raise self._denied(path, error) from error
-            raise Unavailable(
-                f"ZooKeeper at {self._options.hosts}: no answer about {path}"
-                f" ({type(error).__name__})"
-            ) from error
-
-    def fresh(self, paths: Sequence[str]) -> list[Node | None]:
-        """Read nodes, one after the other but sent together: data and stat, None for no node.
-
-        First the server that we read from catches up with its leader.
-        """
-        synced = self._client.sync_async(paths[0])
-        sent = [(path, self._client.get_async(path)) for path in paths]
-        self.read(lambda _: synced, paths[0])
-        return [self._node(path, result) for path, result in sent]
-
-    def get(self, path: str) -> Node | None:
-        """Return a node's data and stat; None when there is no node."""
-        return self._node(path, self._client.get_async(path))
-
-    def _node(self, path: str, sent: Any) -> Node | None:
-        try:
-            data, stat = self.read(lambda _: sent, path)
-        except NoNodeError:
-            return None
-        return data, stat
-
-    def exists(self, path: str, watch: Watch | None = None) -> Any | None:
-        """Return a node's stat; ``watch`` is called once when the node changes."""
-        return self.read(self._client.exists_async, path, watch=watch)
-
-    def children(self, path: str) -> list[str]:
-        """Return the names below ``path``; none when it is not there."""
-        try:
-            names: list[str] = self.read(self._client.get_children_async, path)
-        except NoNodeError:
-            return []
-        return names
-
-    # ----------------------------------------------------------------- writes
-
-    def ensure_path(self, path: str) -> None:
-        """Make a node and its parents where missing: harmless to repeat."""
-        if path in self._ensured:
-            return
-        try:
-            self.read(self._client.ensure_path_async, path)
-        except NoNodeError as error:
-            raise Unavailable(f"{path}: somebody deletes its parents; making them anew") from error
-        self._ensured.add(path)
-
-    def forget_path(self, path: str) -> None:
-        """Look again at the next ``ensure_path``: somebody deletes nodes."""
-        self._ensured.discard(path)
-
-    def create_ephemeral(self, prefix: str, data: bytes) -> str:
-        """Make a sequential node of this session and return its path."""
-        create = self._client.create_async
-        return str(self._write(lambda: create(prefix, data, ephemeral=True, sequence=True), prefix))
-
-    def transaction(self) -> Any:
-        """Begin a transaction."""
-        return self._client.transaction()
-
-    def commit(self, transaction: Any, what: str) -> list[Any]:
-        """Send a transaction; the result has one item for each operation, errors included."""
-        results: list[Any] = self._write(transaction.commit_async, what)
-        if len(results) != len(transaction.operations):
-            raise OutcomeUnknown(f"ZooKeeper gave {len(results)} results for {what}; reading back")
-        return results
-
-    def _write(self, send: Callable[[], Any], what: str) -> Any:
-        # kazoo would queue a request made while disconnected and send it at any later time.
-        if not self.connected:
-            raise Unavailable(
-                f"ZooKeeper at {self._options.hosts} is not connected; {what} was not written"
-            )
-        try:
-            return send().get(timeout=self.timeout)
-        except _DENIED as error:
-            raise self._denied(what, error) from error
-        except (NoNodeError, NodeExistsError):
-            raise
-        except (KazooException, self._timed_out) as error:
-            raise OutcomeUnknown(
-                f"ZooKeeper's answer about {what} was lost ({type(error).__name__})"
-            ) from error
-
-    def _denied(self, path: str, error: Exception) -> AccessDenied:
-        return AccessDenied(
-            f"ZooKeeper at {self._options.hosts} refuses {path} ({type(error).__name__}): check"
-            " the username, the password and the ACLs of the nodes"
-        )
 
     # ------------------------------------------------------ nodes to be deleted
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Callable
+from typing import Any
 
-from kazoo.handlers.threading import SequentialThreadingHandler
-
+from secor.adapters.zookeeper.polling_handler import PollingHandler
+from secor.adapters.zookeeper.sockets import BufferedSocket
 from secor.core.errors import ConfigurationError
 
 
-class TlsHandler(SequentialThreadingHandler):
+class TlsHandler(PollingHandler):
     """kazoo's threads, with connections of our own.
 
     kazoo's leave their socket behind when a handshake fails, and show no certificate that
@@ -24,8 +25,8 @@ class TlsHandler(SequentialThreadingHandler):
         self._context = context
 
     def create_connection(
-        self, address: tuple[str, int], hostname: str, timeout: float, **_: object
-    ) -> ssl.SSLSocket:
+        self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
+    ) -> BufferedSocket:
         """Connect to an address of ``hostname``.  Raises ``OSError``."""
         try:
             context = self._context()
@@ -35,4 +36,4 @@ class TlsHandler(SequentialThreadingHandler):
         plain = socket.create_connection(address, timeout)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # Closed by itself when it raises.
-        return context.wrap_socket(plain, server_hostname=hostname)
+        return BufferedSocket(context.wrap_socket(plain, server_hostname=hostname), timeout)

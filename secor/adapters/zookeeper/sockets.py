@@ -1,0 +1,164 @@
+"""Sockets for kazoo's loop that ask the system less often.
+
+kazoo waits before each send and before each of the two reads of an answer, sends each request
+by itself, and wakes its loop by a byte for each.  Nearly always the socket is ready, the rest
+of the answer came along with its first bytes, the loop is awake, and the next request is there.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_WINDOW = 65536
+"""Bytes that are read at once, and that may wait to be sent together."""
+
+
+class BufferedSocket:
+    """A connection that reads all that has come at once, and sends when ``flush`` is called."""
+
+    def __init__(self, connected: socket.socket, timeout: float) -> None:
+        """Take a connected socket, of TLS or not; ``timeout`` is the seconds of one sending."""
+        self._socket = connected
+        self._timeout = timeout
+        self._ahead = memoryview(b"")
+        self._unsent = bytearray()
+        self._is_ready = False
+
+    def pending(self) -> int:
+        """Return how many bytes ``recv`` gives without waiting, at least."""
+        if self._ahead:
+            return len(self._ahead)
+        # One byte is what a socket has that was waited for; its end counts as one.
+        return 1 if self._is_ready else self._decrypted()
+
+    def _decrypted(self) -> int:
+        return self._socket.pending() if isinstance(self._socket, ssl.SSLSocket) else 0
+
+    def note_ready(self) -> None:
+        """Note that it was waited for, and may be read."""
+        self._is_ready = True
+
+    def recv(self, size: int) -> bytes:
+        """Return up to ``size`` bytes, none at the end.  Raises as a socket's ``recv``."""
+        if not self._ahead:
+            self._is_ready = False
+            self._ahead = memoryview(self._socket.recv(_WINDOW))
+        data = bytes(self._ahead[:size])
+        self._ahead = self._ahead[size:]
+        return data
+
+    def send(self, data: bytes | memoryview) -> int:
+        """Keep all of it for ``flush``.  Raises as that where much is waiting already."""
+        self._unsent += data
+        if len(self._unsent) >= _WINDOW:
+            self.flush()
+        return len(data)
+
+    def flush(self) -> None:
+        """Send what waits.  Raises ``OSError``, also when it takes too long."""
+        while self._unsent:
+            try:
+                sent = self._socket.send(self._unsent)
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                self._wait_for(select.POLLOUT)
+            except ssl.SSLWantReadError:
+                self._wait_for(select.POLLIN)
+            else:
+                del self._unsent[:sent]
+
+    def _wait_for(self, event: int) -> None:
+        poll = select.poll()
+        poll.register(self._socket, event)
+        if not poll.poll(self._timeout * 1000):
+            raise TimeoutError(f"a request could not be sent in {self._timeout:g} s")
+
+    def setblocking(self, flag: bool) -> None:
+        """Set whether it waits by itself."""
+        self._socket.setblocking(flag)
+
+    def fileno(self) -> int:
+        """Return its descriptor; -1 when it is closed."""
+        return self._socket.fileno()
+
+    def shutdown(self, how: int) -> None:
+        """End one direction or both."""
+        self._socket.shutdown(how)
+
+    def close(self) -> None:
+        """Close it; nothing can be read any more."""
+        self._ahead = memoryview(b"")
+        self._unsent.clear()
+        self._is_ready = False
+        self._socket.close()
+
+
+class WakeUps:
+    """Both ends of what wakes kazoo's loop: at most a byte stands between them."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._lock = threading.Lock()
+        self._unread = 0
+        self._is_awake = False  # the byte is there
+        self._closed = False
+        self._later = threading.local()
+
+    def pending(self) -> int:
+        """Return how many were sent and not read."""
+        return self._unread
+
+    def send(self, data: bytes) -> int:
+        """Count them, and wake the loop.  Raises ``OSError`` when it is closed."""
+        with self._lock:
+            if self._closed:
+                raise OSError("closed")
+            self._unread += len(data)
+            if not getattr(self._later, "is_set", False):
+                self._wake()
+        return len(data)
+
+    def _wake(self) -> None:
+        if self._unread and not self._is_awake:
+            self._writer.send(b"\0")
+            self._is_awake = True
+
+    @contextmanager
+    def in_one_send(self) -> Iterator[None]:
+        """Wake the loop at the end for all that this thread sends meanwhile."""
+        self._later.is_set = True
+        try:
+            yield
+        finally:
+            self._later.is_set = False
+            with self._lock:
+                if not self._closed:
+                    self._wake()
+
+    def recv(self, size: int) -> bytes:
+        """Take up to ``size`` of them.  Raises ``BlockingIOError`` when there is none."""
+        with self._lock:
+            taken = min(size, self._unread)
+            if not taken:
+                raise BlockingIOError
+            self._unread -= taken
+            if not self._unread and self._is_awake:
+                self._reader.recv(1)
+                self._is_awake = False
+        return bytes(taken)
+
+    def fileno(self) -> int:
+        """Return the descriptor that can be read while any is unread; -1 when it is closed."""
+        return self._reader.fileno()
+
+    def close(self) -> None:
+        """Close both ends."""
+        with self._lock:
+            self._closed = True
+            self._unread = 0
+            self._writer.close()
+            self._reader.close()
