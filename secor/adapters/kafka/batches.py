@@ -12,17 +12,25 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 from kafka.errors import CorruptRecordError, KafkaError
 
-from secor.adapters.kafka.insides import PartitionRecords, batch_bytes
+from secor.adapters.kafka.insides import DefaultRecordBatch, PartitionRecords, batch_bytes
 from secor.core.errors import CorruptBatch, SecorError
 from secor.core.model import Chunk, TopicPartition, next_offset
 from secor.core.text import error_text
-from secor.wire import MAX_UNCOMPRESSED, PASS_BYTES, decode_chunks, records_to_chunk
+from secor.wire import (
+    MAX_UNCOMPRESSED,
+    PASS_BYTES,
+    BatchRun,
+    decode_chunks,
+    records_to_chunk,
+    walk_batches,
+)
 from secor.wire.rows import Row
 
-Item = bytearray | list[Row]
-"""A batch of format v2 as its bytes, or the messages of an older one."""
+Item = BatchRun | bytearray | list[Row]
+"""Batches of format v2, one of them as its bytes, or the messages of an older one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +50,7 @@ class Fetch:
     @property
     def size(self) -> int:
         """Bytes held."""
-        return sum(
-            len(item) if isinstance(item, bytearray) else _row_bytes(item) for item in self.items
-        )
+        return sum(map(_size, self.items))
 
 
 class BatchRecords(PartitionRecords):
@@ -55,18 +61,45 @@ class BatchRecords(PartitionRecords):
     def read(self) -> Fetch:
         """Take everything; CRCs are checked here, and aborted transactions left out."""
         start = int(self.fetch_offset)
-        items: list[Item] = []
         error = None
-        try:
-            # What came before a bad batch is good, and stays in the list.
-            items.extend(self.record_iterator)
-        except (KafkaError, ValueError, IndexError) as fault:
-            error = self._corrupt(fault)
+        items = self._read_at_once()
+        if items is None:
+            items = []
+            try:
+                # What came before a bad batch is good, and stays in the list.
+                items.extend(self.record_iterator)
+            except (KafkaError, ValueError, IndexError) as fault:
+                error = self._corrupt(fault)
         fetch = Fetch(items, start, int(self.next_fetch_offset), int(self.leader_epoch), error)
         # The client takes turns among partitions that gave something.
         self.bytes_read = fetch.size
         self.drain()
         return fetch
+
+    def _read_at_once(self) -> list[Item] | None:
+        """Take all batches without an object for each.
+
+        None where one is damaged or of an old format, or a transaction was aborted: then they
+        are looked at one by one, which says what is wrong.
+        """
+        run = None if self.aborted_transactions else walk_batches(self.fetched_bytes())
+        if run is None or run.right < len(run) or not self._markers_are_right(run):
+            return None
+        if not len(run):
+            return []
+        self.leader_epoch = run.heads["leader_epoch"][-1]
+        self.next_fetch_offset = max(self.next_fetch_offset, int(run.nexts[-1]))
+        kept = run.where(~run.control & (run.nexts > self.fetch_offset))
+        return [kept] if len(kept) else []
+
+    def _markers_are_right(self, run: BatchRun) -> bool:
+        """Tell whether the client can read the markers; they mean nothing where none aborted."""
+        for index in np.flatnonzero(run.control & (run.heads["producer_id"] >= 0)).tolist():
+            try:
+                self.ends_aborted_transaction(DefaultRecordBatch(run.batch(index)))
+            except (KafkaError, ValueError, IndexError):
+                return False
+        return True
 
     def unpack(self, records: Any) -> Iterator[Item]:
         """Yield the batches; ``next_fetch_offset`` also passes those that are left out."""
@@ -136,45 +169,65 @@ def decode(
 
     Raises ``CorruptBatch``: chunks given before it are good.
     """
-    runs = [(old, list(run)) for old, run in groupby(fetch.items, lambda i: isinstance(i, list))]
+    runs = list(_runs(fetch.items))
     reached = fetch.start
-    for at, (old, items) in enumerate(runs):
+    for at, run in enumerate(runs):
         end = fetch.next_offset if at == len(runs) - 1 else None
-        for chunk in _decode_run(
-            topic_partition, items, old, reached, end, max_uncompressed, pass_bytes
-        ):
+        if isinstance(run, _OldRows):
+            chunks = _decode_old(topic_partition, run.rows, end)
+        else:
+            # The checksums were looked at when the batches were taken.
+            chunks = decode_chunks(
+                topic_partition,
+                run,
+                reached,
+                next_offset=end,
+                max_uncompressed=max_uncompressed,
+                pass_bytes=pass_bytes,
+                check_crc=False,
+            )
+        for chunk in chunks:
             reached = chunk.next_offset
             yield chunk
     if not runs:
         yield from decode_chunks(topic_partition, [], reached, next_offset=fetch.next_offset)
 
 
-def _decode_run(
-    topic_partition: TopicPartition,
-    items: list[Item],
-    old: bool,
-    start: int,
-    end: int | None,
-    max_uncompressed: int,
-    pass_bytes: int,
+@dataclass(frozen=True, slots=True)
+class _OldRows:
+    """Messages of batches of an old format that follow each other."""
+
+    rows: list[Row]
+
+
+def _runs(items: Sequence[Item]) -> Iterator[BatchRun | list[bytearray] | _OldRows]:
+    """Put together what is decoded together."""
+    for kind, run in groupby(items, type):
+        if kind is BatchRun:
+            yield from (item for item in run if isinstance(item, BatchRun))
+        elif kind is bytearray:
+            yield [item for item in run if isinstance(item, bytearray)]
+        else:
+            yield _OldRows([row for item in run if isinstance(item, list) for row in item])
+
+
+def _decode_old(
+    topic_partition: TopicPartition, rows: list[Row], end: int | None
 ) -> Iterator[Chunk]:
-    if not old:
-        # The checksums were looked at when the batches were taken.
-        yield from decode_chunks(
-            topic_partition,
-            items,  # type: ignore[arg-type]
-            start,
-            next_offset=end,
-            max_uncompressed=max_uncompressed,
-            pass_bytes=pass_bytes,
-            check_crc=False,
-        )
-        return
-    rows = [row for item in items for row in item if isinstance(row, tuple)]
     try:
         yield records_to_chunk(topic_partition, rows, end or next_offset(rows[-1][0]))
     except ValueError as error:
         raise CorruptBatch(f"{topic_partition}: {error}") from error
+
+
+def _size(item: Item) -> int:
+    match item:
+        case BatchRun():
+            return item.size
+        case bytearray():
+            return len(item)
+        case rows:
+            return _row_bytes(rows)
 
 
 def _row_bytes(rows: list[Row]) -> int:

@@ -18,6 +18,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
 
+from secor.adapters.kafka import insides
 from secor.adapters.kafka.control_codec import decode, encode
 from secor.tables.control import Event
 
@@ -30,6 +31,8 @@ POLL_MS = 200
 RETRY = 5.0
 SEND_MS = 5_000
 """Longest wait for a topic that is gone: it is made again after that."""
+CLOSE = 5.0
+"""Seconds for what was announced last to reach a broker."""
 RETENTION_MS = 24 * 3600 * 1000
 
 Count = Callable[[str, str], None]
@@ -103,7 +106,7 @@ class ControlTopic:
             try:
                 self._exchange(consumer, producer)
             finally:
-                producer.close(timeout=5.0)
+                close_producer(producer)
 
     def _create(self) -> None:
         admin = KafkaAdminClient(**self._options)
@@ -146,3 +149,12 @@ class ControlTopic:
         elif event.group == self._group:
             self._count("received", event.kind)
             self._incoming.append(event)
+
+
+def close_producer(producer: Any) -> None:
+    """Close it, with its thread and connections, also where no broker takes what it was given."""
+    try:
+        producer.close(timeout=CLOSE)
+    except kafka_errors.KafkaTimeoutError:
+        insides.give_up_sending(producer)
+        producer.close(timeout=CLOSE)

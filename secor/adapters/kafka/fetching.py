@@ -15,6 +15,7 @@ from secor.adapters.kafka.batches import BatchRecords, Fetch, decode
 from secor.adapters.kafka.client import Client, from_client, to_client
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.failures import is_fatal
+from secor.adapters.kafka.fetch_pace import FetchPace
 from secor.adapters.kafka.log_ends import LogEnds
 from secor.adapters.kafka.refusals import Refusals
 from secor.adapters.kafka.stalls import StallDetector
@@ -76,17 +77,21 @@ class Fetching:
         self._readings: dict[TopicPartition, _Reading] = {}
         self._refusals = Refusals()
         self._sessions_to_reset: set[Any] = set()
+        self._pace = FetchPace(client)
 
     def assigned(self, partitions: frozenset[TopicPartition]) -> None:
         """Read nothing of these before they are started.
 
         With eager assignors the client keeps the old position of what comes back to us.
         """
+        self._pace.busy()
+        self._pace.leaders_may_differ()
         for topic_partition in partitions:
             self._client.subscription.pause(to_client(topic_partition))
 
     def revoked(self, partitions: frozenset[TopicPartition]) -> None:
         """Forget these."""
+        self._pace.leaders_may_differ()
         for topic_partition in partitions:
             self._readings.pop(topic_partition, None)
 
@@ -123,6 +128,7 @@ class Fetching:
 
     def known_to_be(self, topics: set[str], asked_at: float) -> None:
         """Go on with what was held back: these are the topics that they were at ``asked_at``."""
+        self._pace.leaders_may_differ()
         for topic_partition, reading in self._readings.items():
             since = reading.held_back_at
             if since is not None and since < asked_at and topic_partition.topic in topics:
@@ -152,6 +158,8 @@ class Fetching:
     async def send(self, notify: Callable[[object], None]) -> None:
         """Ask every broker that has no request of ours for more; ``notify`` when one answers."""
         fetcher = self._client.fetcher
+        if not self._pace.is_due(self._client.subscription.assignment):
+            return
         fetcher.maybe_validate_positions()
         try:
             fetcher.validate_offsets_if_needed()
@@ -225,6 +233,7 @@ class Fetching:
 
     def _give(self, topic_partition: TopicPartition, epoch: int, fetch: Fetch) -> None:
         if fetch.next_offset > fetch.start:
+            self._pace.busy()
             state = self._client.subscription.assignment[to_client(topic_partition)]
             state.position = OffsetAndMetadata(fetch.next_offset, "", fetch.leader_epoch)
             queue, most, passes = self._queue, self._max_uncompressed, self._pass_bytes
@@ -246,6 +255,7 @@ class Fetching:
             self._queue.deliver(Failed(topic_partition, error), reading.epoch)
 
     def _apply(self, topic_partition: TopicPartition) -> None:
+        self._pace.busy()
         state = self._client.subscription.assignment.get(to_client(topic_partition))
         if state is not None:
             state.paused = not self._readings[topic_partition].fetched

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kafka import errors as kafka_errors
-from kafka.admin import KafkaAdminClient
+from kafka.admin import KafkaAdminClient, MemberToRemove
 from kafka.structs import OffsetAndMetadata
 
 from secor.adapters.kafka.client import from_client, to_client
@@ -60,10 +60,19 @@ class GroupAdmin:
             if it["protocol_type"] in ("consumer", "")
         }
 
-    def is_denied(self, group: str) -> bool:
-        """Tell whether this user may not even see a group; one that does not exist can be seen."""
-        answer = self._ask(lambda: self._admin.describe_groups([group]), f"the group {group}")
-        return kafka_errors.GroupAuthorizationFailedError.__name__ in (answer[group]["error"] or "")
+    def may_join(self, group: str) -> bool:
+        """Tell whether this user has Read on a group, which need not exist; nothing changes.
+
+        Brokers look at the right before they look for the member that is to leave.
+        """
+        nobody = MemberToRemove(member_id="secor-has-no-such-member")
+        try:
+            answers = self._ask(
+                lambda: self._admin.remove_group_members(group, [nobody]), f"the group {group}"
+            )
+        except AccessDenied:
+            return False
+        return kafka_errors.GroupAuthorizationFailedError not in answers.values()
 
     def offsets(self, group: str) -> dict[TopicPartition, Committed]:
         """Return everything that a group has committed."""

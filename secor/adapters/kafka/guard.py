@@ -24,6 +24,8 @@ NetworkSelector: call_soon_with_future sleep wait_write
 KafkaTCPTransport: _sock _sock_recv handshake
 KafkaSSLTransport: _sock_recv handshake
 WakeupNotifier: notify
+KafkaProducer: _sender
+Sender: force_close
 DefaultRecordBatch: _buffer base_offset has_producer_id is_control_batch last_offset
 DefaultRecordBatch: leader_epoch magic next_offset producer_id validate_crc
 DefaultRecordBatchBuilder: append build
@@ -52,6 +54,7 @@ _cluster: request_update topic_id unauthorized_topics
 _coordinator: _generation coordinator coordinator_dead ensure_active_group_async
 _coordinator: ensure_coordinator_ready_async need_rejoin poll_heartbeat request_rejoin
 _fetcher: _completed_fetches _fetch_futures _nodes_with_pending_fetch_requests _session_handlers
+_fetcher: config
 _subscription: assignment subscribed_pattern
 """
 """What the parts of a ``KafkaConsumer`` must have, by the attribute that holds the part.

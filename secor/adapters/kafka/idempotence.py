@@ -6,22 +6,21 @@ log once.  Nothing fences an earlier writer, and nothing that was written can be
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from secor.adapters.kafka.insides import InitProducerIdRequest
-from secor.adapters.kafka.transactions import KafkaTransactions, identity_answer
+from secor.adapters.kafka.producer_requests import ProducerRequests, identity_answer
 from secor.core.model import TopicPartition
-from secor.core.transactions import BrokerCode, IdentityAnswer, ProducerIdentity
+from secor.core.transactions import BrokerCode, IdentityAnswer, ProduceAnswer, ProducerIdentity
 
 
-class KafkaIdempotence(KafkaTransactions):
+class KafkaIdempotence(ProducerRequests):
     """``TransactionRequests`` where the end of a transaction does nothing.
 
-    ``options`` and errors as of ``KafkaTransactions``, but older brokers will do.  A writer's id
-    names it in messages alone; brokers do not hear of it.
+    Older brokers will do.  A writer's id names it in messages alone; brokers do not hear of it.
     """
 
-    transactional = False
+    version = 1
 
     def find_coordinator(self, transactional_id: str, *, wait: float) -> BrokerCode:
         """Any broker gives an identity."""
@@ -50,6 +49,14 @@ class KafkaIdempotence(KafkaTransactions):
     ) -> BrokerCode:
         """There is no transaction to add them to."""
         return BrokerCode.NONE
+
+    def produce(
+        self, transactional_id: str, topic_partition: TopicPartition, batch: bytes, *, wait: float
+    ) -> Callable[[], ProduceAnswer]:
+        """Send one batch, which is visible at once; the function waits for the answer."""
+        return self.send_batch(
+            topic_partition, batch, transactional_id=None, versions=(7, 11), wait=wait
+        )
 
     def end_transaction(
         self, transactional_id: str, identity: ProducerIdentity, *, commit: bool, wait: float

@@ -24,6 +24,7 @@ DO = (
 )
 
 try:
+    from kafka import KafkaProducer
     from kafka.consumer.fetcher import Fetcher
     from kafka.consumer.subscription_state import (
         AsyncConsumerRebalanceListener,
@@ -42,6 +43,7 @@ try:
     from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
     from kafka.net.wakeup_notifier import WakeupNotifier
     from kafka.partitioner.default import murmur2
+    from kafka.producer.sender import Sender
     from kafka.protocol.admin import DescribeGroupsRequest
     from kafka.protocol.consumer import (
         IsolationLevel,
@@ -78,11 +80,11 @@ __all__ = [
     "AsyncConsumerRebalanceListener", "CooperativeStickyAssignor", "CoordinatorType",
     "DefaultRecordBatch", "DefaultRecordBatchBuilder", "DescribeGroupsRequest", "EndTxnRequest",
     "Fetcher", "FindCoordinatorRequest", "InitProducerIdRequest", "IsolationLevel",
-    "KafkaConnectionManager", "KafkaSSLTransport", "KafkaTCPTransport", "ListOffsetsRequest",
-    "MetadataRequest", "MetadataResponse", "NetworkSelector", "OffsetCommitRequest",
-    "OffsetFetchRequest", "OffsetSpec", "ProduceRequest", "RangePartitionAssignor",
-    "RoundRobinPartitionAssignor", "StickyPartitionAssignor", "SubscriptionState",
-    "TopicPartitionState", "WakeupNotifier", "create_connection", "murmur2",
+    "KafkaConnectionManager", "KafkaProducer", "KafkaSSLTransport", "KafkaTCPTransport",
+    "ListOffsetsRequest", "MetadataRequest", "MetadataResponse", "NetworkSelector",
+    "OffsetCommitRequest", "OffsetFetchRequest", "OffsetSpec", "ProduceRequest",
+    "RangePartitionAssignor", "RoundRobinPartitionAssignor", "Sender", "StickyPartitionAssignor",
+    "SubscriptionState", "TopicPartitionState", "WakeupNotifier", "create_connection", "murmur2",
 ]
 # fmt: on
 
@@ -110,6 +112,10 @@ class PartitionRecords(_ClientRecords):
         """Yield the items of the client's ``MemoryRecords``."""
         raise NotImplementedError
 
+    def fetched_bytes(self) -> bytes:
+        """Return all bytes of the answer."""
+        return bytes(self._fetched._buffer)
+
     def abort_transactions_up_to(self, offset: int) -> None:
         """Begin the aborted transactions whose first offset is at most ``offset``."""
         self._consume_aborted_transactions_up_to(offset)
@@ -126,6 +132,7 @@ class PartitionRecords(_ClientRecords):
         return False
 
     def _unpack_records(self, _tp: Any, records: Any, *_deserializers: object) -> Iterator[Any]:
+        self._fetched: Any = records
         return self.unpack(records)
 
 
@@ -167,6 +174,16 @@ def sent_fetches(fetcher: Any) -> list[Any]:
 def asked_nodes(fetcher: Any) -> frozenset[Any]:
     """Return the brokers that have a fetch request of ours."""
     return frozenset(fetcher._nodes_with_pending_fetch_requests)
+
+
+def fetch_wait(fetcher: Any) -> float:
+    """Return for how many seconds a broker may keep a fetch request without messages."""
+    return float(fetcher.config["fetch_max_wait_ms"]) / 1000
+
+
+def set_fetch_wait(fetcher: Any, seconds: float) -> None:
+    """Set it for the requests that follow."""
+    fetcher.config["fetch_max_wait_ms"] = int(seconds * 1000)
 
 
 def forget_asked_nodes(fetcher: Any) -> None:
@@ -285,3 +302,8 @@ def socket_of(transport: Any) -> Any:
 def receive_by(transport: Any, receive: Callable[[], tuple[bytes, Exception | None]]) -> None:
     """Let the transport read by ``receive``, which returns what came and what ended it."""
     transport._sock_recv = receive
+
+
+def give_up_sending(producer: Any) -> None:
+    """Let a ``KafkaProducer`` drop what it could not send: else it can never be closed."""
+    producer._sender.force_close()

@@ -216,6 +216,12 @@ class KafkaLease:
         """Set ``committed`` and take the intent away."""
         return self._write(before, next_offset, None, topic_id)
 
+    def finish(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+        """Do as ``commit``, then give the lease back."""
+        entry = self.commit(before, next_offset, topic_id)
+        self.release()
+        return entry
+
     def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
         """Set ``committed`` whatever stands there, readable or not."""
         self._check()

@@ -55,6 +55,19 @@ class Questions:
         )
         return LogRange(start, end)
 
+    def log_ranges(
+        self, topic_partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, LogRange]:
+        """Ask the leader of the first of them; what it does not lead or know is left out."""
+        ranges: dict[TopicPartition, LogRange] = self._client.call(
+            self._log_ranges,
+            topic_partitions,
+            self._timeout,
+            timeout=3 * self._timeout + 1,
+            what=f"the logs of {len(topic_partitions)} partitions",
+        )
+        return ranges
+
     def offset_at(self, topic_partition: TopicPartition, timestamp: int) -> int | None:
         """Ask for the first offset of a time in milliseconds or later; None if there is none."""
         what = f"the log of {topic_partition} at a time"
@@ -83,6 +96,23 @@ class Questions:
 
     async def _log_range(self, tp: Any, timeout: float) -> list[int]:
         return await self._list_all(tp, (OffsetSpec.EARLIEST, OffsetSpec.LATEST), timeout)
+
+    async def _log_ranges(
+        self, topic_partitions: Sequence[TopicPartition], timeout: float
+    ) -> dict[TopicPartition, LogRange]:
+        leader_of = self._client.cluster.leader_for_partition
+        keys = [to_client(topic_partition) for topic_partition in topic_partitions]
+        leader = leader_of(keys[0])
+        if leader in (None, -1):
+            return {}
+        led = [key for key in keys if leader_of(key) == leader]
+        starts = await self._list_offsets(leader, led, OffsetSpec.EARLIEST, timeout)
+        ends = await self._list_offsets(leader, led, OffsetSpec.LATEST, timeout)
+        return {
+            key: LogRange(int(start.offset), int(ends[key].offset))
+            for key, start in starts.items()
+            if not start.error_code and key in ends and not ends[key].error_code
+        }
 
     async def _list_all(
         self,

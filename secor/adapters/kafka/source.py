@@ -17,6 +17,7 @@ from secor.adapters.kafka.failures import is_fatal, translated
 from secor.adapters.kafka.fetching import Fetching, Stalled
 from secor.adapters.kafka.insides import WakeupNotifier
 from secor.adapters.kafka.log_ends import LogEnds
+from secor.adapters.kafka.log_ranges import LogRangeCache
 from secor.adapters.kafka.membership import Membership
 from secor.adapters.kafka.metadata_queries import Questions
 from secor.adapters.kafka.stalls import StallDetector
@@ -104,6 +105,7 @@ class KafkaSource:
         self.membership.attach(self.client)
         self._questions = Questions(self.client, timeout)
         self._queue = EventQueue(queue_bytes, self._notify)
+        self._ranges = LogRangeCache(self._questions.log_range, self._questions.log_ranges)
         self._ends = LogEnds(self.client, self._questions, end_max_age)
         self._fetching = Fetching(
             self.client,
@@ -158,9 +160,9 @@ class KafkaSource:
         """Return the last stable offset as last heard of, whether it is fetched or not."""
         return self._ends.get(topic_partition)
 
-    def log_range(self, topic_partition: TopicPartition) -> LogRange:
+    def log_range(self, topic_partition: TopicPartition, since: float | None = None) -> LogRange:
         """Ask the broker for the log's start and its last stable offset."""
-        return self._questions.log_range(topic_partition)
+        return self._ranges.get(topic_partition, since)
 
     def cluster_id(self) -> str:
         """Ask the broker for the cluster's id (blocks).  Raises ``Unavailable``."""
@@ -201,12 +203,14 @@ class KafkaSource:
     def _assigned(self, partitions: frozenset[TopicPartition]) -> None:
         self._fetching.assigned(partitions)
         self._ends.assigned(partitions)
+        self._ranges.assigned(partitions)
         self._watch.assigned({topic_partition.topic for topic_partition in partitions})
         self._queue.rebalanced(Assigned(partitions))
 
     def _revoked(self, partitions: frozenset[TopicPartition]) -> None:
         self._fetching.revoked(partitions)
         self._ends.revoked(partitions)
+        self._ranges.revoked(partitions)
         self._queue.rebalanced(Revoked(partitions))
 
     async def _stay_member(self) -> None:
@@ -251,7 +255,7 @@ class KafkaSource:
             await self._wakeup(pause)
 
     async def _fetch(self) -> None:
-        looked = self._watch.look(self._fetching.assigned_topics())
+        looked = self._watch.look(self._fetching.assigned_topics)
         if looked is not None:
             self._fetching.recreated(looked.anew)
             self._fetching.known_to_be(looked.same, looked.asked_at)

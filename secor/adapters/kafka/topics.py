@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,7 @@ class TopicWatch:
             if topic_id:
                 self._ids[topic] = topic_id
 
-    def look(self, assigned: set[str]) -> Look | None:
+    def look(self, assigned_topics: Callable[[], set[str]]) -> Look | None:
         """Return what a refresh of the metadata has told; None when there was none since.
 
         Raises ``AccessDenied`` for topics that may not be read.
@@ -78,6 +78,7 @@ class TopicWatch:
         if self._age.answers == self._answers_seen:
             return None
         self._answers_seen = self._age.answers
+        assigned = assigned_topics()
         if self._cluster.unauthorized_topics:
             names = ", ".join(sorted(self._cluster.unauthorized_topics))
             raise AccessDenied(

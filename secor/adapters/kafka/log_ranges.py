@@ -1,0 +1,78 @@
+"""Where the logs of assigned partitions begin and end: asked for many at once."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from secor.core.errors import SecorError
+from secor.core.model import LogRange, TopicPartition
+
+TOGETHER = 500
+"""Partitions of one question."""
+
+LIFETIME = 5.0
+"""Seconds; an answer is for the partitions that are positioned now."""
+
+Ask = Callable[[TopicPartition], LogRange]
+AskMany = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, LogRange]]
+
+
+class LogRangeCache:
+    """Asks for a partition, and along with it for others that were not asked for since they came.
+
+    Each answer is given once.  Threads may share it.
+    """
+
+    def __init__(self, ask: Ask, ask_many: AskMany) -> None:
+        """``ask_many`` asks the leader of the first; what it does not know, the answer lacks."""
+        self._ask = ask
+        self._ask_many = ask_many
+        self._lock = threading.Lock()
+        self._new: dict[TopicPartition, None] = {}
+        self._known: dict[TopicPartition, tuple[float, LogRange]] = {}
+
+    def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """They will be asked for."""
+        with self._lock:
+            self._new |= dict.fromkeys(partitions)
+
+    def revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        """They are not asked for any more."""
+        with self._lock:
+            for topic_partition in partitions:
+                self._new.pop(topic_partition, None)
+                self._known.pop(topic_partition, None)
+
+    def get(self, topic_partition: TopicPartition, since: float | None) -> LogRange:
+        """Return an answer that was asked for after ``since`` (monotonic seconds); None: now.
+
+        Raises what asking for one raises.
+        """
+        with self._lock:
+            self._new.pop(topic_partition, None)
+            asked_at, known = self._known.pop(topic_partition, (0.0, None))
+            others = list(itertools.islice(self._new, TOGETHER - 1)) if since is not None else []
+        now = time.monotonic()
+        if known is not None and since is not None and since < asked_at > now - LIFETIME:
+            return known
+        return self._ask_along(topic_partition, others) or self._ask(topic_partition)
+
+    def _ask_along(
+        self, topic_partition: TopicPartition, others: Sequence[TopicPartition]
+    ) -> LogRange | None:
+        if not others:
+            return None
+        asked_at = time.monotonic()
+        try:
+            answers = self._ask_many([topic_partition, *others])
+        except SecorError:
+            return None  # asked again by itself, it says what is wrong
+        with self._lock:
+            for key in others:
+                if key in answers and key in self._new:
+                    del self._new[key]
+                    self._known[key] = asked_at, answers[key]
+        return answers.get(topic_partition)
