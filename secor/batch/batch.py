@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.batch.cut import ParsedChunk, cut_of, divide
+from secor.batch.framing import Framing
 from secor.batch.last_file import LastFile, WrittenBatch, WrittenFile
-from secor.batch.open_file import Framing, OpenFile
+from secor.batch.open_file import OpenFile
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import BatchFacts, Reason, due
 from secor.batch.sealed import BatchFile, SealedBatch
@@ -83,6 +84,7 @@ class Batch:
         self._opened_at = 0.0
         self._youngest = 0.0
         self._framing = Framing()
+        self._counted_bytes: tuple[int, int] | None = None
 
     def skip(self, offset: int) -> None:
         """Go on at ``offset`` (at most ``end``): the log has nothing before it."""
@@ -99,6 +101,7 @@ class Batch:
         """
         assert self.state is BatchState.OPEN
         assert not self.full
+        self._counted_bytes = None
         rest: Chunk | None = None
         if self.end is not None and chunk.next_offset > self.end:
             chunk, rest = chunk.until(self.end), chunk.since(self.end)
@@ -107,7 +110,7 @@ class Batch:
         if cut is not None:
             self.full = True
             (chunk, parts), rest = divide(chunk, parts, cut)
-        self._framing.append(chunk, [(self._file(part), part.records) for part in parts])
+        self._framing.append([self._file(part) for part in parts], parts)
         if chunk.records.num_rows:
             timestamps = chunk.records.column("timestamp")
             if not self.messages:
@@ -155,13 +158,29 @@ class Batch:
     @property
     def buffered(self) -> int:
         """Bytes in memory."""
-        in_files = sum(OPEN_FILE + file.writer.buffered() for file in self._files.values())
-        return self._framing.waiting + in_files
+        return self._bytes[0]
 
     @property
     def size(self) -> int:
         """Bytes of the files, in memory and on disk."""
-        return sum(file.size for file in self._files.values())
+        return self._bytes[1]
+
+    @property
+    def _bytes(self) -> tuple[int, int]:
+        """Bytes in memory, and those of the files.
+
+        The loop asks in every round, and there may be hundreds of files: counted once after
+        each change.
+        """
+        if self._counted_bytes is None:
+            in_memory = size = 0
+            for file in self._files.values():
+                buffered = file.writer.buffered()
+                in_memory += buffered
+                size += buffered + file.written
+            in_memory += self._framing.waiting + OPEN_FILE * len(self._files)
+            self._counted_bytes = in_memory, size
+        return self._counted_bytes
 
     @property
     def files(self) -> int:
@@ -185,6 +204,7 @@ class Batch:
 
         Raises ``LocalFilesExhausted``, ``RecordRefused``: the batch must then be dropped.
         """
+        self._counted_bytes = None
         for file in self._files.values():
             file.close()
         batch_range = OffsetRange(self.start, self.next_offset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from secor.core.model import Chunk, Part
 
@@ -41,7 +41,7 @@ def cut_of(
     for part in parts:
         place = (part.stream, part.output_partition)
         if place not in files:
-            first = int(part.records.column("offset")[0].as_py())
+            first = int(part.ordered.column("offset")[part.first].as_py())
             firsts[place] = min(first, firsts.get(place, first))
     begins = sorted(firsts.values())
     room = max(max_files - len(files), 0)
@@ -57,15 +57,11 @@ def divide(
 ) -> tuple[tuple[Chunk, Sequence[Part]], ParsedChunk]:
     """Return the messages below offset ``cut``, with their parts, and those from there on."""
     counts = [int(part.records.column("offset").to_numpy().searchsorted(cut)) for part in parts]
-    below = [
-        replace(part, records=part.records.slice(0, rows))
-        for part, rows in zip(parts, counts, strict=True)
-        if rows
-    ]
+    below = [part.between(0, rows) for part, rows in zip(parts, counts, strict=True) if rows]
     beyond = tuple(
-        replace(part, records=part.records.slice(rows)) if rows else part
+        part.between(rows, part.rows)
         for part, rows in zip(parts, counts, strict=True)
-        if rows < part.records.num_rows
+        if rows < part.rows
     )
     rest = chunk.since(cut)
     # Slices keep whole columns, so the rest of a rest holds what the first one held.
@@ -76,6 +72,6 @@ def divide(
 
 def _columns_size(chunk: Chunk, parts: Sequence[Part]) -> int:
     """Return the bytes of all columns; parts that are cut from the same ones count once."""
-    sizes = {part.records.column("offset").buffers()[1].address: part.records for part in parts}
+    sizes = {part.ordered.column("offset").buffers()[1].address: part.ordered for part in parts}
     sizes[chunk.records.column("offset").buffers()[1].address] = chunk.records
     return sum(int(records.get_total_buffer_size()) for records in sizes.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
@@ -59,7 +60,7 @@ class SealedBatch:
     last: BatchFile | None = None
     losses: Mapping[str, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Local bytes."""
         return sum(file.local.size for file in self.files)

@@ -29,6 +29,10 @@ _OUR_FAULT = frozenset({errno.EBADF, errno.EINVAL, errno.EFAULT})
 _OUR_FILES = re.compile(r"\d{9,}|\.lock|\.parsing")
 
 
+LEFT = 1
+"""Bytes of a file that waits to become another one; they are overwritten."""
+
+
 class LocalFile:
     """A file in the making: its size in bytes and its CRC32C grow with every write."""
 
@@ -46,13 +50,16 @@ class LocalFile:
         written = 0
         with _retryable(self.path):
             while written < len(view):
-                written += os.write(descriptor, view[written:])
+                written += os.pwrite(descriptor, view[written:], self.size + written)
         self.crc32c = crc32c(data, self.crc32c)
         self.size += len(view)
 
     def finish(self) -> None:
         """Close it; it stands on disk even if nothing was written."""
-        self._workspace.descriptor(self)
+        descriptor = self._workspace.descriptor(self)
+        if not self.size:
+            with _retryable(self.path):
+                os.ftruncate(descriptor, 0)
         self._workspace.forget(self)
 
     def check_readable(self) -> None:
@@ -70,8 +77,7 @@ class LocalFile:
     def delete(self) -> None:
         """Close and delete it; what cannot be deleted goes with the directory, at last."""
         self._workspace.forget(self)
-        with contextlib.suppress(OSError):
-            self.path.unlink()
+        self._workspace.remove(self.path)
 
 
 class Workspace:
@@ -79,13 +85,18 @@ class Workspace:
 
     Directories of processes that ended without cleaning up are deleted when one opens.
     At most ``open_files`` descriptors are open; the longest unused is closed first and
-    opened again when it is written.
+    opened again when it is written.  Up to ``reused_files`` files are emptied instead of deleted,
+    and become new ones: ext4 makes a file several times slower after many were deleted.
     """
 
-    def __init__(self, directory: Path, instance: str, open_files: int = 512) -> None:
+    def __init__(
+        self, directory: Path, instance: str, open_files: int = 512, reused_files: int = 0
+    ) -> None:
         """Make the directory.  Raises ``ConfigurationError`` or ``LocalFilesExhausted``."""
         self._limit = open_files
-        self._open: OrderedDict[Path, int] = OrderedDict()
+        self._reused_files = reused_files
+        self._emptied: list[Path] = []
+        self._open: OrderedDict[LocalFile, int] = OrderedDict()
         self._count = 0
         self.deaths: list[Death] = []
         """Over what processes of the directories that were deleted had died."""
@@ -120,26 +131,45 @@ class Workspace:
 
     def descriptor(self, file: LocalFile) -> int:
         """Return an open descriptor that appends to ``file``."""
-        if file.path in self._open:
-            self._open.move_to_end(file.path)
-            return self._open[file.path]
+        if file in self._open:
+            self._open.move_to_end(file)
+            return self._open[file]
         while len(self._open) >= self._limit:
             os.close(self._open.popitem(last=False)[1])
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CLOEXEC
         if file.size == 0:  # else somebody has deleted what was written before
             flags |= os.O_CREAT
         with _retryable(file.path):
-            self._make_directory()
-            descriptor = os.open(file.path, flags, 0o600)
-        self._open[file.path] = descriptor
+            if file.size == 0 and self._emptied:
+                with contextlib.suppress(OSError):  # then a new one is made
+                    self._emptied.pop().rename(file.path)
+            try:
+                descriptor = os.open(file.path, flags, 0o600)
+            except FileNotFoundError:
+                self._make_directory()
+                descriptor = os.open(file.path, flags, 0o600)
+        self._open[file] = descriptor
         return descriptor
 
     def forget(self, file: LocalFile) -> None:
         """Close the file's descriptor, if one is open."""
-        descriptor = self._open.pop(file.path, None)
+        descriptor = self._open.pop(file, None)
         if descriptor is not None:
             with contextlib.suppress(OSError):  # a cache: what is not whole is not stored
                 os.close(descriptor)
+
+    def remove(self, path: Path) -> None:
+        """Delete a file, or empty it for the next one; as far as that is possible.
+
+        Nobody reads it any more: a batch is dropped only while no upload of it is under way.
+        """
+        with contextlib.suppress(OSError):
+            if len(self._emptied) >= self._reused_files:
+                path.unlink()
+                return
+            # Not to 0: ext4 writes a file to disk when it is closed after that.
+            os.truncate(path, LEFT)
+            self._emptied.append(path)
 
     def _make_directory(self) -> None:
         """Make the directory anew where somebody has deleted it."""

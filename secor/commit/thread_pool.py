@@ -34,8 +34,13 @@ class ThreadPool:
     def parallel(self, function: Callable[[BatchFile], None], files: Iterable[BatchFile]) -> None:
         """Call ``function`` for each file on the put threads; raise the first error, last of all.
 
-        All calls have ended when it returns, so that no put outlives its lease.
+        All calls have ended when it returns, so that no put outlives its lease.  A single file
+        is put by the caller: handing it over costs more than it would wait for.
         """
+        files = list(files)
+        if len(files) == 1:
+            function(files[0])
+            return
         waiting: deque[Future[None]] = deque()
         errors: list[BaseException | None] = []
         for file in files:

@@ -178,7 +178,7 @@ class _CommitAttempts:
             if batch.last is not None and batch.last.place not in adopted:
                 self._put(batch.last, proof)
             self._commit_sent = True
-            lease.commit(proof.entry, batch.range.end, batch.topic_id)
+            lease.finish(proof.entry, batch.range.end, batch.topic_id)
             return True
         finally:
             lease.release()

@@ -41,9 +41,11 @@ class Backpressure:
 
 
 def apply_limits(
-    limits: Limits, loads: Sequence[Load], *, sealed: int, paused: bool
+    limits: Limits, loads: Sequence[Load], *, sealed: int, paused: bool, at_rest: int = 0
 ) -> Backpressure:
     """Compare what open batches (``loads``) and ``sealed`` bytes hold with the limits.
+
+    Beside these, so many open batches that are ``at_rest`` hold nothing.
 
     Batches are sealed early from ``SEAL_SHARE`` of a limit on.  Reading pauses at
     ``PAUSE_SHARE`` and, once ``paused``, resumes only below ``SEAL_SHARE``, so that it does not
@@ -56,8 +58,9 @@ def apply_limits(
     if share < SEAL_SHARE:
         return Backpressure((), pause)
     by_memory = memory / limits.memory >= local / limits.local
+    sharing = len(loads) + at_rest
     candidates = sorted(
-        (load for load in loads if load.may_seal and not is_exempt(limits, load, len(loads))),
+        (load for load in loads if load.may_seal and not is_exempt(limits, load, sharing)),
         key=lambda load: load.memory if by_memory else load.size,
         reverse=True,
     )

@@ -11,9 +11,10 @@ from secor.consume.assignment import Assignment
 from secor.consume.backpressure import Limits, apply_limits, is_exempt
 from secor.consume.blocking_tasks import BlockingTasks, Located, Uploaded
 from secor.consume.lifecycle import Lifecycle
+from secor.consume.loads import is_at_rest, load_of
 from secor.consume.partition import Partition
 from secor.consume.partition_states import Event, Reading, Waits
-from secor.consume.partition_status import Status, status_of
+from secor.consume.partition_status import Status, Statuses
 from secor.consume.positioning import Position, Positioning
 from secor.core.errors import SchemaGrew, SecorError, StopPartition
 from secor.core.model import Chunk, TopicPartition
@@ -68,6 +69,7 @@ class Consumer:
         self._limited = False
         self._sharing = 1
         self._draining = False
+        self._statuses = Statuses()
 
     # ---------------------------------------------------------------- public
 
@@ -79,7 +81,10 @@ class Consumer:
         # It resumes before all is made up, so that the rate is reached.
         most = THROTTLE_DEBT / 2 if self._throttled else THROTTLE_DEBT
         self._throttled = self._pace.debt() > most
+        limited = self._throttled or self._limited
         for partition in self._assignment:
+            if not limited and is_at_rest(partition):
+                continue
             if partition.states.is_reading:
                 self._seal_if_due(partition)
             if not self._assignment.must_wait(partition):
@@ -99,7 +104,7 @@ class Consumer:
     def seal(self, topic_partition: TopicPartition) -> None:
         """Seal its open batch, if it may be cut where it is: somebody waits for it."""
         partition = self._assignment.get(topic_partition)
-        load = partition.load if partition is not None else None
+        load = load_of(partition) if partition is not None else None
         if partition is not None and load is not None and load.may_seal:
             self._lifecycle.on(partition, Event.SEAL, reason=Reason.CYCLE)
 
@@ -110,14 +115,9 @@ class Consumer:
 
     def status(self) -> list[Status]:
         """Return the state of every assigned topic partition."""
-        return [
-            status_of(
-                partition,
-                self._source.known_end(partition.topic_partition),
-                throttled=self._throttled,
-            )
-            for partition in self._assignment
-        ]
+        return self._statuses.of_all(
+            self._assignment, self._source.known_end, throttled=self._throttled
+        )
 
     # ---------------------------------------------------------------- events
 
@@ -127,14 +127,18 @@ class Consumer:
         No topic partition is in two events of one poll, so their order does not matter.
         """
         if not self._arrived:
-            for event in self._source.poll(timeout):
-                self._handle(event)
+            self._poll(timeout)
         self._take_waiting()
         until = self._clock.monotonic() + self._round
         for topic_partition in list(self._arrived):
             self._read(topic_partition, until)
             if self._clock.monotonic() >= until:
                 break
+
+    def _poll(self, timeout: float) -> None:
+        # Apart: no name holds an event, and what was fetched with it, while that is read.
+        for event in self._source.poll(timeout):
+            self._handle(event)
 
     def _handle(self, event: Assigned | Revoked | Fetched | Failed) -> None:
         match event:
@@ -288,17 +292,22 @@ class Consumer:
 
     def _is_limited(self, partition: Partition) -> bool:
         """Tell whether a limit pauses it.  One that follows an open intent must reach its end."""
-        batch, load = partition.batch, partition.load
+        batch, load = partition.batch, load_of(partition)
         if not self._limited or batch is None or load is None or batch.end is not None:
             return False
         return not is_exempt(self._limits, load, self._sharing)
 
     def _apply_limits(self) -> None:
-        loads = [load for partition in self._assignment if (load := partition.load) is not None]
-        self._sharing = max(len(loads), 1)
-        holders = [*self._assignment, *self._assignment.retired]
+        assigned = list(self._assignment)
+        busy = [partition for partition in assigned if not is_at_rest(partition)]
+        at_rest = len(assigned) - len(busy)
+        loads = [load for partition in busy if (load := load_of(partition)) is not None]
+        self._sharing = max(len(loads) + at_rest, 1)
+        holders = [*busy, *self._assignment.retired]
         sealed = sum(batch.size for partition in holders for batch in partition.sealed)
-        backpressure = apply_limits(self._limits, loads, sealed=sealed, paused=self._limited)
+        backpressure = apply_limits(
+            self._limits, loads, sealed=sealed, paused=self._limited, at_rest=at_rest
+        )
         self._limited = backpressure.pause
         for topic_partition in backpressure.seal:
             partition = self._assignment.get(topic_partition)

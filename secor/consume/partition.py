@@ -9,7 +9,6 @@ from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
 from secor.batch.sealed import SealedBatch
 from secor.consume.arrived import Arrived
-from secor.consume.backpressure import Load
 from secor.consume.partition_states import PartitionStates
 from secor.consume.positioning import Position
 from secor.core.errors import SecorError
@@ -47,15 +46,6 @@ class Partition:
     def upload_on_revoke(self) -> bool:
         """The open batch is to be uploaded when the topic partition goes."""
         return self.plan is not None and self.plan.upload_on_revoke
-
-    @property
-    def load(self) -> Load | None:
-        """What it holds for the open batch, and whether pressure may seal that."""
-        if (batch := self.batch) is None:
-            return None
-        may_seal = self.states.may_seal and batch.end is None and not batch.empty
-        memory, size = batch.buffered + self.waiting_size, batch.size + self.waiting_size
-        return Load(self.topic_partition, memory, size, may_seal)
 
     @property
     def waiting_size(self) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from secor.batch.batch import Batch
+from secor.consume.loads import is_at_rest
 from secor.consume.partition import Partition
 from secor.consume.partition_states import Reading
 from secor.core.errors import SecorError
@@ -74,6 +77,38 @@ class Status:
     pause: Pause | None = None
     again_at: float | None = None
     stopped_at: float | None = None
+
+
+class Statuses:
+    """Makes statuses, and gives that of a partition at rest again while nothing has changed."""
+
+    def __init__(self) -> None:
+        self._at_rest: dict[TopicPartition, tuple[Batch, Status]] = {}
+
+    def of_all(
+        self,
+        partitions: Iterable[Partition],
+        known_end: Callable[[TopicPartition], int | None],
+        *,
+        throttled: bool,
+    ) -> list[Status]:
+        """Return what is reported of each; ``known_end`` tells the end of its log."""
+        statuses = []
+        at_rest: dict[TopicPartition, tuple[Batch, Status]] = {}
+        for partition in partitions:
+            key, batch = partition.topic_partition, partition.batch
+            end = known_end(key)
+            if batch is None or not is_at_rest(partition):
+                statuses.append(status_of(partition, end, throttled=throttled))
+                continue
+            # At rest with the same batch it has been at rest all the time since.
+            of_batch, status = self._at_rest.get(key, (None, None))
+            if status is None or of_batch is not batch or status.known_end != end:
+                status = status_of(partition, end, throttled=throttled)
+            at_rest[key] = batch, status
+            statuses.append(status)
+        self._at_rest = at_rest
+        return statuses
 
 
 def status_of(partition: Partition, known_end: int | None, *, throttled: bool = False) -> Status:

@@ -120,20 +120,18 @@ class Positioning:
         are younger are shared with other partitions.  ``wanted`` is asked before each further
         attempt; False gives up.
         """
+        passing = (Unavailable, OutcomeUnknown, AccessDenied)
         try:
             return retry(
                 lambda: self._find(topic_partition, since),
-                (Unavailable, OutcomeUnknown, AccessDenied),
+                passing,
                 attempts=ATTEMPTS,
                 sleep=self._clock.sleep,
                 rng=self._rng,
                 failed=lambda error: self._observer.retried(topic_partition, error),
                 wanted=wanted,
             )
-        except (
-            *(RestartPartition, StopPartition),
-            *(Unavailable, OutcomeUnknown, AccessDenied),
-        ) as error:
+        except (RestartPartition, StopPartition, *passing) as error:
             return error
 
     def _find(self, topic_partition: TopicPartition, since: float) -> Position:
@@ -141,11 +139,18 @@ class Positioning:
         fingerprint = entry.intent.fingerprint if entry.intent is not None else None
         plan = self._plans(topic_partition.topic, fingerprint)
         topic_id = self._topic_ids.get(topic_partition.topic, since)
-        log = self._source.log_range(topic_partition)
+        log = self._source.log_range(topic_partition, since)
+        if entry.committed is not None and not log.start <= entry.committed <= log.end:
+            log = self._source.log_range(topic_partition)  # that one may be older than the entry
         if entry.committed is None:
             _refuse_intent(topic_partition, entry)
-            self._guard.refuse_any(topic_partition, plan, topic_id, since)
-            self._refuse_lost(topic_partition, topic_id, since)
+            try:
+                self._guard.refuse_any(topic_partition, plan, topic_id, since)
+                self._refuse_lost(topic_partition, topic_id, since)
+            except (LedgerLost, TopicRecreated) as error:
+                if self._ledger.read(topic_partition).committed is None:
+                    raise
+                raise Unavailable(f"{topic_partition}: another process has begun it") from error
             entry = self._begin(topic_partition, entry, log, topic_id)
         committed = check(topic_partition, entry, log, topic_id)
         if entry.topic_id is None and topic_id is not None and entry.intent is None:
@@ -164,11 +169,7 @@ class Positioning:
         )
 
     def _begin(
-        self,
-        topic_partition: TopicPartition,
-        entry: Entry,
-        log: LogRange,
-        topic_id: str | None,
+        self, topic_partition: TopicPartition, entry: Entry, log: LogRange, topic_id: str | None
     ) -> Entry:
         """Write the first entry before anything is read: from then on, a missing one is lost."""
         if self._reset is Reset.NONE:
@@ -176,7 +177,7 @@ class Positioning:
         offset = log.start if self._reset is Reset.EARLIEST else log.end
         lease = self._ledger.lease(topic_partition, self._lease_timeout)
         try:
-            return lease.commit(entry, offset, topic_id)
+            return lease.finish(entry, offset, topic_id)
         finally:
             lease.release()
 

@@ -96,16 +96,44 @@ class Chunk:
         return Chunk(self.topic_partition, records, max(start, self.next_offset))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Part:
     """Rows of a chunk that belong to one output partition (``dt=2026-11-21/hr=04``).
 
-    ``stream`` tells which of the plan's directories and formats they go to.
+    ``stream`` tells which of the plan's directories and formats they go to.  They are the rows
+    ``[first, end)`` of ``ordered``, which may have those of several parts, one part behind the
+    other: what is the same for all rows is done once with it.
     """
 
     output_partition: str
-    records: pa.RecordBatch
+    ordered: pa.RecordBatch
     stream: str = DATA
+    first: int = 0
+    end: int = -1
+    """-1 for all rows that there are."""
+
+    def __post_init__(self) -> None:
+        """Look up the end where it is not given."""
+        if self.end < 0:
+            self.end = self.ordered.num_rows
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return self.end - self.first
+
+    @property
+    def records(self) -> pa.RecordBatch:
+        """Its rows alone: a slice is made each time, where it has not all that there are."""
+        if self.end - self.first == self.ordered.num_rows:
+            return self.ordered
+        return self.ordered.slice(self.first, self.end - self.first)
+
+    def between(self, first: int, end: int) -> Part:
+        """Return some of its rows, counted from its own first one."""
+        return Part(
+            self.output_partition, self.ordered, self.stream, self.first + first, self.first + end
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -91,8 +91,8 @@ class MessageSource(Protocol):
         that is paused, or not started.
         """
 
-    def log_range(self, topic_partition: TopicPartition) -> LogRange:
-        """Ask the broker (blocks).  Raises ``Unavailable``."""
+    def log_range(self, topic_partition: TopicPartition, since: float | None = None) -> LogRange:
+        """Ask (blocks), or share an answer from after ``since``.  Raises ``Unavailable``."""
 
     def topic_id(self, topic: str) -> str | None:
         """Ask the broker for the topic's id (blocks).  Raises ``Unavailable``."""
@@ -128,11 +128,11 @@ class Lease(Protocol):
     def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
         """Set ``committed`` and take the intent away if the entry is still ``before``."""
 
-    def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
-        """Set ``committed`` whatever stands there, readable or not, and take the intent away.
+    def finish(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+        """Commit and give the lease back, in one step if the ledger can; when it raises, not."""
 
-        For a person's command: it settles a ``LedgerCorrupt``.
-        """
+    def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
+        """Set ``committed`` without intent, for a person: also over a ``LedgerCorrupt``."""
 
     def release(self) -> None:
         """Give it back; never raises for a server that does not answer."""
@@ -219,6 +219,20 @@ class FileWriter(Protocol):
         """Give up instead of ``close``, also after it failed: free what is held."""
 
 
+class RenderedRows(Protocol):
+    """The bytes of rows, as a format's files hold them."""
+
+
+class RenderingWriter(FileWriter, Protocol):
+    """A writer of a format that renders a row in the same way in every file."""
+
+    def append_rendered(self, rows: RenderedRows, first: int, end: int) -> None:
+        """Add the rows ``[first, end)`` that ``RenderingFormat.render_rows`` returned.
+
+        Raises as ``append`` does.
+        """
+
+
 class LogFormat(Protocol):
     """Columns to bytes and back."""
 
@@ -235,6 +249,14 @@ class LogFormat(Protocol):
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
         """Give the file's records in ``SCHEMA``.  Raises ``CorruptFile`` naming ``name``."""
+
+
+@runtime_checkable
+class RenderingFormat(LogFormat, Protocol):
+    """A format whose rows have the same bytes in every file: its writers share them."""
+
+    def render_rows(self, records: pa.RecordBatch) -> RenderedRows:
+        """Render rows of ``SCHEMA``, of which each file then takes some."""
 
 
 class Parser(Protocol):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import BinaryIO, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,6 +25,8 @@ EXTENSIONS: dict[str, str] = {"none": ".txt", "gzip": ".txt.gz", "zstd": ".txt.z
 
 VERSION = 1
 """Of the writer: grows when it writes other bytes for the same settings."""
+
+_NO_ROWS = np.zeros(0, np.int64)
 
 LARGEST_JOIN = 1 << 30
 """Bytes of payloads joined at once; Arrow's binary columns end at twice as many."""
@@ -96,6 +100,10 @@ class TextFormat:
             " messages end cannot be told, so read them from the topic or as a whole"
         )
 
+    def render_rows(self, records: pa.RecordBatch) -> RenderedText:
+        """Render the payloads, of which each file then takes some."""
+        return RenderedText(self, records)
+
     def render(self, values: pa.Array) -> pa.Buffer:
         """Return the plain bytes of payloads, each with its delimiter."""
         if values.null_count:
@@ -112,6 +120,68 @@ class TextFormat:
         return pc.binary_join(lists, self.delimiter).buffers()[2]
 
 
+class RenderedText:
+    """Rows as text: payloads with their delimiters, and which of them hold one themselves."""
+
+    def __init__(self, log_format: TextFormat, records: pa.RecordBatch) -> None:
+        """Render the payloads of ``records``."""
+        self.values = records.column("value")
+        self.rows = len(self.values)
+        self._format = log_format
+        self._offsets = records.column("offset")
+        self._text = memoryview(log_format.render(self.values))
+        self._holding = self._rows_with_delimiter()
+        self._skips_null = bool(self.values.null_count) and log_format.null_values == "skip"
+        self.has_losses = bool(self._holding.size) or self._skips_null
+
+    @cached_property
+    def _begins(self) -> npt.NDArray[np.int64]:
+        """Where the text of each row begins, and where that of the last one ends."""
+        lengths = pc.fill_null(pc.binary_length(self.values), 0).to_numpy(zero_copy_only=False)
+        lengths = lengths + len(self._format.delimiter)
+        if self._skips_null:
+            lengths[self.values.is_null().to_numpy(zero_copy_only=False)] = 0
+        begins = np.zeros(self.rows + 1, dtype=np.int64)
+        np.cumsum(lengths, out=begins[1:])
+        return begins
+
+    def text(self, first: int, end: int) -> memoryview:
+        """Return the bytes of the rows ``[first, end)``."""
+        if end - first == self.rows:
+            return self._text
+        return self._text[self._begins[first] : self._begins[end]]
+
+    def left_out(self, first: int, end: int) -> int:
+        """Return how many of these rows have no value and are therefore not written."""
+        return int(self.values.slice(first, end - first).null_count) if self._skips_null else 0
+
+    def with_delimiter(self, first: int, end: int) -> int:
+        """Return how many of these payloads a reader would split at another place.
+
+        Raises ``RecordRefused`` where the format does not take them.
+        """
+        least, beyond = np.searchsorted(self._holding, [first, end]).tolist()
+        if beyond > least and self._format.on_delimiter == "refuse":
+            offset = self._offsets[int(self._holding[least])].as_py()
+            raise RecordRefused(
+                f"offset {offset}: its payload contains the delimiter {self._format.delimiter!r};"
+                ' choose another delimiter or format, or set on_delimiter = "keep"'
+            )
+        return int(beyond - least)
+
+    def _rows_with_delimiter(self) -> np.ndarray:
+        values, delimiter = self.values, self._format.delimiter
+        if len(delimiter) == 1:
+            # One pass over the joined bytes settles the usual case: only our own are there.
+            delimiters = np.count_nonzero(np.frombuffer(self._text, np.uint8) == delimiter[0])
+            written = self.rows
+            if self._format.null_values == "skip":
+                written -= values.null_count
+            if delimiters == written:
+                return _NO_ROWS
+        return _holding(values, delimiter)
+
+
 class TextWriter:
     """One text file in the making; ``losses`` tells what it met."""
 
@@ -123,14 +193,15 @@ class TextWriter:
 
     def append(self, records: pa.RecordBatch) -> None:
         """Add the payloads of ``records``; all of them or, when one is refused, none."""
-        values = records.column("value")
-        if not len(values):
-            return
-        joined = self._format.render(values)
-        self._look_for_delimiters(records, joined)
-        if values.null_count and self._format.null_values == "skip":
-            self._without_value += values.null_count
-        self._stream.write(joined)
+        if records.num_rows:
+            self.append_rendered(self._format.render_rows(records), 0, records.num_rows)
+
+    def append_rendered(self, rows: RenderedText, first: int, end: int) -> None:
+        """Add some rendered payloads; all of them or, when one is refused, none."""
+        if rows.has_losses:
+            self._with_delimiter += rows.with_delimiter(first, end)
+            self._without_value += rows.left_out(first, end)
+        self._stream.write(rows.text(first, end))
 
     def buffered(self) -> int:
         """Return the bytes of the block that is not yet compressed."""
@@ -147,28 +218,6 @@ class TextWriter:
 
     def discard(self) -> None:
         """Nothing to free but memory."""
-
-    def _look_for_delimiters(self, records: pa.RecordBatch, joined: pa.Buffer) -> None:
-        """Count, or refuse, payloads that a reader would split at another place."""
-        values, delimiter = records.column("value"), self._format.delimiter
-        if len(delimiter) == 1:
-            # One pass over the joined bytes settles the usual case: only our own are there.
-            delimiters = np.count_nonzero(np.frombuffer(joined, np.uint8) == delimiter[0])
-            written = len(values)
-            if self._format.null_values == "skip":
-                written -= values.null_count
-            if delimiters == written:
-                return
-        at = _holding(values, delimiter)
-        if not at.size:
-            return
-        if self._format.on_delimiter == "refuse":
-            offset = records.column("offset")[int(at[0])].as_py()
-            raise RecordRefused(
-                f"offset {offset}: its payload contains the delimiter {delimiter!r}; choose another"
-                ' delimiter or format, or set on_delimiter = "keep"'
-            )
-        self._with_delimiter += int(at.size)
 
 
 def _holding(values: pa.Array, delimiter: bytes) -> np.ndarray:

@@ -82,8 +82,7 @@ class Layout:
         varying = [part for part in parts if not isinstance(part, str)]
         combined = _combine([codes for codes, _ in varying], len(columns.offsets))
         distinct, first, codes = _first_rows(combined)
-        paths = [_path(parts, int(row)) for row in first]
-        return _places(codes, paths, len(distinct))
+        return _places(codes, _paths(parts, first), len(distinct))
 
 
 def _combine(columns: Sequence[Codes], rows: int) -> Codes:
@@ -105,8 +104,15 @@ def _first_rows(values: Codes) -> tuple[Codes, Codes, Codes]:
     return distinct, first, codes
 
 
-def _path(parts: Sequence[tuple[Codes, list[str]] | str], row: int) -> str:
-    return "".join(part if isinstance(part, str) else part[1][part[0][row]] for part in parts)
+def _paths(parts: Sequence[tuple[Codes, list[str]] | str], rows: Codes) -> list[str]:
+    """Return the paths of some rows."""
+    columns = [
+        [part] * len(rows)
+        if isinstance(part, str)
+        else list(map(part[1].__getitem__, part[0][rows].tolist()))
+        for part in parts
+    ]
+    return list(map("".join, zip(*columns, strict=True)))
 
 
 def _places(codes: Codes, paths: list[str], distinct: int) -> Places:
@@ -115,7 +121,11 @@ def _places(codes: Codes, paths: list[str], distinct: int) -> Places:
     table = np.empty(distinct, dtype=np.int64)
     long: dict[int, str] = {}
     for index, path in enumerate(paths):
-        if len(path.encode("utf-8", "surrogatepass")) > LONGEST_PATH:
+        # Four bytes a character at most.
+        if (
+            len(path) * 4 > LONGEST_PATH
+            and len(path.encode("utf-8", "surrogatepass")) > LONGEST_PATH
+        ):
             table[index] = -1
             long[index] = f"the path {show_value(path)} is longer than {LONGEST_PATH} bytes"
         else:

@@ -49,7 +49,7 @@ def parts_of(
         count = int(counts[rank])
         if place != NOWHERE:
             stream, path = places[place]
-            yield Part(path, records.slice(at, count), stream)
+            yield Part(path, records, stream, at, at + count)
         at += count
 
 

@@ -30,7 +30,7 @@ from secor.parsing.rows import (
     Schema,
     Transform,
 )
-from secor.parsing.schema_growth import look_for_growth
+from secor.parsing.schema_growth import look_at_first, look_for_growth
 from secor.parsing.transforms import Router, Selector
 
 Step = Transform | Selector | Router
@@ -81,6 +81,7 @@ class Pipeline:
         schema: Schema | None = None,
         growth: Growth | None = None,
         origin: bool = False,
+        columns: Sequence[str] = SCHEMA.names,
         max_message_bytes: int | None = None,
         limits: BadLimits | None = None,
         check: DeterminismCheck | None = None,
@@ -89,6 +90,8 @@ class Pipeline:
         """With ``typed``, parts have the decoded fields in a further column ``row``, brought
         to ``schema`` if there is one; with ``origin``, the columns ``topic`` and ``partition``
         before it.  ``growth`` tells which messages need a wider schema: they are not parsed.
+        Of the messages' own ``columns`` parts have these, offset and timestamp at least: others
+        would be copied for nothing.
 
         Values of more than ``max_message_bytes`` are bad before they are decoded.
         ``check`` is for users' plug-ins.  ``count`` is told how many messages were filtered
@@ -102,6 +105,7 @@ class Pipeline:
         self._schema = schema
         self._growth = growth
         self._origin = origin
+        self._columns = list(columns)
         self._max_message_bytes = max_message_bytes
         self._limits = limits or BadLimits()
         self._check = check
@@ -155,13 +159,20 @@ class Pipeline:
 
     def _place_parts(self, works: Sequence[Work]) -> list[Part]:
         placed = [self._place(work) for work in works]
-        records = self._with_rows(works) if self._typed else [work.chunk.records for work in works]
+        if self._typed:
+            records = self._with_rows(works)
+        else:
+            records = [self._stored(work.chunk.records) for work in works]
         return together(
             [
                 list(parts_of(given, np.where(work.live, codes, NOWHERE), places))
                 for work, given, (codes, places) in zip(works, records, placed, strict=True)
             ]
         )
+
+    def _stored(self, messages: pa.RecordBatch) -> pa.RecordBatch:
+        every = self._columns == SCHEMA.names
+        return messages if every else messages.select(self._columns)
 
     def _decode(self, chunk: Chunk, lost: Lost) -> Iterator[Work]:
         """Yield the rows of a chunk as one work or, where the decoder divides them, as several."""
@@ -212,6 +223,8 @@ class Pipeline:
         """Return the messages with their fields; those that do not fit the schema are bad."""
         if self._schema is None:
             return [self._beside(work, work.decoded.rows) for work in works]
+        if self._growth is not None:
+            look_at_first(self._growth, self._schema, works)
         fits = [self._schema.fit(work.decoded.rows) for work in works]
         reasons = [bad for _, bad in fits]
         if self._growth is not None:
@@ -221,8 +234,8 @@ class Pipeline:
         return [self._beside(work, rows) for work, (rows, _) in zip(works, fits, strict=True)]
 
     def _beside(self, work: Work, rows: pa.StructArray) -> pa.RecordBatch:
-        columns = work.chunk.records.select(SCHEMA.names).columns
-        fields = list(SCHEMA)
+        columns = work.chunk.records.select(self._columns).columns
+        fields = [SCHEMA.field(name) for name in self._columns]
         if self._origin:
             origin = work.chunk.topic_partition
             columns += [pa.repeat(origin.topic, len(rows)), pa.repeat(origin.partition, len(rows))]

@@ -89,6 +89,12 @@ class Growth(Protocol):
         ``fitted`` and ``bad`` are what the schema's ``fit`` made of ``rows``.
         """
 
+    def has_new_fields(self, rows: pa.StructArray) -> bool:
+        """Tell whether rows have values in fields that the schema lacks, at little cost."""
+
+    def misfits(self, rows: pa.StructArray) -> Mapping[int, str]:
+        """Return why rows do not fit the present schema."""
+
     def grow(self, first: pa.StructArray, following: Sequence[pa.StructArray]) -> None:
         """Ask for the schema that ``first``, one row, needs, and others after it that fit."""
 

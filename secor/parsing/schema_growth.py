@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from secor.core.errors import SchemaGrew
 from secor.parsing.placement import Work
-from secor.parsing.rows import Growth
+from secor.parsing.rows import Growth, Schema
 
 Fit = tuple[pa.StructArray, Mapping[int, str]]
 """Rows brought to a schema, and why some of them do not fit."""
+
+
+def look_at_first(growth: Growth, schema: Schema, works: Sequence[Work]) -> None:
+    """Raise ``SchemaGrew`` where the first of all live messages needs a wider schema.
+
+    Then nothing else of the chunk counts, and what has no column need not be written as JSON
+    for all of its messages: so it is where a topic has no schema yet, and after each step.
+    """
+    offsets = _offsets(works)
+    firsts = [
+        (int(offsets[at][row]), at, row)
+        for at, work in enumerate(works)
+        for row in np.flatnonzero(work.live)[:1].tolist()
+    ]
+    if not firsts:
+        return
+    offset, at, row = min(firsts)
+    first = works[at].decoded.rows.slice(row, 1)
+    if not growth.has_new_fields(first):
+        return
+    grows, _ = growth.look(first, *schema.fit(first), np.ones(1, dtype=bool))
+    if grows is not None:
+        misfits = [growth.misfits(work.decoded.rows) for work in works]
+        _grow(growth, works, misfits, (offset, at, row))
 
 
 def look_for_growth(
@@ -22,19 +47,34 @@ def look_for_growth(
         growth.look(work.decoded.rows, rows, bad, work.live)
         for work, (rows, bad) in zip(works, fits, strict=True)
     ]
-    offsets = [work.chunk.records.column("offset").to_numpy() for work in works]
+    offsets = _offsets(works)
     firsts = [
         (int(offsets[at][row]), at, row) for at, (row, _) in enumerate(looks) if row is not None
     ]
-    if not firsts:
-        return [reasons for _, reasons in looks]
-    offset, grows, row = min(firsts)
+    if firsts:
+        _grow(growth, works, [bad for _, bad in fits], min(firsts))
+    return [reasons for _, reasons in looks]
+
+
+def _grow(
+    growth: Growth,
+    works: Sequence[Work],
+    misfits: Sequence[Collection[int]],
+    first: tuple[int, int, int],
+) -> None:
+    """Ask for the schema that the message at an offset, work and row needs, and raise."""
+    offset, grows, row = first
+    offsets = _offsets(works)
     following = []
     for at in sorted(range(len(works)), key=lambda at: at != grows):
         fitting = works[at].live & (offsets[at] >= offset)
-        fitting[list(fits[at][1])] = False  # what is in conflict adds nothing, here as elsewhere
+        fitting[list(misfits[at])] = False  # what is in conflict adds nothing, here as elsewhere
         if at == grows:
             fitting[row] = True
         following.append(works[at].decoded.rows.filter(pa.array(fitting)))
     growth.grow(works[grows].decoded.rows.slice(row, 1), following)
     raise SchemaGrew(offset)
+
+
+def _offsets(works: Sequence[Work]) -> list[np.ndarray]:
+    return [work.chunk.records.column("offset").to_numpy() for work in works]

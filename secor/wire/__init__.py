@@ -1,8 +1,10 @@
 """Kafka's record batches (format v2) decoded into Arrow columns, and encoded."""
 
 from secor.wire.batch_header import RecordBatchHeader, parse_header
-from secor.wire.chunks import MAX_UNCOMPRESSED, PARSED_PASS_BYTES, PASS_BYTES, decode_chunks
+from secor.wire.batch_run import BatchRun, walk_batches
+from secor.wire.chunks import MAX_UNCOMPRESSED, decode_chunks
 from secor.wire.compiled import DECODER
+from secor.wire.passes import PARSED_PASS_BYTES, PASS_BYTES
 from secor.wire.rows import records_to_chunk
 
 __all__ = [
@@ -10,8 +12,10 @@ __all__ = [
     "MAX_UNCOMPRESSED",
     "PARSED_PASS_BYTES",
     "PASS_BYTES",
+    "BatchRun",
     "RecordBatchHeader",
     "decode_chunks",
     "parse_header",
     "records_to_chunk",
+    "walk_batches",
 ]

@@ -1,17 +1,21 @@
-/* Records of decompressed batches (format v2) into the buffers of Arrow columns.
+/* Batches (format v2) of a fetch: where they are, and their records as Arrow's buffers.
  *
- * What numpy does in records.py and record_headers.py, in one pass for the fields and one for
- * the bytes.  Records that are wrong in any way are not judged here: decode() returns None, and
- * the caller asks numpy, which says what is wrong.  So this may be stricter, and never laxer.
+ * walk() does for a whole fetch what batch_run.py does batch by batch.  decode() does what
+ * numpy does in records.py and record_headers.py, in one pass for the fields and one for the
+ * bytes.  What is wrong in any way is not judged here: both return None, and the caller asks
+ * Python, which says what is wrong.  So this may be stricter, and never laxer.
  *
- * Every read is bounded by the record's end, every record's end by its batch.  The layout is
- * in records.py; the batch header's in batch_header.py.
+ * Every read is bounded by the record's end, every record's end by its batch, every batch's end
+ * by its buffer.  The layout is in records.py; the batch header's in batch_header.py.
  */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#define CRC_INSTRUCTION __attribute__((target("sse4.2")))
+#endif
 
 #ifndef SOURCE_CRC32
 #define SOURCE_CRC32 0
@@ -20,7 +24,11 @@
 enum {
     HEAD = 61, /* bytes of a batch's header, and where its fields are */
     BASE_OFFSET = 0,
-    ATTRIBUTES = 21,
+    LENGTH = 8,
+    LENGTH_FOLLOWS = 12, /* bytes that the length does not count */
+    MAGIC = 16,
+    CRC = 17,
+    ATTRIBUTES = 21, /* the checksum covers everything from here on */
     LAST_OFFSET_DELTA = 23,
     BASE_TIMESTAMP = 27,
     MAX_TIMESTAMP = 35,
@@ -28,6 +36,7 @@ enum {
     SHORTEST = 7, /* bytes of a record without key, value and headers */
     VARINT = 5,
     VARLONG = 10,
+    SMALL = 4096, /* a larger batch's checksum is faster by the library, which Python calls */
 };
 
 static uint64_t big_endian(const uint8_t *at, int bytes)
@@ -36,6 +45,104 @@ static uint64_t big_endian(const uint8_t *at, int bytes)
     for (int index = 0; index < bytes; index++)
         number = number << 8 | at[index];
     return number;
+}
+
+#ifdef CRC_INSTRUCTION
+static int has_crc_instruction(void) { return __builtin_cpu_supports("sse4.2"); }
+
+CRC_INSTRUCTION static uint32_t crc32c(const uint8_t *at, int64_t length)
+{
+    uint64_t crc = 0xFFFFFFFF;
+    for (; length >= 8; length -= 8, at += 8) {
+        uint64_t word;
+        memcpy(&word, at, 8);
+        crc = __builtin_ia32_crc32di(crc, word);
+    }
+    uint32_t rest = (uint32_t)crc;
+    for (; length > 0; length--)
+        rest = __builtin_ia32_crc32qi(rest, *at++);
+    return ~rest;
+}
+#else
+static int has_crc_instruction(void) { return 0; }
+static uint32_t crc32c(const uint8_t *at, int64_t length) { return (void)at, (uint32_t)length; }
+#endif
+
+/* The size of the batch at `at`: 0 where it is cut off by `end`, -1 where it is none of v2. */
+static int64_t batch_size(const uint8_t *at, const uint8_t *end)
+{
+    if (end - at < LENGTH_FOLLOWS)
+        return 0;
+    int64_t size = LENGTH_FOLLOWS + (int64_t)(int32_t)big_endian(at + LENGTH, 4);
+    if (size > end - at)
+        return 0;
+    return size < HEAD || at[MAGIC] != 2 ? -1 : size;
+}
+
+static int64_t count_batches(const Py_buffer *data)
+{
+    const uint8_t *at = data->buf, *end = at + data->len;
+    int64_t count = 0, size;
+    for (; (size = batch_size(at, end)) > 0; at += size)
+        count++;
+    return size < 0 ? -1 : count;
+}
+
+/* Copy the headers; 0 where a checksum is wrong.  All sizes were seen by count_batches. */
+static int read_heads(const Py_buffer *data, int64_t count, int64_t *begins, uint8_t *heads,
+                      uint8_t *unchecked)
+{
+    const uint8_t *at = data->buf, *end = at + data->len;
+    int by_instruction = has_crc_instruction();
+    for (int64_t batch = 0; batch < count; batch++) {
+        int64_t size = batch_size(at, end);
+        begins[batch] = at - (const uint8_t *)data->buf;
+        memcpy(heads + batch * HEAD, at, HEAD);
+        unchecked[batch] = !by_instruction || size > SMALL;
+        if (!unchecked[batch] &&
+            crc32c(at + ATTRIBUTES, size - ATTRIBUTES) != big_endian(at + CRC, 4))
+            return 0;
+        at += size;
+    }
+    return 1;
+}
+
+PyDoc_STRVAR(walk_doc,
+             "walk(data)\n--\n\n"
+             "Find the batches that are whole; None where one is not of format v2 or its checksum\n"
+             "is wrong.  The last one may be cut off, as fetches do it.\n\n"
+             "Returns bytes: their places (64-bit integers), their headers of 61 bytes, and a 1 for\n"
+             "each whose checksum was not looked at.");
+
+static PyObject *walk(PyObject *module, PyObject *arguments)
+{
+    Py_buffer data;
+    PyObject *begins = NULL, *heads = NULL, *unchecked = NULL, *result = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y*:walk", &data))
+        return NULL;
+    int64_t count = count_batches(&data);
+    if (count < 0) {
+        result = Py_None;
+        Py_INCREF(result);
+    } else {
+        begins = PyBytes_FromStringAndSize(NULL, count * 8);
+        heads = PyBytes_FromStringAndSize(NULL, count * HEAD);
+        unchecked = PyBytes_FromStringAndSize(NULL, count);
+    }
+    if (begins && heads && unchecked) {
+        int right = read_heads(&data, count, (int64_t *)PyBytes_AsString(begins),
+                               (uint8_t *)PyBytes_AsString(heads),
+                               (uint8_t *)PyBytes_AsString(unchecked));
+        result = right ? PyTuple_Pack(3, begins, heads, unchecked) : Py_None;
+        if (!right)
+            Py_INCREF(result);
+    }
+    Py_XDECREF(begins);
+    Py_XDECREF(heads);
+    Py_XDECREF(unchecked);
+    PyBuffer_Release(&data);
+    return result;
 }
 
 /* Where reading stands; nothing at or behind `end` is touched. */
@@ -161,8 +268,9 @@ typedef struct {
 } Places;
 
 typedef struct {
-    PyObject *sequence; /* owned: a list or tuple */
+    PyObject *sequence; /* borrowed: a list or tuple */
     Py_buffer *views;
+    Cursor *records; /* of each batch */
     const uint8_t *heads;
     int64_t batches, opened, rows;
     PyObject *offset_bytes, *timestamp_bytes, *type_bytes, *list_bytes;
@@ -175,6 +283,11 @@ typedef struct {
     int64_t headers; /* of all records */
     int ascii;       /* all names are */
 } Decoding;
+
+/* Where the records of a batch are: from `begin` to `end` of that buffer. */
+typedef struct {
+    int64_t buffer, begin, end;
+} Span;
 
 /* What a step came to: the data is not right, or an exception is set. */
 typedef enum { DONE, WRONG, FAILED } Outcome;
@@ -238,8 +351,8 @@ static Outcome scan(Decoding *all)
 {
     int64_t row = 0;
     for (int64_t batch = 0; batch < all->batches; batch++) {
-        const uint8_t *begin = all->views[batch].buf, *head = all->heads + batch * HEAD;
-        Cursor cursor = {begin, begin + all->views[batch].len};
+        Cursor cursor = all->records[batch];
+        const uint8_t *begin = cursor.at, *head = all->heads + batch * HEAD;
         int64_t after = row + (int32_t)big_endian(head + COUNT, 4);
         for (; row < after; row++) {
             Outcome outcome = scan_record(all, begin, &cursor, head, row);
@@ -283,7 +396,7 @@ static Outcome copy(Decoding *all)
     int64_t row = 0, header = 0;
     int32_t key = 0, value = 0;
     for (int64_t batch = 0; batch < all->batches; batch++) {
-        const uint8_t *begin = all->views[batch].buf, *head = all->heads + batch * HEAD;
+        const uint8_t *begin = all->records[batch].at, *head = all->heads + batch * HEAD;
         int64_t after = row + (int32_t)big_endian(head + COUNT, 4);
         for (; row < after; row++) {
             const Places *places = all->places + row;
@@ -293,7 +406,7 @@ static Outcome copy(Decoding *all)
             value = all->value.ends[row];
             if (header == all->list_ends[row])
                 continue;
-            Cursor cursor = {begin + places->headers, begin + all->views[batch].len};
+            Cursor cursor = {begin + places->headers, all->records[batch].end};
             Outcome outcome = copy_headers(all, cursor, header, all->list_ends[row]);
             if (outcome != DONE)
                 return outcome;
@@ -303,32 +416,52 @@ static Outcome copy(Decoding *all)
     return DONE;
 }
 
-/* Open the buffers and make room for what all records have; WRONG where the counts lie. */
-static Outcome open_batches(Decoding *all, const Py_buffer *heads)
+static Outcome open_buffers(Decoding *all)
 {
-    all->batches = PySequence_Size(all->sequence);
-    if (all->batches < 0)
+    int64_t buffers = PySequence_Size(all->sequence);
+    if (buffers < 0)
         return FAILED;
-    if (heads->len != all->batches * HEAD) {
-        PyErr_SetString(PyExc_ValueError, "as many headers as batches are needed");
-        return FAILED;
-    }
-    all->heads = heads->buf;
-    all->views = PyMem_Calloc(all->batches + 1, sizeof *all->views);
+    all->views = PyMem_Calloc(buffers + 1, sizeof *all->views);
     if (!all->views)
         return PyErr_NoMemory(), FAILED;
-    int64_t size = 0;
-    for (int64_t batch = 0; batch < all->batches; batch++) {
-        PyObject *item = PySequence_GetItem(all->sequence, batch);
+    for (int64_t buffer = 0; buffer < buffers; buffer++) {
+        PyObject *item = PySequence_GetItem(all->sequence, buffer);
         if (!item)
             return FAILED;
-        int failed = PyObject_GetBuffer(item, all->views + batch, PyBUF_SIMPLE);
+        int failed = PyObject_GetBuffer(item, all->views + buffer, PyBUF_SIMPLE);
         Py_DECREF(item);
         if (failed)
             return FAILED;
-        all->opened = batch + 1;
+        all->opened = buffer + 1;
+    }
+    return DONE;
+}
+
+/* Find the records of all batches and count them; WRONG where the counts lie. */
+static Outcome open_batches(Decoding *all, const Py_buffer *spans, const Py_buffer *heads)
+{
+    all->batches = heads->len / HEAD;
+    if (heads->len != all->batches * HEAD || spans->len != all->batches * (int64_t)sizeof(Span)) {
+        PyErr_SetString(PyExc_ValueError, "as many spans as headers are needed");
+        return FAILED;
+    }
+    all->heads = heads->buf;
+    all->records = PyMem_Calloc(all->batches + 1, sizeof *all->records);
+    if (!all->records)
+        return PyErr_NoMemory(), FAILED;
+    int64_t size = 0;
+    for (int64_t batch = 0; batch < all->batches; batch++) {
+        Span span;
+        memcpy(&span, (const uint8_t *)spans->buf + batch * sizeof span, sizeof span);
+        if (span.buffer < 0 || span.buffer >= all->opened || span.begin < 0 ||
+            span.end < span.begin || span.end > all->views[span.buffer].len) {
+            PyErr_SetString(PyExc_ValueError, "a span is outside of the buffers");
+            return FAILED;
+        }
+        const uint8_t *buffer = all->views[span.buffer].buf;
+        all->records[batch] = (Cursor){buffer + span.begin, buffer + span.end};
         int64_t count = (int32_t)big_endian(all->heads + batch * HEAD + COUNT, 4);
-        int64_t length = all->views[batch].len;
+        int64_t length = span.end - span.begin;
         size += length;
         if (size > INT32_MAX || count < 0 || count > length / SHORTEST)
             return WRONG;
@@ -392,9 +525,10 @@ static PyObject *result_of(const Decoding *all)
 
 static void close_decoding(Decoding *all)
 {
-    for (int64_t batch = 0; batch < all->opened; batch++)
-        PyBuffer_Release(all->views + batch);
+    for (int64_t buffer = 0; buffer < all->opened; buffer++)
+        PyBuffer_Release(all->views + buffer);
     PyMem_Free(all->views);
+    PyMem_Free(all->records);
     PyMem_Free(all->places);
     Py_CLEAR(all->offset_bytes);
     Py_CLEAR(all->timestamp_bytes);
@@ -408,9 +542,10 @@ static void close_decoding(Decoding *all)
 }
 
 PyDoc_STRVAR(decode_doc,
-             "decode(records, heads)\n--\n\n"
+             "decode(buffers, spans, heads)\n--\n\n"
              "Decode the records of several batches; None where anything is wrong with one.\n\n"
-             "records: a sequence of buffers, each what one batch holds, decompressed.\n"
+             "buffers: a sequence of buffers that hold records, decompressed.\n"
+             "spans: 64-bit integers, three for each batch: which buffer, begin and end in it.\n"
              "heads: a buffer of as many batch headers of 61 bytes.\n"
              "A binary column is (validity or None, offsets, data), each bytes as in Arrow.\n"
              "Returns (rows, offsets, timestamps, their validity or None, timestamp types, key\n"
@@ -420,13 +555,15 @@ PyDoc_STRVAR(decode_doc,
 static PyObject *decode(PyObject *module, PyObject *arguments)
 {
     Decoding all;
-    Py_buffer heads;
+    Py_buffer spans, heads;
     PyObject *result = NULL;
     (void)module;
     memset(&all, 0, sizeof all);
-    if (!PyArg_ParseTuple(arguments, "Oy*:decode", &all.sequence, &heads))
+    if (!PyArg_ParseTuple(arguments, "Oy*y*:decode", &all.sequence, &spans, &heads))
         return NULL;
-    Outcome outcome = open_batches(&all, &heads);
+    Outcome outcome = open_buffers(&all);
+    if (outcome == DONE)
+        outcome = open_batches(&all, &spans, &heads);
     if (outcome == DONE)
         outcome = make_columns(&all);
     if (outcome == DONE)
@@ -440,12 +577,14 @@ static PyObject *decode(PyObject *module, PyObject *arguments)
     else if (outcome == WRONG)
         result = or_none(NULL);
     close_decoding(&all);
+    PyBuffer_Release(&spans);
     PyBuffer_Release(&heads);
     return result;
 }
 
 static PyMethodDef methods[] = {
     {"decode", decode, METH_VARARGS, decode_doc},
+    {"walk", walk, METH_VARARGS, walk_doc},
     {NULL, NULL, 0, NULL},
 };
 

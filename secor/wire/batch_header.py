@@ -6,7 +6,6 @@ Source: Kafka's protocol guide, "Record Batch"; ``DefaultRecordBatch`` of its cl
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,24 +105,19 @@ def parse_header(buffer: Buffer) -> RecordBatchHeader:
     return RecordBatchHeader(*HEADER.unpack_from(buffer))
 
 
-def read_headers_of(batches: Sequence[memoryview]) -> tuple[Headers, int]:
-    """Return the headers of all batches, and how many of the first ones are right.
+def count_right(heads: Headers, sizes: npt.NDArray[np.int64]) -> int:
+    """Return how many of the first headers are right; ``sizes`` are those of the batches.
 
     Of these ``check_header`` would find nothing wrong but the CRC, which nobody looked at.
-    Batches too short for a header end the list.
     """
-    sizes = np.array([len(batch) for batch in batches])
-    short = np.flatnonzero(sizes < HEADER.size)
-    whole = int(short[0]) if len(short) else len(batches)
-    heads = np.frombuffer(b"".join([batch[: HEADER.size] for batch in batches[:whole]]), FIELDS)
     base, delta = heads["base_offset"].astype(np.int64), heads["last_offset_delta"].astype(np.int64)
-    right = (heads["magic"] == 2) & (heads["length"] == sizes[:whole] - LENGTH_FOLLOWS)
+    right = (heads["magic"] == 2) & (heads["length"] == sizes[: len(heads)] - LENGTH_FOLLOWS)
     right &= (delta >= 0) & (heads["count"] >= 0) & (base <= LARGEST_OFFSET - delta)
-    after = np.zeros(whole, np.int64)
+    after = np.zeros(len(heads), np.int64)
     after[1:] = base[:-1] + delta[:-1] + 1  # of a wrong one it does not matter
     right &= base >= after
     wrong = np.flatnonzero(~right)
-    return heads, int(wrong[0]) if len(wrong) else whole
+    return int(wrong[0]) if len(wrong) else len(heads)
 
 
 def corrupt(topic_partition: TopicPartition, offset: int, what: str) -> CorruptBatch:

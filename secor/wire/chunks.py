@@ -7,7 +7,6 @@ so batches of ten messages would otherwise cost more than all that is done with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,51 +14,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from crc32c import crc32c
 
-from secor.core.errors import CorruptBatch
 from secor.core.model import SCHEMA, Chunk, TopicPartition
 from secor.wire import compiled
-from secor.wire.batch_header import (
-    CODEC,
-    CONTROL,
-    CRC_FOLLOWS,
-    HEADER,
-    Buffer,
-    Headers,
-    check_header,
-    corrupt,
-    read_headers_of,
-)
-from secor.wire.codecs import Undecodable, decompress
+from secor.wire.batch_header import CRC_FOLLOWS, Buffer, Headers, check_header, corrupt
+from secor.wire.batch_run import BatchRun, Int64s, join_batches
+from secor.wire.passes import LARGEST_BUFFER, PASS_BYTES, Pass, Passes
 from secor.wire.record_headers import no_headers, read_headers
 from secor.wire.records import BadRecord, Fields, gather, read_fields, record_ends
 from secor.wire.varints import PADDING
 
 MAX_UNCOMPRESSED = 256 << 20
-PASS_BYTES = 2 << 20
-"""A pass ends with the batch that reaches this: about what a core's cache holds."""
-PARSED_PASS_BYTES = 4 << 20
-"""The same where messages are parsed: they are divided by output partition, and each piece
-costs the same however few rows it has."""
 PIECE_BYTES = 4 << 20
 """A chunk has values of about so many bytes at most, or one message: parsing each takes
 some time, and between them the loop tells that it is alive."""
-_LARGEST_BUFFER = (1 << 31) - 1 - PARSED_PASS_BYTES - len(PADDING)
 _NO_TIMESTAMP = -1
-
-Int64s = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class _Payloads:
-    """Batches to be decoded in one pass: their headers and their records."""
-
-    heads: Headers
-    records: Sequence[bytes | memoryview]
 
 
 def decode_chunks(
     topic_partition: TopicPartition,
-    batches: Sequence[Buffer],
+    batches: BatchRun | Sequence[Buffer],
     start: int,
     *,
     next_offset: int | None = None,
@@ -76,52 +49,39 @@ def decode_chunks(
     until they have ``pass_bytes``.
     Raises ``CorruptBatch`` after the chunks of what comes before it.
     """
-    if not 0 <= max_uncompressed <= _LARGEST_BUFFER:
-        raise ValueError(f"max_uncompressed is {max_uncompressed}, not 0 to {_LARGEST_BUFFER}")
-    views = [memoryview(batch) for batch in batches]
-    heads, right = read_headers_of(views)
-    nexts = (heads["base_offset"] + heads["last_offset_delta"] + np.int64(1)).tolist()
-    crcs, codecs = heads["crc"].tolist(), (heads["attributes"] & CODEC).tolist()
-    empty = ((heads["attributes"] & CONTROL != 0) | (heads["count"] == 0)).tolist()
-    waiting: list[int] = []
-    payloads: list[bytes | memoryview] = []
-    size, yielded, reached = 0, start, 0
+    if not 0 <= max_uncompressed <= LARGEST_BUFFER:
+        raise ValueError(f"max_uncompressed is {max_uncompressed}, not 0 to {LARGEST_BUFFER}")
+    run = batches if isinstance(batches, BatchRun) else join_batches(batches)
+    right, nexts = _count_right(run, check_crc=check_crc), run.nexts
+    whole = right == len(run)
+    holds_messages = ~run.control & (run.heads["count"] > 0) & (nexts > start)
+    wanted = np.flatnonzero(holds_messages[:right])
+    last = int(wanted[-1]) if len(wanted) else -1
+    reached = int(nexts[right - 1]) if right else 0
+    end = max(reached, next_offset or 0, start)
+    for part in Passes(topic_partition, run, wanted, max_uncompressed, pass_bytes):
+        until = end if whole and part.last == last else int(nexts[part.last])
+        yield from _pieces(_chunk(topic_partition, part, start, until))
+    if not whole:
+        check_header(topic_partition, run.batch(right), reached, check_crc=check_crc)
+        raise corrupt(topic_partition, reached, "the batch is wrong")
+    if last < 0 and end > start:
+        yield Chunk(topic_partition, _no_records(), end)
 
-    def decoded(until: int) -> Iterator[Chunk]:
-        """Decode what waits."""
-        chunk = _chunk(topic_partition, _Payloads(heads[waiting], payloads), start, until)
-        waiting.clear()
-        payloads.clear()
-        return _pieces(chunk)
 
-    for index, view in enumerate(views):
-        try:
-            if index >= right or (check_crc and crc32c(view[CRC_FOLLOWS:]) != crcs[index]):
-                check_header(topic_partition, view, reached, check_crc=check_crc)
-            reached = nexts[index]
-            if empty[index] or reached <= start:
-                continue
-            body = view[HEADER.size :]
-            records: bytes | memoryview = body
-            if codecs[index] or len(body) > max_uncompressed:
-                base = int(heads["base_offset"][index])
-                records = _decompress(topic_partition, base, codecs[index], body, max_uncompressed)
-        except CorruptBatch:
-            if waiting:
-                yield from decoded(nexts[waiting[-1]])
-            raise
-        if waiting and size + len(records) > _LARGEST_BUFFER:
-            yielded, size = nexts[waiting[-1]], 0
-            yield from decoded(yielded)
-        waiting.append(index)
-        payloads.append(records)
-        size += len(records)
-        if size >= pass_bytes:
-            yielded, size = reached, 0
-            yield from decoded(yielded)
-    reached = max(reached, next_offset or 0)
-    if waiting or reached > yielded:
-        yield from decoded(max(reached, start))
+def _no_records() -> pa.RecordBatch:
+    # RecordBatch.from_pylist would import pandas where that is installed.
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in SCHEMA], schema=SCHEMA)
+
+
+def _count_right(run: BatchRun, *, check_crc: bool) -> int:
+    """Return how many of the first batches are right, as far as is known before decoding."""
+    right = run.right
+    crcs = run.heads["crc"].tolist() if check_crc else []
+    for index, crc in enumerate(crcs[:right]):
+        if crc32c(run.batch(index)[CRC_FOLLOWS:]) != crc:
+            return index
+    return right
 
 
 def _pieces(chunk: Chunk) -> Iterator[Chunk]:
@@ -141,24 +101,13 @@ def _pieces(chunk: Chunk) -> Iterator[Chunk]:
     yield Chunk(chunk.topic_partition, chunk.records.slice(first), chunk.next_offset)
 
 
-def _decompress(
-    topic_partition: TopicPartition, base_offset: int, codec: int, records: memoryview, most: int
-) -> bytes | memoryview:
-    try:
-        return decompress(codec, records, most)
-    except Undecodable as error:
-        raise corrupt(topic_partition, base_offset, str(error)) from error
-
-
-def _chunk(topic_partition: TopicPartition, payloads: _Payloads, start: int, reached: int) -> Chunk:
-    if not payloads.records:
-        return Chunk(topic_partition, pa.RecordBatch.from_pylist([], SCHEMA), reached)
-    heads = payloads.heads
+def _chunk(topic_partition: TopicPartition, part: Pass, start: int, reached: int) -> Chunk:
+    heads = part.heads
     rows = heads["count"].astype(np.int64)
     try:
-        records = compiled.decode_records(payloads.records, heads)
+        records = compiled.decode_records(part.buffers, part.spans, heads)
         if records is None:
-            records = _decode(payloads, rows)
+            records = _decode(part, rows)
     except BadRecord as error:
         which = int(np.searchsorted(np.cumsum(rows), error.row, side="right"))
         header = heads[min(which, len(heads) - 1)]
@@ -174,12 +123,14 @@ def _chunk(topic_partition: TopicPartition, payloads: _Payloads, start: int, rea
     return Chunk(topic_partition, records, reached)
 
 
-def _decode(payloads: _Payloads, rows: Int64s) -> pa.RecordBatch:
-    raw = b"".join([*payloads.records, PADDING])
+def _decode(part: Pass, rows: Int64s) -> pa.RecordBatch:
+    views = [memoryview(buffer) for buffer in part.buffers]
+    records = [views[buffer][begin:end] for buffer, begin, end in part.spans.tolist()]
+    raw = b"".join([*records, PADDING])
     data = np.frombuffer(raw, np.uint8)
-    starts, ends = _bounds(raw, payloads)
+    headers = part.heads
+    starts, ends = _bounds(raw, records, headers["count"].tolist())
     fields = read_fields(data, starts, ends)
-    headers = payloads.heads
     buffer = pa.py_buffer(raw)
     types = _appended(headers).astype(np.int8)
     with_headers = fields.header_count.any()
@@ -194,10 +145,12 @@ def _decode(payloads: _Payloads, rows: Int64s) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-def _bounds(raw: bytes, payloads: _Payloads) -> tuple[Int64s, Int64s]:
+def _bounds(
+    raw: bytes, batches: Sequence[memoryview], counts: Sequence[int]
+) -> tuple[Int64s, Int64s]:
     at = 0
     ends: list[int] = [0]
-    for records, count in zip(payloads.records, payloads.heads["count"].tolist(), strict=True):
+    for records, count in zip(batches, counts, strict=True):
         end = at + len(records)
         try:
             ends += record_ends(raw, at, end, count)

@@ -56,7 +56,7 @@ def _plain(data: memoryview, most: int) -> memoryview:
 
 def _lz4(data: memoryview, most: int) -> bytes:
     claimed = 0
-    if len(data) >= 14 and data[:4] == _LZ4_MAGIC and data[4] & _LZ4_CONTENT_SIZE:
+    if len(data) >= 14 and data[4] & _LZ4_CONTENT_SIZE and data[:4] == _LZ4_MAGIC:
         # The library allocates what the frame claims before it has seen a byte of it.
         (claimed,) = struct.unpack_from("<Q", data, 6)
     try:

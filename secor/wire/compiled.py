@@ -1,4 +1,4 @@
-"""The compiled decoder, where it was built; ``decode`` is None where numpy does its work.
+"""The compiled decoder, where it was built; ``decode`` and ``walk`` are None where numpy works.
 
 It is a C file beside this one, compiled at installation where there is a compiler.  What was
 built from another version of that file is never used.
@@ -12,10 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from zlib import crc32
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from secor.core.model import HEADERS_TYPE, SCHEMA
-from secor.wire.batch_header import Headers
+from secor.wire.batch_header import Buffer, Headers
 from secor.wire.record_headers import no_headers, to_strings
 
 SWITCH = "NO_SECOR_EXTENSION"
@@ -31,36 +33,45 @@ HeaderBuffers = tuple[bytes, int, Buffers, Buffers, bool]
 Result = tuple[
     int, bytes, bytes, bytes | None, bytes, Buffers, Buffers, HeaderBuffers | None
 ]  # see decode_doc in the C file
-Decode = Callable[[Sequence[bytes | memoryview], memoryview], Result | None]
+Decode = Callable[[Sequence[Buffer], memoryview, memoryview], Result | None]
+Walked = tuple[bytes, bytes, bytes]  # see walk_doc
+Walk = Callable[[bytes], Walked | None]
 
+Int64s = npt.NDArray[np.int64]
 
 _BINARY, _STRING = pa.binary(), pa.string()
 _ENTRY = list(HEADERS_TYPE.value_type)
 
 
-def load() -> tuple[Decode | None, str]:
-    """Return the compiled decoder and its name; without it None, and why numpy is used."""
+def load() -> tuple[Decode | None, Walk | None, str]:
+    """Return the compiled functions and their name; without them None, and why numpy is used."""
     if os.environ.get(SWITCH):
-        return None, f"numpy, because {SWITCH} is set"
+        return None, None, f"numpy, because {SWITCH} is set"
     try:
         extension = import_module("secor.wire._compiled")
     except ImportError as error:
-        return None, f"numpy, because the compiled extension is not there ({error}); {BUILD}"
+        return None, None, f"numpy, because the compiled extension is not there ({error}); {BUILD}"
     if crc32(SOURCE.read_bytes()) != extension.SOURCE_CRC32:
-        return None, f"numpy, because the compiled extension is of another version; {BUILD}"
-    return extension.decode, "compiled"
+        return None, None, f"numpy, because the compiled extension is of another version; {BUILD}"
+    return extension.decode, extension.walk, "compiled"
 
 
-decode, DECODER = load()
+decode, walk, DECODER = load()
 """``DECODER`` says for people which is in use, and why it is not the compiled one."""
 
 
-def decode_records(records: Sequence[bytes | memoryview], heads: Headers) -> pa.RecordBatch | None:
+def decode_records(
+    buffers: Sequence[Buffer], spans: Int64s, heads: Headers
+) -> pa.RecordBatch | None:
     """Return the records of batches in ``SCHEMA``.
 
+    ``spans`` has a row for each batch: the buffer, where its records begin there and end.
     None where there is no extension, and where a record is wrong: numpy says how.
     """
-    if decode is None or (result := decode(records, memoryview(heads.tobytes()))) is None:
+    if decode is None:
+        return None
+    result = decode(buffers, memoryview(spans.tobytes()), memoryview(heads.tobytes()))
+    if result is None:
         return None
     rows, offsets, timestamps, timed, types, keys, values, headers = result
     columns = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import bz2
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,6 +50,9 @@ class Expander(Protocol):
         """Return at most ``max_length`` bytes."""
 
 
+Content = bytes | bytearray | memoryview
+
+
 @dataclass(frozen=True, slots=True)
 class Codec:
     """One compression.
@@ -60,24 +63,28 @@ class Codec:
 
     identity: str
     java_class: str
-    compress: Callable[[bytes | bytearray], bytes]
+    compress_to_parts: Callable[[Content], Sequence[bytes]]
+    """Returns what it compresses to in parts: a large buffer is not copied to join them."""
     expand: Callable[[bytes, int], bytes]
 
+    def compress(self, data: Content) -> bytes:
+        """Return what ``data`` is compressed to."""
+        return b"".join(self.compress_to_parts(data))
 
-def _deflate(data: bytes | bytearray, wbits: int) -> bytes:
+
+def _deflate(data: Content, wbits: int) -> Sequence[bytes]:
     """Compress as a stream: of the same data ISA-L's call for whole buffers now and then makes
     other bytes.
     """
     stream = (isal_zlib if ISAL else zlib).compressobj(1, zlib.DEFLATED, wbits)
-    compressed: bytes = stream.compress(data)
-    return compressed + stream.flush()
+    return stream.compress(data), stream.flush()
 
 
-def _gzip_compress(data: bytes | bytearray) -> bytes:
+def _gzip_compress(data: Content) -> Sequence[bytes]:
     return _deflate(data, _GZIP)
 
 
-def _zlib_compress(data: bytes | bytearray) -> bytes:
+def _zlib_compress(data: Content) -> Sequence[bytes]:
     return _deflate(data, _ZLIB)
 
 
@@ -115,8 +122,12 @@ def _bzip2_expand(data: bytes, limit: int) -> bytes:
     return _translate_errors(lambda: _expand_streams(bz2.BZ2Decompressor, data, limit))
 
 
-def _zstd_compress(data: bytes | bytearray) -> bytes:
-    return zstandard.ZstdCompressor(level=3).compress(data)
+def _zstd_compress(data: Content) -> Sequence[bytes]:
+    return (zstandard.ZstdCompressor(level=3).compress(data),)
+
+
+def _bzip2_compress(data: Content) -> Sequence[bytes]:
+    return (bz2.compress(data),)
 
 
 def _zstd_expand(data: bytes, limit: int) -> bytes:
@@ -135,14 +146,14 @@ def _zstd_expand(data: bytes, limit: int) -> bytes:
     return _translate_errors(read)
 
 
-def _in_chunks(compress: Callable[[memoryview], bytes], data: bytes | bytearray) -> bytes:
+def _in_chunks(compress: Callable[[memoryview], bytes], data: Content) -> Sequence[bytes]:
     """Frame as ``BlockCompressorStream``: the size of all, then chunks with their sizes."""
     view = memoryview(data)
     parts = [_UINT.pack(len(view))]
     for at in range(0, len(view), CHUNK):
         chunk = compress(view[at : at + CHUNK])
         parts += [_UINT.pack(len(chunk)), chunk]
-    return b"".join(parts)
+    return parts
 
 
 def _out_of_chunks(expand: Callable[[bytes, int], bytes], data: bytes, limit: int) -> bytes:
@@ -180,7 +191,7 @@ def _snappy_chunk(chunk: bytes, limit: int) -> bytes:
     return bytes(cramjam.snappy.decompress_raw(chunk))
 
 
-def _snappy_compress(data: bytes | bytearray) -> bytes:
+def _snappy_compress(data: Content) -> Sequence[bytes]:
     return _in_chunks(lambda chunk: bytes(cramjam.snappy.compress_raw(chunk)), data)
 
 
@@ -188,7 +199,7 @@ def _snappy_expand(data: bytes, limit: int) -> bytes:
     return _translate_errors(lambda: _out_of_chunks(_snappy_chunk, data, limit))
 
 
-def _lz4_compress(data: bytes | bytearray) -> bytes:
+def _lz4_compress(data: Content) -> Sequence[bytes]:
     return _in_chunks(lambda chunk: lz4.block.compress(chunk, store_size=False), data)
 
 
@@ -226,7 +237,7 @@ CODECS: dict[str, Codec] = {
     "default": Codec(f"default:{_ENGINE}", _PACKAGE + "DefaultCodec", _zlib_compress, _zlib_expand),
     "snappy": Codec("snappy", _PACKAGE + "SnappyCodec", _snappy_compress, _snappy_expand),
     "lz4": Codec("lz4", _PACKAGE + "Lz4Codec", _lz4_compress, _lz4_expand),
-    "bzip2": Codec("bzip2:9", _PACKAGE + "BZip2Codec", bz2.compress, _bzip2_expand),
+    "bzip2": Codec("bzip2:9", _PACKAGE + "BZip2Codec", _bzip2_compress, _bzip2_expand),
     "zstd": Codec("zstd:3", _PACKAGE + "ZStandardCodec", _zstd_compress, _zstd_expand),
 }
 """By the name in the configuration."""

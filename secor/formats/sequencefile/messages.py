@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import msgpack
-
 _LEAST_LONG, _MOST_LONG = -(1 << 63), (1 << 63) - 1
 
 
@@ -39,6 +37,8 @@ class Message:
 
 def unpack_key(raw: bytes, row: int) -> Message:
     """Read one key of any valid form.  Raises ``BadRow``."""
+    import msgpack  # rarely needed, and a hundredth of a start
+
     try:
         fields = msgpack.unpackb(raw, strict_map_key=False, raw=False)
     except (ValueError, TypeError, OverflowError) as error:

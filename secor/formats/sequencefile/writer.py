@@ -6,7 +6,7 @@ that the same records give the same file however they were handed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +27,7 @@ from secor.formats.sequencefile.fields import (
     join,
     vints,
 )
+from secor.formats.sequencefile.framing import Blocks, frame_blocks, frame_records
 from secor.formats.sequencefile.header import ESCAPE, LARGEST, encode_vint
 from secor.formats.sequencefile.layouts import Keys, Layout, join_keys
 
@@ -103,6 +104,21 @@ class RecordBody:
 
     def frame(self, records: pa.RecordBatch) -> None:
         """Add rows, at least one."""
+        framed = frame_records(
+            records,
+            legacy=self._layout.name == "legacy",
+            largest=LARGEST,
+            interval=SYNC_INTERVAL,
+            marker=self._marker,
+            since=self._since_sync,
+        )
+        if framed is not None:
+            data, self._since_sync = framed
+            self._output.add(data)
+            return
+        self._frame_by_numpy(records)
+
+    def _frame_by_numpy(self, records: pa.RecordBatch) -> None:
         values = records.column("value")
         keys = self._layout.keys(records)
         value_sizes = binary_sizes(values)
@@ -161,6 +177,41 @@ class BlockBody:
 
     def frame(self, records: pa.RecordBatch) -> None:
         """Add rows, at least one."""
+        framed = frame_blocks(
+            records,
+            legacy=self._layout.name == "legacy",
+            largest=LARGEST,
+            most=BLOCK_SIZE,
+            size=self._size,
+        )
+        if framed is not None:
+            self._take(framed)
+            return
+        self._frame_by_numpy(records)
+
+    def _take(self, framed: Blocks) -> None:
+        """Take what the extension framed; its last end is that of the rows."""
+        *columns, ends, size = framed
+        views = [memoryview(column) for column in columns]
+        start = (0, 0, 0, 0, 0)
+        for end in ends:
+            parts = [
+                view[begin:after]
+                for view, begin, after in zip(views, start[1:], end[1:], strict=True)
+            ]
+            whole = end is not ends[-1]
+            # A block that is here from its first row on is compressed where it is.
+            if not whole or self._rows:
+                for buffer, part in zip(self._buffers, parts, strict=True):
+                    buffer += part
+            block = self._buffers if self._rows else parts
+            self._rows += end[0] - start[0]
+            if whole:
+                self._put_block(block)
+            start = end
+        self._size = size
+
+    def _frame_by_numpy(self, records: pa.RecordBatch) -> None:
         values = records.column("value")
         keys = self._layout.keys(records)
         value_sizes = binary_sizes(values) + 4
@@ -170,7 +221,7 @@ class BlockBody:
         start = 0
         for end in self._block_ends(sizes):
             self._gather(columns, start, end)
-            self._put_block()
+            self._put_block(self._buffers)
             start = end
         self._gather(columns, start, keys.rows)
         self._size += int(sizes[start:].sum())
@@ -182,7 +233,7 @@ class BlockBody:
     def finish(self) -> None:
         """Put out the last block."""
         if self._rows:
-            self._put_block()
+            self._put_block(self._buffers)
 
     def _columns(self, keys: Keys, values: pa.Array, value_sizes: Longs) -> list[pa.Array]:
         return [
@@ -208,13 +259,18 @@ class BlockBody:
             buffer += data[offsets[start] : offsets[end]]
         self._rows += end - start
 
-    def _put_block(self) -> None:
+    def _put_block(self, columns: Sequence[bytearray | memoryview]) -> None:
         parts = [self._marker, encode_vint(self._rows)]
-        for buffer in self._buffers:
-            compressed = self._codec.compress(buffer)
-            parts += [encode_vint(len(compressed)), compressed]
-            buffer.clear()
-        self._output.add(b"".join(parts))
+        for column in columns:
+            compressed = self._codec.compress_to_parts(column)
+            parts += [encode_vint(sum(map(len, compressed))), *compressed]
+            if isinstance(column, bytearray):
+                column.clear()
+        if sum(map(len, parts)) > _MOST_WRITE:
+            for part in parts:
+                self._output.add(part)
+        else:
+            self._output.add(b"".join(parts))
         self._rows = 0
         self._size = 0
 

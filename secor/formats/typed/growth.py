@@ -24,7 +24,7 @@ import pyarrow as pa
 from secor.formats.typed.descriptions import LONGEST_INTEGER, MOST_DIGITS, NAMES, describe_type
 from secor.formats.typed.dominance import seen_together
 from secor.formats.typed.inference import observe, widen
-from secor.formats.typed.nested_arrays import JSON, is_json, is_list
+from secor.formats.typed.nested_arrays import JSON, children, is_json, is_list
 from secor.formats.typed.observed_types import groups
 from secor.formats.typed.schema import EXTRA, RowSchema
 
@@ -193,6 +193,18 @@ class Growth:
         grows, reasons = self._first_grown(rows, wrong)
         first = min((row for row in (added, grows) if row is not None), default=None)
         return first, {**bad, **reasons}
+
+    def has_new_fields(self, rows: pa.StructArray) -> bool:
+        """Tell whether rows have values in fields that the schema lacks; at the top only."""
+        return any(
+            column.null_count < len(column)
+            for field, column in children(rows)
+            if self._fields.get_field_index(field.name) < 0
+        )
+
+    def misfits(self, rows: pa.StructArray) -> Mapping[int, str]:
+        """Return why rows do not fit the present schema; what it lacks is not written down."""
+        return RowSchema(self._fields, "drop", exact=True).fit(rows)[1]
 
     def grow(self, first: pa.StructArray, following: Sequence[pa.StructArray]) -> None:
         """Propose what the schema becomes by one row, and by all after it that fit.

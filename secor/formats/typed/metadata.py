@@ -63,6 +63,15 @@ def check_columns(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in COLUMNS if name in wanted)
 
 
+def source_columns(names: Iterable[str]) -> list[str]:
+    """Return the columns of messages that a file with these metadata columns is made from.
+
+    Offset and timestamp are among them in any case: the file's own metadata tell their span.
+    """
+    wanted = {"offset", "timestamp", *(COLUMNS[name][0] for name in names)}
+    return [name for name in SCHEMA.names if name in wanted]
+
+
 def columns_of(records: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
     """Return the metadata columns ``names`` of a batch."""
     columns = []

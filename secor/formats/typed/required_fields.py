@@ -64,6 +64,8 @@ def blank(kind: pa.DataType) -> pa.Array:
         return pa.array([[]], kind)
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return pa.array([b""]).cast(kind)
+    if pa.types.is_fixed_size_binary(kind):
+        return pa.array([bytes(kind.byte_width)], kind)
     if pa.types.is_boolean(kind):
         return pa.array([False])
     if pa.types.is_temporal(kind):

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.formats.typed.descriptions import LONGEST_INTEGER, MOST_DIGITS
+from secor.formats.typed.decimals import as_decimal
 from secor.formats.typed.iso_times import is_written_as
 from secor.formats.typed.time_limits import count_type, is_limited, readable
 from secor.formats.typed.to_python import EXACT
@@ -79,18 +79,16 @@ def cast(array: pa.Array, kind: pa.DataType, *, exact: bool) -> pa.Array:
 
 
 def _as_kind(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Array:
-    if _is_number(kind) and _is_text(source):
-        # Arrow reads more as numbers: hexadecimal digits, "nan", "inf".
-        if not _all(pc.match_substring_regex(array, NUMBER)):
-            raise ValueError("not a number")
-        return array.cast(kind)
-    if pa.types.is_decimal(kind) and _is_number(source):
-        if pa.types.is_integer(source):  # Arrow wants room for the longest ones there are
-            array = array.cast(pa.decimal128(LONGEST_INTEGER, 0))
-        wide = array.cast(pa.decimal128(MOST_DIGITS, kind.scale)).cast(kind)
-        if pa.types.is_floating(source) and not _all(pc.equal(wide.cast(source), array)):
-            raise ValueError("more digits than the type has")
-        return wide
+    # Arrow reads more as numbers: hexadecimal digits, "nan", "inf".
+    if _is_number(kind) and _is_text(source) and not _all(_is_written_number(array)):
+        raise ValueError("not a number")
+    if pa.types.is_decimal(kind) and (_is_number(source) or _is_text(source)):
+        return as_decimal(array, kind)
+    if pa.types.is_floating(kind) and _is_text(source):
+        array = array.cast(pa.float64())
+        if not _all(pc.is_finite(array)):
+            raise ValueError("more than a double holds")
+        source = array.type
     if pa.types.is_float32(kind) and pa.types.is_float64(source):
         return _narrow(array)
     if pa.types.is_temporal(kind) and _is_number(source):
@@ -99,6 +97,10 @@ def _as_kind(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Arra
         moments = pc.binary_join_element_wise("1970-01-01", array.cast(pa.string()), "T")
         return moments.cast(pa.timestamp(kind.unit)).cast(kind)
     return array.cast(kind)
+
+
+def _is_written_number(array: pa.Array) -> pa.Array:
+    return pc.match_substring_regex(array, NUMBER)
 
 
 def _narrow(array: pa.Array) -> pa.Array:

@@ -42,6 +42,7 @@ class RowSchema:
     extra_fields: ExtraFields = "drop"
     exact: bool = False
     _limited: bool = attribute(default=False, init=False, repr=False, compare=False)
+    _type: pa.StructType | None = attribute(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.extra_fields not in ("drop", "quarantine", "json"):
@@ -57,6 +58,10 @@ class RowSchema:
         if self.fields is not None:
             _check_defaults(self.fields, "")
             object.__setattr__(self, "_limited", any_leaf(self.fields, is_limited))
+            kind = self.fields
+            if self.extra_fields == "json":
+                kind = pa.struct([*kind.fields, pa.field(EXTRA, JSON)])
+            object.__setattr__(self, "_type", kind)
 
     @classmethod
     def parse(cls, text: str, where: str, extra_fields: ExtraFields = "drop") -> Self:
@@ -95,10 +100,8 @@ class RowSchema:
     @property
     def type(self) -> pa.StructType:
         """The type of declared rows, ``_extra`` included."""
-        assert self.fields is not None
-        if self.extra_fields != "json":
-            return self.fields
-        return pa.struct([*self.fields.fields, pa.field(EXTRA, JSON)])
+        assert self._type is not None
+        return self._type
 
     @property
     def identity(self) -> str:
@@ -108,6 +111,8 @@ class RowSchema:
         digest = hashlib.sha256(self.describe().encode()).hexdigest()[:16]
         # Only what is written in another way than before has other fingerprints than before.
         version = 4 if self.exact or has_required(self.fields) else 3
+        if any_leaf(self.fields, pa.types.is_decimal):
+            version = 5
         return f"declared-{version}:{digest}:{self.extra_fields}{':exact' if self.exact else ''}"
 
     def fit(self, rows: pa.StructArray) -> tuple[pa.StructArray, Mapping[int, str]]:
