@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from secor.core.errors import Unavailable
+from secor.spark.executors import ExecutorWatch, watch_executors
 from secor.spark.failures import failing_as
 
 if TYPE_CHECKING:
@@ -19,10 +21,17 @@ class TableApplication:
     PySpark has one JVM in the life of a process: when it is gone, only a new process can go on.
     """
 
-    def __init__(self, start: Callable[[], SparkSession], log_place: str) -> None:
-        """``log_place`` says where Spark logs."""
+    def __init__(
+        self, start: Callable[[], SparkSession], log_place: str, timeout: float = 300.0
+    ) -> None:
+        """``log_place`` says where Spark logs; after ``timeout`` seconds without executors Spark is
+        given up.
+        """
         self._start = start
         self._log_place = log_place
+        self._timeout = timeout
+        self._why_ended = "its JVM died, or its cluster ended it"
+        self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._spark: SparkSession | None = None
         self._sessions: dict[str, SparkSession] = {}
@@ -35,6 +44,7 @@ class TableApplication:
             if self._spark is None:
                 with failing_as("Spark could not be started", self._log_place):
                     self._spark = self._start()
+                self._watch(self._spark)
             return self._spark
 
     @property
@@ -43,8 +53,30 @@ class TableApplication:
         with self._lock:
             return self._spark is not None and _has_ended(self._spark)
 
+    @property
+    def why_ended(self) -> str:
+        """Why it has ended by itself, and where Spark logs."""
+        return f"{self._why_ended}; Spark's log is in {self._log_place}"
+
+    def _watch(self, spark: SparkSession) -> None:
+        """Watch the executors of a cluster; on this machine alone the driver is one."""
+        if spark.sparkContext.master.startswith("local"):
+            return
+
+        def tell() -> None:
+            self._why_ended = (
+                f"rows waited for an executor for {self._timeout:g} s (spark.timeout): the"
+                " cluster is gone, or has nothing free"
+            )
+
+        arguments = (spark, ExecutorWatch(self._timeout), self._stopping, time.monotonic, tell)
+        threading.Thread(
+            target=watch_executors, args=arguments, name="watch-executors", daemon=True
+        ).start()
+
     def stop(self) -> None:
         """End the application, if one runs."""
+        self._stopping.set()
         with self._lock:
             if self._spark is not None and not _has_ended(self._spark):
                 self._spark.stop()
@@ -63,9 +95,11 @@ class TableApplication:
 class TableEngine:
     """What the engines of all table formats share: the application, and where it logs."""
 
-    def __init__(self, start: Callable[[], SparkSession], log_place: str) -> None:
-        """``log_place`` says where Spark logs."""
-        self._application = TableApplication(start, log_place)
+    def __init__(
+        self, start: Callable[[], SparkSession], log_place: str, timeout: float = 300.0
+    ) -> None:
+        """See ``TableApplication``."""
+        self._application = TableApplication(start, log_place, timeout)
         self._log_place = log_place
 
     def start(self) -> None:
@@ -76,6 +110,11 @@ class TableEngine:
     def ended(self) -> bool:
         """Whether Spark was started and is gone; see ``TableApplication``."""
         return self._application.ended
+
+    @property
+    def why_ended(self) -> str:
+        """Why Spark has ended by itself; see ``TableApplication``."""
+        return self._application.why_ended
 
     def stop(self) -> None:
         """End the application, if one was started."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from secor.core.errors import SecorError, Unavailable
-from secor.spark.session import get_or_start
+from secor.spark.startup import get_or_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from secor.core.errors import Unavailable
@@ -13,7 +13,10 @@ DEEPEST = 20
 LONGEST = 500
 """Causes that are followed, and characters of one that are shown."""
 
-_OF_PYTHON = "An exception was thrown from the Python worker"
+_OF_PYTHON = (
+    "An exception was thrown from the Python worker",  # PySpark's own text
+    "org.apache.spark.api.python.PythonException: Traceback",  # Java's
+)
 _RAISED = re.compile(r"[A-Za-z_][\w.]*: .")
 """The last line of a traceback: what Python raised."""
 
@@ -31,6 +34,16 @@ def failing_as(what: str, log_place: str) -> Iterator[None]:
         raise Unavailable(f"{what}: {why}; Spark's log is in {log_place}") from error
 
 
+@contextmanager
+def tidying() -> Iterator[None]:
+    """Let Spark's errors pass: what had failed before, or was done, matters more."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    with suppress(PySparkException, Py4JError, OSError):
+        yield
+
+
 def _first_line(error: Exception) -> str:
     """Return the first line of the innermost cause: those around it only say that there is one."""
     java: Any = getattr(error, "java_exception", None)
@@ -42,6 +55,6 @@ def _first_line(error: Exception) -> str:
         java = java.getCause()
     lines = (text or type(error).__name__).splitlines()
     raised = [line for line in lines if _RAISED.match(line)]
-    if _OF_PYTHON in lines[0] and raised:
+    if raised and any(begin in lines[0] for begin in _OF_PYTHON):
         return raised[-1][:LONGEST]
     return lines[0][:LONGEST]

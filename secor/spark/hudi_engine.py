@@ -10,9 +10,10 @@ import pyarrow as pa
 from secor.core.errors import Refused, Unavailable
 from secor.spark.application import TableEngine
 from secor.spark.failures import failing_as
-from secor.spark.last_changes import last_changes, quoted
+from secor.spark.last_changes import quoted
+from secor.spark.rows_of_driver import column_name
 from secor.spark.staged_changes import OpenStore
-from secor.spark.staged_frame import staged_frame, staged_key
+from secor.spark.staged_frame import ChangesToMerge, StagedReader, staged_key
 from secor.tables.catalog import FIELD_ID, Table
 from secor.tables.hudi import (
     DELETED,
@@ -22,10 +23,10 @@ from secor.tables.hudi import (
     HudiSettings,
     HudiWrite,
     partition_column,
+    settings_of_table,
     write_options,
 )
 from secor.tables.merging import Merged
-from secor.tables.staged_rows import ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,13 +44,15 @@ class SparkHudiEngine(TableEngine):
         require_unmoved: Guard,
         *,
         log_place: str,
+        timeout: float = 300.0,
     ) -> None:
         """``open_store`` and ``require_unmoved`` are called where tasks run.
 
-        ``settings_of`` says how a table is written; ``log_place`` says where Spark logs.
+        ``settings_of`` says how a table is written; ``log_place`` says where Spark logs;
+        ``timeout`` is in seconds: see ``ExecutorWatch``.
         """
-        super().__init__(start, log_place)
-        self._open_store = open_store
+        super().__init__(start, log_place, timeout)
+        self.staged = StagedReader(open_store)
         self._require_unmoved = require_unmoved
         self._settings_of = settings_of
 
@@ -57,10 +60,10 @@ class SparkHudiEngine(TableEngine):
         """Write one commit; see ``HudiEngine``."""
         name = write.table.identifier
         session = self._application.session(name)
-        settings = self._settings_of(name)
+        settings = settings_of_table(write.table, self._settings_of(name))
         key = staged_key(write.table, write.files) if write.files else write.table.key
         partitions = [partition_column(field)[0] for field in write.table.spec]
-        options = {**write_options(settings, name, key, partitions), **write.metadata}
+        options = {**write_options(settings, name, key, partitions), **write.options}
         try:
             with failing_as(f"table {name}: Spark could not write it", self._log_place):
                 if not write.files:
@@ -81,38 +84,25 @@ class SparkHudiEngine(TableEngine):
         order: str | None,
         options: Mapping[str, str],
     ) -> Merged:
-        schema = write.table.schema
-        columns = spark_columns(schema)
-        changes = staged_frame(session, self._open_store, write.files, schema, columns)
-        last = last_changes(changes, key, order=order)
-        last = last.selectExpr("change.operation", f"change.{ROW}", "partitions").persist()
-        try:
-            unordered = last.filter("partitions > 1").count()
-            rows = last.select(*_columns(write.table, columns))
-            _save(self._guarded(rows, write), options, write)
-        finally:
-            last.unpersist()
-        return Merged(unordered)
-
-    def _guarded(self, rows: DataFrame, write: HudiWrite) -> DataFrame:
-        """Return the rows; who reads them sees first that the table has not moved.
-
-        Hudi reads them after it has put its own instant on the timeline.
-        """
-        require = _unmoved(self._require_unmoved, write)
-
-        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            require()
-            yield from batches
-
-        return rows.mapInArrow(read, rows.schema)
+        columns = spark_columns(write.table.schema)
+        staged = ChangesToMerge(write.table, write.files, key, columns, order)
+        with self.staged.last(session, staged) as last:
+            rows = last.changes.select(*_columns(write.table, columns))
+            _save(rows.union(self._no_rows(session, write)), options, write)
+        return Merged(last.unordered)
 
     def _no_rows(self, session: SparkSession, write: HudiWrite) -> DataFrame:
-        """Return no rows in the columns of the table, for a commit of the vector alone."""
+        """Return no rows in the columns of the table; who reads them sees that it has not moved.
+
+        Hudi reads all rows after it has put its own instant on the timeline, and before it
+        writes any: it counts and shuffles them.
+        """
         from pyspark.sql.types import StructType
 
         columns = spark_columns(write.table.schema)
-        row = StructType().add("operation", "byte").add(ROW, columns)
+        row = StructType().add("operation", "byte")
+        for at, column in enumerate(columns):
+            row = row.add(column_name(at), column.dataType)
         empty = session.createDataFrame([], row).select(*_columns(write.table, columns))
         require = _unmoved(self._require_unmoved, write)
 
@@ -131,7 +121,8 @@ def _save(rows: DataFrame, options: Mapping[str, str], write: HudiWrite) -> None
 def _unmoved(require_unmoved: Guard, write: HudiWrite) -> Callable[[], None]:
     """Return what a task calls; it takes no more along than it needs."""
     location, group, expected = write.table.location, write.group, write.expected
-    return lambda: require_unmoved(location, group, expected)
+    taken_back = write.taken_back
+    return lambda: require_unmoved(location, group, expected, taken_back)
 
 
 def read_table(session: SparkSession, table: Table) -> DataFrame:
@@ -191,11 +182,12 @@ def _columns(table: Table, columns: StructType) -> list[Any]:
     """Return what is selected of changes: columns, those of partitions, and the deletion."""
     from pyspark.sql import functions
 
-    chosen = [functions.expr(f"{ROW}.{quoted(it.name)}").alias(it.name) for it in columns]
+    numbers = {it.name: column_name(at) for at, it in enumerate(columns)}
+    chosen = [functions.col(number).alias(name) for name, number in numbers.items()]
     for field in table.spec:
         name, sql = partition_column(field)
         if name not in columns.names:
-            text = sql.format(f"{ROW}.{quoted(_source(table, field.source_id))}")
+            text = sql.format(numbers[_source(table, field.source_id)])
             chosen.append(functions.expr(text).alias(name))
     return [*chosen, functions.expr("operation = 1").alias(DELETED)]
 

@@ -18,13 +18,14 @@ ReadParts = Callable[[Sequence[int], pa.StructType], Iterator[pa.RecordBatch]]
 
 VIEW = "secor_changes"
 
-_POSITION = (
-    ("operation", "ByteType"),
-    ("topic", "StringType"),
-    ("partition", "IntegerType"),
-    ("offset", "LongType"),
-    ("timestamp", "LongType"),
-)
+POSITION_TYPES = {
+    "operation": "ByteType",
+    "topic": "StringType",
+    "partition": "IntegerType",
+    "offset": "LongType",
+    "timestamp": "LongType",
+}
+"""Spark's types of the columns of ``staged_rows.POSITION``."""
 
 _BY_TIME = "struct(coalesce(change.timestamp, -1), change.topic, change.partition, change.offset)"
 """Orders changes of several topic partitions, of whose order nothing is known but time."""
@@ -35,24 +36,37 @@ def changes_frame(
 ) -> DataFrame:
     """Return the changes of ``parts`` parts, which are read where the tasks run.
 
-    ``columns`` are the table's; those of ``row`` are all optional.
+    ``columns`` are the table's.
     """
-    from pyspark.sql import types
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructField, StructType
-
-    optional = StructType([StructField(it.name, it.dataType) for it in columns])
-    wanted = pa.struct(list(to_arrow_schema(optional)))
+    wanted = row_type(columns)
 
     def read_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield from read(batch.column("id").to_pylist(), wanted)
 
     tasks = max(1, min(parts, session.sparkContext.defaultParallelism))
+    frame = session.range(0, parts, 1, tasks)
+    return frame.mapInArrow(read_tasks, change_columns(columns))
+
+
+def change_columns(columns: StructType) -> StructType:
+    """Return the columns of changes of a table that has ``columns``; those of ``row`` are all
+    optional.
+    """
+    from pyspark.sql import types
+
     # Spark 3.5, which writes Hudi tables, has no StructType.fromDDL.
-    position = StructType([StructField(name, getattr(types, it)()) for name, it in _POSITION])
-    full = position.add(ROW, optional)
-    return session.range(0, parts, 1, tasks).mapInArrow(read_tasks, full)
+    fields = [types.StructField(name, getattr(types, it)()) for name, it in POSITION_TYPES.items()]
+    row = types.StructType([types.StructField(it.name, it.dataType) for it in columns])
+    return types.StructType([*fields, types.StructField(ROW, row)])
+
+
+def row_type(columns: StructType) -> pa.StructType:
+    """Return the type of ``row`` as Spark takes it from Arrow."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    row: Any = change_columns(columns)[ROW].dataType
+    return pa.struct(list(to_arrow_schema(row)))
 
 
 def last_changes(

@@ -6,20 +6,21 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from secor.spark.application import TableEngine
-from secor.spark.failures import failing_as
+from secor.spark.failures import failing_as, tidying
 from secor.spark.java_publish import java_publish, stage_nothing
-from secor.spark.last_changes import VIEW, last_changes, quoted
+from secor.spark.last_changes import quoted
+from secor.spark.rows_of_driver import column_name
 from secor.spark.staged_changes import OpenStore
-from secor.spark.staged_frame import staged_frame, staged_key
+from secor.spark.staged_frame import ChangesToMerge, StagedReader, staged_key
 from secor.tables.catalog import MAIN, STAGED_WRITES, CommitResult, Table, TableCommit
 from secor.tables.group_record import SUMMARY_NAMES
 from secor.tables.merging import Merge, Merged
-from secor.tables.staged_rows import ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WAP_ID = "spark.wap.id"
+MERGED = "secor_merged_changes"
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 
@@ -33,10 +34,11 @@ class SparkMergeEngine(TableEngine):
         *,
         catalog: str,
         log_place: str,
+        timeout: float = 300.0,
     ) -> None:
         """``catalog`` is the catalog's name in Spark; ``log_place`` says where Spark logs."""
-        super().__init__(start, log_place)
-        self._open_store = open_store
+        super().__init__(start, log_place, timeout)
+        self.staged = StagedReader(open_store)
         self._catalog = catalog
 
     def stage(self, merge: Merge) -> Merged:
@@ -52,17 +54,15 @@ class SparkMergeEngine(TableEngine):
                 target += f".`branch_{merge.branch}`"
             key = staged_key(merge.table, merge.files)
             columns = session.table(target).schema
-            files, schema = merge.files, merge.table.schema
-            changes = staged_frame(session, self._open_store, files, schema, columns)
-            last = last_changes(changes, key)
-            last = last.selectExpr("change.operation", f"change.{ROW}", "partitions").persist()
-            try:
-                unordered = last.filter("partitions > 1").count()
-                last.createOrReplaceTempView(VIEW)
-                session.sql(_merge_statement(target, key, merge.table.schema.names))
-            finally:
-                last.unpersist()
-        return Merged(unordered)
+            staged = ChangesToMerge(merge.table, merge.files, key, columns)
+            with self.staged.last(session, staged) as last:
+                last.changes.createOrReplaceTempView(MERGED)
+                try:
+                    session.sql(_merge_statement(target, key, merge.table.schema.names))
+                finally:
+                    with tidying():
+                        session.catalog.dropTempView(MERGED)  # else it holds the rows in memory
+        return Merged(last.unordered)
 
     def allow_staging(self, table: Table, branch: str) -> None:
         """Set the property, and make the branch; see ``Publisher``."""
@@ -99,12 +99,13 @@ def _prepare(session: SparkSession, merge: Merge) -> None:
 
 
 def _merge_statement(target: str, key: Sequence[str], columns: Sequence[str]) -> str:
-    same = " AND ".join(f"t.{quoted(name)} = s.{ROW}.{quoted(name)}" for name in key)
-    sets = ", ".join(f"{quoted(name)} = s.{ROW}.{quoted(name)}" for name in columns)
+    source = {name: f"s.{column_name(at)}" for at, name in enumerate(columns)}
+    same = " AND ".join(f"t.{quoted(name)} = {source[name]}" for name in key)
+    sets = ", ".join(f"{quoted(name)} = {value}" for name, value in source.items())
     names = ", ".join(quoted(name) for name in columns)
-    values = ", ".join(f"s.{ROW}.{quoted(name)}" for name in columns)
+    values = ", ".join(source.values())
     return (
-        f"MERGE INTO {target} AS t USING {VIEW} AS s ON {same}"  # noqa: S608  # as above
+        f"MERGE INTO {target} AS t USING {MERGED} AS s ON {same}"  # noqa: S608  # as above
         " WHEN MATCHED AND s.operation = 1 THEN DELETE"
         f" WHEN MATCHED THEN UPDATE SET {sets}"
         f" WHEN NOT MATCHED AND s.operation = 0 THEN INSERT ({names}) VALUES ({values})"

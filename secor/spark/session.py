@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from secor.core.errors import ConfigurationError
 from secor.java.bundles import Bundle
 from secor.java.cache import Progress
 from secor.java.jars import jar_folder
 from secor.java.runtime import spark_java_home
+from secor.spark.startup import get_or_start, require_class, require_jars
 from secor.spark.versions import require_pyspark
 
 if TYPE_CHECKING:
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 
 LEAST = {"spark.sql.session.timeZone": "UTC"}
 """What rows depend on: nobody may set it otherwise."""
+
+REMEMBERED = {
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "10",
+}
+"""What Spark keeps of past queries: by default 1,000, also without its web pages, so that memory
+grows for days.
+"""
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LOGGING_OPTION = "-Dlog4j2.configurationFile"
@@ -42,20 +52,6 @@ rootLogger.appenderRef.file.ref = file
 """
 
 
-def get_or_start(builder: Any) -> SparkSession:
-    """Return the builder's session.  Raises ``ConfigurationError`` where Spark cannot start."""
-    from pyspark.errors import PySparkRuntimeError
-
-    try:
-        return cast("SparkSession", builder.getOrCreate())
-    except (PySparkRuntimeError, FileNotFoundError) as error:
-        raise ConfigurationError(
-            f"Spark does not start ({str(error).splitlines()[0]}): what Java said is printed"
-            " above; it needs Java 17 or 21 (JAVA_HOME), and settings of [spark] that Java takes,"
-            " such as spark.driver.memory"
-        ) from error
-
-
 def under_spark_submit() -> bool:
     """Tell whether spark-submit started this process: the application is its own, then."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
@@ -69,20 +65,25 @@ def start_spark(
     bundle: Bundle,
     log: Path,
     progress: Progress,
+    needs: str,
+    timeout: float,
 ) -> SparkSession:
     """Start the application ``name``, or take the one of spark-submit.
 
     ``settings`` are Spark's; ``environment`` is for its process.  The jars of ``bundle`` are
     fetched, which ``progress`` hears of, and a Java is found, where settings and environment
-    name none.  Spark logs to the file ``log``.  Raises ``ConfigurationError``, ``Unavailable``.
+    name none.  Spark logs to the file ``log``.  It must have the class ``needs``, and may take
+    ``timeout`` seconds to start.  Raises ``ConfigurationError``, ``Unavailable``.
     """
     require_pyspark(name)
+    require_jars(settings)
     from pyspark.sql import SparkSession
 
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "8",
+        **REMEMBERED,
         **settings,
         **LEAST,
     }
@@ -99,7 +100,9 @@ def start_spark(
         chosen[JAVA_OPTIONS] = java_options(chosen.get(JAVA_OPTIONS, ""), log)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    return get_or_start(builder)
+    spark = get_or_start(builder, timeout, log)
+    require_class(spark, needs)
+    return spark
 
 
 def java_options(given: str, log: Path) -> str:

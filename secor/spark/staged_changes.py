@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -27,21 +28,43 @@ ROWS = 16_384
 
 
 def read_changes(
-    open_store: OpenStore, keys: Sequence[str], table: pa.Schema, wanted: pa.StructType
+    open_store: OpenStore,
+    objects: Sequence[tuple[str, bytes | None]],
+    table: pa.Schema,
+    wanted: pa.StructType,
+) -> Iterator[pa.RecordBatch]:
+    """Give changes in ``objects`` to a task; see ``read_objects``.
+
+    With each key is a bit for each change that is kept (``numpy.packbits``), None for all.
+    """
+    try:
+        store = open_store()
+        for key, bits in objects:
+            batches = read_objects(store, [key], table, wanted)
+            yield from batches if bits is None else _kept(batches, bits)
+    finally:
+        spare_next_task()
+
+
+def _kept(batches: Iterator[pa.RecordBatch], bits: bytes) -> Iterator[pa.RecordBatch]:
+    kept = np.unpackbits(np.frombuffer(bits, np.uint8)).astype(bool)
+    for batch in batches:
+        yield batch.filter(pa.array(kept[: batch.num_rows]))
+        kept = kept[batch.num_rows :]
+
+
+def read_objects(
+    store: ObjectStore, keys: Sequence[str], table: pa.Schema, wanted: pa.StructType
 ) -> Iterator[pa.RecordBatch]:
     """Give the changes in the objects ``keys``.
 
     ``table`` is the table's present schema with field ids, ``wanted`` the same columns in the
     types that Spark wants.  Raises ``NotFound``, ``Unavailable``, ``AccessDenied``.
     """
-    try:
-        store = open_store()
-        for key in keys:
-            with store.open(key) as file:
-                parquet = pq.ParquetFile(io.BytesIO(file.read()))
-            yield from _present_batches(parquet.iter_batches(ROWS), table, wanted)
-    finally:
-        spare_next_task()
+    for key in keys:
+        with store.open(key) as file:
+            parquet = pq.ParquetFile(io.BytesIO(file.read()))
+        yield from _present_batches(parquet.iter_batches(ROWS), table, wanted)
 
 
 def present_changes(

@@ -1,40 +1,236 @@
-"""What is staged for a table, as a DataFrame."""
+"""What is staged for a table: the last change of each key, as a DataFrame."""
 
 from __future__ import annotations
 
+import tempfile
+import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from secor.core.errors import Unavailable
-from secor.spark.last_changes import changes_frame
-from secor.spark.staged_changes import OpenStore, read_changes
+from secor.core.errors import NotFound, Unavailable
+from secor.core.ports import ObjectStore
+from secor.spark.failures import tidying
+from secor.spark.last_changes import VIEW, changes_frame, last_changes, row_type
+from secor.spark.last_of_keys import ChangeOrder
+from secor.spark.rows_of_driver import (
+    MOST_PLANNED_BYTES,
+    DriverRows,
+    arrow_frame,
+    file_frame,
+    keep_rows,
+    nest,
+    reads_files_of_driver,
+    row_columns,
+)
+from secor.spark.staged_changes import OpenStore, read_changes, read_objects
 from secor.tables.catalog import FIELD_ID, Table
 from secor.tables.manifest import TableFiles
+from secor.tables.staged_rows import ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+Truths = npt.NDArray[np.bool_]
+Starts = list[int]
 
-def staged_frame(
-    session: SparkSession,
-    open_store: OpenStore,
-    files: Sequence[TableFiles],
-    schema: pa.Schema,
-    columns: StructType,
-) -> DataFrame:
-    """Return all changes in ``files``.
+MOST_ROW_BYTES = 64 << 20
+"""Changes of one table that the driver holds whole, in Arrow's layout, where it cannot hand them
+to Spark as a file.
+"""
 
-    ``schema`` is the table's, with field ids, ``columns`` the same as Spark has them.
+MOST_KEY_BYTES = 128 << 20
+"""Keys and positions of changes of one table that the driver holds: some five million."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastChanges:
+    """One change of each key: ``operation``, the table's columns by ``column_name``, maybe others.
+
+    ``unordered`` keys were changed in several topic partitions.
     """
-    keys = [file.path for of_table in files for file in of_table.files]
 
-    def read(numbers: Sequence[int], wanted: pa.StructType) -> Iterator[pa.RecordBatch]:
-        return read_changes(open_store, [keys[it] for it in numbers], schema, wanted)
+    changes: DataFrame
+    unordered: int
 
-    return changes_frame(session, read, len(keys), columns)
+
+@dataclass(frozen=True, slots=True)
+class ChangesToMerge:
+    """Staged changes of a table.
+
+    ``columns`` are the table's as Spark has them; ``order`` is as in ``last_changes``.
+    """
+
+    table: Table
+    files: tuple[TableFiles, ...]
+    key: Sequence[str]
+    columns: StructType
+    order: str | None = None
+
+    @property
+    def paths(self) -> list[str]:
+        """The keys of the staged files in the group's store."""
+        return [file.path for of_table in self.files for file in of_table.files]
+
+
+class StagedReader:
+    """Reads what is staged.  For any thread.
+
+    This process reads all changes, and finds the last one of each key.  Few are handed to
+    Spark as rows of its plan (``MOST_PLANNED_BYTES``), more as a file of this machine.  Where
+    Spark's tasks run elsewhere, more are sent to them, and beyond ``most_row_bytes`` they read
+    the staged files again.  Spark itself reduces what has too many keys for this process.
+    """
+
+    def __init__(self, open_store: OpenStore) -> None:
+        """``open_store`` is called here, and where tasks run."""
+        self._open_store = open_store
+        self.most_row_bytes = MOST_ROW_BYTES
+        self.most_key_bytes = MOST_KEY_BYTES
+        self._lock = threading.Lock()
+        self._store: ObjectStore | None = None
+
+    @contextmanager
+    def last(self, session: SparkSession, staged: ChangesToMerge) -> Iterator[LastChanges]:
+        """Give the last change of each key.
+
+        Raises ``Unavailable``, ``AccessDenied``, ``OSError``, and what PySpark raises.
+        """
+        with ExitStack() as stack:
+            with self._lock:  # one table at a time: the rows of several would be much memory
+                last = self._last(session, staged, stack)
+            yield last
+
+    def _last(self, session: SparkSession, staged: ChangesToMerge, stack: ExitStack) -> LastChanges:
+        path, most_row_bytes = None, self.most_row_bytes
+        if reads_files_of_driver(session):
+            path = Path(stack.enter_context(_temporary_directory(session))) / "changes.parquet"
+            most_row_bytes = min(most_row_bytes, MOST_PLANNED_BYTES)
+        wanted = row_type(staged.columns)
+        rows = DriverRows(wanted, path, most_row_bytes)
+        try:
+            order, starts = self._read(staged, rows, wanted)
+        except NotFound as error:
+            why = f"table {staged.table.identifier}: {error}, which was staged"
+            raise Unavailable(why) from error
+        if order is None:
+            return _reduced_by_spark(self._every_change(session, staged, rows), staged, stack)
+        last = order.last()
+        del order
+        kept = np.zeros(starts[-1], bool)
+        kept[last.rows] = True
+        if (local := rows.local) is not None:
+            frame = arrow_frame(session, local.filter(pa.array(kept)), staged.columns)
+        elif rows.path is not None:
+            frame = file_frame(session, _keep(rows.path, kept), staged.columns)
+        else:
+            frame = self._read_by_tasks(session, staged, _masks(kept, starts))
+            frame = _persist(
+                frame.selectExpr("operation", *row_columns(staged.columns, ROW)), stack
+            )
+        return LastChanges(frame, last.unordered)
+
+    def _read(
+        self, staged: ChangesToMerge, rows: DriverRows, wanted: pa.StructType
+    ) -> tuple[ChangeOrder | None, Starts]:
+        """Read all changes into ``rows``.
+
+        Return their order, None where it is more than this process holds, and the number of
+        the first change of each file, with the number of all at the end.
+        """
+        if self._store is None:
+            self._store = self._open_store()
+        schema = staged.table.schema
+        order: ChangeOrder | None = ChangeOrder(staged.key, staged.order)
+        starts = [0]
+        for path in staged.paths:
+            starts.append(starts[-1])
+            for batch in read_objects(self._store, [path], schema, wanted):
+                starts[-1] += batch.num_rows
+                rows.add(batch)
+                if order is not None:
+                    order.add(batch)
+                if order is not None and order.nbytes > self.most_key_bytes:
+                    order = None
+        rows.close()
+        return order, starts
+
+    def _every_change(
+        self, session: SparkSession, staged: ChangesToMerge, rows: DriverRows
+    ) -> DataFrame:
+        """Return all changes as ``last_changes`` takes them."""
+        if (local := rows.local) is not None:
+            return nest(arrow_frame(session, local, staged.columns), staged.columns)
+        if rows.path is not None:
+            return nest(file_frame(session, rows.path, staged.columns), staged.columns)
+        return self._read_by_tasks(session, staged, [None] * len(staged.paths))
+
+    def _read_by_tasks(
+        self, session: SparkSession, staged: ChangesToMerge, masks: Sequence[bytes | None]
+    ) -> DataFrame:
+        open_store, schema, paths = self._open_store, staged.table.schema, staged.paths
+
+        def read(numbers: Sequence[int], wanted: pa.StructType) -> Iterator[pa.RecordBatch]:
+            objects = [(paths[it], masks[it]) for it in numbers]
+            return read_changes(open_store, objects, schema, wanted)
+
+        return changes_frame(session, read, len(paths), staged.columns)
+
+
+def _temporary_directory(session: SparkSession) -> tempfile.TemporaryDirectory[str]:
+    """Return a directory on Spark's local disk; Java deletes it, too, however this process ends."""
+    context: Any = session.sparkContext
+    return tempfile.TemporaryDirectory(
+        prefix="changes-", dir=context._temp_dir, ignore_cleanup_errors=True
+    )
+
+
+def _keep(path: Path, kept: Truths) -> Path:
+    """Return a file with the rows of another that are ``kept``."""
+    if kept.all():
+        return path
+    target = path.with_name("last.parquet")
+    keep_rows(path, target, kept)
+    path.unlink()
+    return target
+
+
+def _masks(kept: Truths, starts: Starts) -> list[bytes | None]:
+    """Return which rows of each file are kept, as bits; None for all of them."""
+    of_files = [kept[start:end] for start, end in pairwise(starts)]
+    return [None if it.all() else np.packbits(it).tobytes() for it in of_files]
+
+
+def _reduced_by_spark(changes: DataFrame, staged: ChangesToMerge, stack: ExitStack) -> LastChanges:
+    last = last_changes(changes, staged.key, order=staged.order)
+    columns = row_columns(staged.columns, f"change.{ROW}")
+    frame = _persist(last.selectExpr("change.operation", *columns, "partitions"), stack)
+    stack.callback(_drop_view, changes.sparkSession)
+    return LastChanges(frame, frame.filter("partitions > 1").count())
+
+
+def _persist(frame: DataFrame, stack: ExitStack) -> DataFrame:
+    """Let Spark keep rows that a merge reads several times, on disk where they are many."""
+
+    def unpersist() -> None:
+        with tidying():
+            frame.unpersist()
+
+    stack.callback(unpersist)
+    return frame.persist()
+
+
+def _drop_view(session: SparkSession) -> None:
+    with tidying():
+        session.catalog.dropTempView(VIEW)
 
 
 def staged_key(table: Table, files: Sequence[TableFiles]) -> list[str]:

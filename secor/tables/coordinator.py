@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from secor.core.errors import LedgerCorrupt, SecorError
-from secor.core.model import TopicPartition
+from secor.core.model import Entry, TopicPartition
 from secor.core.ports import Clock, OffsetLedger
 from secor.tables.backlog import (
     backlog,
@@ -212,12 +212,14 @@ class Coordinator:
     def _commit(self, missing: frozenset[TopicPartition]) -> None:
         """Ledger first, then the listing (see ``Staging.read``), then every table."""
         self._partitions = partitions = self._topics.partitions()
-        ends, topic_ids = self._topics.ends(partitions), self._topics.ids()
+        ends, present_ids = self._topics.ends(partitions), self._topics.ids()
         if self._sources is None:
             self._sources = {it.topic_partition for it in self._staging.find()}
         # Topics that are gone may have left manifests.  New ones wait for the next cycle.
-        committed = self._read_ledger(partitions | self._sources)
-        staged = self._staging.read(committed)
+        entries = self._read_ledger(partitions | self._sources)
+        committed = {key: it.committed for key, it in entries.items() if it.committed is not None}
+        topic_ids = {key: it.topic_id or present_ids.get(key.topic) for key, it in entries.items()}
+        staged = self._staging.read(committed, topic_ids)
         self._sources = set(self._staging.sources)
         self._note_timestamps(staged)
         complete = frozenset(
@@ -231,32 +233,32 @@ class Coordinator:
 
         request = CommitRequest(self._cycle.commit, self._epoch, advance)
         results = self._commit_tables(staged, request)
-        self._release_done(staged, results, topic_ids)
+        self._release_done(staged, results, present_ids)
         self._send(Kind.COMMIT_COMPLETE)
         self._report(staged, results, ends, committed)
         now = self._clock.monotonic()
         self._observer.cycle_ended(now - self._cycle.began, len(missing))
         self._cycle = self._cycle.finish(now, self._timing)
 
-    def _read_ledger(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return committed offsets; an entry that cannot be read holds its partition back.
+    def _read_ledger(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Entry]:
+        """Return the entries; one that cannot be read holds its partition back.
 
         Side by side: a cycle of 1,000 partitions must not wait for 1,000 answers in turn.
         """
         wanted = sorted(partitions)
-        committed = {}
+        entries = {}
         for topic_partition, entry in zip(
             wanted, self._parallel(self._read_entry, wanted), strict=True
         ):
             if isinstance(entry, LedgerCorrupt):
                 self._observer.cycle_failed(entry)
-            elif entry is not None:
-                committed[topic_partition] = entry
-        return committed
+            else:
+                entries[topic_partition] = entry
+        return entries
 
-    def _read_entry(self, topic_partition: TopicPartition) -> int | LedgerCorrupt | None:
+    def _read_entry(self, topic_partition: TopicPartition) -> Entry | LedgerCorrupt:
         try:
-            return self._ledger.read(topic_partition).committed
+            return self._ledger.read(topic_partition)
         except LedgerCorrupt as error:
             return error
 
@@ -310,7 +312,9 @@ class Coordinator:
         for item in staged:
             if not is_done(item, results):
                 continue
-            if now - item.listed.modified >= self._keep or is_of_earlier_topic(item, topic_ids):
+            if is_of_earlier_topic(item, topic_ids):
+                self._staging.delete_of_earlier_topic(item)
+            elif now - item.listed.modified >= self._keep:
                 if item.listed.replay:
                     self._committer.finish_replay(item)
                 self._staging.delete(item.listed)

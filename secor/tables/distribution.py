@@ -29,6 +29,9 @@ from secor.tables.staged_rows import staged_rows
 from secor.tables.table_rows import Fitted, TableRows
 from secor.tables.table_version import RowChanges, TableVersion, identity_of
 
+POSITION = ("offset", "timestamp")
+"""Columns of messages that parts have beside their rows: what data files tell of themselves."""
+
 STREAM_PREFIX = "table="
 """Output streams of tables begin with this."""
 
@@ -233,9 +236,10 @@ def _changes_part(table: TableWork, operation: int, rows: pa.StructArray, chunk:
 
 
 def _with_rows(chunk: Chunk, rows: pa.StructArray) -> pa.RecordBatch:
-    records = chunk.records.select(SCHEMA.names)
-    schema = pa.schema([*SCHEMA, pa.field(ROW, rows.type)])
-    return pa.RecordBatch.from_arrays([*records.columns, rows], schema=schema)
+    columns = [chunk.records.column(name) for name in POSITION]
+    fields = [SCHEMA.field(name) for name in POSITION]
+    schema = pa.schema([*fields, pa.field(ROW, rows.type)])
+    return pa.RecordBatch.from_arrays([*columns, rows], schema=schema)
 
 
 def stream_of_table(name: str) -> str:

@@ -16,6 +16,9 @@ from secor.tables.coordinator import GroupTopics
 LOOK_EVERY = 30.0
 """Seconds between two questions to the brokers for topics."""
 
+LOOK_AGAIN = 5.0
+"""The same while the control topic is missing: whoever leads makes it again soon."""
+
 SETTLES = 1.0
 """Seconds after which one that has joined its group, and was assigned nothing, stands by."""
 
@@ -119,9 +122,11 @@ class StandbyElection:
             for event in events:
                 if isinstance(event, Assigned | Revoked) and self._partition in event.partitions:
                     self._assigned = isinstance(event, Assigned)
+                    if not self._assigned:
+                        self._looked = float("-inf")  # the topic may have been deleted
 
     def _look_for_topic(self, now: float) -> None:
-        if now - self._looked >= LOOK_EVERY:
+        if now - self._looked >= (LOOK_AGAIN if self._missing else LOOK_EVERY):
             self._looked = now
             try:
                 self._missing = self._partition.topic not in self._member.topics()

@@ -25,6 +25,10 @@ SUMMARY_PART = "secor.part-of-commit"
 """For a snapshot below the one of its commit."""
 SUMMARY_EPOCH = "secor.epoch"
 SUMMARY_VALID_THROUGH = "secor.valid-through"
+UNDONE = "secor.undone"
+"""A property of a table as it was loaded: a committer of ours has undone, by accident, all that
+its branch has lost.  So no person needs to decide whether it is committed again.
+"""
 SUMMARY_NAMES = (
     *(SUMMARY_GROUP, SUMMARY_COMMIT, SUMMARY_PART, SUMMARY_EPOCH, SUMMARY_VALID_THROUGH),
 )

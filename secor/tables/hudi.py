@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, Protocol
 
@@ -48,13 +48,22 @@ wrote.  Here rows are staged all the time, so one event is both.
 MOVED = "the table has moved since its offsets were read"
 """How errors of a guard begin."""
 
-Guard = Callable[[str, str, str | None], None]
-"""Takes the base path of a table, a group, and the id of the commit that must be the group's newest
-there.  Raises ``Refused`` with ``MOVED``.
+Guard = Callable[[str, str, str | None, frozenset[str]], None]
+"""Takes the base path of a table, a group, the id of the commit that must be the group's newest
+there, and ids of commits that were taken back.  Raises ``Refused`` with ``MOVED``.
 """
+
+TAKEN_BACK = "secor.taken-back"
+"""A property of a table: ids of commits, as JSON, that are on its timeline and do not count."""
 
 REQUESTED = "requested"
 """In the summary of a snapshot: Hudi's time of the commit, by which readers name it."""
+
+BACKUPS = ".secor-rolled-back"
+"""In a table's ``.hoodie``: copies of the instants that writers of ours have rolled back.
+
+The copy of a completed one proves that no person has rolled it back.
+"""
 
 TableType = Literal["copy-on-write", "merge-on-read"]
 
@@ -73,6 +82,12 @@ DEFAULTS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Hudi's metadata table leaks connections on s3a, until writes fail."""
+
+BUCKETS = "hoodie.bucket.index.num.buckets"
+"""How many files the rows of a partition are spread over by their keys, for ever."""
+
+NEW_BUCKETS = 8
+"""``BUCKETS`` of a new table; Hudi's own default of 256 lets small commits write 256 files."""
 
 _DATES = {"year": "yyyy", "month": "yyyy-MM", "day": "yyyy-MM-dd", "hour": "yyyy-MM-dd-HH"}
 _TRUNCATE = re.compile(r"truncate\[(\d+)\]")
@@ -93,7 +108,8 @@ class HudiWrite:
     """One commit to a table: ``files`` are staged changes, all of the same identifier columns.
 
     ``metadata`` belongs into the commit.  ``expected`` is the id of the group's newest commit
-    on the table's timeline, None for none.
+    on the table's timeline, None for none; ``taken_back`` are those that do not count there.
+    ``backs_up``: instants that are rolled back as it begins are copied to ``BACKUPS``.
     """
 
     table: Table
@@ -101,6 +117,16 @@ class HudiWrite:
     files: tuple[TableFiles, ...]
     metadata: Mapping[str, str]
     expected: str | None
+    taken_back: frozenset[str] = frozenset()
+    backs_up: bool = True
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What Hudi's writer is told beside ``write_options``."""
+        if not self.backs_up:
+            return self.metadata
+        backup = "hoodie.rollback.instant.backup"
+        return {**self.metadata, f"{backup}.enabled": "true", f"{backup}.dir": BACKUPS}
 
 
 class HudiEngine(Protocol):
@@ -143,6 +169,32 @@ def write_options(
         options["hoodie.record.merge.mode"] = "EVENT_TIME_ORDERING"
         options["hoodie.datasource.write.precombine.field"] = settings.precombine
     return options
+
+
+def uses_buckets(properties: Mapping[str, str]) -> bool:
+    """Tell whether rows that are changed are found by a fixed number of buckets."""
+    index = properties.get("hoodie.index.type", "BUCKET").upper()
+    engine = properties.get("hoodie.index.bucket.engine", "SIMPLE").upper()
+    return (index, engine) == ("BUCKET", "SIMPLE")
+
+
+def settings_of_table(table: Table, settings: HudiSettings) -> HudiSettings:
+    """Return ``settings`` with the number of buckets that ``table`` was made with.
+
+    Hudi notes it nowhere.  Raises ``ConfigurationError`` where ``properties`` say another: no row
+    that is there would be found, so each one that is changed would be there twice.
+    """
+    made_with = table.properties.get(BUCKETS)
+    if settings.mode == "insert" or made_with is None or not uses_buckets(settings.properties):
+        return settings
+    configured = settings.properties.get(BUCKETS, made_with)
+    if configured != made_with:
+        raise ConfigurationError(
+            f"table {table.identifier}: properties say {BUCKETS} = {configured}, and it was made"
+            f" with {made_with}: rows would be there twice. Set it back, or remove it; more"
+            " buckets need a new table"
+        )
+    return replace(settings, properties={**settings.properties, BUCKETS: made_with})
 
 
 def partition_column(field: PartitionField) -> tuple[str, str]:

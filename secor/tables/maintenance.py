@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from secor.tables.catalog import MAIN
+
 STEPS: Mapping[str, str] = {
     "rewrite_data_files": "small data files become large ones",
     "rewrite_position_delete_files": "small files of deletes become large ones",
@@ -18,19 +20,25 @@ STEPS: Mapping[str, str] = {
 }
 """Iceberg's procedures in the order in which they are useful, and what each does."""
 
-ONLY_MAIN = frozenset(STEPS) - {"expire_snapshots"}
-"""Procedures that know no branch but ``main``."""
+ONLY_MAIN = frozenset({"rewrite_position_delete_files", "rewrite_manifests"})
+"""Procedures that know no branch but ``main``; of another branch's group they are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
     """What is wanted: ``steps`` out of ``STEPS``; snapshots older than ``before`` may go, but
-    the newest ``retain_last`` stay.
+    the newest ``retain_last`` stay.  ``branch`` is compacted; snapshots expire on every branch.
     """
 
     steps: Sequence[str]
     before: datetime
     retain_last: int
+    branch: str = MAIN
+
+    @property
+    def left_out(self) -> list[str]:
+        """The steps that are wanted and cannot be done on this branch."""
+        return [it for it in STEPS if it in self.steps and self.branch != MAIN and it in ONLY_MAIN]
 
     def statements(self, catalog: str, table: str) -> dict[str, str]:
         """Return the SQL of each step for one table, in Spark's dialect.
@@ -41,12 +49,14 @@ class Maintenance:
         return {
             step: f"CALL {procedures}.{step}({', '.join(self._arguments(step, table))})"
             for step in STEPS
-            if step in self.steps
+            if step in self.steps and step not in self.left_out
         }
 
     def _arguments(self, step: str, table: str) -> list[str]:
         name = ".".join(_quoted(part) for part in table.split("."))
-        arguments = ["table => '" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"]
+        arguments = [f"table => {_text(name)}"]
+        if step == "rewrite_data_files" and self.branch != MAIN:
+            arguments.append(f"branch => {_text(self.branch)}")
         if step == "expire_snapshots":
             arguments += [
                 f"older_than => TIMESTAMP '{self.before:%Y-%m-%d %H:%M:%S}'",
@@ -54,6 +64,10 @@ class Maintenance:
                 "stream_results => true",
             ]
         return arguments
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _quoted(name: str) -> str:

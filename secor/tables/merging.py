@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from secor.core.errors import NotFound, OutcomeUnknown, Refused
+from secor.core.errors import NotFound, OutcomeUnknown, Refused, Unavailable
 from secor.tables.catalog import CommitResult, Outcome, Snapshot, Table, TableCommit
 from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_PART
 from secor.tables.manifest import TableFiles
@@ -112,13 +112,19 @@ def merge_commit(
         # The snapshot of the appended files is the commit's, and this one comes below it: a
         # branch that was set back to here has lost rows, and must not look whole.
         summary[SUMMARY_PART] = summary.pop(SUMMARY_COMMIT)
-    merged = engine.stage(Merge(merge_id, table, commit.branch, changes, summary))
+    failure, merged = None, Merged()
+    try:
+        merged = engine.stage(Merge(merge_id, table, commit.branch, changes, summary))
+    except Unavailable as error:
+        failure = error  # an engine may see by itself that the branch moves
     try:
         present = catalog.load_table(table.identifier)
     except NotFound as error:
         return CommitResult(Outcome.REFUSED, why=str(error))
     if (present.uuid, present.refs.get(commit.branch)) != (table.uuid, commit.base):
         return CommitResult(Outcome.REFUSED, why="the branch moved while rows were merged")
+    if failure is not None:
+        raise failure
     staged = _find_staged(present, merge_id)
     if staged is None or staged.parent_id != commit.base:
         return CommitResult(Outcome.REFUSED, why="rows were merged on another snapshot")

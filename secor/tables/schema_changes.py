@@ -13,13 +13,19 @@ Inside of structs, lists and maps alike.  Nothing is dropped, renamed or narrowe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from secor.formats.typed.descriptions import LONGEST_INTEGER, MOST_DIGITS
 from secor.formats.typed.nested_arrays import is_json, is_list
 from secor.tables.catalog import AddColumn, MakeOptional, SchemaChange, WidenColumn
+
+RESERVED = frozenset(
+    {"_partition", "_file", "_pos", "_deleted", "_spec_id"}
+    | {"_row_id", "_last_updated_sequence_number"}
+)
+"""Columns that readers of Iceberg tables add: Spark cannot change a table with one of its own."""
 
 MOST_FIELDS = 1000
 """Columns at all levels; what comes beyond is an undeclared field."""
@@ -33,14 +39,41 @@ Path = tuple[str, ...]
 def changes_for(kept: pa.StructType, seen: pa.StructType) -> list[SchemaChange]:
     """Return what ``kept`` lacks for rows of the type ``seen`` (of ``inference.observed``)."""
     room = MOST_FIELDS - field_count(kept)
+    names = set(_names(kept, ""))
     changes = []
     for change in _struct(kept, seen, ()):
         if isinstance(change, AddColumn):
-            room -= 1 + field_count(change.type)
+            *around, name = change.path
+            own = list(_names(pa.struct([(name, change.type)]), "".join(f"{it}." for it in around)))
+            if not names.isdisjoint(own) or len(set(own)) < len(own):
+                continue
+            room -= len(own)
             if room < 0:
                 continue
+            names.update(own)
         changes.append(change)
     return changes
+
+
+def columns_of(seen: pa.StructType) -> pa.StructType:
+    """Return the columns of a table that is made of rows of the type ``seen``."""
+    nothing = pa.struct([])
+    return apply(nothing, changes_for(nothing, seen))
+
+
+def _names(kind: pa.DataType, below: str) -> Iterator[str]:
+    """Give the names of all fields as Iceberg writes them, in which a dot is a step inwards.
+
+    It takes no two that are the same, such as ``a.b`` and the ``b`` in ``a``.
+    """
+    if pa.types.is_struct(kind):
+        for field in kind.fields:
+            yield below + field.name
+            yield from _names(field.type, f"{below}{field.name}.")
+    elif is_list(kind):
+        yield from _names(kind.value_type, f"{below}{ELEMENT}.")
+    elif pa.types.is_map(kind):
+        yield from _names(kind.item_type, f"{below}{VALUE}.")
 
 
 def field_count(kind: pa.DataType) -> int:
@@ -60,13 +93,24 @@ def _struct(kept: pa.StructType, seen: pa.StructType, path: Path) -> Iterator[Sc
         if not field.nullable and pa.types.is_null(kind):
             yield MakeOptional(inner)
         yield from _column(field.type, kind, inner)
+    yield from (
+        AddColumn((*path, name), made)
+        for name, made in _new_fields(shown, (field.name for field in kept.fields))
+        if path or name.lower() not in RESERVED
+    )
+
+
+def _new_fields(
+    shown: Mapping[str, pa.DataType], known: Iterable[str]
+) -> Iterator[tuple[str, pa.DataType]]:
+    """Give the fields that can be columns beside those that are ``known``."""
     # Most readers of tables take Id and id for one column, and no name for none.
-    taken = {"", *(field.name.lower() for field in kept.fields)}
+    taken = {"", *(name.lower() for name in known)}
     for name, kind in shown.items():
         made = column_type(kind)
         if made is not None and name.lower() not in taken:
             taken.add(name.lower())
-            yield AddColumn((*path, name), made)
+            yield name, made
 
 
 def _column(kept: pa.DataType, seen: pa.DataType, path: Path) -> Iterator[SchemaChange]:
@@ -102,23 +146,27 @@ def _wider(kept: pa.DataType, seen: pa.DataType) -> pa.DataType | None:
     return pa.decimal128(precision, kept.scale)
 
 
-def column_type(seen: pa.DataType) -> pa.DataType | None:
+def column_type(seen: pa.DataType, *, keep_required: bool = False) -> pa.DataType | None:
     """Return the type of a new column, None while its values show none.
 
-    JSON text, which stands for values of several kinds, becomes a string.
+    JSON text, which stands for values of several kinds, becomes a string.  ``keep_required``
+    is for declared types: what may not be null in a struct stays so.
     """
-    if pa.types.is_struct(seen):
-        fields = [
-            pa.field(field.name, kind)
-            for field in seen.fields
-            if (kind := column_type(field.type)) is not None
-        ]
+    if pa.types.is_struct(seen) and not keep_required:
+        fields = list(_new_fields({field.name: field.type for field in seen.fields}, ()))
         return pa.struct(fields) if fields else None
+    if pa.types.is_struct(seen):
+        declared = [
+            pa.field(field.name, kind, nullable=field.nullable)
+            for field in seen.fields
+            if (kind := column_type(field.type, keep_required=True)) is not None
+        ]
+        return pa.struct(declared) if declared else None
     if is_list(seen):
-        item = column_type(seen.value_type)
+        item = column_type(seen.value_type, keep_required=keep_required)
         return None if item is None else pa.list_(pa.field(ELEMENT, item))
     if pa.types.is_map(seen):
-        item = column_type(seen.item_type)
+        item = column_type(seen.item_type, keep_required=keep_required)
         return None if item is None else pa.map_(pa.string(), item)
     return _scalar(seen)
 

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from secor.core.errors import ConfigurationError, TableStopped
 from secor.core.text import how_many
 from secor.tables.catalog import Table
-from secor.tables.commit_history import CommitHistory, CommitObject
-from secor.tables.group_record import (
-    SUMMARY_COMMIT,
-    GroupRecord,
-    Lineage,
-    ancestors,
-    find_commit,
-    lineage,
-)
+from secor.tables.commit_history import CommitHistory
+from secor.tables.group_record import GroupRecord, Lineage, lineage
 from secor.tables.manifest import Manifest, Operation
+from secor.tables.repeating import files_of, lost_commits
 from secor.tables.selection import select
 from secor.tables.staging import Staged
 from secor.tables.table_commit import (
@@ -82,51 +75,16 @@ class Settling:
 
         def propose(loaded: Table, record: GroupRecord) -> Proposal | None:
             changes.clear()
-            removed = self._removed(loaded, record)
+            removed = lost_commits(loaded, self._branch, record, self._history)
             for commit in removed:
                 count = sum(len(of_table.files) for of_table in commit.files)
                 changes.append(f"commit {commit.id} is repeated: {how_many(count, 'file')}")
             if dry_run:
                 return None
-            files = tuple(of_table for commit in removed for of_table in commit.files)
-            manifests = tuple(key for commit in removed for key in commit.manifests)
-            return Proposal(files, manifests, record)
+            return Proposal(*files_of(removed), record)
 
         done = self._committer.attempt(table, request, propose, Attempts(), settles=True)
         return Settled(tuple(changes), done)
-
-    def _removed(self, table: Table, record: GroupRecord) -> list[CommitObject]:
-        """Return the commits that the branch has lost, the oldest first."""
-        if lineage(table, self._branch, record) is not Lineage.ROLLED_BACK:
-            raise ConfigurationError(
-                f"{table.identifier}: was not rolled back: its branch {self._branch} holds the"
-                " last commit of this group"
-            )
-        assert record.commit is not None
-        removed: list[CommitObject] = []
-        present_commits = {it.summary.get(SUMMARY_COMMIT) for it in ancestors(table, self._branch)}
-        commit_id: str | None = record.commit.id
-        for commit in self._history.back_from(table.uuid, commit_id):
-            if commit.id in present_commits:
-                commit_id = commit.id
-                break
-            if find_commit(table, commit.id) is None:
-                raise TableStopped(
-                    f"{table.identifier}: the snapshot of commit {commit.id} has expired, and its"
-                    " files may be deleted: read the messages again with 'secor offsets set', or"
-                    " go on without them with 'secor tables accept'",
-                    "rolled_back",
-                )
-            removed.append(commit)
-            commit_id = commit.previous
-        else:
-            if commit_id is not None:
-                raise TableStopped(
-                    f"{table.identifier}: the object of commit {commit_id} is gone, so its files"
-                    " are not known: 'secor tables accept' goes on without them",
-                    "rolled_back",
-                )
-        return removed[::-1]
 
 
 def _accepted(

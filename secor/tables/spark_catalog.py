@@ -27,7 +27,6 @@ _KINDS = MappingProxyType(
         "rest": {"type": "rest"},
         "glue": {"type": "glue"},
         "hive": {"type": "hive"},
-        "dynamodb": {"catalog-impl": "org.apache.iceberg.aws.dynamodb.DynamoDbCatalog"},
     }
 )
 """By ``type`` of the library for Python; schema V1 is the one that it makes in a database."""
@@ -39,7 +38,6 @@ _SCHEMES = MappingProxyType(
 
 _RENAMED = MappingProxyType(
     {
-        "table-name": "dynamodb.table-name",
         "s3.role-arn": "client.assume-role.arn",
         "s3.role-session-name": "client.assume-role.session-name",
         "client.role-arn": "client.assume-role.arn",
@@ -58,7 +56,6 @@ _ONLY_PYTHON = frozenset(
         "init_catalog_tables",
         "s3.region",
         "glue.region",
-        "dynamodb.region",
         "client.region",
         "s3.force-virtual-addressing",
         "s3.resolve-region",
@@ -82,7 +79,7 @@ _CREDENTIALS = MappingProxyType(
 )
 """What Java's clients take from the environment only, by the end of the property's name."""
 
-_SERVICES = ("client", "glue", "dynamodb")
+_SERVICES = ("client", "glue")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +172,7 @@ def _jdbc(uri: str) -> dict[str, str]:
 
 
 def _region(properties: Mapping[str, str]) -> dict[str, str]:
-    for key in ("s3.region", "client.region", "glue.region", "dynamodb.region"):
+    for key in ("s3.region", "client.region", "glue.region"):
         if properties.get(key):
             return {"client.region": properties[key]}
     # Java's client asks for a region even where the server does not care.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from secor.core.errors import CorruptFile, NotFound, Unavailable
 from secor.core.model import OffsetRange, TopicPartition
@@ -32,13 +33,15 @@ class ListedManifest:
 class Staged:
     """A manifest that was read, or the fault that it has.
 
-    One that is ``outlined`` names its tables, and of each only one file.
+    One that is ``outlined`` names its tables, and of each only one file.  One that is ``absent``
+    was listed and could not be found.
     """
 
     listed: ListedManifest
     manifest: Manifest | None
     fault: str = ""
     outlined: bool = False
+    absent: bool = False
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -105,27 +108,56 @@ class Staging:
                 size, modified = stored.size, stored.modified
                 yield ListedManifest(stored.key, topic_partition, offsets, size, modified, replay)
 
-    def read(self, committed: Mapping[TopicPartition, int]) -> list[Staged]:
+    def read(
+        self,
+        committed: Mapping[TopicPartition, int],
+        topic_ids: Mapping[TopicPartition, str | None] = MappingProxyType({}),
+    ) -> list[Staged]:
         """List, then return the manifests of offsets below ``committed``, read.
 
         ``committed`` must have been read from the ledger *before* this call.  Every manifest
         below it was put before it moved there, so none of them can be missing in the listing;
         the other way round one that is put meanwhile could be passed over for ever.
-        Manifests of replays always count: only what was committed is replayed.
+        Manifests of replays always count: only what was committed is replayed.  So do those of
+        an earlier topic of the name, by ``topic_ids``, the ids that the entries have, or else the
+        topics: who accepted the present topic has settled what was not committed of the earlier.
         """
         listed = self.find()
         self.sources = frozenset(item.topic_partition for item in listed)
-        present = {item.key for item in listed}
-        self._read = {key: staged for key, staged in self._read.items() if key in present}
-        counting = [
-            item
-            for item in listed
-            if item.replay or item.range.end <= committed.get(item.topic_partition, 0)
-        ]
-        missing = [item for item in counting if item.key not in self._read]
+        present = {item.key: item for item in listed}
+        self._read = {
+            key: staged
+            for key, staged in self._read.items()
+            if key in present
+            and not staged.absent
+            and (staged.listed == present[key] or not _is_of_another_topic(staged, topic_ids))
+        }  # a manifest of the present topic may have taken the name of an earlier one's
+
+        def counts(item: ListedManifest) -> bool:
+            return bool(item.replay) or item.range.end <= committed.get(item.topic_partition, 0)
+
+        wanted = [it for it in listed if counts(it) or topic_ids.get(it.topic_partition)]
+        missing = [item for item in wanted if item.key not in self._read]
         for staged in self._parallel(self._read_manifest, missing):
             self._read[staged.listed.key] = staged
-        return [self._read[item.key] for item in counting]
+        deleted = self._deleted([self._read[item.key] for item in missing])
+        left_out = {
+            item.key
+            for item in wanted
+            if item.key in deleted
+            or not (counts(item) or _is_of_another_topic(self._read[item.key], topic_ids))
+        }
+        self.forget(left_out)  # a batch that is given up may have a successor of its name
+        return [self._read[item.key] for item in wanted if item.key not in left_out]
+
+    def _deleted(self, read: Sequence[Staged]) -> frozenset[str]:
+        """Return the keys of manifests that were deleted since they were listed.
+
+        Another coordinator does that when all their tables have them.  One that is listed again
+        and cannot be found is a fault of the store, and stops its partition.
+        """
+        absent = frozenset(staged.listed.key for staged in read if staged.absent)
+        return absent - {item.key for item in self.find()} if absent else absent
 
     def outline(self, staged: Staged) -> None:
         """Keep no more of a manifest than which tables it is for."""
@@ -149,7 +181,9 @@ class Staging:
             with self._store.open(listed.key) as file:
                 body = file.read()
             manifest = Manifest.parse(body, listed.key)
-        except (CorruptFile, NotFound) as error:
+        except NotFound as error:
+            return Staged(listed, None, str(error), absent=True)
+        except CorruptFile as error:
             return Staged(listed, None, str(error))
         number = manifest.replay.number if manifest.replay is not None else ""
         in_content = (manifest.topic_partition, manifest.range, number)
@@ -160,10 +194,24 @@ class Staging:
             return Staged(listed, None, why)
         return Staged(listed, manifest)
 
+    def delete_of_earlier_topic(self, staged: Staged) -> None:
+        """Remove a manifest, unless one of the present topic has taken its name meanwhile."""
+        self.forget([staged.listed.key])
+        present, was = self._read_manifest(staged.listed).manifest, staged.manifest
+        if present is not None and was is not None and present.topic_id == was.topic_id:
+            self.delete(staged.listed)
+
     def delete(self, listed: ListedManifest) -> None:
         """Remove a manifest that no table needs any more."""
         self._store.delete(listed.key)
         self._read.pop(listed.key, None)
+
+
+def _is_of_another_topic(staged: Staged, topic_ids: Mapping[TopicPartition, str | None]) -> bool:
+    """Tell whether the ledger's entry is of another topic of the name than a manifest."""
+    present = topic_ids.get(staged.topic_partition)
+    was = staged.manifest.topic_id if staged.manifest is not None else None
+    return None not in (present, was) and present != was
 
 
 _NO_STATISTICS = Statistics()

@@ -37,6 +37,7 @@ from secor.tables.group_record import (
     newest_commit,
 )
 from secor.tables.manifest import Operation, TableFiles
+from secor.tables.repeating import files_of, is_undone_by_accident, lost_commits
 from secor.tables.selection import APPENDS, Selection, select
 from secor.tables.staging import Staged
 
@@ -72,8 +73,9 @@ class TableResult:
 
     ``done`` are the keys of manifests that the table needs no more; ``stopped`` says why topic
     partitions go no further; ``conflicts`` and ``unknown`` count attempts that were refused or
-    got no answer; ``unordered`` keys were changed in several topic partitions; ``seconds`` is
-    how long all of it took.
+    got no answer; ``unordered`` keys were changed in several topic partitions; ``repeated``
+    commits, which another committer had taken back, are this one; ``seconds`` is how long all of
+    it took.
     """
 
     table: str
@@ -89,6 +91,7 @@ class TableResult:
     conflicts: int = 0
     unknown: int = 0
     unordered: int = 0
+    repeated: int = 0
     seconds: float = 0.0
 
 
@@ -167,25 +170,39 @@ class TableCommitter:
         except UnsupportedTable as error:
             raise TableStopped(str(error), "format_version") from error
         record = GroupRecord.of(table, self._group)
-        if not settles and lineage(table, self._branch, record) is Lineage.ROLLED_BACK:
+        if not settles:
+            self._require_not_rolled_back(table, record)
+        return table, record
+
+    def _require_not_rolled_back(self, table: Table, record: GroupRecord) -> None:
+        if lineage(table, self._branch, record) is Lineage.ROLLED_BACK:
             assert record.commit is not None
             raise TableStopped(
-                f"{identifier}: was rolled back: its branch {self._branch} no longer holds the"
-                f" commit {record.commit.id}; 'secor tables accept' goes on without the rows that"
-                " were removed, 'secor tables replay' commits them again",
+                f"{table.identifier}: was rolled back: its branch {self._branch} no longer holds"
+                f" the commit {record.commit.id}; 'secor tables accept' goes on without the rows"
+                " that were removed, 'secor tables replay' commits them again",
                 "rolled_back",
             )
-        return table, record
 
     def commit(
         self, identifier: str, staged: Sequence[Staged], request: CommitRequest
     ) -> TableResult:
-        """Commit what ``staged`` has for a table; an error of it is in the result."""
+        """Commit what ``staged`` has for a table; an error of it is in the result.
+
+        What committers of ours have undone by accident comes first, in a cycle of its own.
+        """
         began = self._clock.monotonic()
         attempts = Attempts()
         selections: list[Selection] = []
+        lost: list[CommitObject] = []
 
         def propose(table: Table, record: GroupRecord) -> Proposal | None:
+            selections.clear()
+            lost.clear()
+            if is_undone_by_accident(table, self._branch, record):
+                lost.extend(lost_commits(table, self._branch, record, self._history))
+                return Proposal(*files_of(lost), record)
+            self._require_not_rolled_back(table, record)
             is_finished = self._history.replays.has
             chosen = select(identifier, table.uuid, record, staged, self.operations, is_finished)
             selections.append(chosen)
@@ -203,7 +220,7 @@ class TableCommitter:
             return Proposal(chosen.files, chosen.manifests, after)
 
         try:
-            done = self.attempt(identifier, request, propose, attempts)
+            done = self.attempt(identifier, request, propose, attempts, settles=True)
             result = _result(identifier, done, selections[-1] if selections else None)
         except SecorError as error:
             kind = Result.STOPPED if isinstance(error, TableStopped) else Result.FAILED
@@ -212,6 +229,7 @@ class TableCommitter:
             result,
             conflicts=attempts.conflicts,
             unknown=attempts.unknown,
+            repeated=len(lost) if result.result is Result.COMMITTED else 0,
             seconds=self._clock.monotonic() - began,
         )
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from secor.core.errors import ConfigurationError
 from secor.core.model import Chunk
-from secor.formats.typed.nested_arrays import is_list, struct_of
+from secor.formats.typed.nested_arrays import any_leaf, is_list, struct_of
 from secor.formats.typed.schema import EXTRA, RowSchema
 from secor.tables.column_names import ColumnNames, is_uuid, read_aliases
 
@@ -77,7 +77,9 @@ class TableRows:
     def identity(self) -> str:
         """All that changes the rows, apart from the schema."""
         names = f"{sorted(self._names.aliases.items())}:{self._names.case_sensitive}"
-        return f"rows-1:{names}:{self._refuses_extra}:{','.join(self._origin)}"
+        # Only what is written in another way than before has other fingerprints than before.
+        version = 2 if any_leaf(self.columns, pa.types.is_decimal) else 1
+        return f"rows-{version}:{names}:{self._refuses_extra}:{','.join(self._origin)}"
 
     def rename(self, rows: pa.StructArray) -> pa.StructArray:
         """Return decoded rows under the names of the columns."""

@@ -12,12 +12,7 @@ from functools import partial
 from itertools import chain, islice, product
 
 from secor.batch.plan import TopicPlan
-from secor.core.errors import (
-    ConfigurationError,
-    CorruptFile,
-    NotFound,
-    TableUnusable,
-)
+from secor.core.errors import ConfigurationError, CorruptFile, NotFound, TableUnusable
 from secor.core.model import TopicPartition
 from secor.tables.catalog import Catalog, Table
 from secor.tables.freshness import Freshness
@@ -26,12 +21,7 @@ from secor.tables.needs import Need, Needs, NeedsSchema, NeedsTable
 from secor.tables.plan_notes import NotedVersion, PlanNotes
 from secor.tables.routing import Route
 from secor.tables.table_updates import TableUpdates, Tell
-from secor.tables.table_version import (
-    RowSettings,
-    TableVersion,
-    identity_of,
-    open_version,
-)
+from secor.tables.table_version import RowSettings, TableVersion, identity_of, open_version
 
 MOST_TABLES = 1000
 """Of one topic that are named by messages."""
@@ -69,6 +59,9 @@ class TopicTables:
         self._make = make
         self._freshness = freshness
         self._notes = notes
+        self._seen: Versions = {}
+        self._asked = self._seen_for = 0
+        """Requests for a plan, and those of them that came before the last look began."""
         self._noted: set[str] = set()
         """Fingerprints whose versions are noted."""
         self._planning = threading.Lock()
@@ -88,8 +81,10 @@ class TopicTables:
 
         Raises ``TableUnusable``, ``Unavailable``, ``OutcomeUnknown``, ``AccessDenied``.
         """
+        with self._lock:
+            asked = self._asked = self._asked + 1
         with self._planning:  # others of this process would do the same at the same time
-            return self._planned(fingerprint)
+            return self._planned(fingerprint, asked)
 
     def refresh(self) -> None:
         """See whether others have changed the tables; parsers are told.
@@ -98,14 +93,14 @@ class TopicTables:
         """
         with self._planning:
             try:
-                self._freshness.show(identity_of(self._present()))
+                self._look()
             except ConfigurationError as error:
                 raise TableUnusable(str(error)) from error
 
-    def _planned(self, fingerprint: str | None) -> TopicPlan:
+    def _planned(self, fingerprint: str | None, asked: int) -> TopicPlan:
         try:
-            present = self._present()
-            self._freshness.show(identity_of(present))
+            # Partitions that are assigned together, perhaps a thousand, ask at the same time.
+            present = self._seen if asked <= self._seen_for else self._look()
             plan = self._plan(present)
             if fingerprint is not None and plan.fingerprint != fingerprint:
                 earlier = self._earlier_plan(present, fingerprint)
@@ -115,6 +110,15 @@ class TopicTables:
             raise TableUnusable(str(error)) from error
         self._note(plan, present)
         return plan
+
+    def _look(self) -> Versions:
+        """Return the present versions; parsers are told."""
+        with self._lock:
+            asked = self._asked
+        seen = self._present()
+        self._freshness.show(identity_of(seen))
+        self._seen, self._seen_for = seen, asked
+        return seen
 
     def _note(self, plan: TopicPlan, versions: Versions) -> None:
         """Note a plan's versions before its first batch."""

@@ -4,48 +4,57 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
-from secor.adapters.hudi.definitions import Definitions, directory_of
-from secor.adapters.hudi.fence import newest_commit
-from secor.adapters.hudi.leftovers import delete_leftovers
-from secor.adapters.hudi.timeline import Instant, Timeline, TimelineReader
+from secor.adapters.hudi.definitions import Definitions
+from secor.adapters.hudi.fence import (
+    BASE,
+    GroupCommits,
+    commits_of_group,
+    is_rolled_back_by_others,
+    was_undone,
+)
+from secor.adapters.hudi.leftovers import allow_rollbacks, delete_empty_table, delete_leftovers
+from secor.adapters.hudi.notes import CommitNotes, NotedCommit
+from secor.adapters.hudi.rollbacks import ROLLBACK
+from secor.adapters.hudi.timeline import Timeline, TimelineReader
 from secor.adapters.iceberg.commits import IcebergCatalog
 from secor.core.errors import (
     AccessDenied,
     ConfigurationError,
-    CorruptFile,
     NotFound,
     Refused,
     Unavailable,
 )
 from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
-from secor.core.small_objects import put_bytes, read_bytes
-from secor.tables.catalog import MAIN, CommitResult, Outcome, Snapshot, Table, TableCommit
+from secor.tables.catalog import (
+    MAIN,
+    CommitResult,
+    NewTable,
+    Outcome,
+    Snapshot,
+    Table,
+    TableCommit,
+)
 from secor.tables.group_record import (
     SUMMARY_COMMIT,
     SUMMARY_GROUP,
+    UNDONE,
     GroupRecord,
     property_name,
 )
-from secor.tables.hudi import REQUESTED, HudiEngine, HudiWrite
-
-ROLLBACK = "rollback"
-
-KEPT = 100
-"""Notes of commits that are kept: of the newest ones.  A rollback beyond them is noticed, and
-cannot be replayed.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class _Note:
-    """What is noted of a commit that was seen on the timeline."""
-
-    key: str
-    completed: int
+from secor.tables.hudi import (
+    BUCKETS,
+    INSERT_KEY,
+    NEW_BUCKETS,
+    REQUESTED,
+    TAKEN_BACK,
+    HudiEngine,
+    HudiWrite,
+    uses_buckets,
+)
 
 
 class HudiCatalog(IcebergCatalog):
@@ -68,33 +77,46 @@ class HudiCatalog(IcebergCatalog):
     ) -> None:
         """``own`` is the group's store.  Without an ``engine`` nothing can be committed."""
         super().__init__(definitions)
-        self._own = own
-        self._prefix = prefix
+        self._definitions = definitions
+        self._notes = CommitNotes(own, prefix, group)
         self._group = group
         self._timelines = timelines
         self._engine = engine
         self._tidied: set[str] = set()
 
+    def create_table(self, identifier: str, new: NewTable) -> Table:
+        """Define a table; see ``Catalog``.  One that is made here gets a number of buckets."""
+        location = self._definitions.location_of(identifier, new.location)
+        is_changed = bool(new.key) and tuple(new.key) != INSERT_KEY
+        if is_changed and uses_buckets(new.properties) and self._timelines.read(location) is None:
+            new = replace(new, properties={BUCKETS: str(NEW_BUCKETS), **new.properties})
+        return super().create_table(identifier, new)
+
     def load_table(self, identifier: str) -> Table:
         """Return a table with what its timeline says of the group; see ``Catalog``."""
         table = super().load_table(identifier)
         timeline = self._timelines.read(table.location)
-        notes = self._notes(identifier)
+        notes = self._notes.list(identifier)
         if timeline is None:
             if notes:
                 raise NotFound(f"{identifier}: there is no Hudi table any more in {table.location}")
             return table
-        newest, extra = newest_commit(self._timelines, timeline, self._group)
+        own = commits_of_group(self._timelines, timeline, self._group)
+        newest = own.newest
         self._timelines.forget(timeline, table.location)
-        snapshots = _snapshots(self._timelines, timeline, newest)
+        snapshots = _snapshots(self._timelines, timeline, own)
         refs = {MAIN: max(snapshots)} if snapshots else {}
-        properties = dict(extra)
+        properties = dict(own.added)
         lost = [it for it in notes if newest is None or it.completed > int(newest.completed)]
         if lost:
-            properties = self._read_note(lost[-1])
+            properties = dict(self._notes.read(lost[-1]).properties)
             oldest = min(snapshots, default=0)
-            rolled_back = [note for note in lost if note.completed > oldest]
-            snapshots |= self._removed(rolled_back, table)
+            removed = [self._notes.read(it) for it in lost if it.completed > oldest]
+            snapshots |= self._removed(removed, table)
+            if removed and self._were_undone(timeline, table.location, own, removed):
+                properties[UNDONE] = "true"
+        if own.taken_back:
+            properties[TAKEN_BACK] = json.dumps(sorted(own.taken_back))
         return replace(
             table,
             properties=MappingProxyType({**table.properties, **properties}),
@@ -110,16 +132,20 @@ class HudiCatalog(IcebergCatalog):
             )
         if commit.branch != MAIN:
             raise ConfigurationError(f"table {table.identifier}: a Hudi table has no branches")
-        expected = expected_commit(table, self._group)
         self._note(table)
         metadata = {**commit.properties, **commit.summary}
-        write = HudiWrite(table, self._group, commit.files, metadata, expected)
+        base = _commit_of_group(table, self._group)
+        if base is not None:
+            metadata[property_name(self._group, BASE)] = base.summary[REQUESTED]
+        taken_back = frozenset(map(str, load_json(table.properties.get(TAKEN_BACK, "[]"))))
+        expected = expected_commit(table, self._group)
+        write = HudiWrite(table, self._group, commit.files, metadata, expected, taken_back)
         if table.identifier not in self._tidied:
             self._tidied.add(table.identifier)
             self._tidy(table)  # after one that was killed
         unordered = 0
         try:
-            unordered = self._engine.write(write).unordered
+            unordered = self._write(self._engine, write)
         except Refused as error:
             return CommitResult(Outcome.REFUSED, why=str(error))
         except Unavailable:
@@ -133,7 +159,25 @@ class HudiCatalog(IcebergCatalog):
             self._tidy(table)
             return CommitResult(Outcome.REFUSED, why="the commit is not on the timeline")
         self._note(committed)
+        if taken_back or UNDONE in table.properties:
+            self._tidy(table)  # files of these that were written after their rollback was planned
         return CommitResult(Outcome.DONE, committed, unordered=unordered)
+
+    def _write(self, engine: HudiEngine, write: HudiWrite) -> int:
+        """Let the engine write; return how many keys are not ordered.  Raises as it does."""
+        location = write.table.location
+        timeline = self._timelines.read(location)
+        if timeline is None:
+            delete_empty_table(self._timelines, location)
+            return engine.write(write).unordered
+        if is_rolled_back_by_others(self._timelines, timeline):
+            write = replace(write, backs_up=False)  # nobody shall take it for a writer's accident
+        allowed = allow_rollbacks(self._timelines, location, timeline)
+        try:
+            return engine.write(write).unordered
+        finally:
+            for key in allowed:
+                self._timelines.store.delete(key)
 
     def _tidy(self, table: Table) -> None:
         """Delete what writes have left that were rolled back, as far as that is possible."""
@@ -144,79 +188,69 @@ class HudiCatalog(IcebergCatalog):
         except (Unavailable, AccessDenied):
             return  # the next process looks again
 
-    def _notes(self, identifier: str) -> list[_Note]:
-        before = self._note_key(identifier, "")
-        notes = []
-        for stored in self._own.list(before):
-            number = stored.key[len(before) :].removesuffix(".json")
-            if number.isdigit():
-                notes.append(_Note(stored.key, int(number)))
-        return sorted(notes, key=lambda it: it.completed)
+    def _were_undone(
+        self,
+        timeline: Timeline,
+        location: str,
+        own: GroupCommits,
+        removed: Sequence[NotedCommit],
+    ) -> bool:
+        """Tell whether committers of ours took all of ``removed`` back, and nobody wanted it.
 
-    def _note_key(self, identifier: str, name: str) -> str:
-        return f"{directory_of(self._prefix, identifier)}{self._group}/commit-{name}"
+        What stands on top of one that was taken back is taken back with it, see ``fence``.
+        """
+        taken_back = {int(it.completed) for it in own.taken_back.values()}
 
-    def _read_note(self, note: _Note) -> dict[str, str]:
-        body = read_bytes(self._own, note.key)
-        try:
-            data = load_json(body or b"")
-            return {str(name): str(value) for name, value in data.items()}
-        except (ValueError, AttributeError) as error:
-            raise CorruptFile(f"{note.key}: no note of a commit ({error})") from error
+        def was_undone_by_us(commit: NotedCommit) -> bool:
+            at, completed = commit.requested, str(commit.completed)
+            return at is not None and was_undone(self._timelines, timeline, location, at, completed)
 
-    def _removed(self, notes: Sequence[_Note], table: Table) -> dict[int, Snapshot]:
+        return all(it.completed in taken_back or was_undone_by_us(it) for it in removed)
+
+    def _removed(self, commits: Sequence[NotedCommit], table: Table) -> dict[int, Snapshot]:
         """Return commits that were rolled back: on no branch, and what they wrote is still staged.
 
         Those that lie below the whole timeline were archived instead.
         """
         removed = {}
-        for note in notes:
-            shown = replace(table, properties=self._read_note(note))
+        for noted in commits:
+            shown = replace(table, properties=noted.properties)
             commit = GroupRecord.of(shown, self._group).commit
             if commit is not None:
                 summary = {SUMMARY_COMMIT: commit.id}
-                removed[note.completed] = Snapshot(note.completed, None, None, 0, summary)
+                removed[noted.completed] = Snapshot(noted.completed, None, None, 0, summary)
         return removed
 
     def _note(self, table: Table) -> None:
-        """Note the group's commit that ``table`` shows; older notes go."""
-        completed = _completed(table, self._group)
-        if completed is None:
-            return
-        notes = self._notes(table.identifier)
-        if notes and completed <= notes[-1].completed:
-            return
-        key = self._note_key(table.identifier, f"{completed}.json")
-        own = property_name(self._group, "")
-        properties = {name: it for name, it in table.properties.items() if name.startswith(own)}
-        put_bytes(self._own, key, json.dumps(properties, sort_keys=True).encode())
-        for note in notes[: -KEPT + 1]:
-            self._own.delete(note.key)
+        """Note the group's commit that ``table`` shows."""
+        snapshot = _commit_of_group(table, self._group)
+        if snapshot is not None:
+            completed, requested = snapshot.snapshot_id, snapshot.summary[REQUESTED]
+            self._notes.put(table.identifier, completed, requested, table.properties)
 
 
 def expected_commit(table: Table, group: str) -> str | None:
     """Return the id of the group's newest commit on the timeline that ``table`` shows."""
-    for snapshot in table.snapshots.values():
-        if snapshot.summary.get(SUMMARY_GROUP) == group:
-            return snapshot.summary[SUMMARY_COMMIT]
-    return None
+    snapshot = _commit_of_group(table, group)
+    return None if snapshot is None else snapshot.summary[SUMMARY_COMMIT]
 
 
-def _completed(table: Table, group: str) -> int | None:
+def _commit_of_group(table: Table, group: str) -> Snapshot | None:
     for snapshot in table.snapshots.values():
         if snapshot.summary.get(SUMMARY_GROUP) == group:
-            return snapshot.sequence_number
+            return snapshot
     return None
 
 
 def _snapshots(
-    timelines: TimelineReader, timeline: Timeline, newest: Instant | None
+    timelines: TimelineReader, timeline: Timeline, own: GroupCommits
 ) -> dict[int, Snapshot]:
     """Return the commits of a timeline as snapshots, from the newest back to the group's."""
     snapshots: dict[int, Snapshot] = {}
-    commits = timeline.commits
-    if newest is not None:
-        commits = commits[: commits.index(newest) + 1]
+    taken_back = own.taken_back.values()
+    commits = [it for it in timeline.commits if it not in taken_back]
+    if own.newest is not None:
+        commits = commits[: commits.index(own.newest) + 1]
     for at, instant in enumerate(commits):
         parent = commits[at + 1] if at + 1 < len(commits) else None
         number = int(instant.completed)

@@ -81,12 +81,16 @@ class Definitions(NoopCatalog):
     ) -> Table:
         """Put the first version.  Raises ``TableAlreadyExistsError``."""
         name = _name(identifier)
-        place = (location or self._locate(name)).rstrip("/")
+        place = self.location_of(name, location)
         metadata = new_table_metadata(schema, partition_spec, sort_order, place, properties or {})
         key = self._key(name, 0)
         if self._newest(name) is not None or not self._put(key, metadata):
             raise TableAlreadyExistsError(f"{name} has a definition already")
         return self._table(name, metadata, key)
+
+    def location_of(self, name: str, location: str | None = None) -> str:
+        """Return the base path of a new table, which may be given."""
+        return (location or self._locate(name)).rstrip("/")
 
     def commit_table(
         self,

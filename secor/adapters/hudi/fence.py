@@ -1,38 +1,144 @@
-"""Whether a table is still where it was when the vector was read: asked by who has an instant."""
+"""Whether a table is still where it was when the vector was read: asked by who has an instant.
+
+Whoever begins to write rolls back what others have not completed: it plans that, deletes what
+they wrote, and then their instants.  Hudi's writers look for their instant before they complete
+it, but that is no compare-and-set: one may complete though its rollback was planned, or a moment
+after it was carried out.  Such a commit was *taken back*: neither it counts, nor what was
+committed on top of it.  It is known by a plan that is older than its completion, or, after the
+rollback, by standing on the timeline with nothing but the completed instant.  One that is gone is
+known by the rollback of the instant that the next commit names as its base.
+
+A rollback that was planned after the completion may be a person's decision: until it is carried
+out the commit counts, and then the table was rolled back.  It was a writer of ours, which had
+seen the instant unfinished, if that writer's Hudi has left a copy of the completed one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from secor.adapters.hudi.timeline import Instant, Timeline, TimelineReader
-from secor.core.errors import Refused
+from secor.core.errors import CorruptFile, Refused
+from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
-from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_GROUP
-from secor.tables.hudi import MOVED
+from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_GROUP, property_name
+from secor.tables.hudi import BACKUPS, MOVED
+
+BASE = "base"
+"""A property of a commit: the instant of the group's commit on which it was made.  A rollback may
+remove that one while the next is written.
+"""
 
 
-def require_unmoved(store: ObjectStore, location: str, group: str, expected: str | None) -> None:
+@dataclass(frozen=True, slots=True)
+class GroupCommits:
+    """The newest commit of a group that counts, with what it says, and those that do not by id."""
+
+    newest: Instant | None = None
+    added: Mapping[str, str] = field(default_factory=dict)
+    taken_back: Mapping[str, Instant] = field(default_factory=dict)
+
+
+def require_unmoved(
+    store: ObjectStore,
+    location: str,
+    group: str,
+    expected: str | None,
+    taken_back: frozenset[str] = frozenset(),
+) -> None:
     """Raise ``Refused`` unless ``expected`` is the group's newest commit and one write goes on.
 
-    That one is ours.  Where it has gone, somebody else has rolled it back.
+    That one is ours.  Where it has gone, somebody else has rolled it back.  ``taken_back`` are
+    the commits that were known not to count when the vector was read: there may be no more.
     """
     reader = TimelineReader(store)
     timeline = reader.read(location)
     if timeline is None:
         raise Refused(f"{MOVED}: there is no table in {location}")
-    _, added = newest_commit(reader, timeline, group)
-    if added.get(SUMMARY_COMMIT) != expected:
-        raise Refused(f"{MOVED}: its newest commit is {added.get(SUMMARY_COMMIT)}")
+    own = commits_of_group(reader, timeline, group)
+    if own.added.get(SUMMARY_COMMIT) != expected:
+        raise Refused(f"{MOVED}: its newest commit is {own.added.get(SUMMARY_COMMIT)}")
+    if not taken_back.issuperset(own.taken_back):
+        raise Refused(f"{MOVED}: commits were taken back: {', '.join(own.taken_back)}")
     if len(timeline.writing) != 1:
         raise Refused(f"{MOVED}: {len(timeline.writing)} writes go on")
+    if not timeline.writing.isdisjoint(reader.planned_rollbacks(timeline)):
+        raise Refused(f"{MOVED}: this write is being rolled back")
 
 
-def newest_commit(
-    timelines: TimelineReader, timeline: Timeline, group: str
-) -> tuple[Instant | None, Mapping[str, str]]:
-    """Walk back to the newest commit of a group; return it with what it says."""
-    for instant in timeline.commits:
-        extra = timelines.added(instant)
-        if extra.get(SUMMARY_GROUP) == group and SUMMARY_COMMIT in extra:
-            return instant, extra
-    return None, {}
+def commits_of_group(timelines: TimelineReader, timeline: Timeline, group: str) -> GroupCommits:
+    """Walk back to the newest commit of a group that counts.  Raises ``CorruptFile``."""
+    of_group = (
+        (instant, added)
+        for instant in timeline.commits
+        if (added := timelines.added(instant)).get(SUMMARY_GROUP) == group
+        and SUMMARY_COMMIT in added
+    )
+    first = next(of_group, None)
+    if first is None:
+        return GroupCommits()
+    planned = timelines.planned_rollbacks(timeline)
+    removed = planned.keys() - {it.requested for it in timeline.commits}
+    bare = {it for it in timeline.commits if it.requested in timeline.bare}
+    undone = {it for it in timeline.commits if is_undone(planned, it.requested, it.completed)}
+    # Where nothing was taken back the newest counts.
+    commits = [first]
+    if bare | undone or removed:
+        commits += of_group
+    place = {added[SUMMARY_COMMIT]: at for at, (_, added) in enumerate(commits)}
+    intact = [at for at, (instant, _) in enumerate(commits) if instant not in bare | undone]
+    # The oldest commits lose their other files before themselves when they are archived.
+    newest = at = min(intact, default=None)
+    while at is not None:
+        instant, added = commits[at]
+        before = place.get(_previous(added, group, instant.key) or "")
+        if added.get(property_name(group, BASE)) in removed:
+            newest = before = at + 1 if at + 1 < len(commits) else None
+        elif instant in undone or (instant in bare and at < max(intact)):
+            newest = before
+        at = before if before is not None and before > at else None
+    skipped = commits if newest is None else commits[:newest]
+    taken_back = {added[SUMMARY_COMMIT]: instant for instant, added in skipped}
+    if newest is None:
+        return GroupCommits(taken_back=taken_back)
+    return GroupCommits(*commits[newest], taken_back)
+
+
+def is_undone(planned: Mapping[str, str], requested: str, completed: str) -> bool:
+    """Tell whether a rollback of an instant was planned before the instant was completed.
+
+    Only those who begin to write do that: nobody else rolls back what is not completed.
+    """
+    return requested in planned and planned[requested] < completed
+
+
+def was_undone(
+    timelines: TimelineReader, timeline: Timeline, location: str, requested: str, completed: str
+) -> bool:
+    """Tell whether a writer of ours took a commit back that the timeline has no more."""
+    planned = timelines.planned_rollbacks(timeline)
+    if is_undone(planned, requested, completed):
+        return True
+    copies = f"{location}/.hoodie/{BACKUPS}/{requested}_{completed}."
+    return requested in planned and any(True for _ in timelines.store.list(copies))
+
+
+def is_rolled_back_by_others(timelines: TimelineReader, timeline: Timeline) -> bool:
+    """Tell whether a rollback is planned, and not done, that may be a person's decision."""
+    planned = timelines.planned_rollbacks(timeline)
+    completed = {it.requested: it.completed for it in timeline.commits}
+    return any(
+        at in completed and when in timeline.pending and not is_undone(planned, at, completed[at])
+        for at, when in planned.items()
+    )
+
+
+def _previous(added: Mapping[str, str], group: str, key: str) -> str | None:
+    """Return the id of the commit on which a commit was made."""
+    try:
+        commit = load_json(added.get(property_name(group, "commit"), "{}"))
+        previous = commit.get("previous")
+    except (ValueError, AttributeError) as error:
+        raise CorruptFile(f"{key}: no commit of Secor's ({error})") from error
+    return None if previous is None else str(previous)

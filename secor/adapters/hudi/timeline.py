@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import fastavro
 
+from secor.adapters.hudi.rollbacks import MAX_PLAN, ROLLBACK, Rollback, instants_of_rollback
 from secor.core.errors import CorruptFile, NotFound
 from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
@@ -49,12 +50,15 @@ class Timeline:
     """``completed`` instants in the order in which they were completed.
 
     ``writing`` are the times at which writes were requested that are neither completed nor
-    rolled back, ``pending`` those of all actions.
+    rolled back, ``pending`` those of all actions.  ``bare`` are those of completed actions that
+    have nothing else on the timeline, see ``fence``.  ``rollbacks`` are planned or done.
     """
 
     completed: tuple[Instant, ...] = ()
     writing: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
+    bare: frozenset[str] = frozenset()
+    rollbacks: tuple[Rollback, ...] = ()
 
     @property
     def commits(self) -> list[Instant]:
@@ -64,10 +68,11 @@ class Timeline:
 
 @dataclass
 class TimelineReader:
-    """Reads timelines; commits never change, so each is read once."""
+    """Reads timelines; commits and plans never change, so each is read once."""
 
     store: ObjectStore
     _known: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _rolled_back: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def read(self, location: str) -> Timeline | None:
         """Return the timeline of the table at a base path, None where there is no table.
@@ -81,11 +86,32 @@ class TimelineReader:
         folder = f"{location}/.hoodie/timeline/" if own else f"{location}/.hoodie/"
         return _timeline(self._names(folder), folder, own=own)
 
-    def _names(self, folder: str) -> Iterator[str]:
+    def _names(self, folder: str) -> Iterator[tuple[str, int]]:
         for stored in self.store.list(folder):
             name = stored.key[len(folder) :]
             if "/" not in name:
-                yield name
+                yield name, stored.size
+
+    def planned_rollbacks(self, timeline: Timeline) -> Mapping[str, str]:
+        """Return when the rollback of each instant that the timeline's rollbacks name was planned.
+
+        Of several plans for an instant the first counts.  Raises ``CorruptFile``.
+        """
+        planned: dict[str, str] = {}
+        for rollback in sorted(timeline.rollbacks, key=lambda it: it.planned):
+            for instant in self._instants_of(rollback):
+                planned.setdefault(instant, rollback.planned)
+        return planned
+
+    def _instants_of(self, rollback: Rollback) -> tuple[str, ...]:
+        if rollback.key not in self._rolled_back:
+            if rollback.size > MAX_PLAN:
+                raise CorruptFile(f"{rollback.key}: no rollback of Hudi's: {rollback.size:,} bytes")
+            body = read_bytes(self.store, rollback.key)
+            if not body:
+                return ()  # it has gone meanwhile, or names nothing until now
+            self._rolled_back[rollback.key] = instants_of_rollback(body, rollback.key)
+        return self._rolled_back[rollback.key]
 
     def added(self, instant: Instant) -> Mapping[str, str]:
         """Return what the writer of a commit has added to it.
@@ -103,29 +129,39 @@ class TimelineReader:
         return self._known[instant.key]
 
     def forget(self, timeline: Timeline, location: str) -> None:
-        """Forget commits of a table that its timeline has no more."""
-        present = {it.key for it in timeline.completed}
-        gone = [key for key in self._known if key.startswith(location) and key not in present]
-        for key in gone:
+        """Forget commits and rollbacks of a table that its timeline has no more."""
+        commits = {it.key for it in timeline.completed}
+        rollbacks = {it.key for it in timeline.rollbacks}
+        for key in [it for it in self._known if it.startswith(location) and it not in commits]:
             del self._known[key]
+        gone = [it for it in self._rolled_back if it.startswith(location) and it not in rollbacks]
+        for key in gone:
+            del self._rolled_back[key]
 
 
-def _timeline(names: Iterator[str], folder: str, *, own: bool) -> Timeline:
+def _timeline(names: Iterator[tuple[str, int]], folder: str, *, own: bool) -> Timeline:
     completed: list[Instant] = []
     pending: dict[str, str] = {}
-    for name in names:
+    rollbacks: dict[str, Rollback] = {}
+    for name, size in names:
         matched = _PENDING.fullmatch(name)
         if matched is not None:
             pending[matched[1]] = matched[2] or "commit"
+            if matched[2] == ROLLBACK and matched[3] == "requested":
+                rollbacks[matched[1]] = Rollback(matched[1], folder + name, size)
             continue
         matched = (_COMPLETED if own else _OLDER).fullmatch(name)
         if matched is not None:
             *times, action = matched.groups()
             completed.append(Instant(times[0], action, times[-1], folder + name))
+            if action == ROLLBACK:  # its plan may be archived before itself
+                rollbacks.setdefault(times[0], Rollback(times[0], folder + name, size))
     done = {it.requested for it in completed}
     going_on = frozenset(at for at in pending if at not in done)
     writing = frozenset(at for at in going_on if pending[at] in WRITES)
-    return Timeline(tuple(sorted(completed, key=lambda it: it.completed)), writing, going_on)
+    by_completion = tuple(sorted(completed, key=lambda it: it.completed))
+    bare = frozenset(done - pending.keys())
+    return Timeline(by_completion, writing, going_on, bare, tuple(rollbacks.values()))
 
 
 def _version(properties: bytes) -> int:

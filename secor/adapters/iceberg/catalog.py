@@ -21,7 +21,7 @@ from secor.adapters.iceberg.failures import translated
 from secor.adapters.iceberg.partition_terms import partition_spec
 from secor.adapters.iceberg.store_files import STORE
 from secor.adapters.iceberg.types import arrow_schema, iceberg_schema, iceberg_type
-from secor.core.errors import ConfigurationError
+from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.ports import ObjectStore
 from secor.tables.catalog import (
     NEWEST_FORMAT,
@@ -50,8 +50,7 @@ def open_catalog(
     files: dict[str, Any] = {"py-io-impl": ARROW}
     if store is not None:
         files = {"py-io-impl": STORE_FILES, STORE: store}
-    with translated(f"catalog {name}"):
-        library = load_catalog(name, **{**files, **properties})
+    library = _load(name, {**files, **properties})
     if type(library).__name__ == "RestCatalog":  # whose module costs an import
         from secor.adapters.iceberg.rest_timeout import limit_requests
 
@@ -59,7 +58,26 @@ def open_catalog(
     return library
 
 
-ARROW = "pyiceberg.io.pyarrow.PyArrowFileIO"
+def _load(name: str, properties: Mapping[str, Any]) -> Library:
+    """Open a catalog; of several that open a new SQL catalog at once, each makes some tables."""
+    for _ in range(SQL_TABLES):
+        try:
+            return _load_once(name, properties)
+        except Unavailable as error:
+            if "already exists" not in str(error):
+                raise  # else another process made a table between this one's look and CREATE
+    return _load_once(name, properties)
+
+
+def _load_once(name: str, properties: Mapping[str, Any]) -> Library:
+    with translated(f"catalog {name}"):
+        return load_catalog(name, **properties)
+
+
+SQL_TABLES = 2
+"""Tables that a SQL catalog consists of."""
+
+ARROW = "secor.adapters.iceberg.arrow_files.ArrowFiles"
 STORE_FILES = "secor.adapters.iceberg.store_files.StoreFiles"
 """How the library is told what reads and writes files: by the name of a class."""
 

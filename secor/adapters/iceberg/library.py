@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -82,6 +83,7 @@ class _Partitioning:
             path = _path_of(columns, field.source_id)
             assert path is not None, "the spec was compared with the schema"
             self._transforms.append((path, transform))
+        self._known: dict[str, PartitionValues] = {}
 
     def place(self, rows: pa.StructArray) -> tuple[Codes, Sequence[PartitionValues]]:
         """See ``Partitioning``."""
@@ -98,12 +100,50 @@ class _Partitioning:
         return codes, [self._values(place) for place in places]
 
     def _values(self, place: Sequence[pa.Scalar | None]) -> PartitionValues:
+        """Return values and path; each chunk has rows of the same partitions as those before."""
         typed = [_plain(value, kind) for value, kind in zip(place, self._types, strict=True)]
+        name = repr(typed)  # 0.0 and -0.0 are equal, and partitions of their own
+        known = self._known.get(name)
+        if known is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            known = self._known[name] = self._describe(typed)
+        return known
+
+    def _describe(self, typed: Sequence[Any]) -> PartitionValues:
         pairs = zip(typed, self._types, strict=True)
         return PartitionValues(
             tuple(None if value is None else _json(kind, value) for value, kind in pairs),
-            self._spec.partition_to_path(Record(*typed), self._schema),
+            shorten_path(self._spec.partition_to_path(Record(*typed), self._schema)),
         )
+
+
+MOST_KNOWN = 10_000
+"""Partitions whose paths are kept, some 500 bytes each."""
+
+LONGEST_DIRECTORY, LONGEST_PATH = 255, 600
+"""Characters: of a file system's names, and of a key with room for the rest of 1,024."""
+
+
+def shorten_path(path: str) -> str:
+    """Return a partition's path; a directory that is too long is cut, with a hash of it all.
+
+    The metadata tell the values: nobody reads them from a path.
+    """
+    directories = path.split("/")
+    if len(path) <= LONGEST_PATH and max(map(len, directories)) <= LONGEST_DIRECTORY:
+        return path
+    longest = max(LONGEST_PATH // len(directories), 30)
+    longest = min(longest, LONGEST_DIRECTORY)
+    return "/".join(
+        directory if len(directory) <= longest else _cut(directory, longest)
+        for directory in directories
+    )
+
+
+def _cut(directory: str, longest: int) -> str:
+    digest = hashlib.sha256(directory.encode()).hexdigest()[:16]
+    return f"{directory[: longest - 17].rstrip('%')}-{digest}"
 
 
 def _json(kind: IcebergType, value: Any) -> Any:

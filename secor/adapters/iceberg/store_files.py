@@ -12,9 +12,9 @@ from typing import Self, cast
 
 import crc32c
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.typedef import Properties
 
+from secor.adapters.iceberg.arrow_files import ArrowFiles
 from secor.core.errors import AccessDenied, AlreadyExists, NotFound, SecorError
 from secor.core.ports import ObjectStore
 from secor.tables.uri_store import CLOUD_SCHEMES
@@ -34,7 +34,7 @@ class StoreFiles(FileIO):
     def __init__(self, properties: Properties) -> None:
         super().__init__(properties)
         self._store = cast(ObjectStore, properties[STORE])
-        self._others = PyArrowFileIO(properties)
+        self._others = ArrowFiles(properties)
 
     def new_input(self, location: str) -> InputFile:
         """Return a file to read."""

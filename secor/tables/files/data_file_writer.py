@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import pyarrow as pa
 
 from secor.formats.row_groups import RowGroups
+from secor.formats.typed.required_fields import without_hidden_nulls
 from secor.parsing.parts import ROW
 from secor.tables.manifest import Statistics
 
@@ -106,4 +107,6 @@ class DataFileWriter:
     def _write(self, group: pa.RecordBatch) -> None:
         if self._file is None:
             self._file = self._begin()
-        self._file.write(pa.Table.from_batches([group]).cast(self._columns))
+        columns = [without_hidden_nulls(column) for column in group.columns]
+        rows = pa.Table.from_arrays(columns, schema=group.schema)
+        self._file.write(rows.cast(self._columns))

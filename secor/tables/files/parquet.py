@@ -62,12 +62,10 @@ class _ParquetFile:
         # The library writes a column in several pieces of some bytes each.
         self._buffer = pa.BufferedOutputStream(pa.PythonFile(self._output, mode="w"), BUFFER_BYTES)
         self._statistics = data_format.statistics
-        self._footers: list[pq.FileMetaData] = []
         self._writer = pq.ParquetWriter(
             self._buffer,
             data_format.columns,
             store_decimal_as_integer=True,
-            metadata_collector=self._footers,
             **data_format.options,
         )
 
@@ -80,7 +78,7 @@ class _ParquetFile:
         """Write the footer."""
         self._writer.close()
         self._buffer.flush()
-        return self._statistics(self._footers[0])
+        return self._statistics(self._writer.writer.metadata)
 
     def discard(self) -> None:
         """Let nothing more reach the sink."""

@@ -1,0 +1,70 @@
+"""Commits that a branch has lost, committed again: their objects tell which files they had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from secor.core.errors import ConfigurationError, TableStopped
+from secor.tables.catalog import Table
+from secor.tables.commit_history import CommitHistory, CommitObject
+from secor.tables.group_record import (
+    SUMMARY_COMMIT,
+    UNDONE,
+    GroupRecord,
+    Lineage,
+    ancestors,
+    find_commit,
+    lineage,
+)
+from secor.tables.manifest import TableFiles
+
+
+def is_undone_by_accident(table: Table, branch: str, record: GroupRecord) -> bool:
+    """Tell whether the branch has lost commits that committers of ours took back."""
+    return UNDONE in table.properties and lineage(table, branch, record) is Lineage.ROLLED_BACK
+
+
+def lost_commits(
+    table: Table, branch: str, record: GroupRecord, history: CommitHistory
+) -> list[CommitObject]:
+    """Return the commits that the branch has lost, the oldest first.
+
+    Raises ``ConfigurationError`` where nothing was rolled back, ``TableStopped`` where the
+    removed files may be deleted already, or are not known any more.
+    """
+    if lineage(table, branch, record) is not Lineage.ROLLED_BACK:
+        raise ConfigurationError(
+            f"{table.identifier}: was not rolled back: its branch {branch} holds the"
+            " last commit of this group"
+        )
+    assert record.commit is not None
+    removed: list[CommitObject] = []
+    present_commits = {it.summary.get(SUMMARY_COMMIT) for it in ancestors(table, branch)}
+    commit_id: str | None = record.commit.id
+    for commit in history.back_from(table.uuid, commit_id):
+        if commit.id in present_commits:
+            commit_id = commit.id
+            break
+        if find_commit(table, commit.id) is None:
+            raise TableStopped(
+                f"{table.identifier}: the snapshot of commit {commit.id} has expired, and its"
+                " files may be deleted: read the messages again with 'secor offsets set', or"
+                " go on without them with 'secor tables accept'",
+                "rolled_back",
+            )
+        removed.append(commit)
+        commit_id = commit.previous
+    else:
+        if commit_id is not None:
+            raise TableStopped(
+                f"{table.identifier}: the object of commit {commit_id} is gone, so its files"
+                " are not known: 'secor tables accept' goes on without them",
+                "rolled_back",
+            )
+    return removed[::-1]
+
+
+def files_of(commits: Sequence[CommitObject]) -> tuple[tuple[TableFiles, ...], tuple[str, ...]]:
+    """Return the files of commits, in order, and the keys of the manifests they came from."""
+    files = tuple(of_table for commit in commits for of_table in commit.files)
+    return files, tuple(key for commit in commits for key in commit.manifests)
