@@ -62,10 +62,11 @@ class LocalStore:
         Removes what crashed processes left unfinished over a day ago.
         Raises ``AccessDenied``, ``Unavailable``, ``ConfigurationError`` for what is no directory.
         """
-        if self._directory.exists() and not self._directory.is_dir():
-            raise ConfigurationError(
-                f"{self._directory} is no directory: correct store.local.directory"
-            )
+        with _translated("use", self._directory):
+            if self._directory.exists() and not self._directory.is_dir():
+                raise ConfigurationError(
+                    f"{self._directory} is no directory: correct store.local.directory"
+                )
         with _translated("use", self._directory), self._locked():
             for file in self._private.glob("*.tmp"):
                 if file.stat().st_mtime < time.time() - _ABANDONED:

@@ -12,6 +12,7 @@ from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
 
 from secor.adapters import tls
+from secor.adapters.s3.service_models import use_quick_models
 from secor.core.errors import ConfigurationError
 from secor.core.text import mask_urls
 
@@ -70,8 +71,10 @@ def connect(
     Raises what botocore raises for a profile or credentials that do not hold together, and
     ``ConfigurationError`` for a ``ca_bundle`` that cannot be read.
     """
-    tls.client_context("S3", authorities=ca_bundle)
+    if ca_bundle is not None:
+        tls.client_context("S3", authorities=ca_bundle)
     core = botocore.session.Session(profile=profile)
+    use_quick_models(core)
     if access_key is not None:
         core.set_credentials(access_key, secret_key or "", session_token)
     config = Config(

@@ -16,6 +16,7 @@ from secor.adapters.s3.failures import translated
 from secor.adapters.s3.multipart import MultipartUpload, encoded
 from secor.adapters.s3.object_reader import FIRST_WINDOW, ObjectReader
 from secor.adapters.s3.request_body import Slice
+from secor.adapters.s3.small_puts import SmallPuts
 from secor.core.errors import (
     AccessDenied,
     AlreadyExists,
@@ -76,6 +77,9 @@ class S3Store:
         }
         with translated(f"use s3://{bucket}"):
             self._client = connect(**connection)
+        self._condition = {"IfNoneMatch": "*"} if conditional_puts else {}
+        self._put_arguments = {"Bucket": bucket, **self._settings, **self._condition}
+        self._small_puts = SmallPuts(self._client, self._put_arguments)
 
     def check(self) -> None:
         """Ask whether the bucket can be reached with these credentials.
@@ -111,19 +115,21 @@ class S3Store:
             raise RestartPartition(f"{content} is gone: its messages are read again")
         if not self._conditional:
             self._refuse_existing(key)
-        parameters = {"Metadata": dict(metadata), **self._settings}
-        condition = {"IfNoneMatch": "*"} if self._conditional else {}
         if isinstance(content, bytes):
-            self._put_bytes(key, content, crc32c, {**parameters, **condition}, self._name(key))
+            self._put_bytes(key, content, crc32c, metadata, self._name(key))
             return
         size = content.stat().st_size
         if size >= self._threshold:
             upload = MultipartUpload(
-                self._client, self._bucket, key, parameters=parameters, condition=condition
+                self._client,
+                self._bucket,
+                key,
+                parameters={"Metadata": dict(metadata), **self._settings},
+                condition=self._condition,
             )
             upload.put(content, size, crc32c, self._part_size)
         else:
-            self._put_file(key, content, size, crc32c, {**parameters, **condition})
+            self._put_file(key, content, size, crc32c, metadata)
 
     def head(self, key: str) -> StoredObject:
         """Return the object with its metadata, names in lower case; see ``ObjectStore``."""
@@ -184,44 +190,40 @@ class S3Store:
                 ) from error
 
     def _put_file(
-        self, key: str, path: Path, size: int, crc32c: int, parameters: Mapping[str, Any]
+        self, key: str, path: Path, size: int, crc32c: int, metadata: Mapping[str, str]
     ) -> None:
         if size <= WHOLE_BYTES:
             with translated(f"read {path}"):
                 content = path.read_bytes()
-            self._put_bytes(key, content, crc32c, parameters, path)
+            self._put_bytes(key, content, crc32c, metadata, path)
             return
         with Slice(path, 0, size) as body:
             # Some servers look at no checksum; and what one refuses is then spoilt on its way.
             seen = body.checksum()
             if seen != crc32c:
                 raise damaged_content(path, seen, crc32c)
-            self._put_object(key, body, crc32c, parameters)
+            with translated(f"put {self._name(key)}", writes=True):
+                self._client.put_object(
+                    Key=key,
+                    Body=body,  # type: ignore[arg-type]  # what botocore needs of a file
+                    ChecksumCRC32C=encoded(crc32c),
+                    Metadata=dict(metadata),
+                    **self._put_arguments,
+                )
 
     def _put_bytes(
         self,
         key: str,
         content: bytes,
         crc32c: int,
-        parameters: Mapping[str, Any],
+        metadata: Mapping[str, str],
         source: Path | str,
     ) -> None:
         seen = checksum.crc32c(content)
         if seen != crc32c:
             raise damaged_content(source, seen, crc32c)
-        self._put_object(key, content, crc32c, parameters)
-
-    def _put_object(
-        self, key: str, body: Slice | bytes, crc32c: int, parameters: Mapping[str, Any]
-    ) -> None:
         with translated(f"put {self._name(key)}", writes=True):
-            self._client.put_object(
-                Bucket=self._bucket,
-                Key=key,
-                Body=body,  # type: ignore[arg-type]  # what botocore needs of a file
-                ChecksumCRC32C=encoded(crc32c),
-                **parameters,
-            )
+            self._small_puts.put(key, content, crc32c, metadata)
 
     def _refuse_existing(self, key: str) -> None:
         try:

@@ -1,0 +1,204 @@
+"""Puts of small objects, at a fraction of the CPU that botocore takes for each.
+
+Nearly all of what botocore does for a put is the same for every object of a store: it resolves
+the endpoint, serializes the settings and parses an answer that says nothing.  Here it does so
+for the first put; the request of that one serves for the others.  botocore still signs each
+request, sends it, repeats it, follows it to another region and parses what is not a success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from botocore.awsrequest import AWSPreparedRequest, AWSRequest
+from botocore.endpoint import Endpoint
+from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserFactory
+
+from secor.adapters.s3.multipart import encoded
+
+if TYPE_CHECKING:
+    from botocore.model import OperationModel
+    from botocore.parsers import ResponseParser
+    from mypy_boto3_s3 import S3Client
+
+_PUT = "PutObject"
+_CHECKSUM = "x-amz-checksum-crc32c"
+_METADATA = "x-amz-meta-"
+_CONTENT_SHA256 = "X-Amz-Content-SHA256"
+
+_PLACES = ("url", "url_path", "auth_path")
+"""What of a request ends with the key."""
+
+_OF_ONE = (*_PLACES, "headers", "body", "context")
+"""What of a request is not the same for all objects."""
+
+
+class SmallPuts:
+    """Puts bytes into one bucket with the same settings; threads may share it."""
+
+    def __init__(self, client: S3Client, parameters: Mapping[str, Any]) -> None:
+        """``parameters`` are those of every ``put_object``, the bucket among them."""
+        self._client = client
+        self._parameters = parameters
+        self._endpoint = _PutEndpoint(client)
+        self._template: _Template | None = None
+        client.meta.events.register_last(f"before-call.s3.{_PUT}", self._keep_template)
+
+    def put(self, key: str, content: bytes, crc32c: int, metadata: Mapping[str, str]) -> None:
+        """Put the object.  Raises what ``put_object`` raises."""
+        template = self._template
+        if template is None or not all(map(_is_plain, metadata.items())):
+            self._client.put_object(
+                Key=key,
+                Body=content,
+                ChecksumCRC32C=encoded(crc32c),
+                Metadata=metadata,
+                **self._parameters,
+            )
+            return
+        headers = {_METADATA + name: value for name, value in metadata.items()}
+        request = template.request(key, content, {_CHECKSUM: encoded(crc32c), **headers})
+        answer, parsed = self._endpoint.make_request(template.model, request)
+        self._client.meta.events.emit(
+            f"after-call.s3.{_PUT}",
+            http_response=answer,
+            parsed=parsed,
+            model=template.model,
+            context=request["context"],
+        )
+        if request["context"]["s3_redirect"].get("redirected"):
+            self._template = None  # botocore knows the bucket's region now
+        if answer.status_code > HTTPStatus.IM_USED:
+            raise ClientError(parsed, _PUT)
+
+    def _keep_template(self, params: Mapping[str, Any], model: OperationModel, **_: object) -> None:
+        """Take it from the first request that botocore puts together; called by its events."""
+        if self._template is None:
+            self._template = _Template.of(params, model)
+
+
+def _is_plain(item: tuple[str, str]) -> bool:
+    """Tell whether a name and its value stand in a header as they are."""
+    name, value = item
+    return name.isascii() and value.isascii()
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """What the requests of all puts have in common; ``places`` are its URLs up to the key."""
+
+    model: OperationModel
+    places: Mapping[str, str]
+    headers: Mapping[str, str]
+    rest: Mapping[str, Any]
+    context: Mapping[str, Any]
+    bucket: str
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any], model: OperationModel) -> _Template | None:
+        """Take it from a request of botocore; None where that does not look as expected."""
+        context = params["context"]
+        redirect = context.get("s3_redirect", {})
+        arguments = redirect.get("params", {})
+        if not {"Bucket", "Key"} <= arguments.keys():
+            return None
+        path = _quoted(arguments["Key"])
+        places = {name: params[name] for name in _PLACES if name in params}
+        if not all(place.endswith(f"/{path}") for place in places.values()):
+            return None
+        own = (_METADATA, _CHECKSUM, "expect")
+        return cls(
+            model=model,
+            places={name: place.removesuffix(path) for name, place in places.items()},
+            headers={
+                name: value
+                for name, value in params["headers"].items()
+                if not name.lower().startswith(own)
+            },
+            rest={name: value for name, value in params.items() if name not in _OF_ONE},
+            # Without the arguments, which hold the first object's content.
+            context={**context, "s3_redirect": {**redirect, "params": {}}},
+            bucket=arguments["Bucket"],
+        )
+
+    def request(self, key: str, content: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
+        """Return the request for one object, which botocore may change."""
+        path = _quoted(key)
+        arguments = {"Bucket": self.bucket, "Key": key}
+        context = {
+            name: dict(value) if isinstance(value, dict) else value
+            for name, value in self.context.items()
+        }
+        context["s3_redirect"]["params"] = context["input_params"] = arguments
+        return {
+            **self.rest,
+            **{name: place + path for name, place in self.places.items()},
+            "headers": {**self.headers, **headers},
+            "body": content,
+            "context": context,
+        }
+
+
+def _quoted(key: str) -> str:
+    """Return the key as botocore writes it into a URL."""
+    return quote(key, safe="/~")
+
+
+class _BodilessRequest(AWSRequest):
+    """What is signed.  A body that stays unsigned would only be looked at, again and again."""
+
+    body = ""
+
+
+class _PutEndpoint(Endpoint):
+    """Prepares a request with less copying than botocore, which does all the rest."""
+
+    def __init__(self, client: S3Client) -> None:
+        """Share the connections and the events of ``client``."""
+        self._events = client.meta.events
+        # botocore has no public way to the connections.
+        connections = vars(client)["_endpoint"].http_session
+        super().__init__(
+            client.meta.endpoint_url, "s3", self._events, _ParserFactory(), connections
+        )
+
+    def create_request(
+        self, params: Mapping[str, Any], operation_model: OperationModel | None = None
+    ) -> AWSPreparedRequest:
+        """Return the signed request."""
+        method, url, content = params["method"], params["url"], params["body"]
+        request = _BodilessRequest(method, url, params["headers"])
+        request.context = params["context"]
+        self._events.emit(f"request-created.s3.{_PUT}", request=request, operation_name=_PUT)
+        # The two signers of botocore write the name in different cases.
+        if request.headers.get(_CONTENT_SHA256) != "UNSIGNED-PAYLOAD":
+            return super().create_request(params, operation_model)  # the body may be signed
+        headers: dict[str, Any] = dict(request.headers.raw_items())
+        headers["Content-Length"] = str(len(content))
+        return AWSPreparedRequest(method, url, headers, content, False)  # type: ignore[arg-type]
+
+
+class _Parser:
+    """Parses as ``parser``, but for a success: whoever puts wants to know nothing else of it."""
+
+    def __init__(self, parser: ResponseParser) -> None:
+        self._parser = parser
+
+    def parse(self, response: Mapping[str, Any], shape: Any) -> Any:
+        """Return what the response says.  botocore has seen to errors behind a success."""
+        if response["status_code"] == HTTPStatus.OK:
+            return {"ResponseMetadata": {"HTTPStatusCode": HTTPStatus.OK}}
+        return self._parser.parse(response, shape)
+
+
+class _ParserFactory(ResponseParserFactory):
+    """Makes such parsers."""
+
+    def create_parser(self, protocol_name: str) -> Any:
+        """Return the parser of a protocol."""
+        return _Parser(super().create_parser(protocol_name))
