@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 import pyarrow as pa
@@ -132,13 +132,21 @@ def _place(archived: ArchivedObject) -> tuple[int, int, str]:
 
 def _local(opened: ExitStack, names: tuple[str, ...], delimiter: bytes) -> Batches:
     for name in names:
-        path = Path(name)
-        if not path.is_file():
-            raise ConfigurationError(f"{name}: there is no such file (a CONFIG ends with .toml)")
-        file = opened.enter_context(path.open("rb"))
+        file = opened.enter_context(_opened(name))
         about: dict[str, object] = {"object": name} if len(names) > 1 else {}
         for batch in format_of_key(name, file, delimiter=delimiter).read(file, name):
             yield about, batch
+
+
+def _opened(name: str) -> BinaryIO:
+    try:
+        return Path(name).open("rb")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise ConfigurationError(
+            f"{name}: there is no such file (a CONFIG ends with .toml)"
+        ) from error
+    except OSError as error:
+        raise ConfigurationError(f"{name}: cannot be read ({error.strerror})") from error
 
 
 def _print(batches: Batches, shown: Shown) -> None:

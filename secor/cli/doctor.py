@@ -35,9 +35,10 @@ def command(config: Path, as_json: bool) -> int:
 
     Versions, disk, open files, the HTTP port, the parser's files and plug-ins, brokers, topics,
     group, ledger, stopped partitions, clock, and the rights in the store, by a put, get, list and
-    delete below PREFIX/_secor-doctor; of a table group also the catalog, its tables and the rights
-    at their data.  Run it as the user of the service, with its environment; a running service is
-    not disturbed.  Exit code 5 when something is to be done.
+    delete below PREFIX/_secor-doctor; of a table group also the rights on the control topic and on
+    the group that elects who coordinates, the catalog, its tables and the rights at their data.
+    Run it as the user of the service, with its environment; a running service is not disturbed.
+    Exit code 5 when something is to be done.
     """
     settings = load(config, os.environ)
     results = []

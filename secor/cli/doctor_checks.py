@@ -118,7 +118,10 @@ def disk(config: Config) -> str:
 def _standing(directory: Path) -> Path:
     """Return the directory, or the nearest above it: the service makes the rest."""
     for path in (directory, *directory.parents):
-        if path.exists():
+        try:
+            if path.exists():
+                return path
+        except PermissionError:  # it is within a directory that this user may not enter
             return path
     return directory
 

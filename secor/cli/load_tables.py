@@ -11,7 +11,7 @@ from secor.config.model import Config
 
 def load_tables(config: Path) -> Config:
     """Load a configuration.  Raises ``ConfigurationError`` if its group has no tables."""
-    from secor.wiring.table_commits import require_tables
+    from secor.wiring.table_group import require_tables
 
     settings = load(config, os.environ)
     require_tables(settings, config)

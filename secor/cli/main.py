@@ -15,7 +15,8 @@ from click.shell_completion import CompletionItem
 from secor import __version__
 from secor.cli.exit_codes import Exit, exit_of
 from secor.core.errors import SecorError
-from secor.service.garbage import collect_seldom
+from secor.service.garbage import collect_nothing, collect_seldom
+from secor.service.imports import import_structlog
 from secor.service.journal import is_journal
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -39,6 +40,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "completion": ("secor.cli.completion", "Print a completion script for a shell."),
 }
 """Where each command is, and its line in the list: a command is imported when it is called."""
+
+
+STARTING_LONG = frozenset({"run"})
+"""Commands that load much more than themselves, and see to the collector when they have."""
 
 
 class _ReaderGone(Exception):
@@ -76,9 +81,12 @@ class LazyGroup(click.Group):
         """Import a command; None for a name we do not have."""
         if cmd_name not in COMMANDS:
             return None
+        import_structlog()
         module, _ = COMMANDS[cmd_name]
         command = import_module(module).command
         assert isinstance(command, click.Command)
+        if cmd_name not in STARTING_LONG:
+            collect_seldom()
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -117,7 +125,7 @@ _NOT_WRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
-    collect_seldom()
+    collect_nothing()
     sys.exit(run(arguments))
 
 

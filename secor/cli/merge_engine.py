@@ -35,7 +35,8 @@ def _engine(config: Config) -> SparkMergeEngine | SparkHudiEngine:
     from secor.wiring.table_storage import open_own_store
 
     if config.table_format == "hudi":
-        from secor.wiring.hudi import guard_of_tables, hudi_settings_of, stores_of_tasks
+        from secor.wiring.hudi import hudi_settings_of
+        from secor.wiring.hudi_tasks import guard_of_tables, stores_of_tasks
 
         return SparkHudiEngine(
             lambda: start_table_spark(config, "run"),
@@ -43,10 +44,12 @@ def _engine(config: Config) -> SparkMergeEngine | SparkHudiEngine:
             partial(hudi_settings_of, config),
             guard_of_tables(config),
             log_place=str(log_of(config)),
+            timeout=config.spark.timeout,
         )
     return SparkMergeEngine(
         lambda: start_table_spark(config, "run"),
         open_own_store(config),
         catalog=spark_catalog_of(config).name,
         log_place=str(log_of(config)),
+        timeout=config.spark.timeout,
     )

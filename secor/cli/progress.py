@@ -19,7 +19,7 @@ from secor.cli.open_archive import of_topic, table
 from secor.cli.stop_reasons import StopReasons, sentence
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
-from secor.config.model import Config
+from secor.config.model import Config, Policy
 from secor.core.errors import CorruptBatch, LedgerCorrupt, RestartPartition
 from secor.core.model import LogRange, TopicPartition
 from secor.core.ports import OffsetLedger
@@ -28,8 +28,14 @@ from secor.core.text import how_many
 if TYPE_CHECKING:
     from secor.adapters.kafka import KafkaReader
 
+SHOWN = 5
+"""Overdue partitions that are named."""
+
 EVERY = 2.0
 """Seconds between two looks of ``--watch``."""
+
+OVERDUE = 3
+"""A message is committed within one ``policy.max_age``, or two, while a process keeps up."""
 
 PEEK = 64 * 1024
 """Bytes asked of a broker to learn the time of one message; a larger batch comes whole."""
@@ -42,7 +48,8 @@ class Progress:
     ``lag`` in offsets; ``age`` in seconds, of the first message that is not committed, None
     where there is none or it cannot be told.  ``intent`` is ``[start, end)`` of an open one.
     ``fault`` says what is wrong and what to do, ``stopped`` names the reason why it goes no
-    further, as the metric ``secor_partition_stopped`` does.
+    further, as the metric ``secor_partition_stopped`` does.  ``overdue`` tells that its age is
+    more than ``OVERDUE`` times ``policy.max_age``, though nothing that can be seen stops it.
     """
 
     topic: str
@@ -55,6 +62,7 @@ class Progress:
     intent: tuple[int, int] | None
     fault: str | None
     stopped: str | None = None
+    overdue: bool = False
 
 
 @click.command(epilog="Example: secor progress backup.toml --watch")
@@ -69,7 +77,8 @@ def command(config: Path, topic: str | None, watch: bool, as_json: bool) -> int:
     age that of the first message that is not committed yet.  Exit code 5 when ledger, brokers or
     objects tell that a partition is stopped.  What only its daemon finds (too many messages for
     quarantine, a plug-in that failed, another's object under our name) is on the daemon's page,
-    in its log and in secor_partition_stopped.
+    in its log and in secor_partition_stopped: a last line says which partitions to look for there,
+    those whose age is more than three times policy.max_age.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader
 
@@ -110,7 +119,7 @@ def progress_of(
     kafka = config.kafka
     named = (topic,) if topic else kafka.topics
     return [
-        _progress(ledger, reader, reasons, topic_partition, now)
+        _progress(ledger, reader, reasons, topic_partition, now, config.for_topic(name).policy)
         for name in named or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
         for topic_partition in of_topic(reader.partitions(name), name)
     ]
@@ -127,6 +136,7 @@ def _progress(
     reasons: StopReasons,
     topic_partition: TopicPartition,
     now: float,
+    policy: Policy,
 ) -> Progress:
     entry, log_range, stopped = reasons.look(ledger, reader, topic_partition)
     committed, intent = entry.committed, entry.intent
@@ -137,6 +147,7 @@ def _progress(
             begun = _timestamp(reader, topic_partition, first, log_range.end)
         except CorruptBatch as error:
             stopped = stopped or error
+    age = None if begun is None else max(0.0, now - begun / 1000)
     return Progress(
         topic=topic_partition.topic,
         partition=topic_partition.partition,
@@ -144,12 +155,13 @@ def _progress(
         log_start=log_range.start,
         log_end=log_range.end,
         lag=None if committed is None else max(0, log_range.end - committed),
-        age=None if begun is None else max(0.0, now - begun / 1000),
+        age=age,
         intent=None if intent is None else (intent.start, intent.end),
         fault=_lost(committed, log_range)
         if stopped is None
         else sentence(topic_partition, stopped),
         stopped=None if stopped is None else stopped.reason,
+        overdue=stopped is None and age is not None and age > OVERDUE * policy.max_age,
     )
 
 
@@ -231,6 +243,13 @@ def lines(group: str, reported: Sequence[Progress]) -> Iterable[str]:
     count = sum(progress.stopped is not None for progress in reported)
     stopped = f", {count} stopped" if count else ""
     yield f"{group}: {partitions}, {behind} behind{oldest}{unknown}{stopped}"
+    if overdue := [f"{it.topic}/{it.partition}" for it in reported if it.overdue]:
+        more = f" and {len(overdue) - SHOWN} more" if len(overdue) > SHOWN else ""
+        yield (
+            f"more than {OVERDUE} times policy.max_age behind: {', '.join(overdue[:SHOWN])}{more}."
+            " No process runs, it has too much to do, or a partition is stopped by what only its"
+            " process knows: look at its page, its log (event stopped) or secor_partition_stopped"
+        )
 
 
 def duration(seconds: float) -> str:

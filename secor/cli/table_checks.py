@@ -1,4 +1,4 @@
-"""What ``secor doctor`` looks at for a table group: catalog, tables, rights at their data."""
+"""What ``secor doctor`` looks at for a table group: control topic, catalog, tables, rights."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from functools import partial
 
 from secor.cli.doctor_checks import SCRATCH, Finding, examine
 from secor.cli.store_checks import impatient, rights
+from secor.config.format_version import why_no_growth
 from secor.config.model import Config
-from secor.config.tables import describe_namesakes, namesakes
+from secor.config.table_routes import describe_namesakes, namesakes
 from secor.core.errors import ConfigurationError, NotFound
 from secor.core.ports import ObjectStore
 from secor.tables.catalog import Catalog
@@ -19,11 +20,12 @@ from secor.tables.table_version import TableVersion, open_version
 
 
 def of_tables(config: Config) -> Iterator[Finding]:
-    """Check the catalog, each table that is known by name, and that files can be put there."""
+    """Check control topic, catalog, each table known by name, and that files can be put there."""
     from secor.wiring.clients import open_store
     from secor.wiring.table_catalogs import open_tables
     from secor.wiring.table_storage import store_of_tables
 
+    yield from _of_control(config)
     opened: list[tuple[Catalog, TableLibrary]] = []
 
     def reach() -> str:
@@ -46,6 +48,19 @@ def of_tables(config: Config) -> Iterator[Finding]:
                 store = store_of_tables(config, own)
                 for root in dict.fromkeys(version.root for version in versions):
                     yield from _rights(store, root)
+
+
+def _of_control(config: Config) -> Iterator[Finding]:
+    """Check the rights on the control topic, and on the group that elects who coordinates."""
+    from secor.wiring.control_access import check_control_topic, check_election
+    from secor.wiring.table_election import members_of
+
+    topic = config.commit.topic_of(config.group.name)
+    if topic is None:
+        return
+    yield examine("control", partial(check_control_topic, config, topic))
+    if config.commit.coordinator == "alone":
+        yield examine("election", partial(check_election, config, members_of(config)))
 
 
 def _of_topics(config: Config, catalog: Catalog) -> Iterator[Finding]:
@@ -133,6 +148,10 @@ def _look(
         raise ConfigurationError(
             f"{name} does not exist: create it, or set auto_create = true in [[tables]]"
         ) from error
+    if route.settings.evolve:
+        why = why_no_growth(name, table.format_version, config.catalog.properties)
+        if why is not None:
+            raise ConfigurationError(why)
     version = open_version(table, route.settings, row_settings(config), library)
     versions.append(version)
     partitions = ", ".join(f"{it.transform}({it.name})" for it in table.spec) or "none"

@@ -41,6 +41,8 @@ def start_table_spark(
             bundle=SPARK_HUDI,
             log=log_of(config),
             progress=_tell,
+            needs="org.apache.hudi.DefaultSource",
+            timeout=config.spark.timeout,
         )
     catalog = spark_catalog_of(config)
     return start_spark(
@@ -50,6 +52,8 @@ def start_table_spark(
         bundle=SPARK_ICEBERG,
         log=log_of(config),
         progress=_tell,
+        needs="org.apache.iceberg.spark.SparkCatalog",
+        timeout=config.spark.timeout,
     )
 
 

@@ -28,7 +28,7 @@ from secor.tables.overview import tables_of_group
 from secor.tables.staged_rows import changes_root
 
 if TYPE_CHECKING:
-    from secor.wiring.table_commits import TableGroup
+    from secor.wiring.table_group import TableGroup
 
 DAY = 86400.0
 KINDS = {
@@ -57,7 +57,7 @@ def expire(config: Path, dry_run: bool, older_than: float, as_json: bool) -> Non
     What is staged and not committed stays, and so does what a rollback may need: commits of
     snapshots that the table still has.  Run it while the group is as it usually is.
     """
-    from secor.wiring.table_commits import open_table_group
+    from secor.wiring.table_group import open_table_group
 
     before = time.time() - max(older_than * DAY, 3600.0)
     counts: Counter[str] = Counter()

@@ -17,11 +17,11 @@ from secor.cli.table_spark import start_table_spark
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
 from secor.tables.catalog import MAIN
-from secor.tables.maintenance import ONLY_MAIN, STEPS, Maintenance
+from secor.tables.maintenance import STEPS, Maintenance
 from secor.tables.overview import tables_of_group
 
 if TYPE_CHECKING:
-    from secor.wiring.table_commits import TableGroup
+    from secor.wiring.table_group import TableGroup
 
 
 @click.command(epilog="Example: secor tables maintain table.toml --dry-run")
@@ -77,16 +77,15 @@ def maintain(
             "Hudi tables are compacted, cleaned and archived by their own commits:"
             " hoodie.compact.*, hoodie.clean.* and hoodie.keep.* of [[tables]] properties say when"
         )
-    wanted = Maintenance(
-        steps or tuple(STEPS), datetime.now(UTC) - timedelta(days=older_than), retain_last
-    )
-    tables, stopped = _tables(settings, names)
-    if settings.commit.branch != MAIN and set(wanted.steps) & ONLY_MAIN:
+    before = datetime.now(UTC) - timedelta(days=older_than)
+    wanted = Maintenance(steps or tuple(STEPS), before, retain_last, settings.commit.branch)
+    if wanted.left_out:
         click.echo(
-            f"the branch {settings.commit.branch} is not compacted: Iceberg's procedures rewrite"
-            f" files of {MAIN} alone; old snapshots expire on every branch",
+            f"not done on the branch {wanted.branch}: {', '.join(wanted.left_out)}; these"
+            f" procedures of Iceberg know {MAIN} alone",
             err=True,
         )
+    tables, stopped = _tables(settings, names)
     for why in stopped.values():
         click.echo(f"{why}; left as it is", err=True)
     catalog = settings.catalog.name
@@ -107,7 +106,7 @@ def maintain(
 
 def _tables(config: Config, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Return the tables to work on, and why others are left.  Raises ``ConfigurationError``."""
-    from secor.wiring.table_commits import open_table_group
+    from secor.wiring.table_group import open_table_group
 
     with open_table_group(config) as group:
         known = tables_of_group(

@@ -19,6 +19,7 @@ import structlog
 from secor.cli.exit_codes import Exit
 from secor.cli.load_tables import load_tables
 from secor.cli.merge_engine import merging
+from secor.cli.table_spark import log_of
 from secor.config.model import Config
 from secor.core.errors import Unavailable
 from secor.tables.cycle import State, Timing
@@ -50,7 +51,7 @@ def run(config: Path) -> int:
     from secor.service.monitoring.table_telemetry import TableTelemetry
     from secor.service.status.table_board import TableBoard
     from secor.wiring.http_server import metrics_server, pages_of_tables
-    from secor.wiring.table_commits import clock
+    from secor.wiring.table_group import clock
     from secor.wiring.table_names import fixed_tables
 
     settings = load_tables(config)
@@ -68,12 +69,17 @@ def run(config: Path) -> int:
     health = Health(clock, limit=10 * settings.commit.interval + 600.0)
     pages = pages_of_tables(settings.group.name, board, health, clock)
     with metrics_server(settings.metrics, health, metrics, pages), merging(settings) as engine:
+        if engine is not None:
+            # It takes seconds: not when the first rows wait.  What fails ends this process,
+            # which can start no other JVM.
+            log.info("spark_starts", log=str(log_of(settings)), within=settings.spark.timeout)
+            engine.start()
+            log.info("spark_started")
         while not stopping.is_set():
             try:
-                if engine is not None:
-                    engine.start()  # it takes seconds: not when the first rows wait
                 if not _coordinate(settings, engine, observer, health, stopping):
-                    log.error("spark_ended", what="start this process again")
+                    why = engine.why_ended if engine is not None else ""
+                    log.error("spark_ended", why=why, what="start this process again")
                     return Exit.UNAVAILABLE
             except Unavailable as error:
                 log.warning("waiting", why=str(error))
@@ -94,8 +100,9 @@ def _coordinate(
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
     """
     from secor.tables.control import SharedChannel
-    from secor.wiring.table_commits import open_channel, open_table_group
+    from secor.wiring.table_coordination import open_channel
     from secor.wiring.table_election import elected
+    from secor.wiring.table_group import open_table_group
 
     with (
         open_table_group(settings, engine) as group,
@@ -127,7 +134,8 @@ def commit(config: Path, now: bool) -> int:
     --now, does not ask.  Exit code 5 when a table is stopped or could not be committed.
     """
     from secor.cli.tables_show import Told
-    from secor.wiring.table_commits import open_channel, open_table_group
+    from secor.wiring.table_coordination import open_channel
+    from secor.wiring.table_group import open_table_group
 
     settings = load_tables(config)
     commit_report = Told()

@@ -26,7 +26,7 @@ def accept(config: Path, name: str, dry_run: bool) -> None:
     Rows that a rollback removed stay away; files staged for a dropped table of this name are
     given up; a topic that was made again, or is another cluster's, begins beside what is there.
     """
-    from secor.wiring.table_commits import open_table_group
+    from secor.wiring.table_group import open_table_group
 
     settings = load_tables(config)
     with merging(settings) as engine, open_table_group(settings, engine) as group:
@@ -46,7 +46,7 @@ def replay(config: Path, name: str, dry_run: bool) -> None:
     Files are not written again: those of the removed commits are used, as long as their
     snapshots have not expired.
     """
-    from secor.wiring.table_commits import open_table_group
+    from secor.wiring.table_group import open_table_group
 
     settings = load_tables(config)
     with merging(settings) as engine, open_table_group(settings, engine) as group:

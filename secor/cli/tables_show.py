@@ -30,7 +30,7 @@ from secor.tables.staging import Staged
 from secor.tables.table_commit import Result, TableResult
 
 if TYPE_CHECKING:
-    from secor.wiring.table_commits import TableGroup
+    from secor.wiring.table_group import TableGroup
 
 Lag = Mapping[TopicPartition, int]
 """Offsets of each topic partition that a table does not have."""
@@ -211,7 +211,7 @@ class Told:
 
 
 def _open(config: Config) -> AbstractContextManager[TableGroup]:
-    from secor.wiring.table_commits import open_table_group
+    from secor.wiring.table_group import open_table_group
 
     return open_table_group(config)
 

@@ -35,7 +35,7 @@ from secor.tables.verification import (
 
 if TYPE_CHECKING:
     from secor.adapters.kafka import KafkaReader
-    from secor.wiring.table_commits import TableGroup
+    from secor.wiring.table_group import TableGroup
 
 COUNTED = "compared by the number of rows alone: it has no " + ", ".join(COLUMNS)
 
@@ -109,7 +109,7 @@ class Verified:
 def verify_tables(config: Config, topics: tuple[str, ...], *, as_json: bool) -> int:
     """Compare tables and quarantine with the log; print what is wrong.  Returns the exit code."""
     from secor.wiring.clients import open_reader
-    from secor.wiring.table_commits import open_table_group
+    from secor.wiring.table_group import open_table_group
 
     with open_table_group(config) as group, open_reader(config) as reader:
         staged = group.staged()

@@ -10,21 +10,20 @@ from typing import Any, Literal, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from secor.config.finalize import Finalize
+from secor.config.format_version import check_format_version
 from secor.config.hudi import Hudi
 from secor.config.output import TYPED_FORMATS, Output
 from secor.config.parser import Parser, check_together
 from secor.config.process import Limits, Local, Logs, Metrics
 from secor.config.servers import Kafka, Ledger, ZooKeeper
 from secor.config.stores import S3, Azure, Gcs, LocalStore, Store
+from secor.config.table_routes import TableRoute, describe_namesakes, namesakes
 from secor.config.tables import (
     Catalog,
     Commit,
     Rows,
     Spark,
-    TableRoute,
     check_of_tables,
-    describe_namesakes,
-    namesakes,
     without_control_topic,
 )
 from secor.config.topic_rules import complete_rule
@@ -206,6 +205,9 @@ class Config(Section):
                     ' commit.coordinator = "alone"'
                 )
                 raise fault(why, f"tables.{number}.mode")
+            if route.format == "iceberg":
+                catalog = self.catalog.properties
+                check_format_version(f"tables.{number}", route.mode, route.properties, catalog)
 
     def _check_hudi(self) -> None:
         for number, route in enumerate(self.tables):
@@ -295,7 +297,8 @@ class Config(Section):
             for sentence in output.losses(self.group.kind):
                 sentences.setdefault(sentence, f"{where}: {sentence}")
         ledger = self.ledger.zookeeper.losses if self.ledger.kind == "zookeeper" else []
-        return (*sentences.values(), *self.kafka.losses, *ledger, *self.metrics.losses)
+        own = (*self.kafka.losses, *ledger, *self.metrics.losses, *self.catalog.losses)
+        return (*sentences.values(), *own)
 
 
 def _kind(data: Mapping[str, Any]) -> object:

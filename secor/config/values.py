@@ -186,3 +186,18 @@ class Section(BaseModel):
     """A table of the configuration: unknown keys are faults, nothing changes later."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+def _text(value: object) -> object:
+    """Libraries want text: 5 and true are written without quotes all the same."""
+    if not isinstance(value, dict):
+        return value
+    shown = {True: "true", False: "false"}
+    return {
+        name: shown[it] if isinstance(it, bool) else str(it) if isinstance(it, int | float) else it
+        for name, it in value.items()
+    }
+
+
+Properties = Annotated[dict[str, str], BeforeValidator(_text)]
+"""Names and values, given to a library as they are."""

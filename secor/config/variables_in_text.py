@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_REFERENCE = re.compile(r"\$(?P<escape>\$?)\{(?P<name>\w+)(?::-(?P<default>[^{}]*))?\}")
+_REFERENCE = re.compile(
+    r"(?P<escape>\$\$\{)|\$\{(?P<name>\w+)(?::-(?P<default>[^{}]*))?\}|(?P<broken>\$\{)"
+)
 
 
 def expand(
@@ -15,7 +17,8 @@ def expand(
     """Return ``value`` with the references in its texts replaced, tables and arrays as well.
 
     ``${NAME:-text}`` is ``text`` where the variable is not set; ``$${NAME}`` stays ``${NAME}``.
-    Puts into ``faults``, by dotted key, what is not set and has no default.
+    Puts into ``faults``, by dotted key, what is not set and has no default, and what begins as a
+    reference and is none, such as one within another.
     """
     if isinstance(value, dict):
         return {
@@ -32,7 +35,13 @@ def expand(
 
     def replacement(match: re.Match[str]) -> str:
         if match["escape"]:
-            return match[0][1:]
+            return "${"
+        if match["broken"]:
+            faults[key] = (
+                "${ begins a variable of the environment, and what follows is none: ${NAME} or"
+                " ${NAME:-default} is one, without braces in the default; $${ is the text itself"
+            )
+            return match[0]
         default: str | None = match["default"]
         text = environment.get(match["name"], default)
         if text is None:

@@ -69,7 +69,12 @@ class Sandbox:
         Returns when all serve.  Raises ``Unavailable`` with the end of the log of the one
         that does not; then none is left running that was not before.
         """
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(
+                f"{directory} cannot be made ({error.strerror}): name another folder"
+            ) from error
         with exclusive(directory, progress):
             plan = load_plan(directory)
             if plan is None:

@@ -90,6 +90,10 @@ def load_plan(directory: Path) -> Plan | None:
         return Plan(**{**fields, "services": tuple(fields["services"])})
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path}: cannot be read ({error.strerror}); name a folder of this user's"
+        ) from error
     except (ValueError, TypeError, KeyError) as error:
         raise ConfigurationError(
             f"{path} is not a sandbox's state ({error}); delete {directory} and start anew"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from secor import __version__
 
@@ -20,6 +23,22 @@ class Definition:
     help: str
 
 
+class _Renewal(Collector):
+    """The first collector of a registry: has no metrics, but those of the others renewed."""
+
+    def __init__(self) -> None:
+        self.renew: Callable[[], None] = lambda: None
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """Renew, and return nothing."""
+        self.renew()
+        return ()
+
+
 class MetricsRegistry:
     """Makes metrics, remembers their definitions, and gives their text."""
 
@@ -28,7 +47,13 @@ class MetricsRegistry:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self.definitions: list[Definition] = []
+        self._renewal = _Renewal()
+        self.registry.register(self._renewal)
         ProcessCollector(registry=self.registry)
+
+    def before_reading(self, renew: Callable[[], None]) -> None:
+        """Have ``renew`` set what is measured whenever the metrics are read, on any thread."""
+        self._renewal.renew = renew
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format, version 0.0.4."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from secor.config.model import Config
-from secor.config.tables import TableRoute, parts_of
+from secor.config.table_routes import TableRoute, parts_of
 from secor.core.errors import ConfigurationError
-from secor.core.ports import ObjectStore
-from secor.tables.hudi import Guard, HudiEngine, HudiSettings
+from secor.tables.hudi import HudiEngine, HudiSettings
 from secor.wiring.clients import clear
 from secor.wiring.table_storage import open_own_store, store_of_tables
 from secor.wiring.tables import route_of
@@ -31,27 +28,6 @@ def open_hudi_tables(config: Config, engine: HudiEngine | None = None) -> HudiCa
     definitions = Definitions(own, prefix, config.hudi.location_of)
     timelines = TimelineReader(store_of_tables(config, own))
     return HudiCatalog(definitions, own, prefix, config.group.name, timelines, engine)
-
-
-def open_staged_and_tables(config: Config) -> ObjectStore:
-    """Open the group's store with those of its tables: where Spark's tasks run."""
-    return store_of_tables(config, open_own_store(config)())
-
-
-def stores_of_tasks(config: Config) -> Callable[[], ObjectStore]:
-    """Return what opens the stores in another process."""
-    return partial(open_staged_and_tables, config)
-
-
-def guard_of_tables(config: Config) -> Guard:
-    """Return what a task asks before it writes."""
-    return partial(_require_unmoved, config)
-
-
-def _require_unmoved(config: Config, location: str, group: str, expected: str | None) -> None:
-    from secor.adapters.hudi.fence import require_unmoved
-
-    require_unmoved(open_staged_and_tables(config), location, group, expected)
 
 
 def hudi_settings_of(config: Config, table: str) -> HudiSettings:

@@ -8,6 +8,7 @@ from functools import partial
 from secor.config.parser import OF_DECODERS, Parser
 from secor.config.transforms import Transform
 from secor.core.errors import ConfigurationError
+from secor.core.model import SCHEMA
 from secor.parsing.decoders import DECODERS, make_decoder
 from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.layout import Layout
@@ -37,6 +38,7 @@ def pipeline_for(
     schema: Schema | None = None,
     growth: Growth | None = None,
     origin: bool = False,
+    columns: Sequence[str] = SCHEMA.names,
     count: Count | None = None,
     distribution: Distribution | None = None,
     limited: bool = True,
@@ -58,6 +60,7 @@ def pipeline_for(
         schema=schema,
         growth=growth,
         origin=origin,
+        columns=columns,
         max_message_bytes=None if parser.decoder == "none" else parser.max_message_bytes,
         limits=BadLimits(parser.max_bad_ratio, parser.max_bad_messages, parser.bad_window),
         check=DeterminismCheck(f"plug-in {', '.join(plugins)}") if plugins else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from secor.batch.policy import Policy as SealingPolicy
 from secor.config.model import Config, Output, Policy, TopicSettings
 from secor.config.output import TYPED_FORMATS
 from secor.core.errors import ConfigurationError
-from secor.core.model import QUARANTINE
+from secor.core.model import QUARANTINE, SCHEMA
 from secor.core.naming import quarantine_root, routed_root, topic_root
 from secor.core.observer import Observer
 from secor.core.ports import LogFormat, ObjectStore, Parser
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from secor.formats.typed.growth import Growth, Propose
     from secor.formats.typed.schema import RowSchema
     from secor.parsing.pipeline import Count
+
+PAYLOADS = ("offset", "timestamp", "value")
+"""The columns of messages that text is made from."""
 
 GROUP_ROWS = {"parquet": "row_group_rows", "orc": "stripe_rows", "avro": "block_rows"}
 """The setting of each format that holds rows back: how many."""
@@ -209,9 +212,19 @@ def _parser(
         schema=schema if typed else None,
         growth=growth,
         origin="_topic" in columns or "_partition" in columns,
+        columns=_stored_columns(settings.output),
         count=count,
         limited=limited,
     )
+
+
+def _stored_columns(output: Output) -> Sequence[str]:
+    """Return the columns of messages that files are made from."""
+    if output.stores_fields:
+        from secor.formats.typed.metadata import source_columns
+
+        return source_columns(output.metadata_columns)
+    return PAYLOADS if output.format == "text" else SCHEMA.names
 
 
 def _streams(

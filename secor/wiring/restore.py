@@ -54,13 +54,13 @@ class Job:
     config: RestoreConfig
     spec: JobSpec
     source: RestoreSource
-    requests: KafkaTransactions
+    requests: KafkaTransactions | KafkaIdempotence
     log: LockedLog
     admin: TopicAdmin
     clock: SystemClock
     kept_topic: Callable[[str], KeptTopic | None]
     """Returns what the backup has kept of a topic's settings.  Raises ``CorruptFile``."""
-    copy_requests: KafkaTransactions | None = None
+    copy_requests: KafkaIdempotence | None = None
     """Writes the copies of offsets; None where there are none."""
 
     @property
@@ -211,7 +211,7 @@ def open_job(config: RestoreConfig) -> Iterator[Job]:
         opened.callback(requests.close)
         copy_requests = None
         if config.writing.shared_offsets_topic is not None:
-            copy_requests = KafkaIdempotence(options) if transactional else requests
+            copy_requests = KafkaIdempotence(options)
             opened.callback(copy_requests.close)
         reader = KafkaReader(options)
         opened.callback(reader.close)

@@ -75,7 +75,7 @@ def _topic_rights(
 def _group_rights(job: Job) -> Iterator[Finding]:
     name = offsets_topic(job.name)
     with closing(GroupAdmin(brokers_options(job.config.kafka), cluster="the target")) as groups:
-        if groups.is_denied(name):
+        if not groups.may_join(name):
             yield Finding(Severity.REFUSE, name, "allow this user Read on the group of this name")
 
 

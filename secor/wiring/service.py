@@ -29,7 +29,7 @@ from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.parsing.parts import quarantine_part
 from secor.parsing.pipeline import FILTERED, QUARANTINED, Count
 from secor.service.daemon import Daemon, Loop, Working
-from secor.service.garbage import keep_what_is_loaded
+from secor.service.garbage import collect_seldom, keep_what_is_loaded
 from secor.service.metrics import Metrics
 from secor.service.monitoring.health import Health
 from secor.service.monitoring.last_known import LastKnown
@@ -48,6 +48,9 @@ from secor.wiring.topic_keeper import TopicKeeper
 # What only some groups need is imported where they need it: it is a part of every recovery.
 if TYPE_CHECKING:
     from secor.service.status.table_board import TableBoard
+
+REUSED_FILES = 4096
+"""Local files that wait, emptied, to become others: as many as some large batches have."""
 
 STUCK = 120.0
 """Seconds without a turn of the loop after which the process says that it is not alive."""
@@ -76,7 +79,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
     metrics.starting.set(1)
     with ExitStack() as opened:
         directory = config.local.directory / config.group.name
-        workspace = Workspace(directory, instance, config.limits.open_files)
+        workspace = Workspace(directory, instance, config.limits.open_files, REUSED_FILES)
         opened.callback(workspace.close)
         metrics.open_files.set_function(lambda: workspace.open_files)
         metrics.local_free_bytes.set_function(lambda: workspace.free_bytes)
@@ -87,6 +90,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
 
         def connect(ask: Doing) -> Working:
             with ExitStack() as connected:
+                connected.callback(collect_seldom)  # a server that is out may be so for hours
                 consumer, ledger, close = _connect(
                     config, instance, workspace, telemetry, clock, ask
                 )
@@ -128,7 +132,7 @@ def _coordinating(
 ) -> AbstractContextManager[Loop]:
     """Coordinate the commits to tables beside the loop."""
     from secor.service.monitoring.table_telemetry import TableTelemetry
-    from secor.wiring.table_commits import coordinating
+    from secor.wiring.table_coordination import coordinating
 
     observer = TableTelemetry(metrics, clock, tables)
     return coordinating(config, consumer, instance, observer)

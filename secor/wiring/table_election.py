@@ -21,6 +21,11 @@ METADATA_MAX_AGE = 5.0
 """Seconds after which a control topic that was just made is seen."""
 
 
+def members_of(config: Config) -> str:
+    """Return the consumer group of those that coordinate alone."""
+    return f"secor-control-{config.group.name}"
+
+
 @contextmanager
 def elected(config: Config) -> Iterator[Callable[[], bool]]:
     """Give what tells whether this process leads; without a control topic it always does.
@@ -33,7 +38,7 @@ def elected(config: Config) -> Iterator[Callable[[], bool]]:
     if topic is None:
         yield lambda: True
         return
-    members = f"secor-control-{config.group.name}"
+    members = members_of(config)
     log = structlog.get_logger("secor.tables.run")
 
     def warn(error: AccessDenied) -> None:

@@ -12,7 +12,7 @@ import structlog
 from secor.adapters.kafka.topics import topic_pattern
 from secor.batch.plan import OutputStream, TopicPlan
 from secor.config.model import Config
-from secor.config.tables import TableRoute, describe_namesakes, namesakes, parts_of
+from secor.config.table_routes import TableRoute, describe_namesakes, namesakes, parts_of
 from secor.core.errors import SecorError, TableUnusable
 from secor.core.model import QUARANTINE
 from secor.core.naming import quarantine_root, topic_root

@@ -121,7 +121,7 @@ def within(segments: Sequence[Segment], wanted: OffsetRange) -> list[Segment]:
     """Return the parts of sorted segments that are in a range."""
     at = bisect_right(segments, wanted.start, key=lambda part: part.end)
     result = []
-    for part in segments[at:]:
+    for part in map(segments.__getitem__, range(at, len(segments))):
         if part.start >= wanted.end:
             break
         start, end = max(part.start, wanted.start), min(part.end, wanted.end)

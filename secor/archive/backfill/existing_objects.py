@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from secor.archive.backfill.coverage import merged
 from secor.archive.backfill.model import BackfillPlan
-from secor.archive.objects import HEADS_AT_ONCE, Archive, ArchivedObject
+from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.naming import parse_key, routed_root
@@ -187,5 +186,4 @@ def _place(archived: ArchivedObject) -> Place:
 
 def described(archive: Archive, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
     """Give objects with what their metadata tell, several asked for at a time."""
-    with ThreadPoolExecutor(HEADS_AT_ONCE, thread_name_prefix="head") as pool:
-        yield from pool.map(archive.describe, objects)
+    return archive.described(objects)

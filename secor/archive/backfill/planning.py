@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -134,7 +135,9 @@ class Planner:
             segments, topic_ids = self._inputs(partition, whole, raw, notes)
             replaced = old.objects(partition, [whole])
             ranges = [archived.info.batch for archived in replaced if archived.info]
-            for batch in cut(whole, ranges, segments):
+            batches = cut(whole, ranges, segments)
+            of_batch = _by_batch(replaced, batches)
+            for batch in batches:
                 inputs = within(segments, batch)
                 yield PlannedBatch(
                     partition=partition,
@@ -142,9 +145,7 @@ class Planner:
                     end=batch.end,
                     inputs=tuple(inputs),
                     replaces=tuple(
-                        _as_old(archived, old.quarantine)
-                        for archived in sorted(replaced, key=lambda archived: archived.key)
-                        if archived.info and archived.info.batch.start in batch
+                        _as_old(archived, old.quarantine) for archived in of_batch.get(batch, ())
                     ),
                     topic_id=self._topic_id(partition, batch, inputs, topic_ids),
                 )
@@ -223,6 +224,21 @@ class Planner:
                 " need a higher number, by which readers tell them from the old"
             )
         return asked
+
+
+def _by_batch(
+    objects: Iterable[ArchivedObject], batches: Sequence[OffsetRange]
+) -> dict[OffsetRange, list[ArchivedObject]]:
+    """Return by batch, of those in order, the objects that begin in it, by key."""
+    by_batch: dict[OffsetRange, list[ArchivedObject]] = {}
+    starts = [batch.start for batch in batches]
+    for archived in sorted(objects, key=lambda archived: archived.key):
+        if archived.info is None:
+            continue
+        at = bisect_right(starts, archived.info.batch.start) - 1
+        if at >= 0 and archived.info.batch.start in batches[at]:
+            by_batch.setdefault(batches[at], []).append(archived)
+    return by_batch
 
 
 def _by_partition(objects: Iterable[ArchivedObject]) -> dict[int, list[ArchivedObject]]:

@@ -14,6 +14,16 @@ from secor.core.errors import CorruptFile
 from secor.core.model import next_offset
 from secor.parsing.parts import release_part
 
+LAST_OFFSET = (1 << 63) - 1
+"""Of any log; a window that ends there takes all."""
+
+
+OPENED_TOGETHER = 100
+BUFFERED_TOGETHER = 8 << 20
+"""Bytes.  So many small objects are opened for one window, so that objects whose messages are
+mixed do not take one window for each of them.
+"""
+
 
 class ObjectSource:
     """One object that records offsets; holds one batch of it at a time.
@@ -34,7 +44,7 @@ class ObjectSource:
         self.archived = archived
         self._offsets_only = offsets_only
         self._generation = archived.name.generation
-        self.start = archived.batch_start
+        self.start = archived.first_offset
         self.last: int | None = None
         self.records = 0
         self._report = report
@@ -43,10 +53,6 @@ class ObjectSource:
             self._batches = (release_part(batch)[0] for batch in self._batches)
         self._held: pa.RecordBatch | None = None
         self._ended = False
-
-    def order(self) -> tuple[int, int]:
-        """Return where it comes among the objects that are read."""
-        return self.start, self.archived.first_offset
 
     def upto(self, end: int) -> list[Rows]:
         """Return the records below ``end`` that were not yet given."""
@@ -62,15 +68,23 @@ class ObjectSource:
             self._held = None
         return rows
 
+    @property
+    def buffered(self) -> int:
+        """Bytes of the records that were read and not given yet."""
+        return 0 if self._held is None else self._held.nbytes
+
     def head(self) -> int | None:
         """Return the next offset to give; None at the end."""
         current = self._current()
         return None if current is None else int(offsets_of(current)[0])
 
     def edge(self) -> int | None:
-        """Return the offset after the records held; None at the end."""
+        """Return the offset after the records in memory, if others may follow; None if not."""
         current = self._current()
-        return None if current is None else next_offset(int(offsets_of(current)[-1]))
+        info = self.archived.info
+        if current is None or (info is not None and self.records >= info.records):
+            return None
+        return next_offset(int(offsets_of(current)[-1]))
 
     def _rows(self, records: pa.RecordBatch) -> Rows:
         kinds = records.column("timestamp_type")
@@ -132,7 +146,7 @@ class Merge:
     """Objects of one topic partition, opened when their offsets come, merged by offset."""
 
     def __init__(self, sources: Sequence[ObjectSource]) -> None:
-        self._waiting = sorted(sources, key=ObjectSource.order, reverse=True)
+        self._waiting = sorted(sources, key=lambda source: source.start, reverse=True)
         self._open: list[ObjectSource] = []
 
     def upto(self, end: int) -> list[Rows]:
@@ -140,27 +154,40 @@ class Merge:
         while self._waiting and self._waiting[-1].start < end:
             self._open.append(self._waiting.pop())
         rows = [part for source in self._open for part in source.upto(end)]
-        self._open = [source for source in self._open if source.edge() is not None]
+        self._open = [source for source in self._open if source.head() is not None]
         return rows
 
     def windows(self, end: int | None = None) -> Iterator[list[Rows]]:
-        """Give the records below ``end`` (all without one) in windows of bounded size."""
+        """Give the records below ``end`` (all without one) in windows.
+
+        A window has at most what open objects hold: a batch of records of each.
+        """
         while (edge := self._edge(end)) is not None:
             yield self.upto(edge)
 
     def _edge(self, end: int | None) -> int | None:
         """Return where a window can end that no open object must read on for."""
-        while True:
-            heads = [head for source in self._open if (head := source.head()) is not None]
-            lowest = min(heads, default=None)
-            following = self._waiting[-1].start if self._waiting else None
-            if following is not None and (end is None or following < end):
-                if lowest is None or following <= lowest:
-                    self._open.append(self._waiting.pop())
-                    continue
-            else:
-                following = None
-            if lowest is None or (end is not None and lowest >= end):
-                return None
-            limits = [edge for source in self._open if (edge := source.edge()) is not None]
-            return min([*limits, *(limit for limit in (following, end) if limit is not None)])
+        heads = (head for source in self._open if (head := source.head()) is not None)
+        lowest = min(heads, default=None)
+        opened = buffered = 0
+        while (following := self._following(end)) is not None:
+            is_needed = lowest is None or following <= lowest
+            if not is_needed and (opened >= OPENED_TOGETHER or buffered >= BUFFERED_TOGETHER):
+                break
+            source = self._waiting.pop()
+            self._open.append(source)
+            head = source.head()
+            if head is not None and (lowest is None or head < lowest):
+                lowest = head
+            opened, buffered = opened + 1, buffered + source.buffered
+        if lowest is None or (end is not None and lowest >= end):
+            return None
+        limits = [edge for source in self._open if (edge := source.edge()) is not None]
+        limits += [limit for limit in (following, end) if limit is not None]
+        return min(limits, default=LAST_OFFSET)
+
+    def _following(self, end: int | None) -> int | None:
+        """Return where the next object begins that is not open; None if not below ``end``."""
+        if not self._waiting or (end is not None and self._waiting[-1].start >= end):
+            return None
+        return self._waiting[-1].start

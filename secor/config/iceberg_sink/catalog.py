@@ -12,10 +12,9 @@ _CLASSES = {
     "org.apache.iceberg.rest.RESTCatalog": "rest",
     "org.apache.iceberg.hive.HiveCatalog": "hive",
     "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
-    "org.apache.iceberg.aws.dynamodb.DynamoDbCatalog": "dynamodb",
     "org.apache.iceberg.jdbc.JdbcCatalog": "sql",
 }
-_TYPES = {"rest": "rest", "hive": "hive", "glue": "glue", "jdbc": "sql", "dynamodb": "dynamodb"}
+_TYPES = {"rest": "rest", "hive": "hive", "glue": "glue", "jdbc": "sql"}
 
 _SAME = frozenset(
     {
@@ -63,7 +62,7 @@ def _kind(draft: Draft) -> str | None:
     kind = _CLASSES.get(by_class) if by_class else _TYPES.get(by_type.lower())
     name = f"{PREFIX}catalog-impl" if by_class else f"{PREFIX}type"
     if kind is None:
-        why = "the Iceberg library for Python has rest, sql, glue, hive and dynamodb"
+        why = "the Iceberg library for Python commits to rest, sql, glue and hive"
         if "nessie" in by_class.lower():
             why = 'Nessie serves the REST protocol: type = "rest", uri = "https://host/iceberg"'
         draft.unsupported(why, name)

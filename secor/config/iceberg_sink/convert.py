@@ -6,7 +6,7 @@ import re
 import tomllib
 
 from secor.config.iceberg_sink import catalog, routes
-from secor.config.iceberg_sink.sink_settings import row_of
+from secor.config.iceberg_sink.sink_settings import row_of, transform_of
 from secor.config.load import validate
 from secor.config.translation.draft import Draft, Outcome
 from secor.config.translation.jaas import copy_jaas
@@ -21,6 +21,8 @@ _ABOUT = (
 )
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _AVRO = "io.confluent.connect.avro.AvroConverter"
+
+_TRANSFORM = re.compile(r"transforms\..+\.type")
 
 _OF_KAFKA = {
     "security.protocol": "kafka.security_protocol",
@@ -68,7 +70,9 @@ def _default_outcome(draft: Draft, name: str) -> tuple[Outcome, str]:
         return Outcome.EMPTY, ""
     if row.outcome is None:
         return Outcome.UNNEEDED, "it changes nothing with these settings"
-    return row.outcome, row.here.replace("`", "")
+    transform = transform_of(draft.value(name)) if _TRANSFORM.fullmatch(name) else None
+    here = row.here if transform is None else transform.here
+    return row.outcome, here.replace("`", "")
 
 
 def _group(draft: Draft) -> None:

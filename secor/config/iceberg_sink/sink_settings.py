@@ -143,7 +143,7 @@ CONNECT_SETTINGS = (
     SinkSetting("header.converter.*", "none: headers are not read", NOT_NEEDED),
     SinkSetting(
         "transforms",
-        "`parser.transforms`, written by hand; `KafkaMetadataTransform` is `rows.metadata_columns`",
+        "`parser.transforms`, written by hand; for the sink's own see below",
         NOT_SUPPORTED,
     ),
     SinkSetting("transforms.*", "as above", NOT_SUPPORTED),
@@ -162,6 +162,51 @@ CONNECT_SETTINGS = (
 """Of every sink connector."""
 
 
+@dataclass(frozen=True, slots=True)
+class SinkTransform:
+    """A transform (SMT) that comes with the sink: its class's ``name``, and its ``settings``."""
+
+    name: str
+    settings: tuple[str, ...]
+    here: str
+
+
+SINK_TRANSFORMS = (
+    SinkTransform(
+        "CopyValue",
+        ("source.field", "target.field"),
+        'none: `kind = "rename"` moves a field; a plug-in of `parser.transforms` copies it',
+    ),
+    SinkTransform(
+        "DebeziumTransform",
+        ("cdc.target.pattern",),
+        'none needed: `mode = "cdc"` reads the envelopes; for the pattern a template,'
+        ' `table = "lake.{fields.source.db}_{fields.source.table}"`',
+    ),
+    SinkTransform("MongoDebeziumTransform", ("array_handling_mode",), "none: write a plug-in"),
+    SinkTransform("DmsTransform", (), "none: write a plug-in"),
+    SinkTransform(
+        "JsonToMapTransform",
+        ("json.root",),
+        "none: a column of type map in `schema_file`, or in the table, takes an object whose"
+        " values fit; of others write a plug-in",
+    ),
+    SinkTransform(
+        "KafkaMetadataTransform",
+        ("field_name", "nested", "external_field"),
+        "`rows.metadata_columns`: `_topic`, `_kafka_partition`, `_offset`, `_timestamp`, under"
+        " these names",
+    ),
+)
+"""Source: the same page, "SMTs for the Apache Iceberg Sink Connector"."""
+
+
+def transform_of(class_name: str) -> SinkTransform | None:
+    """Return the sink's transform of a Java class, None for others'."""
+    name = class_name.rpartition(".")[2]
+    return next((it for it in SINK_TRANSFORMS if it.name == name.partition("$")[0]), None)
+
+
 def row_of(name: str) -> SinkSetting | None:
     """Return the row of a setting: the first that names it; None for an unknown one."""
     rows = (*SINK_SETTINGS, *CONNECT_SETTINGS)
@@ -174,3 +219,15 @@ def page_rows() -> list[str]:
     head = ["| its setting | here |", "|---|---|"]
     rows = (*SINK_SETTINGS, *CONNECT_SETTINGS)
     return [*head, *(f"| `{row.name}` | {row.here} |" for row in rows)]
+
+
+def transform_rows() -> list[str]:
+    """Return the table of transforms of ``docs/tables.md``, with its head."""
+    return [
+        "| its transform | with | here |",
+        "|---|---|---|",
+        *(
+            f"| `{it.name}` | {', '.join(f'`{name}`' for name in it.settings)} | {it.here} |"
+            for it in SINK_TRANSFORMS
+        ),
+    ]

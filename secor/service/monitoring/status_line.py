@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from secor.consume.partition_status import State, Status
@@ -13,8 +14,8 @@ def status_line(statuses: Sequence[Status]) -> str:
     """Return one line for people: what this process does, or why it does nothing."""
     if not statuses:
         return "no topic partitions assigned"
-    states = {state: sum(status.state is state for status in statuses) for state in State}
-    parts = [f"{count} {state}" for state, count in states.items() if count]
+    states = Counter(status.state for status in statuses)
+    parts = [f"{states[state]} {state}" for state in State if states[state]]
     lag = sum(lag_offsets(status) or 0 for status in statuses)
     partitions = f"{how_many(len(statuses), 'topic partition')} ({', '.join(parts)})"
     return f"{partitions}, {how_many(lag, 'message')} behind"

@@ -77,6 +77,13 @@ class TableTelemetry:
                     keys=result.unordered,
                     what="the latest timestamp won; give messages of one key one partition",
                 )
+            if result.repeated:
+                self._log.warning(
+                    "commits_repeated",
+                    table=table,
+                    commits=result.repeated,
+                    what="another committer had taken them back; nothing is to be done",
+                )
             metrics.commit_seconds.observe(result.seconds)
             metrics.committed_at.labels(table).set(self._clock.now())
             if result.valid_through is not None:

@@ -17,7 +17,7 @@ from secor.core.ports import Clock
 from secor.service.metrics import Metrics
 from secor.service.monitoring.commit_log import CommitLog
 from secor.service.monitoring.health import Health, reasons_to_wait
-from secor.service.monitoring.lag import lag_offsets, lag_seconds, waiting_seconds
+from secor.service.monitoring.partition_gauges import PartitionGauges
 from secor.service.monitoring.troubles import Ended, Troubles
 
 MOST_TOLD = 20
@@ -59,9 +59,12 @@ class Telemetry:
         self._left: set[TopicPartition] = set()
         self._touched: set[TopicPartition] = set()
         self._assigned: frozenset[TopicPartition] = frozenset()
+        self._statuses: Sequence[Status] = ()
         self._waiting_since: dict[TopicPartition, float] = {}
         self._troubles = Troubles(clock)
         self._commits = CommitLog(clock)
+        self._gauges = PartitionGauges(metrics, clock)
+        metrics.before_reading(self._measure_partitions)
 
     # ------------------------------------------------------------ the observer
 
@@ -209,7 +212,10 @@ class Telemetry:
     # -------------------------------------------------------------- the report
 
     def report(self, statuses: Sequence[Status], *, ledger_up: bool) -> None:
-        """Set what is measured rather than counted, and tell whether the process is ready."""
+        """Set what is measured rather than counted, and tell whether the process is ready.
+
+        What is measured of each partition is set when somebody reads the metrics.
+        """
         assigned = frozenset(status.topic_partition for status in statuses)
         if assigned != self._assigned:
             self._metrics.rebalances.inc()
@@ -221,35 +227,25 @@ class Telemetry:
         self._metrics.reported.set(self._clock.now())
         self._metrics.memory_bytes.set(sum(status.buffered for status in statuses))
         self._metrics.local_bytes.set(sum(status.local for status in statuses))
-        for status in statuses:
-            self._report_partition(status)
+        now, earlier = self._clock.monotonic(), self._waiting_since
+        waiting = [status.topic_partition for status in statuses if status.intent_end is not None]
+        with self._lock:
+            self._statuses = statuses
+            self._waiting_since = {where: earlier.get(where, now) for where in waiting}
         self._tell_ended(self._troubles.look(statuses))
         self._commits.look()
         stopped = sum(status.state is State.STOPPED for status in statuses)
         reasons = reasons_to_wait(assigned=len(assigned), stopped=stopped, ledger_up=ledger_up)
         self._health.waiting([*reasons, *self._troubles.reasons()])
 
-    def _report_partition(self, status: Status) -> None:
-        metrics, where = self._metrics, status.topic_partition
-        metrics.of(metrics.messages_lost, where)  # zeros, for alerts to see the increase
-        metrics.of(metrics.uploads, where, "committed")
-        now = self._clock.monotonic()
-        behind = lag_offsets(status)
-        if behind is None:
-            metrics.drop(metrics.lag_offsets, where)
-        else:
-            metrics.of(metrics.lag_offsets, where).set(behind)
-        metrics.of(metrics.lag_seconds, where).set(lag_seconds(status, self._clock.now(), now))
-        metrics.of(metrics.oldest_uncommitted, where).set(waiting_seconds(status, now) or 0.0)
-        if status.committed_at is not None:
-            metrics.of(metrics.commit_age, where).set(now - status.committed_at)
-        metrics.of(metrics.intent_open, where).set(self._intent_open(status, now))
-
-    def _intent_open(self, status: Status, now: float) -> float:
-        if status.intent_end is None:
-            self._waiting_since.pop(status.topic_partition, None)
-            return 0.0
-        return now - self._waiting_since.setdefault(status.topic_partition, now)
+    def _measure_partitions(self) -> None:
+        for status in self._statuses:
+            where = status.topic_partition
+            # A partition that leaves now is forgotten after this, with all that is set here.
+            # Locked for each alone: the loop does not wait for all of them.
+            with self._lock:
+                if where not in self._left:
+                    self._gauges.measure(status, self._waiting_since.get(where))
 
     def _failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
         if self._witness is not None:
@@ -284,8 +280,6 @@ class Telemetry:
             self._touched = set()
         for topic_partition in late:
             self._metrics.forget(topic_partition)
-        for topic_partition in self._waiting_since.keys() - assigned:
-            del self._waiting_since[topic_partition]
 
     def _tell(self, level: str, event: str, where: TopicPartition, **fields: object) -> None:
         log = getattr(self._log, level)

@@ -85,6 +85,8 @@ class Troubles:
 
     def look(self, statuses: Sequence[Status]) -> list[Ended]:
         """Return what is over: of partitions that left, or read on without the error."""
+        if not self._open:
+            return []
         well_before = self._clock.monotonic() - QUIET
         waiting = {
             status.topic_partition: status.state is not State.READING or status.sealed is not None

@@ -1,4 +1,4 @@
-"""The coordinator of a table group, beside the loop or alone, and what it needs."""
+"""What coordinates and settles the tables of a group, connected."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from secor.adapters.kafka import KafkaReader
 from secor.config.model import Config
-from secor.consume.consumer import Consumer
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
 from secor.core.ports import ObjectStore, OffsetLedger
-from secor.service.monitoring.table_telemetry import TableTelemetry
-from secor.tables.answering import Answering
 from secor.tables.catalog import NEWEST_FORMAT, NEWEST_MERGED_FORMAT
 from secor.tables.commit_history import CommitHistory
-from secor.tables.control import ControlChannel, NoChannel, SharedChannel
+from secor.tables.control import ControlChannel
 from secor.tables.coordinator import Coordinator, GroupTopics, Identity
-from secor.tables.coordinator_thread import CoordinatorThread
 from secor.tables.cycle import Timing
-from secor.tables.election import Election
 from secor.tables.hudi import HudiEngine
 from secor.tables.lag import lag_of
 from secor.tables.observer import TableObserver
@@ -35,7 +30,7 @@ from secor.tables.selection import APPENDS, EVERY_OPERATION
 from secor.tables.settle import Settling
 from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import CommitRequest, TableCommitter
-from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader, open_store
+from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 from secor.wiring.hudi import open_hudi_tables
 from secor.wiring.table_catalogs import PublishingEngine, merging_catalog, open_tables
 from secor.wiring.table_names import fixed_tables, namespaces_of
@@ -47,7 +42,6 @@ if TYPE_CHECKING:
 
 clock = SystemClock()
 
-Count = Callable[[str, str], None]
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
@@ -57,16 +51,6 @@ def require_tables(config: Config, where: object) -> None:
     if config.group.kind != "table":
         kind = config.group.kind
         raise ConfigurationError(f'{where}: has no tables: its group.kind is "{kind}"')
-
-
-def open_channel(config: Config, count: Count) -> ControlChannel:
-    """Return the channel of a group; it connects by itself."""
-    topic = config.commit.topic_of(config.group.name)
-    if topic is None:
-        return NoChannel()
-    from secor.adapters.kafka.control_topic import ControlTopic
-
-    return ControlTopic(kafka_options(config), topic, config.group.name, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +121,13 @@ class TableGroup:
     def staged(self) -> list[Staged]:
         """Read the ledger, then what is staged below it."""
         topic_partitions = sorted({it.topic_partition for it in self.staging.find()})
-        entries = zip(
-            topic_partitions, self.parallel(self.ledger.read, topic_partitions), strict=True
+        entries = dict(
+            zip(topic_partitions, self.parallel(self.ledger.read, topic_partitions), strict=True)
         )
-        committed = {key: entry.committed for key, entry in entries if entry.committed is not None}
-        return self.staging.read(committed)
+        committed = {key: it.committed for key, it in entries.items() if it.committed is not None}
+        present = self.topics.ids()
+        topic_ids = {key: it.topic_id or present.get(key.topic) for key, it in entries.items()}
+        return self.staging.read(committed, topic_ids)
 
     def tables(self, staged: Sequence[Staged]) -> list[str]:
         """Return the tables that the group has, or is about to have, rows in."""
@@ -269,61 +255,3 @@ def _open_catalog(config: Config, engine: PublishingEngine | HudiEngine | None) 
         return open_hudi_tables(config, cast("HudiEngine | None", engine))
     catalog, _ = open_tables(config)
     return catalog if engine is None else merging_catalog(catalog, cast("PublishingEngine", engine))
-
-
-@contextmanager
-def coordinating(
-    config: Config, consumer: Consumer, instance: str, observer: TableTelemetry
-) -> Iterator[TableLoop]:
-    """Give the loop of a table group: it answers cycles, and coordinates where it is elected.
-
-    Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
-    """
-    with ExitStack() as opened:
-        channel = SharedChannel(open_channel(config, observer.event))
-        opened.callback(channel.close)
-        answering = Answering(
-            consumer,
-            channel.end(),
-            group=config.group.name,
-            sender=instance,
-            prefix=config.output.prefix,
-            heard=observer.board.hear,
-        )
-        if config.commit.coordinator == "alone":
-            yield TableLoop(answering, None, None)
-            return
-        group = opened.enter_context(open_table_group(config))
-        election = Election(group.topics, clock)
-        coordinator = group.coordinator(channel.end(), observer, election.leads, instance)
-        observer.board.watch(coordinator)
-        thread = CoordinatorThread(coordinator)
-        opened.callback(thread.close)
-        thread.start()
-        yield TableLoop(answering, election, thread)
-
-
-@dataclass(frozen=True, slots=True)
-class TableLoop:
-    """The loop as the daemon runs it."""
-
-    answering: Answering
-    election: Election | None
-    thread: CoordinatorThread | None
-
-    def run_once(self, timeout: float) -> None:
-        """Do one round; tell the election what is assigned."""
-        self.answering.run_once(timeout)
-        if self.election is not None:
-            self.election.assign(it.topic_partition for it in self.answering.status())
-        if self.thread is not None:
-            self.thread.check()
-
-    def drain(self) -> None:
-        """Read no more."""
-        self.answering.drain()
-
-    @property
-    def drained(self) -> bool:
-        """Nothing is in work."""
-        return self.answering.drained
