@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """How far the simulation goes, and whether a worker runs in the background."""
     parser.addoption("--background", action="store_true", help="the last worker: tests/workers.py")
     group = parser.getgroup("simulation")
-    group.addoption("--schedules", default=2000, type=int, help="random schedules to run")
+    group.addoption("--schedules", default=1400, type=int, help="random schedules to run")
     group.addoption("--exhaustive", action="store_true", help="run every pair of crash points")
 
 

@@ -136,6 +136,46 @@ def test_a_lease_is_held_until_it_is_given_back(ledgers: Ledgers) -> None:
     assert process.lease(ledgers.key, PATIENCE).held()
 
 
+def test_the_last_commit_gives_the_lease_back(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    begun = lease.finish(lease.read(), 100, "topic-id-1")
+    assert begun == Entry(100, None, "topic-id-1")
+    assert not lease.held()
+    with pytest.raises(LeaseLost):
+        lease.commit(begun, 150, None)
+    again = process.lease(ledgers.key, 0.0)
+    lease.release()
+    assert again.held()
+    recorded = again.record(again.read(), INTENT)
+    assert again.finish(recorded, 200, "topic-id-1") == Entry(200, None, "topic-id-1")
+    assert process.lease(ledgers.key, 0.0).read() == Entry(200, None, "topic-id-1")
+
+
+def test_a_last_commit_that_is_refused_leaves_the_lease(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    before = lease.read()
+    now = lease.commit(before, 100, None)
+    with pytest.raises(Refused):
+        lease.finish(before, 200, None)
+    assert process.read(ledgers.key) == now
+    assert lease.held()
+    with pytest.raises(LeaseLost):
+        process.lease(ledgers.key, 0.0)
+    lease.release()
+    assert process.lease(ledgers.key, PATIENCE).held()
+
+
+def test_what_the_holder_before_wrote_is_read(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    entry = lease.finish(lease.read(), 100, None)
+    for offset in range(110, 200, 10):
+        lease = process.lease(ledgers.key, PATIENCE)
+        assert lease.read() == entry
+        entry = lease.commit(lease.record(entry, replace(INTENT, end=offset)), offset, None)
+        assert lease.read() == entry
+        lease.release()
+
+
 def test_one_process_holds_one_lease_of_an_entry_at_a_time(ledgers: Ledgers) -> None:
     process, lease = owner(ledgers)
     with pytest.raises(LeaseLost):

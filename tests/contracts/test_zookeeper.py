@@ -159,6 +159,51 @@ def test_nothing_is_left_of_a_lock_at_rest(ledgers: ZooKeeperLedgers) -> None:
     eventually(lambda: not ledgers.raw.get_children(ledgers.lock_path), "released")
 
 
+def test_the_last_commit_takes_the_locks_node_along(ledgers: ZooKeeperLedgers) -> None:
+    lease = ledgers.process().lease(KEY, PATIENCE)
+    lease.finish(lease.read(), 100, None)
+    assert not ledgers.raw.get_children(ledgers.lock_path)
+
+
+def test_a_first_entry_is_made_where_nothing_is_or_all_but_the_entry(
+    ledgers: ZooKeeperLedgers,
+) -> None:
+    process = ledgers.process()
+    for _ in range(2):
+        before = process.read(KEY)
+        assert before == Entry(None)
+        process.lease(KEY, PATIENCE).finish(before, 100, "topic-id-1")
+        ledgers.raw.delete(ledgers.offset_path)
+        ledgers.raw.delete(f"{ledgers.root}/secor/backup/topics/clicks/0")
+
+
+def test_a_locks_directory_is_made_again_where_somebody_deletes_nodes(
+    ledgers: ZooKeeperLedgers,
+) -> None:
+    process = ledgers.process()
+    entry = process.lease(KEY, PATIENCE).finish(process.read(KEY), 100, None)
+    for path in (ledgers.lock_path, ledgers.lock_path.rpartition("/")[0], f"{ledgers.root}/secor"):
+        ledgers.raw.delete(path, recursive=True)
+        lease = process.lease(KEY, PATIENCE)
+        assert lease.read() == entry
+        lease.release()
+
+
+def test_a_holder_that_wrote_while_another_one_queued_up_is_heard(
+    ledgers: ZooKeeperLedgers,
+) -> None:
+    lease = ledgers.process().lease(KEY, PATIENCE)
+    entry = lease.commit(lease.read(), 100, None)
+    other = ledgers.process()
+    got: list[Entry] = []
+    waiting = threading.Thread(target=lambda: got.append(other.lease(KEY, PATIENCE).read()))
+    waiting.start()
+    eventually(lambda: len(ledgers.raw.get_children(ledgers.lock_path)) == 2, "queued up")
+    lease.finish(lease.record(entry, INTENT), 200, None)
+    waiting.join(PATIENCE)
+    assert got == [Entry(200)]
+
+
 def test_a_deleted_lock_node_fences_its_owner(ledgers: ZooKeeperLedgers) -> None:
     lease = ledgers.process().lease(KEY, PATIENCE)
     before = lease.commit(lease.read(), 100, None)
@@ -259,6 +304,28 @@ def test_a_commit_whose_answer_was_lost_is_found_when_read_back(
     with pytest.raises(OutcomeUnknown):
         lease.commit(entry, 200, None)
     assert read_back(process) == Entry(200)
+
+
+def test_a_last_commit_whose_answer_was_lost_leaves_no_lock(
+    ledgers: ZooKeeperLedgers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = ledgers.process()
+    lease = process.lease(KEY, PATIENCE)
+    entry = lease.record(lease.read(), INTENT)
+    client = client_of(process)
+    submit = client._connection._submit
+
+    def lose(request: Any, *arguments: Any) -> None:
+        monkeypatch.setattr(client._connection, "_submit", submit)
+        client._connection._socket.shutdown(2)  # before it is sent: nothing is written
+
+    monkeypatch.setattr(client._connection, "_submit", lose)
+    with pytest.raises(OutcomeUnknown):
+        lease.finish(entry, 200, None)
+    lease.release()
+    assert not lease.held()
+    assert read_back(process) == Entry(100, INTENT)
+    eventually(lambda: not ledgers.raw.get_children(ledgers.lock_path), "freed")
 
 
 def read_back(process: ZooKeeperLedger) -> Entry:

@@ -180,6 +180,11 @@ class OperatorLease:
     def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
         return self._write(before, Entry(next_offset, None, topic_id))
 
+    def finish(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+        entry = self.commit(before, next_offset, topic_id)
+        self.release()
+        return entry
+
     def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
         self.ledger.corrupt.discard(self.topic_partition)
         return self._write(self.read(), Entry(next_offset, None, topic_id))

@@ -251,17 +251,30 @@ class FakeLease:
         """Set ``committed`` and take the intent away."""
         return self._write("commit", before, Entry(next_offset, None, topic_id))
 
+    def finish(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+        """Commit; the lock goes in the same step, a pin stays."""
+        after = Entry(next_offset, None, topic_id)
+        entry = self._write("commit", before, after, last=True)
+        self.release()
+        return entry
+
     def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
         """Set ``committed`` whatever stands there."""
         standing = Entry(None, version=self.client.server.seen(self.right.topic_partition))
         return self._write("commit", standing, Entry(next_offset, None, topic_id))
 
-    def _write(self, call: str, before: Entry, after: Entry) -> Entry:
-        key = self.right.topic_partition
+    def _write(self, call: str, before: Entry, after: Entry, *, last: bool = False) -> Entry:
+        key, server = self.right.topic_partition, self.client.server
         if self.ended:
             raise LeaseLost(f"{key}: the lease ended, nothing was written")
-        write = self.client.server.write
-        return self.client.cross(call, key, lambda: write(self.right, before, after))
+
+        def write() -> Entry:
+            entry = server.write(self.right, before, after)
+            if last and server.kind == "zookeeper":
+                del server.rights[key]
+            return entry
+
+        return self.client.cross(call, key, write)
 
     def release(self) -> None:
         """Give the lock back; a server that does not answer keeps it until the session ends."""

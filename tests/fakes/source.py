@@ -113,6 +113,7 @@ class FakeSource:
         self.given_back: list[TopicPartition] = []
         self.positions: dict[TopicPartition, int] = {}
         self.closed = False
+        self.shared_ranges: dict[TopicPartition, LogRange] = {}
         self._changes: deque[Assigned | Revoked] = deque()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -180,8 +181,10 @@ class FakeSource:
             return None
         return self.broker.logs[topic_partition].end
 
-    def log_range(self, topic_partition: TopicPartition) -> LogRange:
-        """Return the log's range."""
+    def log_range(self, topic_partition: TopicPartition, since: float | None = None) -> LogRange:
+        """Return the log's range; with ``since`` that of ``shared_ranges``, once."""
+        if since is not None and topic_partition in self.shared_ranges:
+            return self.shared_ranges.pop(topic_partition)
         log = self.broker.logs[topic_partition]
         return LogRange(log.start, log.end)
 

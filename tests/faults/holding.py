@@ -16,15 +16,18 @@ LONGEST = 240.0
 
 @dataclass
 class Hold:
-    """Holds the first request of ``method`` whose target has ``contains``.
+    """Holds the first request of ``method`` whose target has ``contains``, after ``skip`` others.
 
-    Before it is passed on or, with ``answer``, when it was done and its answer is awaited.
+    Before it is passed on or, with ``answer``, when it was done and its answer is awaited.  The
+    target must end with ``end``, what follows a question mark aside.
     ``arrived`` is set when it is held; setting ``go`` lets it go on, whoever waits for it or not.
     """
 
     method: str
     contains: str
     answer: bool = False
+    end: str = ""
+    skip: int = 0
     arrived: threading.Event = field(default_factory=threading.Event)
     go: threading.Event = field(default_factory=threading.Event)
     status: int | None = None
@@ -32,13 +35,18 @@ class Hold:
 
     def is_for(self, method: str, target: str) -> bool:
         """Tell whether a request is of this kind."""
-        return method == self.method and self.contains in target
+        path = target.partition("?")[0]
+        return method == self.method and self.contains in target and path.endswith(self.end)
 
     def wait_if_first(self, method: str, target: str) -> None:
         """Hold this request if it is the one."""
-        if self.is_for(method, target) and not self.arrived.is_set():
-            self.arrived.set()
-            self.go.wait(LONGEST)
+        if not self.is_for(method, target) or self.arrived.is_set():
+            return
+        if self.skip:
+            self.skip -= 1
+            return
+        self.arrived.set()
+        self.go.wait(LONGEST)
 
 
 class HoldingProxy(FaultProxy):
@@ -48,9 +56,11 @@ class HoldingProxy(FaultProxy):
         self._holds: list[Hold] = []
         super().__init__(upstream)
 
-    def hold(self, method: str, contains: str, *, answer: bool = False) -> Hold:
-        """Hold the next such request."""
-        self._holds.append(Hold(method, contains, answer))
+    def hold(
+        self, method: str, contains: str, *, answer: bool = False, end: str = "", skip: int = 0
+    ) -> Hold:
+        """Hold the next such request; see ``Hold``."""
+        self._holds.append(Hold(method, contains, answer, end, skip))
         return self._holds[-1]
 
     def draw(self, method: str, target: str) -> Rule | None:
@@ -65,10 +75,11 @@ class HoldingProxy(FaultProxy):
     ) -> None:
         """Note the answer, and hold it."""
         for hold in self._holds:
-            if hold.status is None and hold.is_for(method, target):
-                hold.status = response.status
             if hold.answer:
                 hold.wait_if_first(method, target)
+            is_awaited = hold.arrived.is_set() and hold.is_for(method, target)
+            if is_awaited and hold.status is None:
+                hold.status = response.status
 
     def let_go(self) -> None:
         """Let everything go on; hold nothing more."""

@@ -9,6 +9,7 @@ import http.client
 import random
 import socket
 import struct
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -147,6 +148,11 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, proxy: FaultProxy) -> None:
         self.proxy = proxy
         super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Stay silent about clients that were killed."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 class _Broken(Exception):

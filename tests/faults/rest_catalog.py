@@ -67,7 +67,7 @@ class RestCatalogServer:
     ) -> None:
         self.close()
 
-    def answer(self, method: str, target: str, body: bytes) -> Answer:
+    def answer(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """Answer a request; failures of the catalog are answers, too."""
         parts = [unquote(part) for part in urlsplit(target).path.split("/") if part][1:]
         try:
@@ -134,7 +134,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, catalog: RestCatalogServer) -> None:
-        self.answers: Callable[[str, str, bytes], Answer] = catalog.answer
+        self.answers: Callable[[str, str, bytes, Mapping[str, str]], Answer] = catalog.answer
         super().__init__(("127.0.0.1", 0), _Handler)
 
 
@@ -145,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        status, answer = self.server.answers(self.command, self.path, body)
+        status, answer = self.server.answers(self.command, self.path, body, dict(self.headers))
         text = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

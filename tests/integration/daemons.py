@@ -86,6 +86,12 @@ class Daemon:
         """Return the exit code."""
         return self.process.wait(PATIENCE)
 
+    def stop(self) -> int:
+        """End it as a service manager does, once it has begun to work; return the exit code."""
+        wait_until(lambda: '"event": "connected"' in self.text(), f"{self.log}: connected")
+        self.send(signal.SIGTERM)
+        return self.wait()
+
     def kill(self) -> None:
         """End it at once, if it has not ended."""
         if self.process.poll() is None:

@@ -17,7 +17,7 @@ def test_the_demonstration_ends_with_every_message_verified(tmp_path: Path) -> N
     command = [sys.executable, "-m", "tools.demo", "--down", "--directory", str(folder)]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=1700, check=False)
     shown = answer.stdout + answer.stderr
-    assert answer.returncode == 0, shown
+    assert answer.returncode == 0, shown[-4000:]  # the end says why
     assert "SIGKILL to process" in shown
     assert "336,776" in shown or "336776" in shown
     assert "5 messages are in quarantine" in shown

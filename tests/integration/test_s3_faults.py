@@ -34,11 +34,14 @@ def proxy(sandbox: Sandbox) -> Iterator[FaultProxy]:
 
 @pytest.fixture
 def connect(sandbox: Sandbox, proxy: FaultProxy) -> Connect:
-    """Makes a store behind the proxy, in which boto tries once unless told otherwise."""
+    """Makes a store behind the proxy, in which boto tries once unless told otherwise.
 
-    def store(max_attempts: int = 1, read_timeout: float = 60.0) -> S3Store:
+    Its ``later`` puts go another way than its first one.
+    """
+
+    def store(max_attempts: int = 1, read_timeout: float = 60.0, *, later: bool = False) -> S3Store:
         access = sandbox.s3
-        return S3Store(
+        made = S3Store(
             access.bucket,
             endpoint_url=proxy.url,
             region=access.region,
@@ -50,6 +53,10 @@ def connect(sandbox: Sandbox, proxy: FaultProxy) -> Connect:
             max_attempts=max_attempts,
             read_timeout=read_timeout,
         )
+        if later:
+            content = b"first"
+            made.put(f"warm/{uuid.uuid4().hex}", content, crc32c.crc32c(content), METADATA)
+        return made
 
     return store
 
@@ -104,6 +111,7 @@ def open_uploads(sandbox: Sandbox, key: str) -> int:
     return sum(upload["Key"] == key for upload in uploads)
 
 
+@pytest.mark.parametrize("later", [False, True], ids=["first", "later"])
 @pytest.mark.parametrize(
     ("fault", "error", "stored"),
     [
@@ -123,8 +131,9 @@ def test_a_put_that_fails_says_whether_it_may_have_had_effect_and_can_be_repeate
     fault: Fault,
     error: type[SecorError],
     stored: bool,
+    later: bool,
 ) -> None:
-    store = connect()
+    store = connect(later=later)
     proxy.set(Rule(fault, method="PUT", times=1))
     with pytest.raises(error):
         put(store, key, SMALL, tmp_path)
@@ -138,7 +147,7 @@ def test_a_put_that_fails_says_whether_it_may_have_had_effect_and_can_be_repeate
 def test_a_put_that_takes_too_long_may_have_had_effect(
     connect: Connect, proxy: FaultProxy, key: str, tmp_path: Path
 ) -> None:
-    store = connect(read_timeout=0.5)
+    store = connect(read_timeout=0.5, later=True)
     proxy.set(Rule(Fault.DELAY, method="PUT", times=1, seconds=600))
     with pytest.raises(OutcomeUnknown):
         put(store, key, SMALL, tmp_path)
@@ -161,7 +170,7 @@ def test_a_short_delay_is_only_waited_for(
 def test_boto_repeats_what_failed_without_effect(
     connect: Connect, proxy: FaultProxy, key: str, tmp_path: Path, fault: Fault
 ) -> None:
-    store = connect(max_attempts=3)
+    store = connect(max_attempts=3, later=True)
     proxy.set(Rule(fault, method="PUT", times=1))
     put(store, key, SMALL, tmp_path)
     assert_whole(store, key, SMALL)
@@ -170,7 +179,7 @@ def test_boto_repeats_what_failed_without_effect(
 def test_when_boto_repeats_a_put_whose_answer_was_lost_it_meets_our_own_object(
     connect: Connect, proxy: FaultProxy, key: str, tmp_path: Path
 ) -> None:
-    store = connect(max_attempts=3)
+    store = connect(max_attempts=3, later=True)
     proxy.set(Rule(Fault.LOST, method="PUT", times=1))
     with pytest.raises(AlreadyExists):
         put(store, key, SMALL, tmp_path)

@@ -21,10 +21,12 @@ from secor.adapters.zookeeper.options import Options
 from secor.adapters.zookeeper.session import Session
 from secor.cli.main import run
 from secor.config.load import load
-from secor.core.errors import AccessDenied, Unavailable
+from secor.config.model import Config
+from secor.core.errors import AccessDenied, ConfigurationError, Unavailable
 from secor.core.model import TopicPartition
 from secor.sandbox.ports import free_port
 from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader
+from secor.wiring.control_access import check_control_topic, check_election
 from tests.integration import restore_rights, secured, tokens_for_tests
 from tests.integration.daemons import (
     PATIENCE,
@@ -351,3 +353,61 @@ def test_a_package_that_is_missing_is_named_with_how_to_install_it(
     monkeypatch.setattr(importlib.util, "find_spec", without)
     assert run(["verify", str(written("scram", change))]) == 2
     assert words in capsys.readouterr().err
+
+
+TABLES = "secured_tables"
+CONTROL = f"secor-control-{TABLES}"
+TABLE_RIGHTS = {
+    "reads": (ResourceType.TOPIC, TOPIC, READ),
+    "joins": (ResourceType.GROUP, TABLES, READ),
+    "creates": (ResourceType.TOPIC, CONTROL, ACLOperation.CREATE),
+    "hears": (ResourceType.TOPIC, CONTROL, READ),
+    "announces": (ResourceType.TOPIC, CONTROL, ACLOperation.WRITE),
+    "elects": (ResourceType.GROUP, CONTROL, READ),
+}
+"""What docs/security.md lists for ``secor tables run``, by the user who has not got it."""
+
+
+def test_a_table_group_names_each_right_at_its_control_topic_that_is_missing(
+    servers: Secured,
+    written: Callable[..., Path],
+    start: Start,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for user in ("tables", *TABLE_RIGHTS):
+        rights = [right for name, right in TABLE_RIGHTS.items() if name != user]
+        secured.add_user(servers.sandbox, user, HUSH)
+        secured.allow(servers.sandbox, user, rights)
+
+    def config_of(user: str) -> Path:
+        text = written(TABLES, kafka(sasl_plain_username=user)).read_text()
+        text = text.replace("[group]\n", '[group]\nkind = "table"\n')
+        path = tmp_path / f"{user}.toml"
+        path.write_text(
+            f'{text}\n[commit]\ncoordinator = "alone"\n[parser]\ndecoder = "json"\n'
+            f'[catalog.properties]\ntype = "sql"\nuri = "sqlite:///{tmp_path}/catalog.db"\n'
+            f'warehouse = "file://{tmp_path}/warehouse"\n'
+            '[[tables]]\ntable = "logs.secured"\nauto_create = true\n'
+        )
+        return path
+
+    def refused(user: str, check: Callable[[Config, str], str]) -> str:
+        with pytest.raises((AccessDenied, ConfigurationError)) as caught:
+            check(load(config_of(user), {}), CONTROL)
+        return str(caught.value)
+
+    assert "allow this user Create on the topic" in refused("creates", check_control_topic)
+    without = start(config_of("elects"), tmp_path / "elects.log", ("tables", "run"))
+    run(["doctor", str(config_of("tables"))])
+    told = capsys.readouterr().out
+    assert re.search(f"^ok +control +{CONTROL}", told, re.MULTILINE), told
+    assert re.search(f"^ok +election +the group {CONTROL} may be joined", told, re.MULTILINE), told
+    wait_until(lambda: '"no_election"' in without.text(), "that it elects nobody")
+    wait_until(lambda: '"coordinating"' in without.text(), "that it leads all the same")
+    assert f"allow Read on the group {CONTROL}" in without.text()
+    for user in ("hears", "announces"):
+        assert "allow this user Read and Write on the topic" in refused(user, check_control_topic)
+    assert f"allow this user Read on the group {CONTROL}" in refused("elects", check_election)
+    without.send(signal.SIGTERM)
+    assert without.wait() == 0

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import boto3
 import pytest
@@ -144,3 +145,23 @@ def test_a_group_on_rest_outlives_its_catalog_and_is_maintained_by_spark(
     assert any(key.endswith(".parquet") for key in bucket_keys(sandbox, LAKE))
     own = bucket_keys(sandbox, sandbox.s3.bucket)
     assert not any(TOPIC in key and key.endswith(".parquet") for key in own)
+    put_on_version_3(rest)
+    produce_rows(sandbox, TOPIC, range(900, 930))
+    third = start(config, tmp_path / "third")
+    wait_until(lambda: '"table_stopped"' in third.text(), "the table stops")
+    wait_until(lambda: third.text().count('"reason": "table"') >= PARTITIONS, "its topic, too")
+    third.send(signal.SIGTERM)
+    assert third.wait() == 0
+    assert len(ids(config, TABLE)) == 900
+
+
+def put_on_version_3(rest: IcebergRestServer) -> None:
+    """Upgrade the table by the REST protocol, as Spark's ``ALTER TABLE`` does."""
+    updates = [{"action": "upgrade-format-version", "format-version": 3}]
+    request = Request(  # noqa: S310 - a server of this test
+        f"{rest.uri}/v1/namespaces/logs/tables/{TOPIC}",
+        json.dumps({"requirements": [], "updates": updates}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urlopen(request, timeout=60.0) as answer:  # noqa: S310
+        assert json.load(answer)["metadata"]["format-version"] == 3

@@ -115,9 +115,9 @@ MUTANTS = (
     Mutant(
         "a lost answer of a commit counts as done",
         UPLOADER,
-        "            lease.commit(proof.entry, batch.range.end, batch.topic_id)\n",
+        "            lease.finish(proof.entry, batch.range.end, batch.topic_id)\n",
         "            try:\n"
-        "                lease.commit(proof.entry, batch.range.end, batch.topic_id)\n"
+        "                lease.finish(proof.entry, batch.range.end, batch.topic_id)\n"
         "            except OutcomeUnknown:\n"
         "                pass\n",
     ),
@@ -385,9 +385,15 @@ MUTANTS = (
         "            read_from=log.end,\n",
     ),
     Mutant(
+        "a range of the log that is older than the entry is believed",
+        POSITIONING,
+        "            log = self._source.log_range(topic_partition)  # that one may be older",
+        "            pass  # that one may be older",
+    ),
+    Mutant(
         "the first entry is not written before reading",
         POSITIONING,
-        "            return lease.commit(entry, offset, topic_id)\n",
+        "            return lease.finish(entry, offset, topic_id)\n",
         "            return Entry(offset, None, topic_id)\n",
     ),
     Mutant(
@@ -505,9 +511,15 @@ MUTANTS = (
     ),
     Mutant(
         "pressure cuts a batch that follows an intent",
-        "secor/consume/partition.py",
-        "        may_seal = self.states.may_seal and batch.end is None and not batch.empty\n",
-        "        may_seal = self.states.may_seal and not batch.empty\n",
+        "secor/consume/loads.py",
+        "    may_seal = partition.states.may_seal and batch.end is None and not batch.empty\n",
+        "    may_seal = partition.states.may_seal and not batch.empty\n",
+    ),
+    Mutant(
+        "a partition whose open batch has messages is left alone as if it were at rest",
+        "secor/consume/loads.py",
+        "        and batch.next_offset == batch.start\n",
+        "",
     ),
     Mutant(
         "the next reading does not wait for the one before",
@@ -578,6 +590,32 @@ MUTANTS = (
         ZOOKEEPER_TESTS,
     ),
     Mutant(
+        "ZooKeeper: an entry that was read before the lock was free serves after it",
+        "secor/adapters/zookeeper/lock.py",
+        "        return None\n\n    def _ahead",
+        "        return nodes\n\n    def _ahead",
+        ZOOKEEPER_TESTS,
+    ),
+    Mutant(
+        "ZooKeeper: an entry that was read along serves after a write",
+        ZOOKEEPER,
+        "        self._check()\n        self._nodes = None\n",
+        "        self._check()\n",
+        ZOOKEEPER_TESTS,
+    ),
+    Mutant(
+        "ZooKeeper: a last commit without an answer is taken to have given the lock back",
+        ZOOKEEPER,
+        "        entry = self._write(before, Entry(next_offset, None, topic_id), last=True)\n"
+        "        self._lock.gone()\n"
+        "        return entry\n",
+        "        try:\n"
+        "            return self._write(before, Entry(next_offset, None, topic_id), last=True)\n"
+        "        finally:\n"
+        "            self._lock.gone()\n",
+        ZOOKEEPER_TESTS,
+    ),
+    Mutant(
         "ZooKeeper: a lost connection leaves the right to act",
         ZOOKEEPER,
         "        return self._lock.alive() and self._session.connected\n",
@@ -608,9 +646,16 @@ MUTANTS = (
     Mutant(
         "S3: a put is not conditional",
         "secor/adapters/s3/store.py",
-        '        condition = {"IfNoneMatch": "*"} if self._conditional else {}\n',
-        "        condition: dict[str, str] = {}\n",
+        '        self._condition = {"IfNoneMatch": "*"} if conditional_puts else {}\n',
+        "        self._condition: dict[str, str] = {}\n",
         STORE_TESTS,
+    ),
+    Mutant(
+        "S3: later puts keep the first one's metadata",
+        "secor/adapters/s3/small_puts.py",
+        "                if not name.lower().startswith(own)\n",
+        "",
+        ("tests/unit/adapters/test_s3_small_puts.py",),
     ),
     Mutant(
         "S3: a body is not compared with its checksum",

@@ -15,7 +15,7 @@ MERGING = "secor/tables/merging.py"
 BACKLOG = "secor/tables/backlog.py"
 COORDINATOR = "secor/tables/coordinator.py"
 RECORD = "secor/tables/group_record.py"
-SETTLE = "secor/tables/settle.py"
+REPEATING = "secor/tables/repeating.py"
 CYCLE = "secor/tables/cycle.py"
 LOST = "secor/tables/lost_entries.py"
 ANSWERING = "secor/tables/answering.py"
@@ -25,17 +25,17 @@ TABLE_MUTANTS = (
     Mutant(
         "manifests above the ledger's offset are committed",
         STAGING,
-        "if item.replay or item.range.end <= committed.get(item.topic_partition, 0)",
-        "if item.replay or item.topic_partition in committed",
+        "bool(item.replay) or item.range.end <= committed.get(item.topic_partition, 0)",
+        "bool(item.replay) or item.topic_partition in committed",
         TABLES,
     ),
     Mutant(
         "the listing is older than the ledger's offsets",
         COORDINATOR,
-        "        committed = self._read_ledger(partitions | self._sources)\n",
+        "        entries = self._read_ledger(partitions | self._sources)\n",
         "        listed = self._staging.find()\n"
         "        self._staging.find = lambda: (self._staging.__dict__.pop('find'), listed)[1]\n"
-        "        committed = self._read_ledger(partitions | self._sources)\n",
+        "        entries = self._read_ledger(partitions | self._sources)\n",
         TABLES,
     ),
     Mutant(
@@ -147,8 +147,10 @@ TABLE_MUTANTS = (
     Mutant(
         "a table that was rolled back is committed to",
         COMMIT,
-        "        if not settles and lineage(table, self._branch, record) is Lineage.ROLLED_BACK:\n",
-        "        if settles and lineage(table, self._branch, record) is Lineage.NO_COMMIT:\n",
+        "        if lineage(table, self._branch, record) is Lineage.ROLLED_BACK:\n"
+        "            assert record.commit is not None\n",
+        "        if lineage(table, self._branch, record) is Lineage.NO_COMMIT:\n"
+        "            assert record.commit is not None\n",
         TABLES,
     ),
     Mutant(
@@ -181,16 +183,16 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "a replay does not see which commits the branch still holds",
-        SETTLE,
-        "            if commit.id in present_commits:\n",
-        "            if commit.id in ():\n",
+        REPEATING,
+        "        if commit.id in present_commits:\n",
+        "        if commit.id in ():\n",
         TABLES,
     ),
     Mutant(
         "files that may be deleted are replayed",
-        SETTLE,
-        "            if find_commit(table, commit.id) is None:\n",
-        "            if find_commit(table, commit.id) is ...:\n",
+        REPEATING,
+        "        if find_commit(table, commit.id) is None:\n",
+        "        if find_commit(table, commit.id) is ...:\n",
         UNIT,
     ),
     Mutant(
@@ -210,9 +212,30 @@ TABLE_MUTANTS = (
     Mutant(
         "manifests are deleted at once",
         COORDINATOR,
-        "if now - item.listed.modified >= self._keep or is_of",
-        "if True or is_of",
+        "            elif now - item.listed.modified >= self._keep:\n",
+        "            elif True:\n",
         TABLES,
+    ),
+    Mutant(
+        "manifests of an earlier topic wait for the present one's offsets",
+        STAGING,
+        "_is_of_another_topic(self._read[item.key], topic_ids))",
+        "False)",
+        ("tests/unit/tables/test_coordinator.py",),
+    ),
+    Mutant(
+        "a manifest that took an earlier topic's name is deleted",
+        STAGING,
+        "if present is not None and was is not None and present.topic_id == was.topic_id:",
+        "if True:",
+        ("tests/unit/tables/test_coordinator.py",),
+    ),
+    Mutant(
+        "a manifest that took an earlier topic's name is not read",
+        STAGING,
+        "and (staged.listed == present[key] or not _is_of_another_topic(staged, topic_ids))",
+        "and True",
+        ("tests/unit/tables/test_coordinator.py",),
     ),
     Mutant(
         "manifests of an earlier topic stay in the way",
@@ -240,6 +263,13 @@ TABLE_MUTANTS = (
         "secor/consume/positioning.py",
         "            self._refuse_lost(topic_partition, topic_id, since)\n",
         "",
+        ("tests/unit/consume/test_positioning.py",),
+    ),
+    Mutant(
+        "a partition that another process has begun is taken for lost",
+        "secor/consume/positioning.py",
+        "                if self._ledger.read(topic_partition).committed is None:\n",
+        "                if True:\n",
         ("tests/unit/consume/test_positioning.py",),
     ),
     Mutant(
@@ -395,8 +425,99 @@ TABLE_MUTANTS = (
     Mutant(
         "a Hudi table that has moved is written all the same",
         "secor/adapters/hudi/fence.py",
-        "    if added.get(SUMMARY_COMMIT) != expected:\n",
+        "    if own.added.get(SUMMARY_COMMIT) != expected:\n",
         "    if False:\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "a Hudi table is written though commits were taken back meanwhile",
+        "secor/adapters/hudi/fence.py",
+        "    if not taken_back.issuperset(own.taken_back):\n",
+        "    if False:\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "a Hudi commit that was rolled back while it completed counts",
+        "secor/adapters/hudi/fence.py",
+        "        elif instant in undone or (instant in bare and at < max(intact)):\n",
+        "        elif instant in undone:\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "a Hudi commit that is just being archived does not count",
+        "secor/adapters/hudi/fence.py",
+        "        elif instant in undone or (instant in bare and at < max(intact)):\n",
+        "        elif instant in undone | bare:\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "a Hudi commit whose rollback is planned counts",
+        "secor/adapters/hudi/fence.py",
+        "    return requested in planned and planned[requested] < completed\n",
+        "    return False\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "a Hudi commit that a person rolls back is taken for a rival's",
+        "secor/adapters/hudi/fence.py",
+        "    return requested in planned and planned[requested] < completed\n",
+        "    return requested in planned\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "what was removed is not told by the copy that Hudi left",
+        "secor/adapters/hudi/fence.py",
+        "    return requested in planned and any(True for _ in timelines.store.list(copies))\n",
+        "    return False\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "a person's plan that a writer carries out is taken for the writer's",
+        "secor/adapters/hudi/catalog.py",
+        "            write = replace(write, backs_up=False)",
+        "            pass",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "a Hudi commit counts whose base was removed while it was written",
+        "secor/adapters/hudi/fence.py",
+        "        if added.get(property_name(group, BASE)) in removed:\n",
+        "        if False:\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "older Hudi commits are not read where the base of one was removed",
+        "secor/adapters/hudi/fence.py",
+        "    if bare | undone or removed:\n",
+        "    if bare | undone:\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "a plan below younger Hudi commits keeps Hudi from writing",
+        "secor/adapters/hudi/leftovers.py",
+        "for at in timeline.writing | undone if at < newest)",
+        "for at in timeline.writing if at < newest)",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "a write to a Hudi table goes on though its own rollback is planned",
+        "secor/adapters/hudi/fence.py",
+        "    if not timeline.writing.isdisjoint(reader.planned_rollbacks(timeline)):\n",
+        "    if False:\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "what rivals took back stops the table",
+        "secor/adapters/hudi/catalog.py",
+        '                properties[UNDONE] = "true"\n',
+        "                pass\n",
+        ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "an unfinished write below a completed one keeps Hudi from writing",
+        "secor/adapters/hudi/leftovers.py",
+        "for at in timeline.writing | undone if at < newest)",
+        "for at in undone if at < newest)",
         ("tests/unit/tables/test_hudi_commits.py",),
     ),
     Mutant(

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
+from secor.adapters.kafka.log_ranges import LIFETIME
 from secor.core.errors import RestartPartition
 from secor.core.model import Chunk, LogRange, TopicPartition
 from secor.core.ports import Assigned, Event, Failed, Fetched, Revoked
@@ -53,6 +54,7 @@ class SimulatedSource:
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self._ahead: set[TopicPartition] = set()
+        self._ranges: dict[TopicPartition, tuple[float, LogRange]] = {}
         self.closing = False
 
     # -------------------------------------------------------- the loop's side
@@ -125,10 +127,17 @@ class SimulatedSource:
         """The log's end."""
         return self._broker.logs[topic_partition].end
 
-    def log_range(self, topic_partition: TopicPartition) -> LogRange:
-        """Ask."""
+    def log_range(self, topic_partition: TopicPartition, since: float | None = None) -> LogRange:
+        """Ask for it and, with ``since``, for what else is assigned and not positioned yet."""
+        asked_at, known = self._ranges.pop(topic_partition, (0.0, None))
+        if known is not None and since is not None and since < asked_at > self._hub.now - LIFETIME:
+            return known
         self._point("source", "log_range", "before")
-        offsets = self._broker.logs[topic_partition].range
+        logs, now = self._broker.logs, self._hub.now
+        if since is not None:
+            others = self.assigned - self._positions.keys() - {topic_partition}
+            self._ranges |= {other: (now, logs[other].range) for other in others if other in logs}
+        offsets = logs[topic_partition].range
         self._point("source", "log_range", "after")
         return offsets
 

@@ -522,6 +522,8 @@ class TableWorld:
         entries = self.ledger.entries.items()
         committed = {key: it.committed for key, it in entries if it.committed is not None}
         staged = Staging(store, PREFIX, GROUP).read(committed)
+        if self._lineage(table) is Lineage.ROLLED_BACK:  # which is accepted with it
+            self.given_up[table].update(self._missing(table))
         if self._settling().accept(table, staged, self._request(), dry_run=False).commit:
             self.hub.tell(f"{table}: accepted as it was made again")
 

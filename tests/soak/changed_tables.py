@@ -15,8 +15,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSelector, FileType, S3FileSystem
-from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import RESTError
+from pyiceberg.table import Table
 
 from secor.config.load import load
 from secor.sandbox import Sandbox
@@ -46,25 +47,32 @@ class RestTable:
 
     def __call__(self) -> Rows | None:
         """Read it; see ``ReadTable``."""
-        s3 = self.sandbox.s3
         try:
-            catalog = load_catalog(
-                "soak",
-                type="rest",
-                uri=self.uri,
-                **{
-                    "s3.endpoint": s3.endpoint_url,
-                    "s3.region": s3.region,
-                    "s3.access-key-id": s3.access_key,
-                    "s3.secret-access-key": s3.secret_key,
-                },
-            )
+            catalog = self._catalog()
             if not catalog.table_exists(self.name):
                 return None
             rows = catalog.load_table(self.name).scan().to_arrow().to_pylist()
         except (OSError, RESTError):
             return None
         return by_key(rows)
+
+    def load(self) -> Table:
+        """Return it as the Iceberg library has it."""
+        return self._catalog().load_table(self.name)
+
+    def _catalog(self) -> Catalog:
+        s3 = self.sandbox.s3
+        return load_catalog(
+            "soak",
+            type="rest",
+            uri=self.uri,
+            **{
+                "s3.endpoint": s3.endpoint_url,
+                "s3.region": s3.region,
+                "s3.access-key-id": s3.access_key,
+                "s3.secret-access-key": s3.secret_key,
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True)

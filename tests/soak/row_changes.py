@@ -115,7 +115,7 @@ class ChangedRows:
         self._producer: KafkaProducer | None = None
         self._written = 0
         self._twice: dict[str, str] = {}
-        self._rest = _rest_server(folder, sandbox)
+        self._rest = rest_server(folder, sandbox)
         opened.callback(self._rest.stop)
         self._rest.start()
         self._catalog_out, self._catalog_back = self._rng.uniform(*_CATALOG_OUT_EVERY), 0.0
@@ -270,7 +270,8 @@ def with_spark_35(packages: Path) -> dict[str, str]:
     }
 
 
-def _rest_server(folder: Path, sandbox: Sandbox) -> IcebergRestServer:
+def rest_server(folder: Path, sandbox: Sandbox) -> IcebergRestServer:
+    """Return a REST catalog whose tables are in the sandbox's bucket, not started."""
     access = sandbox.s3
     return IcebergRestServer(
         folder=folder / "rest",

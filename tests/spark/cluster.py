@@ -30,18 +30,21 @@ class Cluster:
     """Two workers of one core; each starts one executor for a job."""
 
     folder: Path
+    port: int = 0
+    """The master's; 0: any.  A cluster that is to come back needs the same."""
+    memory: str = "600m"
     master: str = ""
     servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self) -> None:
         """Start the servers and wait until the workers have found the master."""
-        local = ("--host", HOSTS[0], "--port", "0", "--webui-port", "0")
+        local = ("--host", HOSTS[0], "--port", str(self.port), "--webui-port", "0")
         self._launch("master", "Master", HOSTS[0], *local)
         self.master = self._told("master", _MASTER.search)
         for at, host in enumerate(HOSTS):
             self._launch(
                 f"worker-{at}", "Worker", host, "--host", host, "--webui-port", "0",
-                "--cores", "1", "--memory", "600m",
+                "--cores", "1", "--memory", self.memory,
                 "--work-dir", str(self.folder / f"work-{at}"), self.master,
             )  # fmt: skip
         for at in range(len(HOSTS)):
@@ -56,6 +59,16 @@ class Cluster:
             server.wait(PATIENCE)
         for one in below:
             kill(one)
+
+    def kill(self) -> None:
+        """End the servers at once, and what they have started."""
+        below = [process for server in self.servers for process in descendants(server.pid)]
+        for server in self.servers:
+            server.kill()
+            server.wait(PATIENCE)
+        for process in below:
+            kill(process)
+        self.servers.clear()
 
     def executors(self) -> list[psutil.Process]:
         """Return the JVMs of the executors that run now."""
@@ -89,9 +102,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster_in(folder: Path) -> Iterator[Cluster]:
+def cluster_in(folder: Path, port: int = 0) -> Iterator[Cluster]:
     """Give a cluster that ends with the block, with all that it has started."""
-    cluster = Cluster(folder)
+    cluster = Cluster(folder, port)
     try:
         cluster.start()
         yield cluster

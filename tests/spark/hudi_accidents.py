@@ -5,19 +5,23 @@ Each scene goes on with the table that the ones before it have left.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import fastavro
 
 from secor.adapters.hudi.timeline import Timeline, TimelineReader
 from secor.core.errors import TableStopped, Unavailable
+from secor.core.small_objects import put_bytes
 from secor.spark.hudi_engine import SparkHudiEngine
 from secor.tables.commit_history import CommitHistory
-from secor.tables.hudi import Guard, HudiWrite, write_options
+from secor.tables.hudi import BACKUPS, Guard, HudiWrite, write_options
 from secor.tables.merging import Merged
 from secor.tables.settle import Settling
 from secor.tables.table_commit import CommitRequest, Result
@@ -58,8 +62,8 @@ class UnluckyEngine(SparkHudiEngine):
 def kill_task_once(mark: Path, guard: Guard) -> Guard:
     """Return a guard whose process is killed the first time, while Hudi reads the rows."""
 
-    def check(location: str, group: str, expected: str | None) -> None:
-        guard(location, group, expected)
+    def check(location: str, group: str, expected: str | None, taken_back: frozenset[str]) -> None:
+        guard(location, group, expected, taken_back)
         if not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -80,7 +84,7 @@ def written_and_not_answered(world: World) -> None:
     engine = world.new_engine()
     world.stage({"id": 10, "at": 1, "text": "a"})
     engine.after = Unavailable("the answer was lost")
-    assert results(world, NEWEST, LOG, engine=engine) == [Result.COMMITTED, Result.COMMITTED]
+    assert results(world, LOG, engine=engine) == [Result.COMMITTED]
     world.stage({"id": 10, "at": 2, "text": "b"})
     engine.after = Crash()
     try:
@@ -100,10 +104,53 @@ def killed_while_spark_writes(world: World) -> None:
     world.stage({"id": 11, "at": 1, "text": "c"})
     assert results(world, LOG, engine=engine) == [Result.FAILED]
     assert mark.exists()
-    assert results(world, NEWEST, LOG) == [Result.COMMITTED, Result.COMMITTED]
-    assert row(world, 11) == "c"
+    assert results(world, LOG) == [Result.COMMITTED]
     assert_logged_once(world)
     assert not timeline_of(world, LOG).writing
+
+
+def rolled_back_as_it_completes(world: World) -> None:
+    """Another one planned its rollback, and died: who writes next carries it out.
+
+    The second time a younger commit is on top, and Hudi refuses that without a heartbeat.
+    """
+    location = world.hudi().load_table(LOG).location
+    for younger in range(2):
+        for number in range(younger + 1):
+            world.stage({"id": 14 + number, "at": 1, "text": "g"})
+            assert results(world, LOG, NEWEST) == [Result.COMMITTED] * 2
+        assert list(world.store.list(f"{location}/.hoodie/{BACKUPS}/")), "nothing was copied"
+        undone = timeline_of(world, LOG).commits[younger].requested
+        plan_rollback(world, location, undone)
+        assert results(world, LOG) == [Result.COMMITTED]  # all of it again
+        assert undone not in {it.requested for it in timeline_of(world, LOG).commits}
+        assert results(world, LOG) == [Result.NOTHING]
+        assert_logged_once(world)
+
+
+def plan_rollback(world: World, location: str, instant: str) -> None:
+    """Put a plan that is older than the completion of the instant that it names."""
+    with world.store.open(timeline_of(world, LOG).rollbacks[0].key) as file:
+        plans = fastavro.reader(file)
+        schema: Any = plans.writer_schema
+        plan: Any = next(plans)
+    plan["instantToRollback"]["commitTime"] = instant
+    body = io.BytesIO()
+    fastavro.writer(body, schema, [plan])
+    planned = f"{location}/.hoodie/timeline/{int(instant) + 1}.rollback.requested"
+    put_bytes(world.store, planned, body.getvalue())
+
+
+def unfinished_below_a_completed_one(world: World) -> None:
+    """Hudi refuses to roll such a write back, and so to begin a new one, without a heartbeat."""
+    location = world.hudi().load_table(LOG).location
+    before = min(it.requested for it in timeline_of(world, LOG).commits)
+    for state in ("commit.requested", "inflight"):
+        put_bytes(world.store, f"{location}/.hoodie/timeline/{int(before) - 1}.{state}", b"")
+    world.stage({"id": 15, "at": 1, "text": "h"})
+    assert results(world, LOG, NEWEST) == [Result.COMMITTED] * 2
+    assert not timeline_of(world, LOG).writing
+    assert_logged_once(world)
 
 
 def two_at_once(world: World) -> None:
@@ -171,6 +218,8 @@ def compacted(world: World) -> None:
 SCENES = (
     written_and_not_answered,
     killed_while_spark_writes,
+    rolled_back_as_it_completes,
+    unfinished_below_a_completed_one,
     two_at_once,
     archived,
     restored,

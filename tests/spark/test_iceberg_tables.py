@@ -193,6 +193,25 @@ def test_maintenance_and_other_writers_between_our_commits_change_nothing(
     assert session.table(table).filter("_offset IS NOT NULL").count() == world.offset
 
 
+def test_a_branch_is_compacted_and_main_is_left_as_it_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    world = WorkerWorld(tmp_path, [{"table": EVENTS, "auto_create": True}], METADATA)
+    tables = CommittingWorld(world, branch="audit")
+    for _ in range(5):
+        tables.write()
+    session = connect(spark, world)
+    everything = Maintenance(tuple(STEPS), datetime.now(UTC), 20, "audit")
+    statements = everything.statements("secor", EVENTS)
+    tables.stage()
+    done = call(session, statements["rewrite_data_files"])
+    assert done["rewritten_data_files_count"] >= 5
+    assert tables.commit() is Result.COMMITTED
+    tables.assert_exact()
+    assert session.table(f"secor.{EVENTS}").count() == 0
+    assert set(statements) == {"rewrite_data_files", "expire_snapshots"}
+
+
 def test_a_step_that_spark_refuses_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
     world = WorkerWorld(tmp_path, [{"table": EVENTS}])
     session = connect(spark, world)

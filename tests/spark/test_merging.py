@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from secor.adapters.iceberg.merges import MergingCatalog
 from secor.adapters.local import LocalStore
-from secor.core.errors import TableUnusable
+from secor.core.errors import ConfigurationError, TableUnusable
 from secor.spark.merge_engine import SparkMergeEngine
+from secor.spark.startup import require_class
 from secor.tables.catalog import MAIN, CommitResult, NewTable, Outcome, TableCommit
 from secor.tables.group_record import SUMMARY_COMMIT
 from secor.tables.manifest import Manifest, TableFiles
+from secor.tables.new_tables import DEFAULT_PROPERTIES
 from secor.tables.spark_catalog import spark_catalog
 from secor.wiring.table_storage import store_of_tables
 from tests.contracts.merge_engines import CASES, EngineWorld
+from tests.spark.ways_of_changes import check_that_many_are_in_no_plan, compare_ways
 from tests.unit.adapters.test_iceberg_catalog import EVERY_TYPE
 from tests.unit.tables.test_worker import AS_READ, EVERYTHING
 from tests.unit.tables.worker_world import Keyed, WorkerWorld
@@ -93,6 +98,13 @@ class World(WorkerWorld):
             patch.setattr("tests.unit.tables.worker_world.PARTITION", partition)
             return self.stage(*messages)
 
+    def codecs(self) -> set[str]:
+        """Return how the columns of the table's data files are compressed."""
+        table = self.catalog.library.load_table(TABLE)
+        paths = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
+        groups = [pq.ParquetFile(path).metadata.row_group(0) for path in paths]
+        return {it.column(at).compression for it in groups for at in range(it.num_columns)}
+
     def state(self, *names: str) -> dict[Any, tuple[Any, ...]]:
         """Return columns of all rows by id; each id is there once."""
         rows = self.rows()
@@ -110,13 +122,14 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
 def test_a_table_has_the_last_state_of_each_key(world: World) -> None:
     """One table through its life: every type, deletions, growth, order, merge on read."""
     columns = pa.schema([field for field in EVERY_TYPE if field.name != "clock"])
-    world.catalog.create_table(TABLE, NewTable(columns, ()))
+    world.catalog.create_table(TABLE, NewTable(columns, (), DEFAULT_PROPERTIES))
     everything = {key: it for key, it in EVERYTHING.items() if key != "clock"}
     first = world.stage(everything, {"id": 2, "text": "two"}, {"id": 3}, {"id": 3, "text": "x"})
     assert world.merge(*first).outcome is Outcome.DONE
     [row] = [row for row in world.rows() if row["id"] == 1]
     assert row == {key: it for key, it in AS_READ.items() if key != "clock"}
     assert world.state("text") == {1: ("täxt",), 2: ("two",), 3: ("x",)}
+    assert world.codecs() == {"ZSTD"}
 
     # Deleted and grown; a key that is not there is deleted; the last of many counts.
     updates = [{"id": 2, "text": str(number)} for number in range(1000)]
@@ -127,7 +140,9 @@ def test_a_table_has_the_last_state_of_each_key(world: World) -> None:
     assert world.merge(*second).outcome is Outcome.DONE
     assert world.state("text", "new") == {2: ("999", None), 3: (None, 7)}
 
-    # Between partitions time decides, and is counted; within one the offset does.
+    # Between partitions time decides, and is counted; within one the offset does.  Spark gets
+    # the changes in a file, as if they were many.
+    world.engine.staged.most_row_bytes = 0
     world.catalog.library.load_table(TABLE).transaction().set_properties(
         {"write.merge.mode": "merge-on-read"}
     ).commit_transaction()
@@ -141,6 +156,33 @@ def test_a_table_has_the_last_state_of_each_key(world: World) -> None:
         3: ("of partition 0",),
         5: ("newer, with an older time",),
     }
+
+
+def test_a_spark_without_the_jars_of_the_format_is_told(spark: SparkSession) -> None:
+    require_class(spark, "org.apache.iceberg.spark.SparkCatalog")
+    with pytest.raises(ConfigurationError, match=r"no org\.nowhere\.Catalog: spark\.jars"):
+        require_class(spark, "org.nowhere.Catalog")
+
+
+def test_changes_are_the_same_in_whatever_way_they_reach_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with setting(spark, "spark.sql.execution.arrow.localRelationThreshold", "0"):
+        compare_ways(spark, tmp_path)
+
+
+def test_many_changes_are_in_no_plan(spark: SparkSession, tmp_path: Path) -> None:
+    check_that_many_are_in_no_plan(spark, tmp_path)
+
+
+@contextmanager
+def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Set one of the session's settings for a while."""
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.unset(name)
 
 
 def test_rows_of_a_table_of_format_version_3_are_changed_and_published_by_java(

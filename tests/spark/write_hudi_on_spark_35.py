@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,15 +24,19 @@ from secor.java.bundles import SPARK_HUDI
 from secor.java.jars import jar_folder
 from secor.sandbox.sandbox import quiet
 from secor.spark.hudi_engine import SparkHudiEngine, hudi_session, read_table
+from secor.spark.staged_frame import MOST_ROW_BYTES
 from secor.tables.catalog import TableCommit
 from secor.tables.commit_history import CommitHistory
 from secor.tables.group_record import SUMMARY_COMMIT
 from secor.tables.hudi import MOVED, Guard
+from secor.tables.manifest import Manifest
 from secor.tables.selection import EVERY_OPERATION
 from secor.tables.staging import Staging
 from secor.tables.table_commit import CommitRequest, Result, TableCommitter, TableResult
-from secor.wiring.hudi import guard_of_tables, hudi_settings_of, open_hudi_tables, stores_of_tasks
+from secor.wiring.hudi import hudi_settings_of, open_hudi_tables
+from secor.wiring.hudi_tasks import guard_of_tables, stores_of_tasks
 from tests.spark.hudi_accidents import UnluckyEngine, happen
+from tests.spark.ways_of_changes import check_that_many_are_in_no_plan, compare_ways
 from tests.unit.tables.worker_world import Keyed, WorkerWorld
 
 FEW = {"hoodie.bucket.index.num.buckets": "1", "hoodie.bulkinsert.shuffle.parallelism": "1"}
@@ -88,11 +93,12 @@ class World(WorkerWorld):
         )
 
     def commit_cycle(self, *names: str, engine: SparkHudiEngine | None = None) -> list[TableResult]:
-        """Commit what is staged, as a coordinator does."""
+        """Commit what is staged, as a coordinator does: tables side by side."""
         committer = self.committer(engine)
         staged = Staging(self.own, "table", "g").read({TopicPartition("flights", 0): self.offset})
         request = CommitRequest(f"cycle-{self.offset}-{random.random()}", 1)
-        return [committer.commit(name, staged, request) for name in names]
+        with ThreadPoolExecutor(len(names)) as threads:
+            return list(threads.map(lambda name: committer.commit(name, staged, request), names))
 
     def read(self, name: str, *columns: str) -> list[tuple[Any, ...]]:
         """Return columns of all rows."""
@@ -137,22 +143,29 @@ def live(world: World) -> None:
     assert timeline is not None
     assert not timeline.writing
 
-    # One that slept since before that commit is refused, and nobody sees what it brings.
+    # One that slept since before that commit is refused, and writes nothing of what it brings.
     stale = world.hudi()
-    table = stale.load_table("db.newest")
-    world.stage({"id": 4, "at": 2, "text": "newer"})
-    done(world.commit_cycle("db.newest"))
-    refuse_stale(world, stale, table)
+    tables = [stale.load_table(name) for name in ("db.newest", "db.log")]
+    [manifest] = world.stage({"id": 4, "at": 2, "text": "newer"})
+    world.engine.staged.most_row_bytes = 0  # they go through a file, as if they were many
+    done(world.commit_cycle("db.newest", "db.log"))
     assert world.read("db.newest", "id", "text")[-1] == (4, "newer")
+    for table in tables:
+        refuse_stale(world, stale, table, manifest)
+    world.engine.staged.most_row_bytes = MOST_ROW_BYTES
 
 
-def refuse_stale(world: World, stale: HudiCatalog, table: Any) -> None:
+def refuse_stale(world: World, stale: HudiCatalog, table: Any, manifest: Manifest) -> None:
     """Write again from a look at the table that is too old."""
     summary = {SUMMARY_COMMIT: "stale", "secor.group": "g"}
-    result = stale.commit(table, TableCommit(None, (), {}, summary))
+    files = tuple(it for it in manifest.tables if it.table == table.identifier)
+    directory = Path(table.location.removeprefix("file://"))
+    before = set(directory.rglob("*.parquet"))
+    result = stale.commit(table, TableCommit(None, files, {}, summary))
     assert "moved" in result.why, result
+    assert set(directory.rglob("*.parquet")) == before
     with pytest.raises(Refused, match=MOVED):
-        world.guard(table.location, "g", "nobody's")
+        world.guard(table.location, "g", "nobody's", frozenset())
 
 
 def done(results: list[TableResult]) -> None:
@@ -175,6 +188,10 @@ def main(directory: str, java_options: str) -> None:
     for key, value in hudi_session(settings).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    staged = Path(directory, "staged")
+    staged.mkdir()
+    compare_ways(spark, staged)
+    check_that_many_are_in_no_plan(spark, staged)
     world = World(
         Path(directory),
         [{**OF_ALL, **table} for table in TABLES],

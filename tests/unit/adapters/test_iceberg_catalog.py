@@ -1,12 +1,14 @@
 """Tables by the Iceberg library, on its SQLite catalog in a folder."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalogBaseTable
 
 from secor.adapters.iceberg.catalog import IcebergTables, open_catalog
-from secor.core.errors import AlreadyExists, ConfigurationError, NotFound, Refused
+from secor.core.errors import AlreadyExists, ConfigurationError, NotFound, Refused, Unavailable
 from secor.tables.catalog import (
     FIELD_ID,
     AddColumn,
@@ -48,6 +50,51 @@ def tables(tmp_path: Path) -> IcebergTables:
         "warehouse": f"file://{tmp_path}/warehouse",
     }
     return IcebergTables(open_catalog("secor", properties))
+
+
+@pytest.mark.parametrize("made", [1, 2])
+def test_of_two_that_open_a_new_sql_catalog_at_once_one_makes_its_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: int
+) -> None:
+    """The other process makes one or both tables between the look and CREATE."""
+    metadata = SqlCatalogBaseTable.metadata
+    create_all = metadata.create_all
+    raced: list[str] = []
+
+    def be_late(engine: Any) -> None:
+        if raced:
+            create_all(engine)
+            return
+        for table in metadata.sorted_tables[:made]:
+            raced.append(table.name)
+            table.create(engine)
+        create_all(engine, checkfirst=False)
+
+    monkeypatch.setattr(metadata, "create_all", be_late)
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+    assert IcebergTables(open_catalog("secor", properties)).list_tables("logs") == []
+    assert len(raced) == made
+
+
+def test_a_sql_catalog_whose_tables_cannot_be_made_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = SqlCatalogBaseTable.metadata
+    create_all = metadata.create_all
+    attempts: list[Any] = []
+
+    def fail(engine: Any) -> None:
+        attempts.append(engine)
+        create_all(engine)
+        try:
+            create_all(engine, checkfirst=False)
+        finally:
+            metadata.drop_all(engine)
+
+    monkeypatch.setattr(metadata, "create_all", fail)
+    with pytest.raises(Unavailable, match="already exists"):
+        open_catalog("secor", {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"})
+    assert len(attempts) == 3
 
 
 def ids(kind: pa.DataType | pa.Schema) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from secor.adapters.kafka.batches import BatchRecords, decode
 from secor.core.errors import CorruptBatch
 from secor.core.model import TopicPartition
+from secor.wire import BatchRun
 
 TP = TopicPartition("clicks", 3)
 CONTROL = 0x20
@@ -175,3 +177,64 @@ def test_records_that_cannot_be_decoded_are_a_corrupt_batch_when_they_are_decode
     assert fetch.error is None
     with pytest.raises(CorruptBatch):
         list(decode(TP, fetch))
+
+
+def described(data: bytes, start: int) -> tuple[object, ...]:
+    """All that a fetch and its chunks are."""
+    fetch = read(BatchRecords, data, start, []).read()
+    try:
+        chunks: object = [
+            (chunk.records.to_pylist(), chunk.next_offset) for chunk in decode(TP, fetch)
+        ]
+    except CorruptBatch as error:
+        chunks = str(error)
+    return chunks, fetch.start, fetch.next_offset, fetch.leader_epoch, fetch.size, str(fetch.error)
+
+
+def damaged(chance: random.Random) -> bytes:
+    """Batches of all kinds that follow each other, some of them damaged, the last cut off."""
+    parts: list[bytearray] = []
+    base = 0
+    for _ in range(chance.randrange(6)):
+        producer = chance.choice((-1, 7))
+        control = chance.random() < 0.2
+        count = 1 if control else chance.randrange(1, 4)
+        made = batch(
+            base,
+            count,
+            codec=0 if control else chance.choice((0, 0, 3)),
+            producer=producer,
+            transactional=producer >= 0,
+            control=control,
+            gap=chance.choice((0, 0, 3)),
+        )
+        base += count + 5
+        if chance.random() < 0.15:
+            at = chance.randrange(len(made))
+            made[at] ^= chance.choice((1, 0x80, 0xFF))
+            made = made if chance.random() < 0.5 else with_crc(made)
+        parts.append(made)
+    data = b"".join(parts)
+    return data[: chance.choice((len(data), chance.randrange(len(data) + 1)))]
+
+
+def test_a_fetch_taken_at_once_is_what_it_is_batch_by_batch() -> None:
+    chance = random.Random(11)
+    at_once, one_by_one = 0, 0
+    for seed in range(1500):
+        data, start = damaged(chance), chance.randrange(20)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(BatchRecords, "_read_at_once", lambda _: None)
+            expected = described(data, start)
+        assert described(data, start) == expected, seed
+        fetch = read(BatchRecords, data, start, []).read()
+        at_once += any(isinstance(item, BatchRun) for item in fetch.items)
+        one_by_one += any(isinstance(item, bytearray) for item in fetch.items)
+    assert at_once > 300
+    assert one_by_one > 50
+
+
+def test_a_fetch_with_an_aborted_transaction_is_read_batch_by_batch() -> None:
+    parts, aborted = SEQUENCES["aborted"]
+    fetch = read(BatchRecords, b"".join(parts), 0, aborted).read()
+    assert {type(item) for item in fetch.items} == {bytearray}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -297,3 +298,47 @@ def test_a_fetch_that_could_not_be_sent_names_all_partitions_the_next_time(world
     with pytest.raises(kafka_errors.UnknownBrokerIdError):
         send_fetches(world.fetcher).send(None)
     assert handler.next_metadata.is_full
+
+
+async def _send(world: World) -> None:
+    await world.fetching.send(lambda _: None)
+
+
+def test_a_broker_that_is_being_asked_costs_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = 0
+
+    def look() -> None:
+        nonlocal looked
+        looked += 1
+
+    async def send() -> list[Any]:
+        return []
+
+    monkeypatch.setattr(world.fetcher, "maybe_validate_positions", look)
+    monkeypatch.setattr(world.fetcher, "validate_offsets_if_needed", lambda: None)
+    monkeypatch.setattr(world.fetcher, "_send_fetches_async", send)
+    for asked, looks in (({1}, 0), (set[int](), 1), ({1}, 1)):
+        world.fetcher._nodes_with_pending_fetch_requests = asked
+        asyncio.run(_send(world))
+        assert looked == looks
+    world.leader = 2
+    world.fetching.known_to_be({"clicks"}, time.monotonic())  # the metadata is new
+    asyncio.run(_send(world))
+    assert looked == 2
+
+
+def test_messages_and_starts_end_the_quiet(world: World) -> None:
+    config = world.fetcher.config
+    config["fetch_max_wait_ms"] = 1000
+    world.answer(A, bytes(batch(0, 3)))
+    world.events()
+    assert config["fetch_max_wait_ms"] == 500
+    config["fetch_max_wait_ms"] = 1000
+    world.start(B, 5)
+    assert config["fetch_max_wait_ms"] == 500
+    config["fetch_max_wait_ms"] = 1000
+    world.answer(B, b"", at=5)
+    world.events()
+    assert config["fetch_max_wait_ms"] == 1000

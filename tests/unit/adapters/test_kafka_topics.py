@@ -71,7 +71,7 @@ class Cluster:
 
 
 def looks(watch: TopicWatch, assigned: set[str]) -> tuple[set[str], set[str]] | None:
-    look = watch.look(assigned)
+    look = watch.look(lambda: assigned)
     return None if look is None else (look.anew, look.same)
 
 
@@ -93,7 +93,7 @@ def test_the_id_to_compare_with_is_that_of_the_assignment() -> None:
     cluster = Cluster()
     watch = TopicWatch(cluster, [])
     cluster.refresh(a=1)
-    watch.look(set())
+    watch.look(set)
     watch.assigned({"a"})
     cluster.refresh(a=2)
     assert looks(watch, {"a"}) == ({"a"}, set())
@@ -104,9 +104,9 @@ def test_a_topic_that_came_back_after_it_was_revoked_is_no_surprise() -> None:
     watch = TopicWatch(cluster, [])
     cluster.refresh(a=1)
     watch.assigned({"a"})
-    watch.look({"a"})
+    watch.look(lambda: {"a"})
     cluster.refresh()
-    watch.look(set())
+    watch.look(set)
     cluster.refresh(a=2)
     watch.assigned({"a"})
     assert looks(watch, {"a"}) == (set(), {"a"})
@@ -120,21 +120,21 @@ def test_a_missing_topic_is_told_once_until_it_was_there(
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
             cluster.refresh()
-            watch.look(set())
+            watch.look(set)
     assert [record.getMessage().split(" does")[0] for record in caplog.records] == ["topic late"]
 
 
 def test_a_look_tells_when_its_metadata_was_asked_for_not_when_it_came() -> None:
     cluster = Cluster()
     watch = TopicWatch(cluster, [])
-    first = watch.look({"a"})
+    first = watch.look(lambda: {"a"})
     assert first is not None
     assert first.asked_at == 0.0
     before = time.monotonic()
     cluster.ask()
     after = time.monotonic()
     cluster.refresh(a=1)
-    look = watch.look({"a"})
+    look = watch.look(lambda: {"a"})
     assert look is not None
     assert before <= look.asked_at <= after
 
@@ -144,7 +144,7 @@ def test_topics_that_may_not_be_read_are_named() -> None:
     cluster.refresh()
     cluster.unauthorized_topics = {"secret"}
     with pytest.raises(AccessDenied, match="secret"):
-        TopicWatch(cluster, []).look(set())
+        TopicWatch(cluster, []).look(set)
 
 
 def test_ids_are_written_as_kafkas_tools_write_them() -> None:

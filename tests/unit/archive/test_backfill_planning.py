@@ -26,6 +26,7 @@ from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.naming import ObjectName
 from secor.core.object_info import ObjectInfo
+from secor.core.small_objects import put_bytes
 from tests.fakes.store import FakeStore
 from tests.unit.archive.backfill_world import TOPIC, World, config, put_all, sealed_batches
 
@@ -65,6 +66,33 @@ def test_a_range_is_widened_to_whole_batches(world: World) -> None:
         f"backup/{TOPIC}/offset=0/1_0_{20:020d}.seq",
         f"backup/{TOPIC}/offset=0/1_0_{40:020d}.seq",
     ]
+
+
+def test_thousands_of_batches_are_planned_in_linear_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = 300
+    for start in range(1000, 1000 + batches):
+        info = ObjectInfo(TopicPartition(TOPIC, 5), OffsetRange(start, start + 1), start, 1, 1, "f")
+        for key in (
+            f"backup/{TOPIC}/offset=0/1_5_{start:020d}.seq",
+            f"partition/{TOPIC}/dt=2023-11-15/1_5_{start:020d}.txt.gz",
+        ):
+            put_bytes(fake(world), key, b"", info.metadata())
+    looks = 0
+    inside = OffsetRange.__contains__
+
+    def counted(offset_range: OffsetRange, offset: int) -> bool:
+        nonlocal looks
+        looks += 1
+        return inside(offset_range, offset)
+
+    monkeypatch.setattr(OffsetRange, "__contains__", counted)
+    plan = world.planner(lambda _: 1000 + batches).plan(offsets(5, 1000, 1000 + batches))
+    assert [(batch.start, len(batch.replaces)) for batch in plan.batches] == [
+        (start, 1) for start in range(1000, 1000 + batches)
+    ]
+    assert looks < 10 * batches
 
 
 def test_a_wrong_object_leads_to_its_batch(world: World) -> None:

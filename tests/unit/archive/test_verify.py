@@ -10,6 +10,7 @@ import pytest
 
 from secor.adapters.local import LocalStore
 from secor.archive.objects import Archive
+from secor.archive.verify.object_sources import ObjectSource
 from secor.archive.verify.report import Kind, PartitionReport, Report
 from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.core.model import Entry, Intent, OffsetRange, TopicPartition
@@ -46,6 +47,28 @@ def report(
 
 def counts(found: PartitionReport) -> dict[str, int]:
     return {kind.value: number for kind, number in found.counts.items() if number}
+
+
+def test_many_objects_of_one_batch_are_read_as_fast_as_of_many_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = shelf_of(tmp_path)
+    objects = 300
+    for offset in range(objects):
+        rows = messages([offset, offset + objects])
+        shelf.put(rows, OffsetRange(0, 2 * objects), output_partition=f"user={offset}")
+    looks = 0
+    head = ObjectSource.head
+
+    def counted(source: ObjectSource) -> int | None:
+        nonlocal looks
+        looks += 1
+        return head(source)
+
+    monkeypatch.setattr(ObjectSource, "head", counted)
+    (found,) = verify_archive_only(Archive(shelf.store, "backup"), "clicks")
+    assert (found.compared, found.findings) == (2 * objects, [])
+    assert looks < 10 * objects, "each object is asked some times, not once for each other one"
 
 
 def three_batches(shelf: Shelf) -> list[str]:

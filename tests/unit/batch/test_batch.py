@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,11 +16,13 @@ from secor.batch.policy import Policy, Reason
 from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.config.parser import Parser
-from secor.core.model import Chunk, OffsetRange, Part, TopicPartition
+from secor.core.model import DATA, Chunk, OffsetRange, Part, TopicPartition
 from secor.core.ports import Sink
 from secor.formats import make_format
+from secor.formats.text import TextFormat
 from secor.formats.typed.schema import RowSchema
 from secor.parsing.offset_layout import OffsetBuckets
+from secor.parsing.parts import NOWHERE, parts_of
 from secor.wiring.parsers import pipeline_for
 from tests.fakes.clock import FakeClock
 from tests.fakes.format import PlainFormat, PlainWriter, chunk_of
@@ -399,7 +402,7 @@ def test_large_parts_do_not_wait(workspace: Workspace, clock: FakeClock) -> None
 def test_so_much_may_wait_and_no_more(
     workspace: Workspace, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("secor.batch.open_file.MOST_WAITING", 1_000_000)
+    monkeypatch.setattr("secor.batch.framing.MOST_WAITING", 1_000_000)
     batch, log_format = divided(workspace, clock, rows_of_chunk=100, chunks=30)
     assert 20 <= log_format.calls < 20 * 30
     assert batch.seal(Reason.AGE).files[0].info.records == 150
@@ -410,3 +413,47 @@ def test_a_dropped_batch_forgets_what_waits(workspace: Workspace, clock: FakeClo
     batch.drop()
     assert log_format.calls == 0
     assert [path.name for path in workspace.directory.iterdir()] == [".lock"]
+
+
+class ByThirds:
+    """Puts offsets into three output partitions by turns; those of a fourth are left out."""
+
+    identity = "by-thirds"
+
+    def split(self, chunk: Chunk) -> list[Part]:
+        codes = chunk.records.column("offset").to_numpy() % 4
+        places = [(DATA, f"p={place}") for place in range(3)]
+        return list(parts_of(chunk.records, np.where(codes == 3, NOWHERE, codes), places))
+
+
+@pytest.mark.parametrize("timestamps", [True, False])
+def test_parts_that_are_rendered_together_make_the_files_of_each(
+    workspace: Workspace, clock: FakeClock, timestamps: bool
+) -> None:
+    stored = replace(plan(), parser=ByThirds(), log_format=TextFormat())
+    batch = Batch(TP, 0, plan=stored, workspace=workspace, clock=clock)
+    for first in (0, 10):
+        taken = chunk(list(range(first, first + 10)))
+        if not timestamps:
+            column = taken.records.schema.get_field_index("timestamp")
+            some = pa.array([None, *range(first + 1, first + 10)], pa.int64())
+            records = taken.records.set_column(column, "timestamp", some)
+            taken = replace(taken, records=records)
+        batch.append(taken)
+        assert batch.size == sum(len(data) for data in texts(batch).values())
+    assert texts(batch) == {
+        f"p={place}": b"".join(b"%d\n" % at for at in range(place, 20, 4)) for place in range(3)
+    }
+    facts = [
+        (it.info.first_offset, it.info.records, it.info.least_timestamp, it.info.greatest_timestamp)
+        for it in batch.seal(Reason.AGE).files
+    ]
+    if timestamps:
+        assert facts == [(at, 5, at * 1000, (at + 16) * 1000) for at in range(3)]
+    else:
+        assert facts[1:] == [(at, 5, at, at + 16) for at in (1, 2)]
+        assert facts[0] == (0, 5, 4, 16)
+
+
+def texts(batch: Batch) -> dict[str, bytes]:
+    return {place: file.local.path.read_bytes() for (_, place), file in batch._files.items()}

@@ -60,6 +60,44 @@ def test_a_deleted_file_is_gone_and_closed(tmp_path: Path) -> None:
     assert not file.path.exists()
 
 
+def test_a_deleted_file_becomes_another_one_and_nothing_of_it_is_left(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, "me", reused_files=1)
+    first, second = workspace.create(), workspace.create()
+    first.write(b"some bytes")
+    second.write(b"x")
+    made = first.path.stat().st_ino
+    for file in (first, second):
+        file.delete()
+    (left,) = (path for path in workspace.directory.iterdir() if path.name != ".lock")
+    assert (left.stat().st_ino, left.stat().st_size) == (made, 1)
+    third = workspace.create()
+    third.write(b"a")
+    third.write(b"b")
+    third.finish()
+    assert (third.path.read_bytes(), third.path.stat().st_ino) == (b"ab", made)
+    assert not first.path.exists()
+    with pytest.raises(RestartPartition):
+        first.check_readable()
+    third.delete()
+    empty = workspace.create()
+    empty.finish()
+    assert empty.path.read_bytes() == b""
+    empty.delete()
+    workspace.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_emptied_file_that_somebody_deletes_is_not_missed(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, "me", reused_files=1)
+    file = workspace.create()
+    file.write(b"x")
+    file.delete()
+    file.path.unlink()
+    another = workspace.create()
+    another.write(b"y")
+    assert another.path.read_bytes() == b"y"
+
+
 def test_a_full_disk_is_told_from_other_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +107,7 @@ def test_a_full_disk_is_told_from_other_errors(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "write", full)
+        patched.setattr(os, "pwrite", full)
         with pytest.raises(DiskFull, match="No space left"):
             file.write(b"x")
     file.delete()
@@ -87,7 +125,7 @@ def test_rights_that_go_while_it_runs_are_an_error_that_another_try_may_mend(
         raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as patched:
-        for name in ("open", "write", "unlink"):
+        for name in ("open", "pwrite", "unlink"):
             patched.setattr(os, name, refused)
         calls: list[Callable[[], None]] = [
             lambda: file.write(b"y"),

@@ -13,7 +13,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from secor.cli import offsets, verify
+from secor.cli import main, offsets, verify
+from secor.cli.exit_codes import Exit
 from secor.core.errors import ConfigurationError, LedgerCorrupt, Refused, TopicRecreated
 from secor.core.model import Entry, Intent, OffsetRange, TopicPartition
 from secor.formats import make_format
@@ -224,6 +225,16 @@ def test_recover_overwrites_what_cannot_be_read(world: World) -> None:
     shown = world.run(offsets.command, "recover", world.config, "--yes")
     assert "clicks/0: committed is 25" in shown.stdout
     assert world.ledger.read(CLICKS) == Entry(25)
+
+
+def test_recover_of_a_group_that_runs_ends_with_the_documented_code(world: World) -> None:
+    del world.ledger.entries[CLICKS]
+    world.ledger.busy = {CLICKS}
+    code = main.run(["offsets", "recover", str(world.config), "--yes"])
+    assert (code, Exit.DIFFERENT.value) == (Exit.DIFFERENT, 5)
+    assert CLICKS not in world.ledger.entries
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    assert "| 5 | differences found, a partition is stopped, the group is running" in readme
 
 
 def test_recover_refuses_objects_of_a_topic_that_was_deleted(world: World) -> None:

@@ -114,6 +114,22 @@ def test_the_table_ends_with_a_line_that_sums_it_up(world: World) -> None:
     )
 
 
+def test_partitions_that_only_their_process_may_know_to_be_stopped_are_named(world: World) -> None:
+    with world.config.open("a") as file:
+        file.write('policy.max_age = "30s"\n')
+    shown = world.run()
+    assert shown.return_value == 0
+    last = shown.stdout.splitlines()[-1]
+    assert last.startswith("more than 3 times policy.max_age behind: clicks/0. No process runs,")
+    assert last.endswith("its page, its log (event stopped) or secor_partition_stopped")
+    assert [partition["overdue"] for partition in world.partitions()] == [True, False]
+    for partition in range(2, 10):
+        other = TopicPartition("clicks", partition)
+        world.reader.put(other, messages(range(30)), 30)
+        world.ledger.entries[other] = Entry(25)
+    assert "clicks/5 and 4 more. No process" in world.run().stdout.splitlines()[-1]
+
+
 def test_what_retention_took_is_told_and_the_age_is_that_of_what_is_left(world: World) -> None:
     world.reader.put(CLICKS, messages(range(10, 30)), 30)
     world.ledger.entries[CLICKS] = Entry(4)

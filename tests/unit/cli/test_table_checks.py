@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
 from secor.cli.doctor_checks import Finding
 from secor.cli.table_checks import of_tables
 from secor.config.load import validate
 from secor.config.model import Config
+from secor.core.errors import AccessDenied
 from secor.core.model import TopicPartition
 from secor.tables.catalog import NewTable, TableCommit
 from secor.tables.group_record import GroupRecord
 from secor.tables.vector import Vector
-from secor.wiring import clients
+from secor.wiring import clients, control_access
 from secor.wiring.check_references import unusable_materials
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
 
+NO_CONTROL = {"control": "none"}
 
-def config_of(directory: Path, *tables: dict[str, Any]) -> Config:
+
+def config_of(
+    directory: Path, *tables: dict[str, Any], commit: Mapping[str, str] = NO_CONTROL
+) -> Config:
     properties = {
         "type": "sql",
         "uri": f"sqlite:///{directory}/catalog.db",
@@ -35,6 +42,7 @@ def config_of(directory: Path, *tables: dict[str, Any]) -> Config:
             "kafka": {"bootstrap_servers": ["localhost:1"], "topics": ["a", "b"]},
             "store": {"kind": "local", "local": {"directory": f"{directory}/own"}},
             "catalog": {"properties": properties},
+            "commit": dict(commit),
             "tables": list(tables),
         }
     )
@@ -147,3 +155,92 @@ def test_topics_whose_tables_would_have_one_name_are_told(tmp_path: Path, reader
     config = config_of(tmp_path, {"table": "db.{topic}", "auto_create": True})
     faults = told([it for it in of_tables(config) if not it.ok])
     assert "topics a-b and a_b would both be rows of db.a_b" in faults["topics FAULT"]
+
+
+@dataclass
+class Brokers:
+    """The admin clients of a cluster with a user's rights; ``None`` is no topic."""
+
+    rights: Sequence[str] | None = ("READ", "WRITE", "DESCRIBE")
+    denied: bool = False
+    may_create: bool = True
+    may_join: bool = True
+    asked: list[str] = field(default_factory=list)
+
+    def topics(self, options: object) -> Brokers:
+        return self
+
+    def groups(self, options: object) -> Groups:
+        return Groups(self)
+
+    def close(self) -> None: ...
+
+    def describe(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
+        (name,) = topics
+        self.asked.append(name)
+        if self.rights is None:
+            return {}
+        if self.denied:
+            raise AccessDenied("topic: allow Describe")
+        rights = frozenset(self.rights)
+        return {name: TopicDescription(name, None, 1, 1, {}, {}, rights)}
+
+    def refusal(self, topic: str, settings: TopicSettings) -> str | None:
+        return None if self.may_create else "allow this user Create"
+
+
+@dataclass
+class Groups:
+    brokers: Brokers
+
+    def close(self) -> None: ...
+
+    def may_join(self, group: str) -> bool:
+        self.brokers.asked.append(group)
+        return self.brokers.may_join
+
+
+def control_findings(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, brokers: Brokers, **commit: str
+) -> dict[str, str]:
+    monkeypatch.setattr(control_access, "TopicAdmin", brokers.topics)
+    monkeypatch.setattr(control_access, "GroupAdmin", brokers.groups)
+    findings = told(list(of_tables(config_of(directory, {"table": "db.t"}, commit=commit))))
+    return {key: text for key, text in findings.items() if key.startswith(("control", "election"))}
+
+
+def test_the_rights_on_control_topic_and_election_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers = Brokers()
+    assert control_findings(tmp_path, monkeypatch, brokers, coordinator="alone") == {
+        "control ok": "secor-control-g may be read and written",
+        "election ok": "the group secor-control-g may be joined",
+    }
+    brokers = Brokers(rights=None)
+    assert control_findings(tmp_path, monkeypatch, brokers, control_topic="events") == {
+        "control ok": "events does not exist: the first process makes it"
+    }
+    assert brokers.asked == ["events"], "a daemon that coordinates elects nobody"
+    old = Brokers(rights=())  # which tell no rights
+    assert "control ok" in control_findings(tmp_path, monkeypatch, old)
+    brokers = Brokers()
+    assert control_findings(tmp_path, monkeypatch, brokers, control="none") == {}
+    assert brokers.asked == []
+
+
+@pytest.mark.parametrize(
+    ("brokers", "check", "words"),
+    [
+        (Brokers(rights=("READ", "DESCRIBE")), "control", "Read and Write on the topic"),
+        (Brokers(denied=True), "control", "and Create unless it exists"),
+        (Brokers(rights=None, may_create=False), "control", "does not exist: allow this user"),
+        (Brokers(may_join=False), "election", "allow this user Read on the group secor-control-g"),
+    ],
+)
+def test_a_right_that_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brokers: Brokers, check: str, words: str
+) -> None:
+    findings = control_findings(tmp_path, monkeypatch, brokers, coordinator="alone")
+    assert words in findings[f"{check} FAULT"]
+    assert len(findings) == 2

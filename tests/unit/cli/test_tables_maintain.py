@@ -17,7 +17,7 @@ from secor.cli import tables_maintain
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.spark import procedures
 from secor.tables.maintenance import STEPS, Maintenance
-from secor.wiring import table_commits
+from secor.wiring import table_group
 from tests.unit.tables.committing_world import EVENTS, CommittingWorld
 from tests.unit.tables.worker_world import WorkerWorld
 
@@ -71,7 +71,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         staged=group.staged,
         committer=group.committer,
     )
-    monkeypatch.setattr(table_commits, "open_table_group", lambda config: nullcontext(opened))
+    monkeypatch.setattr(table_group, "open_table_group", lambda config: nullcontext(opened))
     monkeypatch.setattr(procedures, "call", world.call)
 
     @contextmanager
@@ -131,12 +131,17 @@ def test_only_the_steps_and_tables_that_are_named(world: World) -> None:
         world.run("db.others")
 
 
-def test_it_says_that_another_branch_than_main_is_not_compacted(world: World) -> None:
-    assert "is not compacted" not in world.run(EVENTS).stderr
-    world.config.write_text(CONFIG + 'commit = {branch = "audit"}\n')
-    assert "the branch audit is not compacted" in world.run(EVENTS, "--dry-run").stderr
+def test_of_another_branch_than_main_only_what_knows_branches_is_done(world: World) -> None:
+    assert "not done on" not in world.run(EVENTS).stderr
+    world.config.write_text(CONFIG + 'commit = {branch = "au\'dit"}\n')
+    done = world.run(EVENTS, "--dry-run")
+    assert "on the branch au'dit: rewrite_position_delete_files, rewrite_manifests" in done.stderr
+    rewrite, expire = done.stdout.splitlines()
+    assert "rewrite_data_files(table => '`db`.`events`', branch => 'au\\'dit');" in rewrite
+    assert "expire_snapshots(" in expire
+    assert "branch" not in expire
     expiring = world.run(EVENTS, "--dry-run", "--step", "expire_snapshots")
-    assert "is not compacted" not in expiring.stderr
+    assert "not done on" not in expiring.stderr
 
 
 def test_names_are_quoted_and_times_are_those_of_utc() -> None:

@@ -39,6 +39,12 @@ def test_an_error_that_a_task_let_escape_is_raised_in_the_loop(pool: ThreadPool)
         wait_for(pool, 1)
 
 
+def test_a_single_file_is_put_by_the_thread_that_commits_it(pool: ThreadPool) -> None:
+    put: list[threading.Thread] = []
+    pool.parallel(lambda _: put.append(threading.current_thread()), cast("list[BatchFile]", [1]))
+    assert put == [threading.current_thread()]
+
+
 def test_all_puts_have_ended_when_the_first_error_is_raised(pool: ThreadPool) -> None:
     go = threading.Event()
     ended: list[int] = []

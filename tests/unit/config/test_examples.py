@@ -11,7 +11,8 @@ from secor.config import schema
 from secor.config.load import load
 from secor.config.model import Config
 from secor.config.output import OF_FIELDS
-from secor.config.tables import OF_OUTPUT, OF_PLACES, TableRoute
+from secor.config.table_routes import TableRoute
+from secor.config.tables import OF_OUTPUT, OF_PLACES
 from secor.sandbox.first_steps import BEGINNINGS
 
 CONFIG = Path(__file__).parents[3] / "config"

@@ -17,6 +17,7 @@ from secor.config.iceberg_sink.sink_settings import (
     SINK_SETTINGS,
     page_rows,
     row_of,
+    transform_rows,
 )
 from secor.config.translation.draft import Draft, Outcome
 from secor.core.errors import ConfigurationError
@@ -46,6 +47,26 @@ def test_the_page_has_the_table_of_the_importer() -> None:
     page = PAGE.read_text()
     table = page.partition("<!-- settings of the sink -->\n")[2].partition("\n<!-- end")[0]
     assert table.splitlines() == page_rows()
+
+
+def test_the_page_has_the_transforms_of_the_sink() -> None:
+    page = PAGE.read_text()
+    table = page.partition("<!-- transforms of the sink -->\n")[2].partition("\n<!-- end")[0]
+    assert table.splitlines() == transform_rows()
+
+
+def test_a_transform_of_the_sink_is_told_with_what_stands_for_it(tmp_path: Path) -> None:
+    own = "org.apache.iceberg.connect.transforms.KafkaMetadataTransform"
+    more = {
+        "transforms": "meta,other",
+        "transforms.meta.type": own,
+        "transforms.other.type": "org.apache.kafka.connect.transforms.Cast$Value",
+    }
+    _, draft = imported(tmp_path, more)
+    outcome, here = draft.outcomes["transforms.meta.type"]
+    assert outcome is Outcome.UNSUPPORTED
+    assert here.startswith("rows.metadata_columns: _topic")
+    assert draft.outcomes["transforms.other.type"] == (Outcome.UNSUPPORTED, "as above")
 
 
 def test_each_setting_stands_there_once() -> None:
@@ -232,6 +253,7 @@ def test_several_branches_are_not_one(tmp_path: Path) -> None:
         ({"iceberg.catalog.catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog"}, "glue"),
         ({"iceberg.catalog.catalog-impl": "org.apache.iceberg.nessie.NessieCatalog"}, None),
         ({"iceberg.catalog.type": "hadoop"}, None),
+        ({"iceberg.catalog.type": "dynamodb"}, None),
     ],
 )
 def test_catalogs(catalog: dict[str, str], kind: str | None, tmp_path: Path) -> None:

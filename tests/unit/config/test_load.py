@@ -458,6 +458,21 @@ def test_a_variable_that_is_not_set_is_a_fault_of_its_key_unless_another_value_i
 
 
 @pytest.mark.parametrize(
+    "text", ["${A:-${B}}", "${A:-", "${}", "${ A }", "${A-x}", "${A.b}", "a ${A} ${"]
+)
+def test_what_begins_as_a_variable_and_is_none_is_never_taken_as_it_stands(
+    path: Path, text: str
+) -> None:
+    written = LEAST.replace("[kafka]", f'[kafka]\nclient_id = "{text}"')
+    found = faults(path, written, A="secret", B="secret")
+    assert [*found] == ["kafka.client_id"]
+    assert "${NAME} or ${NAME:-default} is one" in found["kafka.client_id"]
+    assert "secret" not in found["kafka.client_id"]
+    config = loaded(path, LEAST.replace("[kafka]", '[kafka]\nclient_id = "$${} $${"'))
+    assert config.kafka.client_id == "${} ${"
+
+
+@pytest.mark.parametrize(
     ("limits", "bytes_"),
     [("", 128 << 20), ("memory = '64MiB'", 64 << 20), ("record_batch = '1MiB'", 1 << 20)],
 )

@@ -35,6 +35,11 @@ def loaded(**more: Any) -> Config:
     [
         ({"tables": []}, "tables", "at least one"),
         (
+            {"catalog": {"properties": {"type": "dynamodb"}}},
+            "catalog.properties",
+            'cannot commit to a catalog of type "dynamodb"',
+        ),
+        (
             {
                 "kafka": {"bootstrap_servers": ["localhost:1"], "topics": ["a-b", "a_b"]},
                 "tables": [{"table": "db.{topic}"}],
@@ -157,3 +162,9 @@ def test_the_control_topic_is_not_one_of_the_topics() -> None:
     config, faults = validate(tree(kafka=servers))
     assert config is None
     assert "control topic" in faults["kafka.topics"]
+
+
+def test_a_catalog_without_compare_and_set_is_warned_of() -> None:
+    (warning,) = loaded(catalog={"properties": {"type": "hive"}}).warnings
+    assert "without a compare-and-set" in warning
+    assert loaded(catalog={"properties": {"type": "glue"}}).warnings == ()

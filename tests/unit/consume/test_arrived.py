@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
+from secor.consume import arrived as arrived_module
 from secor.consume.arrived import Arrived
 from secor.core.errors import CorruptBatch
 from secor.core.model import Chunk, TopicPartition
@@ -66,6 +68,62 @@ def test_what_cannot_be_decoded_is_told_in_its_place() -> None:
         raise CorruptBatch("clicks/0: at offset 1")
 
     arrived = Arrived(Fetched(KEY, 9, chunks))
+    assert arrived.next() is not None
+    with pytest.raises(CorruptBatch):
+        arrived.next()
+
+
+class Answer:
+    """What a broker sent."""
+
+
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrived_module, "LARGE", 1)
+
+
+def test_a_fetch_is_given_up_when_a_large_message_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[weakref.ref[Answer]] = []
+
+    def chunks() -> Iterator[Chunk]:
+        answer = Answer()
+        answers.append(weakref.ref(answer))
+        yield Chunk(KEY, messages([0]), 1)
+
+    arrived = Arrived(Fetched(KEY, 100, chunks))
+    large(monkeypatch)
+    assert arrived.next() is not None
+    assert [answer() for answer in answers] == [None]
+    assert arrived.size == 0
+    assert arrived.next() is None
+
+
+def test_a_rest_of_a_large_chunk_comes_before_what_follows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    large(monkeypatch)
+    arrived = Arrived(fetched(3, 6, 8))
+    first = arrived.next()
+    assert first is not None
+    decoded = arrived.size - 100
+    assert decoded == messages(range(3, 6)).get_total_buffer_size()
+    arrived.put_back(first.since(1))
+    assert arrived.size == 100 + decoded + first.since(1).records.get_total_buffer_size()
+    assert ends(arrived) == [3, 6, 8]
+
+
+def test_what_cannot_be_decoded_behind_a_large_message_is_told_in_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    large(monkeypatch)
+
+    def chunks() -> Iterator[Chunk]:
+        yield Chunk(KEY, messages([0, 1]), 2)
+        raise CorruptBatch("clicks/0: at offset 2")
+
+    arrived = Arrived(Fetched(KEY, 9, chunks))
+    first = arrived.next()
+    assert first is not None
+    arrived.put_back(first.since(1))
     assert arrived.next() is not None
     with pytest.raises(CorruptBatch):
         arrived.next()

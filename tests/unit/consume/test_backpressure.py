@@ -60,3 +60,10 @@ def test_what_is_held_at_the_pause_and_exempt_partitions_stay_within_the_limits(
             if is_exempt(Limits(10**9, 1000), load(0, 0, size), partitions)
         )
         assert PAUSE_SHARE * 1000 + 2 * most * partitions <= 1000
+
+
+def test_batches_at_rest_count_among_those_that_share_the_limits() -> None:
+    loads = [load(0, 84, 84, may_seal=False), load(1, 1, 1)]
+    for at_rest, sealed in ((0, ()), (1000, (loads[1].topic_partition,))):
+        backpressure = apply_limits(LIMITS, loads, sealed=0, paused=False, at_rest=at_rest)
+        assert backpressure.seal == sealed

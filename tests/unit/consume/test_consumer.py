@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from secor.batch.batch import OPEN_FILE
 from secor.batch.policy import Policy
+from secor.consume import arrived
 from secor.consume.backpressure import Limits
 from secor.consume.partition_status import Pause, State
 from secor.core.errors import CorruptBatch, OutcomeUnknown
 from secor.core.model import Entry, Intent, TopicPartition
+from secor.core.ports import Event, Fetched, Sink
 from secor.parsing.offset_layout import OffsetBuckets
+from tests.fakes.format import PlainFormat, PlainWriter
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.source import FakeBroker
 from tests.unit.consume.world import KEY, MIB, Process
@@ -277,3 +284,50 @@ def test_what_waits_behind_a_full_batch_pauses_a_neighbour_that_holds_much(
         process.executor.step()
     process.run()
     assert [status.pause for status in process.consumer.status()] == [None, None]
+
+
+def test_a_partition_at_rest_is_reported_anew_only_when_something_has_changed(
+    process: Process, broker: FakeBroker
+) -> None:
+    broker.logs[KEY].produce(10)
+    process.run()
+    (status,) = process.consumer.status()
+    assert (status.committed, status.next_offset, status.known_end) == (10, 10, 10)
+    process.run()
+    assert process.consumer.status()[0] is status
+    broker.logs[KEY].produce(10)
+    process.run()
+    (status,) = process.consumer.status()
+    assert (status.committed, status.next_offset, status.known_end) == (20, 20, 20)
+    broker.logs[KEY].produce(3)
+    process.run()
+    (status,) = process.consumer.status()
+    assert (status.committed, status.next_offset, status.batch_messages) == (20, 23, 3)
+
+
+def test_nothing_of_a_fetch_is_in_memory_when_a_large_message_is_written(
+    process: Process, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrived, "LARGE", 1)
+    poll = process.source.poll
+    fetches: list[weakref.ref[object]] = []
+
+    def remember(timeout: float) -> Sequence[Event]:
+        events = poll(timeout)
+        fetches.extend(weakref.ref(it.chunks) for it in events if isinstance(it, Fetched))
+        return events
+
+    fetches_alive: list[int] = []
+
+    class Looking(PlainFormat):
+        def create(self, sink: Sink, seed: bytes) -> PlainWriter:
+            fetches_alive.append(sum(fetch() is not None for fetch in fetches))
+            return super().create(sink, seed)
+
+    monkeypatch.setattr(process.source, "poll", remember)
+    process.plan = replace(process.plan, log_format=Looking())
+    broker.logs[KEY].produce(12)
+    process.run()
+    assert process.offsets() == list(range(12))
+    assert fetches
+    assert set(fetches_alive) == {0}

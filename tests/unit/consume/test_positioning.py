@@ -23,7 +23,7 @@ from secor.core.errors import (
     TopicRecreated,
     Unavailable,
 )
-from secor.core.model import QUARANTINE, Entry, Intent, TopicPartition
+from secor.core.model import QUARANTINE, Entry, Intent, LogRange, TopicPartition
 from tests.fakes.format import PlainFormat
 from tests.fakes.ledger import Kind
 from tests.fakes.source import FakeBroker, FakeLog, FakeSource
@@ -132,6 +132,24 @@ def test_objects_without_an_entry_mean_a_lost_ledger(seeker: Seeker) -> None:
     assert isinstance(error, LedgerLost)
     assert FIRST in str(error)
     assert "secor offsets recover" in str(error)
+
+
+def test_objects_of_one_that_began_it_while_this_process_slept_mean_nothing_lost(
+    seeker: Seeker,
+) -> None:
+    """It had read that there is no entry, and then did not run for seconds."""
+    entry = seeker.commits.ledger.read(KEY)
+    seeker.commits.server.drop(KEY)
+
+    def another_begins(topic_partition: TopicPartition, topic_id: str | None, at: float) -> None:
+        lease = seeker.commits.ledger.lease(KEY, 1.0)
+        lease.commit(Entry(None), entry.committed or 0, ID)
+        lease.release()
+        raise LedgerLost("objects of the other one")
+
+    position = seeker.find(refuse_lost=another_begins)
+    assert isinstance(position, Position)
+    assert position.committed == (entry.committed or 0)
 
 
 def test_objects_of_a_deleted_topic_without_an_entry_mean_that_it_was_made_again(
@@ -342,3 +360,24 @@ def test_what_shows_that_there_was_an_entry_refuses_the_first_one(seeker: Seeker
     assert isinstance(seeker.find(refuse_lost=refuse), LedgerLost)
     assert asked == [(KEY, ID, SINCE)]
     assert seeker.commits.ledger.read(KEY).committed is None
+
+
+@pytest.mark.parametrize("stale", [LogRange(0, 4), LogRange(6, 20)])
+def test_a_range_that_is_older_than_the_entry_stops_nothing(
+    seeker: Seeker, stale: LogRange
+) -> None:
+    source = seeker.broker.source()
+    source.shared_ranges[KEY] = stale
+    position = seeker.find(source=source)
+    assert isinstance(position, Position)
+    assert (position.committed, position.read_from) == (5, 5)
+    assert seeker.lost == []
+
+
+def test_a_range_that_was_asked_for_along_with_others_serves(seeker: Seeker) -> None:
+    source = seeker.broker.source()
+    source.shared_ranges[KEY] = LogRange(4, 10)
+    seeker.commits.server.drop(KEY)
+    position = seeker.find(source=source)
+    assert isinstance(position, Position)
+    assert position.committed == 4

@@ -24,6 +24,8 @@ from tests.unit.formats.sequencefile_messages import (
     write,
 )
 
+pytestmark = pytest.mark.usefixtures("framer")
+
 JAVA = Path(__file__).parents[2] / "vectors" / "java-secor"
 SYNC = sync_of(SEED)
 

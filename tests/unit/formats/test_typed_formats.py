@@ -145,6 +145,37 @@ def test_dates_times_and_decimals_keep_their_types(name: str, inferred: bool) ->
 
 
 @pytest.mark.parametrize("name", FORMATS)
+def test_38_digits_and_nanoseconds_are_the_same_when_they_are_read(name: str) -> None:
+    kind = pa.struct({"number": pa.decimal128(38, 10), "at": pa.timestamp("ns", "UTC")})
+    numbers = [Decimal("9" * 28 + "." + "9" * 10), Decimal("-1E-10"), Decimal(0), None]
+    counts = [1_700_000_000_123_456_789, -1, (1 << 63) - 1, -(1 << 63)]
+    rows = pa.StructArray.from_arrays(
+        [pa.array(numbers, kind.field(0).type), pa.array(counts).cast(kind.field(1).type)],
+        fields=list(kind),
+    )
+    body = written(small(name, schema=RowSchema(kind)), batch(rows))
+    if name == "jsonlines":
+        texts = [json.loads(line) for line in body.splitlines()]
+        assert [text.get("number") and Decimal(text["number"]) for text in texts] == numbers
+        assert [text["at"] for text in texts] == [
+            "2023-11-14T22:13:20.123456789Z",
+            "1969-12-31T23:59:59.999999999Z",
+            "2262-04-11T23:47:16.854775807Z",
+            "1677-09-21T00:12:43.145224192Z",
+        ]
+        return
+    if name == "avro":
+        records: list[Any] = list(fastavro.reader(io.BytesIO(body)))
+        assert [(row["number"], row["at"]) for row in records] == [
+            *zip(numbers, counts, strict=True)
+        ]
+        return
+    table = (orc if name == "orc" else pq).read_table(io.BytesIO(body))
+    assert table.column("number").to_pylist() == numbers
+    assert table.column("at").cast(pa.int64()).to_pylist() == counts
+
+
+@pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_times_of_any_number_are_written_or_do_not_fit_and_break_no_writer(
     name: str, unit: str

@@ -20,7 +20,7 @@ from secor.config.load import validate
 from secor.config.model import Config
 from secor.config.output import CODECS, METADATA_COLUMNS, OF_FORMATS, TYPED_FORMATS
 from secor.core.errors import ConfigurationError, SchemaGrew
-from secor.core.model import QUARANTINE, Chunk, Part
+from secor.core.model import QUARANTINE, SCHEMA, Chunk, Part
 from secor.formats.typed.metadata import COLUMNS
 from secor.wiring.plans import growing_plans, kept_schema, plan_for
 from tests.fakes.observer import SilentObserver
@@ -312,3 +312,23 @@ def test_configuration_and_formats_name_the_same_columns_and_formats() -> None:
     assert tuple(COLUMNS) == METADATA_COLUMNS
     assert set(TYPED_FORMATS) < set(CODECS)
     assert all(set(formats) <= set(CODECS) for formats in OF_FORMATS.values())
+
+
+@pytest.mark.parametrize(
+    ("names", "beside"),
+    [([], []), (["_topic", "_key"], ["key"]), (["_headers", "_offset"], ["headers"])],
+)
+def test_parts_have_the_columns_of_messages_that_their_files_are_made_from(
+    names: list[str], beside: list[str]
+) -> None:
+    chosen = plan(format="parquet", metadata_columns=names)
+    parts = list(chosen.parser.split(json_chunk([{"at": AT}, {"at": "no time"}])))
+    typed, bad = sorted(parts, key=lambda part: part.stream == QUARANTINE)
+    origin = ["topic", "partition"] if "_topic" in names else []
+    assert typed.records.schema.names == ["offset", "timestamp", *beside, *origin, "row"]
+    assert bad.records.schema.equals(SCHEMA)
+
+
+def test_parts_of_text_have_the_payloads_alone() -> None:
+    (part,) = plan(format="text").parser.split(json_chunk([{"at": AT}]))
+    assert part.records.schema.names == ["offset", "timestamp", "value"]

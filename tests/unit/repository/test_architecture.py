@@ -241,6 +241,7 @@ DISTRIBUTIONS = {
     "_pytest": "pytest",
     "xdist": "pytest-xdist",
     "mypy_boto3_s3": "boto3-stubs",
+    "sqlalchemy": "pyiceberg",  # with its extra sql-sqlite
 }
 
 

@@ -62,6 +62,17 @@ def setup() -> Setup:
     return Setup()
 
 
+def test_what_is_measured_is_of_when_it_is_read(setup: Setup) -> None:
+    setup.telemetry.report([STATUS], ledger_up=True)
+    setup.clock.sleep(3)
+    assert setup.value("secor_commit_age_seconds") == 23
+    setup.telemetry.left(STATUS.topic_partition)
+    for name in ("secor_commit_age_seconds", "secor_messages_lost_total"):
+        assert setup.value(name) is None
+    setup.telemetry.report([STATUS], ledger_up=True)
+    assert setup.value("secor_commit_age_seconds") == 23
+
+
 def test_the_report_measures_every_partition(setup: Setup) -> None:
     setup.telemetry.report([STATUS], ledger_up=True)
     assert setup.value("secor_lag_offsets") == 60

@@ -21,8 +21,9 @@ EVENTS = "db.events"
 class CommittingWorld:
     """Worker and coordinator in turns: batches are staged, and committed by the real committer."""
 
-    def __init__(self, world: WorkerWorld) -> None:
+    def __init__(self, world: WorkerWorld, branch: str = "main") -> None:
         self.world = world
+        self.branch = branch
         self.history = CommitHistory(world.own, "table")
         self.committer = TableCommitter(
             world.catalog,
@@ -30,6 +31,7 @@ class CommittingWorld:
             world.clock,
             random.Random(1),
             group="g",
+            branch=branch,
         )
         self.staging = Staging(world.own, "table", "g")
         self.commits = 0
@@ -67,7 +69,7 @@ class CommittingWorld:
     @property
     def settling(self) -> Settling:
         """What a person's commands do."""
-        return Settling(self.committer, self.history, "main")
+        return Settling(self.committer, self.history, self.branch)
 
     def write(self) -> None:
         """Stage a batch and commit it."""
@@ -79,7 +81,7 @@ class CommittingWorld:
         table, record = self.committer.look(EVENTS)
         reached = record.vector.next_offset("cluster", FLIGHTS)
         assert reached is not None
-        offsets = offsets_of(self.world.catalog.scan(table, "main", COLUMNS))
+        offsets = offsets_of(self.world.catalog.scan(table, self.branch, COLUMNS))
         log = pa.array(range(self.world.offset), pa.int64()).to_numpy()
         assert list(repeated(EVENTS, offsets)) == []
         assert list(beyond(EVENTS, offsets, {FLIGHTS: reached})) == []

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.table import Table as LibraryTable
 from pyiceberg.types import LongType
@@ -93,6 +94,29 @@ def test_a_table_that_was_rolled_back_is_stopped_until_a_person_settles_it(
     assert len(group.world.rows(EVENTS)) == len(offsets) + 3
 
 
+def test_a_branch_is_exact_beside_main_and_is_replayed_when_it_was_set_back(
+    tmp_path: Path,
+) -> None:
+    group = CommittingWorld(WorkerWorld(tmp_path, [ROUTE], METADATA), branch="audit")
+    group.write()
+    first = library_table(group).refs()["audit"].snapshot_id
+    group.write()
+    group.stage()
+    overwrite_with_a_foreign_row(group)  # on main
+    assert group.commit() is Result.COMMITTED
+    group.assert_exact()
+    assert group.world.rows(EVENTS) == [], "main has nothing of it"
+    with library_table(group).manage_snapshots() as change:
+        change.remove_branch("audit")
+    with library_table(group).manage_snapshots() as change:
+        change.create_branch(first, "audit")
+    group.stage()
+    assert reason_of(group) == "rolled_back"
+    group.settling.replay(EVENTS, group.request(), dry_run=False)
+    assert group.commit() is Result.COMMITTED
+    group.assert_exact()
+
+
 def expire(group: CommittingWorld) -> None:
     """Leave only the newest snapshot."""
     library_table(group).maintenance.expire_snapshots().older_than(datetime.now(UTC)).commit()
@@ -102,9 +126,7 @@ def expire(group: CommittingWorld) -> None:
 def overwrite_with_a_foreign_row(group: CommittingWorld) -> None:
     """Append, and delete it again."""
     table = library_table(group)
-    rows = table.scan(limit=1).to_arrow()
-    at = rows.schema.get_field_index("at")
-    table.append(rows.set_column(at, "at", [["foreign"]]))
+    table.append(pa.Table.from_pylist([{"at": "foreign"}], table.schema().as_arrow()))
     library_table(group).delete("at = 'foreign'")
 
 
@@ -181,3 +203,43 @@ def test_a_table_on_version_3_is_stopped_with_what_to_do_and_hides_no_other(
     group.world.plans = group.world.new_plans()
     with pytest.raises(TableUnusable, match="format version 3"):
         group.stage()
+
+
+def recreate(group: CommittingWorld) -> None:
+    library = group.world.catalog.library
+    schema = library_table(group).schema()
+    library.drop_table(EVENTS)
+    library.create_table(EVENTS, schema)
+
+
+def change_the_codec(group: CommittingWorld) -> None:
+    with library_table(group).transaction() as transaction:
+        transaction.set_properties({"write.parquet.compression-codec": "gzip"})
+
+
+def move_data(group: CommittingWorld) -> None:
+    location = library_table(group).location()
+    with library_table(group).transaction() as transaction:
+        transaction.set_properties({"write.data.path": f"{location}/elsewhere"})
+
+
+def set_the_owner(group: CommittingWorld) -> None:
+    with library_table(group).transaction() as transaction:
+        transaction.set_properties({"owner": "somebody"})
+
+
+@pytest.mark.parametrize(
+    ("change", "files_change"),
+    [
+        *((it, True) for it in (recreate, add_a_column, change_the_partition_spec)),
+        *((it, True) for it in (set_properties, change_the_codec, move_data)),
+        *((it, False) for it in (set_the_owner, expire, overwrite_with_a_foreign_row)),
+    ],
+)
+def test_the_fingerprint_tells_what_changes_the_files_and_nothing_else(
+    group: CommittingWorld, change: Callable[[CommittingWorld], None], files_change: bool
+) -> None:
+    before = group.world.new_plans()("flights", None).fingerprint
+    change(group)
+    after = group.world.new_plans()("flights", None).fingerprint
+    assert (before != after) is files_change

@@ -1,15 +1,17 @@
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from secor.core.errors import Unavailable
-from secor.core.model import StoredObject, TopicPartition
+from secor.core.model import Entry, StoredObject, TopicPartition
 from secor.tables.control import Answer, Event, Kind
 from secor.tables.cycle import State, Timing
 from secor.tables.manifest import Manifest, ReplayOf
-from secor.tables.table_commit import Result
-from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, GROUP, OTHER, TableWorld
+from secor.tables.staging import Staging
+from secor.tables.table_commit import Result, TableResult
+from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, GROUP, OTHER, PREFIX, TableWorld
 
 ASKING = Timing(interval=10.0, timeout=4.0)
 
@@ -179,6 +181,60 @@ def test_manifests_of_a_topic_that_was_made_again_go_as_soon_as_the_tables_have_
     assert [it.range.start for it in world.staging.find()] == [5, 9]
 
 
+@pytest.mark.parametrize("topic_id", ["new", None])
+def test_manifests_of_an_earlier_topic_count_whatever_the_ledger_says_of_the_present_one(
+    world: TableWorld, topic_id: str | None
+) -> None:
+    """The same range of the present topic has the same key: it could never be staged."""
+    world.stage(world.manifest(0, 5, topic_id="old"))
+    world.ledger.entries[CLICKS] = Entry(0, topic_id=topic_id)  # accepted before it was committed
+    world.topics.topic_ids = {CLICKS.topic: "new"}
+    coordinator = world.coordinator(keep=3600.0)
+    for _ in range(2):
+        coordinator.step()
+        world.clock.advance(10)
+    assert world.live() == ["0-5@0"]
+    assert world.staging.find() == []
+    world.put(world.manifest(0, 5, topic_id="new"))
+    coordinator.step()
+    assert [it.range.end for it in world.staging.find()] == [5]
+    assert world.observer.results[-1].result is not Result.COMMITTED, "the ledger has not moved"
+
+
+def test_one_that_slept_deletes_no_manifest_that_took_the_name_meanwhile(
+    world: TableWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = world.stage(world.manifest(0, 5, topic_id="old"))
+    coordinator = world.coordinator(keep=3600.0)
+    coordinator.step()
+    world.clock.advance(10)
+    world.topics.topic_ids = {CLICKS.topic: "new"}
+    commit = world.committer.commit
+
+    def sleep_after_the_commit(*arguments: Any) -> TableResult:
+        result = commit(*arguments)
+        world.store.delete(key)
+        world.put(world.manifest(0, 5, topic_id="new"))
+        return result
+
+    monkeypatch.setattr(world.committer, "commit", sleep_after_the_commit)
+    coordinator.step()
+    assert [it.key for it in world.staging.find()] == [key]
+
+
+def test_a_manifest_that_took_the_name_of_an_earlier_topic_s_is_read(world: TableWorld) -> None:
+    def topics_read() -> list[str | None]:
+        staged = world.staging.read({CLICKS: 5}, {CLICKS: "new"})
+        return [it.manifest.topic_id for it in staged if it.manifest is not None]
+
+    key = world.put(world.manifest(0, 5, topic_id="old"))
+    assert topics_read() == ["old"]
+    world.store.delete(key)
+    world.clock.advance(10)
+    world.put(world.manifest(0, 5, topic_id="new"))
+    assert topics_read() == ["new"]
+
+
 def two_files(world: TableWorld, start: int, end: int) -> Manifest:
     manifest = world.manifest(start, end)
     (of_table,) = manifest.tables
@@ -240,6 +296,60 @@ def test_what_is_put_while_the_manifests_are_listed_is_not_passed_over(
         world.clock.advance(10)
         coordinator.step()
     assert world.live() == ["0-5@0", "5-9@0"]
+
+
+def test_a_manifest_that_another_coordinator_deletes_after_the_listing_stops_nothing(
+    world: TableWorld,
+) -> None:
+    """Nor a table whose vector does not name the partition, since none of its rows are there."""
+    key = world.stage(world.manifest(0, 5, ["db.other"]))
+    world.stage(world.manifest(0, 3, topic_partition=OTHER))
+    coordinator = world.coordinator()
+
+    def another_commits_and_deletes(call: str, opened: str) -> None:
+        if (call, opened) == ("open", key):
+            world.store.before = lambda call, opened: None
+            assert world.commit("db.other").result is Result.COMMITTED
+            world.store.delete(key)
+
+    world.store.before = another_commits_and_deletes
+    for _ in range(3):
+        coordinator.step()
+        world.clock.advance(10)
+    assert [it.stopped for it in world.observer.results if it.stopped] == []
+    assert (world.live(), world.live("db.other")) == (["0-3@1"], ["0-5@0"])
+
+
+@pytest.mark.parametrize("listed_again", [False, True])
+def test_what_is_listed_again_and_cannot_be_found_is_a_fault_of_the_store(
+    world: TableWorld, monkeypatch: pytest.MonkeyPatch, listed_again: bool
+) -> None:
+    """What is not listed again was deleted by another coordinator."""
+    other = world.coordinator()
+    world.staging = Staging(world.store, PREFIX, GROUP)
+    slow = world.coordinator()
+    key = world.stage(world.manifest(0, 5))
+    world.stage(world.manifest(5, 9))
+    listing = world.store.list
+    listings: list[list[StoredObject]] = []
+    deleted: list[str] = []
+
+    def list_and_sleep(prefix: str) -> Iterator[StoredObject]:
+        listings.append(list(listing(prefix)))
+        number = len(listings)
+        stored = listings[-1]
+        if number == 2:  # the first one looks for sources alone
+            other.step()
+            world.store.delete(key)
+            deleted.append(key)
+        yield from listings[1] if listed_again and deleted else stored
+
+    monkeypatch.setattr(world.store, "list", list_and_sleep)
+    slow.step()
+    assert deleted
+    assert world.live() == ["0-5@0", "5-9@0"]
+    stopped = [it for it in world.observer.results if it.stopped]
+    assert bool(stopped) is listed_again
 
 
 @pytest.mark.parametrize("what", ["list", "open"])

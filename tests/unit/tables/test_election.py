@@ -6,7 +6,7 @@ import pytest
 from secor.core.errors import AccessDenied, Unavailable
 from secor.core.model import TopicPartition
 from secor.core.ports import Assigned, Event, Revoked
-from secor.tables.election import LOOK_EVERY, SETTLES, Election, StandbyElection
+from secor.tables.election import LOOK_AGAIN, LOOK_EVERY, SETTLES, Election, StandbyElection
 from tests.fakes.clock import FakeClock
 from tests.unit.tables.world import CLICKS, OTHER, Topics
 
@@ -148,6 +148,18 @@ def test_everyone_leads_while_the_control_topic_is_missing() -> None:
     standby.member.known = frozenset({CONTROL})
     standby.clock.advance(LOOK_EVERY)
     assert not standby.election.leads()
+
+
+def test_the_leader_of_a_control_topic_that_was_deleted_goes_on_until_it_is_made_again() -> None:
+    standby = Standby()
+    standby.member.settle(Assigned(PARTITION))
+    assert standby.election.leads()
+    standby.member.known = frozenset({"clicks"})
+    standby.member.settle(Revoked(PARTITION))
+    assert standby.election.leads(), "nobody else can be elected"
+    standby.member.known = frozenset({CONTROL})
+    standby.clock.advance(LOOK_AGAIN)
+    assert not standby.election.leads(), "another may have been elected"
 
 
 def test_a_topic_is_not_found_missing_by_brokers_that_are_out(

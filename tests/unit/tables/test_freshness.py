@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 
 from secor.core.errors import SchemaGrew, SecorError, Unavailable
 from secor.core.model import TopicPartition
-from secor.tables.catalog import AddColumn, NewTable
+from secor.tables.catalog import AddColumn, NewTable, Table
 from secor.tables.freshness import PATIENCE, Freshness, RefreshThread
 from tests.fakes.clock import FakeClock
 from tests.unit.tables.worker_world import WorkerWorld, chunk_of
@@ -72,3 +73,34 @@ def test_the_thread_looks_again_whatever_one_look_met() -> None:
     assert looked.wait(60)
     thread.close()
     assert str(told[0]) == "no answer"
+
+
+def test_partitions_that_ask_while_a_table_is_looked_at_share_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.flights"}])
+    schema = pa.schema([pa.field("id", pa.int64())])
+    table = world.catalog.create_table("db.flights", NewTable(schema))
+    world.plans("flights", None)
+    (topic,) = vars(world.plans)["_topics"].values()
+    before, partitions = vars(topic)["_asked"], 20
+    load, loads, all_asked = world.catalog.load_table, [], threading.Event()
+
+    def load_slowly(name: str) -> Table:
+        loaded = load(name)
+        if threading.current_thread() is not threading.main_thread():
+            loads.append(name)
+            assert all_asked.wait(60)
+        return loaded
+
+    monkeypatch.setattr(world.catalog, "load_table", load_slowly)
+    with ThreadPoolExecutor(partitions) as pool:
+        asked = [pool.submit(world.plans, "flights", None) for _ in range(partitions)]
+        while vars(topic)["_asked"] < before + partitions:
+            threading.Event().wait(0.01)
+        world.catalog.update_schema(table, [AddColumn(("new",), pa.int64())])
+        all_asked.set()
+        fingerprints = [plan.result().fingerprint for plan in asked]
+    assert len(loads) == 2, "what the first one sees may be older than the others' questions"
+    assert len(set(fingerprints)) == 2
+    assert fingerprints.count(world.plans("flights", None).fingerprint) == partitions - 1

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pytest
 
 from secor.adapters.iceberg.catalog import IcebergTables
-from secor.core.errors import AlreadyExists, NotFound, Refused
+from secor.core.errors import AlreadyExists, ConfigurationError, NotFound, Refused
 from secor.tables.catalog import AddColumn, NewTable
+from secor.tables.hudi import BUCKETS, INSERT_KEY, HudiSettings, settings_of_table
+from secor.tables.table_commit import Result
 from tests.fakes.store import FakeStore
-from tests.unit.tables.hudi_world import COLUMNS, LOCATION, TABLE, definitions
+from tests.unit.tables.hudi_world import COLUMNS, LOCATION, TABLE, HudiWorld, definitions
 from tests.unit.tables.test_worker_changes import staged
 from tests.unit.tables.worker_world import Keyed, WorkerWorld
 
@@ -46,6 +48,35 @@ def test_of_two_that_change_its_columns_one_is_refused() -> None:
         second.update_schema(before, [AddColumn(("other",), pa.int32())])
     assert second.load_table(TABLE).schema_id == grown.schema_id
     assert set(second.load_table(TABLE).schemas) == {before.schema_id, grown.schema_id}
+
+
+def test_a_new_table_keeps_the_number_of_buckets_it_was_made_with() -> None:
+    """Hudi notes it nowhere, and with another one it would find no row that is there."""
+    world = HudiWorld()
+    upserts = HudiSettings()
+    made = world.catalog().load_table(TABLE)
+    assert settings_of_table(made, upserts).properties == {BUCKETS: "8"}
+    with pytest.raises(ConfigurationError, match=r"say hoodie\.bucket\S+ = 9.*made with 8: rows"):
+        settings_of_table(made, HudiSettings(properties={BUCKETS: "9"}))
+    consistent = {"hoodie.index.bucket.engine": "CONSISTENT_HASHING", BUCKETS: "9"}
+    for settings in (HudiSettings(mode="insert"), HudiSettings(properties=consistent)):
+        assert settings_of_table(made, settings) == settings
+
+    chosen = NewTable(COLUMNS, (), {BUCKETS: "2"}, key=("id",))
+    chosen_table = world.catalog().create_table("shop.chosen", chosen)
+    assert settings_of_table(chosen_table, upserts).properties == {BUCKETS: "2"}
+
+
+def test_buckets_of_tables_that_others_made_and_of_inserted_rows_are_not_chosen() -> None:
+    world = HudiWorld()
+    world.stage()
+    assert world.commit().result is Result.COMMITTED
+    there = NewTable(COLUMNS, (), key=("id",), location=LOCATION)
+    assert BUCKETS not in world.catalog().create_table("a.there", there).properties
+    place = [pa.field(name, pa.int64(), nullable=False) for name in INSERT_KEY]
+    columns = pa.schema([*COLUMNS, *place])
+    log = NewTable(columns, (), key=INSERT_KEY)
+    assert BUCKETS not in world.catalog().create_table("a.log", log).properties
 
 
 def world_of(directory: Path, **table: Any) -> WorkerWorld:

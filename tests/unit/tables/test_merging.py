@@ -83,6 +83,25 @@ def test_an_engine_that_saw_another_snapshot_is_asked_again(world: TableWorld) -
     assert world.live() == ["0-5@0"]
 
 
+def test_an_engine_that_fails_because_the_branch_moves_is_asked_again(world: TableWorld) -> None:
+    """Iceberg's Java library validates a row-level operation before it stages the snapshot."""
+    table = world.server.tables[EVENTS]
+    world.stage(changes(world.manifest(0, 5)))
+    stage, tries = world.server.stage, list[Merge]()
+
+    def fail_beside_another_writer(merge: Merge) -> None:
+        tries.append(merge)
+        if len(tries) == 1:
+            table.foreign_append(["mem://db.events/foreign"])
+            raise Unavailable("Found conflicting files")
+        stage(merge)
+
+    world.server.stage = fail_beside_another_writer  # type: ignore[method-assign]
+    result = world.commit()
+    assert (result.result, result.conflicts) == (Result.COMMITTED, 1)
+    assert world.live() == ["0-5@0", "foreign"]
+
+
 def test_a_staged_snapshot_is_no_commit(world: TableWorld) -> None:
     """It has the commit's id, and is on no branch."""
     world.stage(changes(world.manifest(0, 5)))

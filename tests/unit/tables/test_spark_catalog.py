@@ -102,13 +102,6 @@ def test_glue_takes_region_by_one_name_and_credentials_from_the_environment() ->
     assert "key" not in catalog.settings.values()
 
 
-def test_dynamodb_keeps_the_name_of_its_table() -> None:
-    given = options({"type": "dynamodb", "table-name": "lakes", "warehouse": "s3://lake"})
-    assert given["catalog-impl"].endswith("DynamoDbCatalog")
-    assert given["dynamodb.table-name"] == "lakes"
-    assert "type" not in given
-
-
 def test_a_role_is_assumed_with_the_keys_that_are_given() -> None:
     catalog = spark_catalog(
         "lake",

@@ -41,7 +41,47 @@ def test_a_table_is_made_of_the_first_messages(tmp_path: Path) -> None:
     table = world.catalog.load_table("db.flights")
     assert [field.transform for field in table.spec] == ["bucket[4]", "identity"]
     assert table.properties["write.metadata.delete-after-commit.enabled"] == "true"
+    assert table.properties["write.parquet.compression-codec"] == "zstd"
     assert sorted(row["x"] for row in world.rows()) == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("first", [{"id": 0}, None])
+def test_names_that_a_table_or_its_readers_do_not_take_are_no_columns(
+    tmp_path: Path, first: object
+) -> None:
+    world = WorkerWorld(tmp_path, [FLIGHTS])
+    if first is not None:
+        world.write(first)
+    twice = {"x.y": {"z": 1}, "x": {"y.z": 1, "y": {"z": 2}}}
+    world.write(
+        {
+            "id": 1,
+            "ID": 2,
+            "": 3,
+            "_pos": 4,
+            "_FILE": "f",
+            "_partition": 5,
+            "a.b": {"c": 1},
+            "in": twice,
+        }
+    )
+    world.write({"id": 2, "a": {"b": {"c": 1}, "other": 1}, "a.b.c": 1})
+    assert [*kinds(world)] == ["id", "a.b"]
+    assert [row["a.b"] for row in sorted(world.rows(), key=lambda row: row["id"])][-2:] == [
+        {"c": 1},
+        None,
+    ]
+    assert world.reasons() == []
+
+
+def test_a_partition_s_value_of_any_length_has_a_path(tmp_path: Path) -> None:
+    route = {**FLIGHTS, "partition_by": ["p", "q"]}
+    world = WorkerWorld(tmp_path, [route])
+    values = ["x" * 5000, "x" * 5001, "é" * 300, "a/b", ".."]
+    world.write(*[{"p": value, "q": "y" * 240} for value in values], {"p": "x", "q": "z" * 5000})
+    assert sorted(row["p"] for row in world.rows()) == sorted([*values, "x"])
+    (found,) = world.rows(row_filter=f"p = '{'x' * 5001}'")
+    assert found["p"] == "x" * 5001
 
 
 def test_a_message_that_tells_no_columns_makes_no_table(tmp_path: Path) -> None:
@@ -136,6 +176,73 @@ def test_a_value_that_needs_it_widens_its_column(
         found = int(found)
     assert (dict(found) if isinstance(value, dict) else found) == value
     assert world.reasons() == []
+
+
+def test_decimals_and_times_are_exact_or_in_quarantine(tmp_path: Path) -> None:
+    world = world_with(
+        tmp_path,
+        pa.field("d", pa.decimal128(38, 10)),
+        pa.field("price", pa.decimal128(9, 2)),
+        pa.field("at", pa.timestamp("us", "UTC")),
+    )
+    longest = "9" * 28 + "." + "9" * 10
+    world.write(
+        {"d": longest, "price": 2.67, "at": "2023-11-14T22:13:20.123456Z"},
+        {"d": "0.00000000001"},
+        {"d": "1e28"},
+        {"price": 1.005},
+        {"at": "2023-11-14T22:13:20.123456789Z"},
+    )
+    (row,) = world.rows()
+    assert (row["d"], row["price"]) == (Decimal(longest), Decimal("2.67"))
+    assert row["at"].isoformat() == "2023-11-14T22:13:20.123456+00:00"
+    assert world.reasons() == [
+        "schema: db.flights: d: '0.00000000001' is no decimal128(38, 10)",
+        "schema: db.flights: d: '1e28' is no decimal128(38, 10)",
+        "schema: db.flights: price: 1.005 is no decimal128(9, 2)",
+        "schema: db.flights: at: '2023-11-14T22:13:20.123456789Z' is no timestamp[us, tz=UTC]",
+    ]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_required_fields_of_a_struct_that_is_null_break_no_writer(
+    tmp_path: Path, file_format: str
+) -> None:
+    inner = pa.struct([pa.field("x", pa.int32(), False), pa.field("u", pa.binary(4), False)])
+    world = WorkerWorld(tmp_path, [{"table": "db.flights"}])
+    columns = pa.schema([pa.field("id", pa.int64()), pa.field("of", inner)])
+    properties = {"write.format.default": file_format}
+    world.catalog.create_table("db.flights", NewTable(columns, properties=properties))
+    full = {"x": 7, "u": "abcd"}
+    (manifest,) = world.write({"id": 1}, {"id": 2, "of": full}, {"id": 3, "of": None})
+    (file,) = manifest.tables[0].files
+    assert (file.records, world.reasons()) == (3, [])
+    if file_format == "parquet":
+        structs = {row["id"]: row["of"] for row in world.rows()}
+        assert structs == {1: None, 2: {"x": 7, "u": b"abcd"}, 3: None}
+
+
+def test_what_is_declared_as_not_null_is_required_in_the_table(tmp_path: Path) -> None:
+    declared = tmp_path / "flight.json"
+    declared.write_text(
+        '{"fields": [{"name": "id", "type": "int64", "nullable": false},'
+        ' {"name": "of", "type": {"struct": [{"name": "x", "type": "int32", "nullable": false}]}}]}'
+    )
+    world = WorkerWorld(tmp_path, [{**FLIGHTS, "evolve": False, "schema_file": str(declared)}])
+    world.write({"id": 1, "of": {"x": 2}}, {"of": {"x": 2}}, {"id": 3, "of": {}}, {"id": 4})
+    schema = world.catalog.library.load_table("db.flights").schema()
+    required = [schema.find_field(name).required for name in ("id", "of", "of.x")]
+    assert required == [True, False, True]
+    assert sorted(row["id"] for row in world.rows()) == [1, 4]
+    assert world.reasons() == [
+        "schema: db.flights: id: is missing",
+        "schema: db.flights: of.x: is missing",
+    ]
+    route = {**FLIGHTS, "schema_file": str(declared), "optional_columns": True}
+    other = WorkerWorld(tmp_path / "other", [route])
+    other.write({"of": {}})
+    schema = other.catalog.library.load_table("db.flights").schema()
+    assert not any(field.required for field in (*schema.fields, schema.find_field("of.x")))
 
 
 def test_a_missing_value_makes_a_required_column_optional(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from secor.batch.workspace import Workspace
 from secor.core.errors import AlreadyExists, TableUnusable
 from secor.tables.catalog import NewTable
 from tests.unit.tables.worker_world import WorkerWorld
@@ -206,6 +207,21 @@ def test_each_partition_of_a_batch_has_a_file_and_nulls_have_theirs(tmp_path: Pa
     for condition, found in (("text is null", [2, 5]), ("text = 'null'", [1]), ("text = 'a'", 3)):
         scanned = [row["id"] for row in world.rows("db.t", row_filter=condition)]
         assert (len(scanned) if isinstance(found, int) else sorted(scanned)) == found
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_partitions_beyond_the_limit_of_open_files_have_all_their_rows(
+    tmp_path: Path, file_format: str
+) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.t"}])
+    world.workspace = Workspace(tmp_path / "few", "worker", open_files=4)
+    properties = {"write.format.default": file_format}
+    world.catalog.create_table("db.t", NewTable(SCHEMA, ("id",), properties))
+    (manifest,) = world.write(*({"id": number % 20, "text": "x"} for number in range(200)))
+    files = {file.partition: file.records for file in manifest.tables[0].files}
+    assert files == {(number,): 10 for number in range(20)}
+    if file_format != "avro":  # the library reads no Avro data files
+        assert len(world.rows("db.t", selected_fields=("id", "text"))) == 200
 
 
 def test_files_go_where_the_table_wants_its_data(tmp_path: Path) -> None:

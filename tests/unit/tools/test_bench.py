@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,18 +14,20 @@ from secor.archive.objects import Archive
 from secor.config.load import load
 from secor.core.model import TopicPartition
 from secor.sandbox import S3Access
-from secor.wire import decode_chunks
+from secor.wire import decode_chunks, walk_batches
 from secor.wiring.plans import plan_for
 from secor.wiring.tables import check_new_table
 from tools.bench import commits
 from tools.bench import floor as floors
 from tools.bench.archive import TOPIC, group, store
 from tools.bench.cases import CASES, Case, settings_of, write_config
+from tools.bench.change_costs import ChangeCost, Cost, costs_in
+from tools.bench.changes import MOST, SIZES, sizes_up_to
 from tools.bench.fill import HEADERS, Filled, batches, encode_batch, values
 from tools.bench.floor import Floor, floor_of
-from tools.bench.pieces import Piece
+from tools.bench.pieces import BATCH_SIZES, Piece, fetch_of, measure_small_batches
 from tools.bench.report import as_json, floor_line, line_of, piece_line, result_of, scan_lines
-from tools.bench.running import Usage
+from tools.bench.running import Usage, compile_modules
 from tools.bench.spark import Scan
 
 BENCH = TopicPartition("bench", 0)
@@ -108,14 +111,20 @@ def test_a_result_leaves_out_what_an_idle_process_needs() -> None:
     floor = Floor({"receive": 0.2, "decompress": 0.3}, 3.0)
     used = Usage(cpu=2.5, ready=100.0, ended=110.0, peak=123_000_000)
     result = result_of(
-        CASES[0], filled, used=used, idle=replace(used, cpu=1.0), last=104.0, floor=floor
+        CASES[0],
+        filled,
+        used=used,
+        idle=replace(used, cpu=1.0),
+        last=104.0,
+        objects=12,
+        floor=floor,
     )
     assert (result.cpu_us, result.cpu_us_with_start) == (1.5, 2.5)
     assert (result.messages_per_second, result.megabytes_per_second) == (250_000, 50.0)
     line = line_of(result)
     assert "1.50 µs" in line
     assert "2.50 with the start, goal 1.2" in line
-    assert "peak 123 MB" in line
+    assert "12 objects, peak 123 MB" in line
     assert "floor 0.50 µs, 3.0 times it (goal 3.0)" in line
     assert floor_line(floor).endswith("floor: receive 0.200, decompress 0.300 µs")
     piece = Piece("decode", 0.25)
@@ -172,3 +181,51 @@ def test_commit_cycles_are_measured_by_what_they_may_grow_with(
     ]
     assert all(it.seconds > 0 and it.cpu_seconds > 0 for it in measured)
     assert "commit cycle with      3 snapshots" in measured[0].line()
+
+
+def test_commits_of_changed_rows_are_compared_with_spark_alone() -> None:
+    cost = ChangeCost("hudi", 100_000, 1_000, Cost(3.0, 4.2), Cost(2.5, 3.5), 900 << 20)
+    assert cost.line() == (
+        "hudi                1,000 changes into   100,000 rows:   3.00 s,   4.2 s of CPU;"
+        " Spark alone   2.50 s,   3.5 s of CPU: 1.20 and 1.20 times (goal 1.2); 900 MiB"
+    )
+    [change] = json.loads(as_json([], [], changes=[cost]))["changes"]
+    assert change["secor"] == {"seconds": 3.0, "cpu_seconds": 4.2}
+
+
+def test_what_java_prints_between_figures_of_changes_is_no_figure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cost = ChangeCost("hudi", 100_000, 1_000, Cost(3.0, 4.2), Cost(2.5, 3.5), 900 << 20)
+    lines = ["# WARNING: Unable to attach\n", json.dumps(asdict(cost)) + "\n", "{a\n"]
+    assert list(costs_in(lines)) == [cost]
+    assert capsys.readouterr().err == "# WARNING: Unable to attach\n{a\n"
+
+
+def test_large_sizes_of_changes_are_measured_when_they_are_asked_for() -> None:
+    small = [(1_000, 10_000), (100_000, 1_000), (100_000, 10_000), (100_000, 100_000)]
+    assert sizes_up_to(MOST) == small
+    assert sizes_up_to(1_000_000) == list(SIZES)
+
+
+def test_small_batches_are_measured_over_messages_that_are_all_there() -> None:
+    for count in BATCH_SIZES:
+        data, messages = fetch_of(count, 50_000)
+        run = walk_batches(data)
+        assert run is not None
+        chunks = list(decode_chunks(BENCH, run, 0))
+        offsets = [offset for chunk in chunks for offset in chunk.records["offset"].to_pylist()]
+        assert offsets == list(range(messages))
+        assert len(data) >= 50_000
+    pieces = list(measure_small_batches(5_000))
+    assert [piece.name.split()[-4] for piece in pieces] == ["1", "10", "500"]
+    assert all(piece.cpu_us > 0 for piece in pieces)
+
+
+def test_what_is_measured_is_compiled_even_where_python_would_not_keep_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "daemon.py").write_text("x = 1\n")
+    compile_modules(tmp_path)
+    assert [file.name.split(".")[0] for file in tmp_path.rglob("*.pyc")] == ["daemon"]

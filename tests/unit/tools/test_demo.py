@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,15 +14,17 @@ import pytest
 
 from secor.cli.restore_options import load_job
 from secor.config.load import load
-from secor.core.errors import ConfigurationError
+from secor.core.errors import ConfigurationError, Unavailable
 from secor.sandbox import S3Access
+from secor.tables.catalog import Catalog
+from secor.tables.commit_history import CommitObject
 from secor.wiring.tables import check_new_table
 from tools.demo import tables
 from tools.demo.flights import flight_of
 from tools.demo.mending import mend, wrong_months
 from tools.demo.partition import latest, write_configurations
 from tools.demo.restoring import write_job
-from tools.demo.story import Demonstration, clear
+from tools.demo.story import Demonstration, clear, has_open_file
 
 AIRLINES = {"UA": "United Air Lines Inc."}
 ROW = {
@@ -48,6 +51,41 @@ def test_what_is_not_known_is_null_and_a_flight_without_tail_number_has_no_key()
     flight = flight_of({**ROW, "tailnum": float("nan"), "dep_time": float("nan")}, AIRLINES)
     assert flight.key is None
     assert json.loads(flight.value)["dep_time"] is None
+
+
+def test_files_that_vanish_while_they_are_looked_for_hold_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "local" / "process"
+    folder.mkdir(parents=True)
+    for name in ("000000001", "000000002"):
+        (folder / name).write_bytes(b"")
+    assert not has_open_file(tmp_path / "local")
+    (folder / "000000002").write_bytes(b"message")
+    assert has_open_file(tmp_path / "local")
+    stat = Path.stat
+
+    def delete_first(self: Path, **options: bool) -> os.stat_result:
+        self.unlink()
+        return stat(self, **options)
+
+    monkeypatch.setattr(Path, "stat", delete_first)
+    assert not has_open_file(tmp_path / "local")
+
+
+def test_a_commit_that_was_stopped_in_its_transaction_is_interrupted() -> None:
+    """It locks a SQLite catalog; one of few rows is not worth it."""
+
+    def load_table(identifier: str) -> None:
+        raise Unavailable(f"table {identifier}: (sqlite3.OperationalError) database is locked")
+
+    def commit(rows: int) -> CommitObject:
+        files = [SimpleNamespace(files=[SimpleNamespace(records=rows)])]
+        return cast(CommitObject, SimpleNamespace(table="demo.flights", id="c", files=files))
+
+    locked = cast(Catalog, SimpleNamespace(load_table=load_table))
+    assert tables.is_interrupted(locked, commit(10_000))
+    assert not tables.is_interrupted(locked, commit(9_999))
 
 
 def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:

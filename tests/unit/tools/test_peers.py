@@ -17,7 +17,7 @@ from tools.bench.peers import ELSEWHERE, compare, install
 from tools.bench.report import PEERS_OF, Result, as_json, beside_line, peer_line
 from tools.bench.running import ProgramProcess, Usage
 
-OURS = Result(PEERS_OF, 1000, 2.0, 1.5, 2.0, 500, 1.0, 200.0, None, "", 0.5, 3.0, 3.0)
+OURS = Result(PEERS_OF, 1000, 2.0, 1.5, 2.0, 500, 1.0, 200.0, 4, None, "", 0.5, 3.0, 3.0)
 
 
 def test_what_a_program_takes_to_start_and_wait_is_not_of_its_messages() -> None:

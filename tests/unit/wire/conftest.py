@@ -8,12 +8,21 @@ import pytest
 
 from secor.wire import compiled
 
-DECODERS = {"numpy": None} | ({"compiled": compiled.decode} if compiled.decode else {})
+DECODERS = {"numpy": (None, None)} | (
+    {"compiled": (compiled.decode, compiled.walk)} if compiled.decode else {}
+)
+
+
+def use_decoder(patch: pytest.MonkeyPatch, name: str) -> None:
+    """Let the wire decode by this one."""
+    decode, walk = DECODERS[name]
+    patch.setattr(compiled, "decode", decode)
+    patch.setattr(compiled, "walk", walk)
 
 
 @pytest.fixture(scope="module", params=list(DECODERS))
 def decoder(request: pytest.FixtureRequest) -> Iterator[str]:
     """Decode by this one: its name."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "decode", DECODERS[request.param])
+        use_decoder(patch, request.param)
         yield request.param

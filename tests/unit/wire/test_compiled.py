@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from secor.core.errors import CorruptBatch
 from secor.core.model import Chunk
 from secor.wire import compiled, decode_chunks
-from tests.unit.wire.conftest import DECODERS
+from tests.unit.wire.conftest import DECODERS, use_decoder
 from tests.unit.wire.wire_batches import (
     CLICKS,
     HEADER_SIZE,
@@ -100,9 +100,9 @@ def answer(made: list[bytes], start: int = 0) -> list[Chunk] | str:
 def answers(made: list[bytes], start: int = 0) -> list[list[Chunk] | str]:
     """What each decoder says; columns are valid."""
     said = []
-    for decode in DECODERS.values():
+    for name in DECODERS:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(compiled, "decode", decode)
+            use_decoder(patch, name)
             said.append(answer(made, start))
         for chunk in said[-1] if isinstance(said[-1], list) else ():
             chunk.records.validate(full=True)
@@ -142,6 +142,11 @@ def payloads(chance: random.Random) -> Iterator[tuple[bytes, bytes]]:
         yield batch[HEADER_SIZE:], batch[:HEADER_SIZE]
 
 
+def span(*numbers: int) -> memoryview:
+    """Places of batches: buffer, begin and end of each."""
+    return memoryview(struct.pack(f"={len(numbers)}q", *numbers))
+
+
 def test_what_numpy_takes_the_extension_takes_too() -> None:
     """Else a topic would be decoded by numpy, slowly, and nobody would know."""
     decode = compiled.decode
@@ -152,7 +157,7 @@ def test_what_numpy_takes_the_extension_takes_too() -> None:
         for records, head in payloads(random.Random(3)):
             by_numpy = answer([head + records])
             if struct.unpack_from(">i", head, 57)[0]:
-                refuses = decode([records], memoryview(head)) is None
+                refuses = decode([records], span(0, 0, len(records)), memoryview(head)) is None
                 assert refuses == isinstance(by_numpy, str)
 
 
@@ -161,7 +166,7 @@ def test_a_count_that_lies_takes_no_memory(count: int) -> None:
     head = bytearray(HEADER_SIZE)
     struct.pack_into(">i", head, 57, count)
     if compiled.decode is not None:
-        assert compiled.decode([b"\0" * 6], memoryview(head)) is None
+        assert compiled.decode([b"\0" * 6], span(0, 0, 6), memoryview(head)) is None
 
 
 def test_wrong_arguments_are_refused() -> None:
@@ -169,12 +174,43 @@ def test_wrong_arguments_are_refused() -> None:
     if decode is None:
         return
     head = memoryview(bytes(HEADER_SIZE))
-    for records, heads in (([b""], head[1:]), ([], head), ([b"", b""], head)):
-        with pytest.raises(ValueError, match="as many headers"):
-            decode(records, heads)
-    for arguments in ((1, head), ([1], head), ([b""], "text"), ()):
+    first = span(0, 0, 0)
+    for spans, heads in ((first, head[1:]), (span(), head), (span(0, 0, 0, 0, 0, 0), head)):
+        with pytest.raises(ValueError, match="as many spans as headers"):
+            decode([b""], spans, heads)
+    for arguments in (
+        (1, first, head),
+        ([1], first, head),
+        ([b""], first, "text"),
+        ([b""], first),
+        (),
+    ):
         with pytest.raises(TypeError):
             decode(*arguments)
+
+
+@pytest.mark.parametrize(
+    "place", [(-1, 0, 0), (2, 0, 0), (0, -1, 0), (0, 3, 2), (0, 0, 5), (1, 0, 4), (0, 2**62, 2**62)]
+)
+def test_spans_outside_of_the_buffers_are_refused(place: tuple[int, int, int]) -> None:
+    if compiled.decode is not None:
+        with pytest.raises(ValueError, match="outside of the buffers"):
+            compiled.decode([b"four", b"abc"], span(*place), memoryview(bytes(HEADER_SIZE)))
+
+
+def test_batches_may_lie_in_several_buffers_and_in_any_order() -> None:
+    if compiled.decode is None:
+        return
+    first, second = batch_of([Message(0, value=b"1")]), batch_of([Message(0, value=b"2")], base=1)
+    whole = second + first
+    heads = memoryview(first[:HEADER_SIZE] + second[:HEADER_SIZE])
+    at = len(second) + HEADER_SIZE
+    spans = span(1, at, len(whole), 0, HEADER_SIZE, len(second))
+    apart = compiled.decode([second, whole], spans, heads)
+    assert apart is not None
+    assert apart == compiled.decode(
+        [first, second], span(0, HEADER_SIZE, len(first), 1, HEADER_SIZE, len(second)), heads
+    )
 
 
 def test_what_was_built_from_another_source_is_not_used(
@@ -183,21 +219,21 @@ def test_what_was_built_from_another_source_is_not_used(
     other = tmp_path / "_compiled.c"
     other.write_bytes(compiled.SOURCE.read_bytes() + b"\n")
     monkeypatch.setattr(compiled, "SOURCE", other)
-    decode, why = compiled.load()
+    *functions, why = compiled.load()
     if compiled.decode is not None:
         assert "of another version" in why
-    assert decode is None
+    assert functions == [None, None]
 
 
 def test_numpy_is_used_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(compiled.SWITCH, "1")
-    assert compiled.load() == (None, "numpy, because NO_SECOR_EXTENSION is set")
+    assert compiled.load() == (None, None, "numpy, because NO_SECOR_EXTENSION is set")
 
 
 def test_numpy_is_used_where_the_extension_was_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "secor.wire._compiled", None)
-    decode, why = compiled.load()
-    assert decode is None
+    *functions, why = compiled.load()
+    assert functions == [None, None]
     assert "the compiled extension is not there" in why
 
 

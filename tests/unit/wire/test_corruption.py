@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from secor.core.errors import CorruptBatch
 from secor.wire import decode_chunks
-from secor.wire.batch_header import check_header, read_headers_of
+from secor.wire.batch_header import check_header
+from secor.wire.batch_run import join_batches
 from tests.unit.wire.wire_batches import (
     CLICKS,
     HEADER_SIZE,
@@ -240,4 +241,4 @@ def test_headers_read_at_once_are_judged_as_each_alone() -> None:
             for view in views:
                 after = check_header(CLICKS, view, after, check_crc=False).next_offset
                 right += 1
-        assert read_headers_of(views)[1] == right
+        assert join_batches(views).right == right

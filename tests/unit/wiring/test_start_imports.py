@@ -5,10 +5,21 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from secor.service.garbage import SELDOM, USUAL, collect_seldom, keep_what_is_loaded
+from secor.config.load import validate
+from secor.core.errors import SecorError
+from secor.service.garbage import (
+    SELDOM,
+    USUAL,
+    collect_nothing,
+    collect_seldom,
+    keep_what_is_loaded,
+)
+from secor.wiring.service import build
 
 LOAD = """
 import sys
@@ -47,14 +58,79 @@ def test_what_a_backup_group_does_not_need_is_not_imported(
     assert not [name for name in names if name.startswith(tuple(unwanted))]
 
 
-def test_what_is_loaded_is_not_looked_at_again_and_garbage_is_collected_as_usual() -> None:
-    before, frozen = gc.get_threshold(), gc.get_freeze_count()
-    try:
-        collect_seldom()
-        assert gc.get_threshold() == SELDOM
-        keep_what_is_loaded()
-        assert gc.get_threshold() == USUAL
-        assert gc.get_freeze_count() > frozen + 1000
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*before)
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """Leave the collector as it was."""
+    before = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+    gc.enable()
+
+
+@pytest.mark.usefixtures("collector")
+def test_nothing_is_looked_at_while_it_is_loaded_and_later_garbage_is_collected_as_usual() -> None:
+    frozen = gc.get_freeze_count()
+    collect_nothing()
+    assert not gc.isenabled()
+    keep_what_is_loaded()
+    assert gc.isenabled()
+    assert gc.get_threshold() == USUAL
+    assert gc.get_freeze_count() > frozen + 1000
+
+
+@pytest.mark.usefixtures("collector")
+def test_who_collects_already_goes_on_as_before() -> None:
+    before = gc.get_threshold()
+    collect_seldom()
+    assert gc.get_threshold() == before
+    collect_nothing()
+    collect_seldom()
+    assert gc.isenabled()
+    assert gc.get_threshold() == SELDOM
+
+
+COLLECTOR = """
+import gc, sys
+from secor.cli import entry, main
+from secor.cli.main import cli
+def run(arguments):
+    print(gc.isenabled(), cli.get_command(None, {name!r}) is not None, gc.isenabled())
+main.run = run
+entry.main()
+"""
+
+
+@pytest.mark.parametrize(("name", "then"), [("version", "True"), ("run", "False")])
+def test_a_command_collects_once_it_is_loaded_and_a_daemon_when_it_is_connected(
+    name: str, then: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTOR.format(name=name)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False", "True", then]
+
+
+@pytest.mark.usefixtures("collector")
+def test_who_waits_for_a_server_collects_meanwhile(tmp_path: Path) -> None:
+    directory = tmp_path / "of nobody"
+    config, faults = validate(
+        {
+            "group": {"name": "g"},
+            "kafka": {"bootstrap_servers": ["localhost:1"], "topics": ["clicks"]},
+            "store": {"kind": "local", "local": {"directory": str(directory)}},
+            "local": {"directory": str(tmp_path / "local")},
+            "metrics": {"port": "none"},
+        }
+    )
+    assert config is not None, faults
+    collect_nothing()
+    daemon = build(config, {})
+    connect = vars(vars(daemon)["_connecting"])["_connect"]
+    with pytest.raises(SecorError):
+        connect(lambda server: None)
+    vars(daemon)["_close"]()
+    assert gc.isenabled()
