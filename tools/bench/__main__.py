@@ -13,7 +13,9 @@ import click
 from secor.core.errors import SecorError
 from secor.sandbox import Sandbox
 from tools.bench import restore as restore_bench
-from tools.bench.cases import CASES, Case, settings_of, write_config
+from tools.bench.cases import CASES, Case, data_prefix, settings_of, write_config
+from tools.bench.change_costs import ChangeCost
+from tools.bench.changes import ENGINES, MOST, measure_apart
 from tools.bench.commits import measure as measure_commits
 from tools.bench.fill import Filled, create_topic, fill
 from tools.bench.floor import Floor, floor_of
@@ -94,7 +96,16 @@ class Bench:
             )
             used = daemon.run(lambda: progress.committed()[0] >= filled.messages)
             _, last = progress.committed()
-        return floor, result_of(case, filled, used=used, idle=idle, last=last, floor=floor)
+        objects = self._objects(config, data_prefix(case, group, filled.topic))
+        return floor, result_of(
+            case, filled, used=used, idle=idle, last=last, objects=objects, floor=floor
+        )
+
+    def _objects(self, config: Path, prefix: str) -> int:
+        from secor.config.load import load
+        from secor.wiring.clients import connect_store
+
+        return sum(1 for _ in connect_store(load(config, {})).list(prefix))
 
     def pieces(self) -> Iterator[Piece]:
         """Measure the pieces in this process."""
@@ -144,7 +155,8 @@ def _say(line: str) -> None:
 @click.option(
     "--messages",
     type=click.IntRange(1),
-    help="Default: 2,000,000; with --spark and --restore 1,000,000.",
+    help="Default: 2,000,000; with --spark and --restore 1,000,000; with --changes the most rows"
+    " of a commit or a table, 100,000.",
 )
 @click.option("--partitions", default=4, show_default=True, help="Partitions of the topic.")
 @click.option("--case", "names", multiple=True, type=click.Choice(NAMES), help="Only this case.")
@@ -155,6 +167,14 @@ def _say(line: str) -> None:
 @click.option("--profile", is_flag=True, help="Show what the functions of the loop took (slower).")
 @click.option(
     "--tables", is_flag=True, help="Instead: commits to tables, and recovery after kill -9."
+)
+@click.option(
+    "--changes",
+    is_flag=True,
+    help="Instead: tables whose rows are changed, beside Spark alone.",
+)
+@click.option(
+    "--engine", "engines", multiple=True, type=click.Choice(ENGINES), help="Changes: only this."
 )
 @click.option("--json", "json_", is_flag=True, help="Print JSON for a script.")
 @click.option(
@@ -171,6 +191,8 @@ def main(
     spark: bool,
     restore: bool,
     tables: bool,
+    changes: bool,
+    engines: Sequence[str],
     profile: bool,
     json_: bool,
     directory: Path | None,
@@ -186,8 +208,11 @@ def main(
     scans: list[Scan] = []
     writes: list[Restored | Recovery] = []
     others: list[PeerResult] = []
+    changed: list[ChangeCost] = []
     try:
-        if tables:
+        if changes:
+            changed = [*_measure_changes(engines or ENGINES, messages or MOST, json_, directory)]
+        elif tables:
             _measure_tables(directory)
         elif peers:
             results, others = _measure_peers(messages or 1_000_000, partitions, json_, directory)
@@ -202,7 +227,7 @@ def main(
     except SecorError as error:
         raise click.ClickException(str(error)) from error
     if json_:
-        click.echo(as_json(results, measured, scans, writes, others))
+        click.echo(as_json(results, measured, scans, writes, others, changed))
 
 
 def _measure(
@@ -293,6 +318,17 @@ def _measure_restore(
             results.append(result)
             click.echo(restore_bench.line_of(result), err=quiet)
     return results
+
+
+def _measure_changes(
+    engines: Sequence[str], most: int, quiet: bool, directory: Path | None
+) -> Iterator[ChangeCost]:
+    """Measure each engine in a process of its own, and print each figure as soon as it is known."""
+    for engine in engines:
+        with tempfile.TemporaryDirectory(prefix="secor-bench-", dir=directory) as temporary:
+            for cost in measure_apart(engine, Path(temporary), most):
+                click.echo(cost.line(), err=quiet)
+                yield cost
 
 
 if __name__ == "__main__":

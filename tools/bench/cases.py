@@ -9,6 +9,8 @@ from pathlib import Path
 
 from secor.sandbox import S3Access, Sandbox
 
+WAREHOUSE = "bench-warehouse"
+
 Settings = Mapping[str, Mapping[str, object]]
 
 
@@ -119,6 +121,12 @@ CASES = (
     Case("json-iceberg-24", {}, 3.6, ICEBERG, partition_by=("truncate(3600000, user_id)",)),
 )
 
+POLICY: Mapping[str, object] = {"max_bytes": "32MiB", "max_age": "2s"}
+"""Every partition is uploaded several times, and the rest of it soon after its end."""
+
+POLICY_OF_SHAPES: Mapping[str, object] = {"max_messages": 250_000, "max_age": "10s"}
+"""Batches that do not depend on the machine's speed: shapes of the same work are compared."""
+
 GOAL_MEMORY = 250_000_000
 """Bytes that no case may need more of."""
 
@@ -143,12 +151,18 @@ def settings_of(
         "output": {**case.output, "prefix": f"bench/{group}"},
         **({} if case.parser is None else {"parser": case.parser}),
         **({} if case.partition_by is None else _tables(case.partition_by, s3, group, directory)),
-        # Every partition is uploaded several times, and the rest of it soon after its end.
-        "policy": {"max_bytes": "32MiB", "max_age": "2s"},
+        "policy": POLICY if case.kind == "backup" else POLICY_OF_SHAPES,
         "local": {"directory": str(directory)},
         "metrics": {"port": "none" if port is None else port},
         "logs": {"level": "warning", "format": "json"},
     }
+
+
+def data_prefix(case: Case, group: str, topic: str) -> str:
+    """Return what the keys of all data begin with."""
+    if case.kind == "table":
+        return f"{WAREHOUSE}/{table_of(group).replace('.', '/')}/data/"
+    return f"bench/{group}/{topic}/"
 
 
 def table_of(group: str) -> str:
@@ -162,7 +176,7 @@ def _tables(
     catalog: dict[str, object] = {
         "type": "sql",
         "uri": f"sqlite:///{directory.parent / group}.db",
-        "warehouse": f"s3://{s3.bucket}/bench-warehouse",
+        "warehouse": f"s3://{s3.bucket}/{WAREHOUSE}",
     }
     route = {"table": table_of(group), "auto_create": True, "partition_by": list(partition_by)}
     return {

@@ -81,8 +81,10 @@ def values(count: int, seed: int) -> list[bytes]:
     ]
 
 
-def encode_batch(payloads: Sequence[bytes], headers: int = 0) -> EncodedBatch:
-    """Return the payloads as values without key, in a batch compressed with LZ4.
+def encode_batch(
+    payloads: Sequence[bytes], headers: int = 0, *, compressed: bool = True
+) -> EncodedBatch:
+    """Return the payloads as values without key, in a batch compressed with LZ4, or not.
 
     Each message has so many ``headers``, as tracing and routing add them.
     """
@@ -92,14 +94,24 @@ def encode_batch(payloads: Sequence[bytes], headers: int = 0) -> EncodedBatch:
         body += _varint(headers) + b"".join(_headers(index, headers))
         records += _varint(len(body)) + body
     # As the Java client does it: independent blocks of 64 KiB, no content size.
-    compressed = lz4.frame.compress(bytes(records), block_linked=False, store_size=False)
+    if compressed:
+        records = lz4.frame.compress(bytes(records), block_linked=False, store_size=False)
     last = len(payloads) - 1
     checked = (
         struct.pack(
             ">hiqqqhii",
-            *(_LZ4, last, FIRST_TIMESTAMP, FIRST_TIMESTAMP + last, -1, -1, -1, len(payloads)),
+            *(
+                _LZ4 if compressed else 0,
+                last,
+                FIRST_TIMESTAMP,
+                FIRST_TIMESTAMP + last,
+                -1,
+                -1,
+                -1,
+                len(payloads),
+            ),
         )
-        + compressed
+        + records
     )
     head = struct.pack(">qiibI", 0, len(checked) + 9, -1, 2, crc32c(checked))
     return EncodedBatch(head + checked, len(payloads), sum(map(len, payloads)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -13,14 +14,19 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from secor.core.errors import Unavailable
-from secor.core.model import Chunk
+from secor.core.model import Chunk, TopicPartition
 from secor.core.ports import Assigned, Failed, Fetched, LogFormat, MessageSource, ObjectStore
 from secor.formats import make_format
+from secor.wire import decode_chunks, walk_batches
+from tools.bench.fill import encode_batch, values
 
 LOOKED_AT = 32 << 20
 """Bytes of fetched batches that are looked at: some 80 MB when decoded."""
+SMALL_FETCH = 1 << 20
+BATCH_SIZES = (1, 10, 500)
 REPEATS = 3
 WITHIN = 120.0
+_SMALL = TopicPartition("bench", 0)
 
 FORMATS = (
     ("frame as sequencefile", "sequencefile", "none"),
@@ -78,11 +84,40 @@ def measure(
 
     yield Piece("fetch", micros(fetching))
     yield Piece("decode", micros(decoding))
+    yield from measure_small_batches()
     for name, kind, codec in FORMATS:
         log_format = make_format(kind, codec=codec)
         seconds = _least(partial(_write, log_format, chunks, _FileSink()))
         yield Piece(name, micros(seconds))
     yield Piece("put, sequencefile", micros(_put(store, prefix, chunks, directory / "object")))
+
+
+def measure_small_batches(size: int = SMALL_FETCH) -> Iterator[Piece]:
+    """Take apart and decode a fetch of ``size`` bytes with so many messages a batch."""
+    for count in BATCH_SIZES:
+        data, messages = fetch_of(count, size)
+        seconds = _least(partial(_take_apart, data), time.thread_time)
+        name = f"take apart and decode, {count} messages a batch"
+        yield Piece(name, seconds / messages * 1e6)
+
+
+def fetch_of(count: int, size: int) -> tuple[bytes, int]:
+    """Return a fetch of batches of ``count`` messages, not compressed, and all its messages."""
+    encoded = encode_batch(values(count, seed=1), compressed=False)
+    batches = -(-size // len(encoded.data))
+    data = bytearray(encoded.data * batches)
+    for batch in range(batches):
+        # The base offset stands first, and is not in the checksum.
+        struct.pack_into(">q", data, batch * len(encoded.data), batch * count)
+    return bytes(data), batches * count
+
+
+def _take_apart(data: bytes) -> None:
+    run = walk_batches(data)
+    if run is None:
+        raise ValueError("a batch that was made here is damaged")
+    for _ in decode_chunks(_SMALL, run, 0, check_crc=False):
+        pass
 
 
 def _fetch(source: MessageSource, size: int) -> Sequence[Fetched]:

@@ -10,6 +10,7 @@ from io import StringIO
 from pathlib import Path
 
 from tools.bench.cases import GOAL_MEMORY, Case
+from tools.bench.change_costs import ChangeCost
 from tools.bench.fill import Filled
 from tools.bench.floor import Floor
 from tools.bench.pieces import Piece
@@ -35,6 +36,7 @@ class Result:
     messages_per_second: float
     megabytes_per_second: float
     peak_megabytes: float
+    objects: int
     goal_us: float | None
     others_us: str
     floor_us: float
@@ -57,11 +59,19 @@ class PeerResult:
 
 
 def result_of(
-    case: Case, filled: Filled, *, used: Usage, idle: Usage, last: float, floor: Floor
+    case: Case,
+    filled: Filled,
+    *,
+    used: Usage,
+    idle: Usage,
+    last: float,
+    objects: int,
+    floor: Floor,
 ) -> Result:
     """Compare a run with one over an empty topic; ``last`` is when it committed last.
 
-    Seconds count from its readiness to its last commit: uploads included.
+    ``objects`` counts the files with data.  Seconds count from its readiness to its last
+    commit: uploads included.
     """
     seconds = max(last - used.ready, 1e-3)
     cpu_us = (used.cpu - idle.cpu) / filled.messages * 1e6
@@ -74,6 +84,7 @@ def result_of(
         messages_per_second=round(filled.messages / seconds),
         megabytes_per_second=round(filled.value_bytes / seconds / 1e6, 1),
         peak_megabytes=round(used.peak / 1e6, 1),
+        objects=objects,
         goal_us=case.goal,
         others_us=case.others,
         floor_us=round(floor.total, 3),
@@ -90,6 +101,7 @@ def line_of(result: Result) -> str:
         f" ({result.cpu_us_with_start:.2f} with the start{goal}),"
         f" {result.messages_per_second / 1e6:.2f} M messages/s,"
         f" {result.megabytes_per_second:.0f} MB/s in {result.seconds:.1f} s,"
+        f" {result.objects} objects,"
         f" peak {result.peak_megabytes:.0f} MB (goal {GOAL_MEMORY / 1e6:.0f});"
         f" floor {result.floor_us:.2f} µs, {result.times_floor:.1f} times it"
         f" (goal {result.goal_times_floor:.1f}); others: {result.others_us or 'not known'}"
@@ -151,6 +163,7 @@ def as_json(
     scans: Sequence[Scan] = (),
     writes: Sequence[Restored | Recovery] = (),
     peers: Sequence[PeerResult] = (),
+    changes: Sequence[ChangeCost] = (),
 ) -> str:
     """Return everything as one JSON object."""
     tables = {
@@ -159,6 +172,7 @@ def as_json(
         "spark": [asdict(scan) for scan in scans],
         "restore": [asdict(write) for write in writes],
         "peers": [asdict(peer) for peer in peers],
+        "changes": [asdict(cost) for cost in changes],
     }
     return json.dumps(tables, indent=2, ensure_ascii=False)
 

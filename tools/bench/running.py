@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import signal
 import socket
@@ -10,12 +11,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from http.client import HTTPConnection
 from pathlib import Path
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+import secor
 from secor.core.errors import SecorError, Unavailable
 
 READY_WITHIN = 60.0
@@ -139,11 +142,22 @@ class MeasuredProcess:
         return self._log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
 
 
+@cache
+def compile_modules(package: Path) -> None:
+    """Write the bytecode of a package, as an installation does.
+
+    From a fresh checkout the first start would compile it too, and with
+    ``PYTHONDONTWRITEBYTECODE`` each one: half of what a start takes.
+    """
+    compileall.compile_dir(package, quiet=1)
+
+
 class DaemonProcess(MeasuredProcess):
     """``secor run`` with its log in a file; its metrics are served on ``port``."""
 
     def __init__(self, config: Path, *, port: int, log: Path, profile: Path | None = None) -> None:
         """Start it."""
+        compile_modules(Path(secor.__file__).parent)
         program = [_RUN] if profile is None else [_RUN_PROFILED, str(profile)]
         super().__init__(["-c", *program, "run", str(config)], log=log)
         self._port = port

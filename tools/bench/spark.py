@@ -13,10 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import psutil
-
 from secor.core.errors import SecorError
 from tools.bench.archive import TOPIC, Stored, group, store
+from tools.bench.processes import cpu_seconds
 
 CORES = 2
 ROUNDS = 3
@@ -152,9 +151,9 @@ def _by_turns(ways: list[_Way]) -> list[Scan]:
 
 
 def _cost(way: _Way) -> _Cost:
-    before, began = _cpu_seconds(), time.monotonic()
+    before, began = cpu_seconds(), time.monotonic()
     seen = way.run()
-    cost = _Cost(time.monotonic() - began, _cpu_seconds() - before)
+    cost = _Cost(time.monotonic() - began, cpu_seconds() - before)
     if seen != way.right:
         raise SecorError(f"{way.name}, {way.codec}: {seen} read, {way.right} written")
     return cost
@@ -166,18 +165,6 @@ def _scan(way: _Way, costs: list[_Cost]) -> Scan:
     return Scan(
         way.name, way.codec, round(megabytes / seconds / CORES, 1), round(megabytes / cpu, 1)
     )
-
-
-def _cpu_seconds() -> float:
-    """Return what this process and all below it have used: the JVM and Spark's workers."""
-    total = 0.0
-    this = psutil.Process()
-    for process in [this, *this.children(recursive=True)]:
-        try:
-            total += sum(process.cpu_times()[:4])  # its own, and of children that have ended
-        except psutil.NoSuchProcess:
-            continue
-    return total
 
 
 def _backfill(spark: Any, backup: Stored, bucket: Path, local: Path) -> Scan:

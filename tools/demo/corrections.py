@@ -15,7 +15,7 @@ from secor.core.errors import SecorError, Unavailable
 from secor.sandbox import Sandbox
 from secor.sandbox.configuration import Settings, configuration
 from secor.wiring.table_catalogs import open_tables
-from secor.wiring.table_commits import TableGroup, open_table_group
+from secor.wiring.table_group import TableGroup, open_table_group
 from tools.demo.backup import SecorProcess, surroundings
 from tools.demo.flights import make_topic, table
 from tools.demo.mending import spark_environment

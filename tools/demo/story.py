@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from secor.config.load import load
@@ -210,9 +211,8 @@ class Persisting:
         """Tell whether a crash would hurt now: something is committed, something is open."""
         if self._produced == self._total:
             raise SecorError("everything was produced before a crash could come in between")
-        local = self._configuration.with_name("local")
-        is_open = any(path.is_file() and path.stat().st_size for path in local.rglob("*"))
-        return self._produced * 2 > self._total and 0 < self._stored < self._produced and is_open
+        halfway = self._produced * 2 > self._total and 0 < self._stored < self._produced
+        return halfway and has_open_file(self._configuration.with_name("local"))
 
     def _go_on(self, process: SecorProcess, produce_some: Callable[[], int]) -> None:
         process.check()
@@ -229,3 +229,13 @@ class Persisting:
         """Sum up the ledger: offsets begin at 0 and have no gaps here."""
         partitions = (TopicPartition(flights.TOPIC, each) for each in range(flights.PARTITIONS))
         return sum(self._ledger.read(each).committed or 0 for each in partitions)
+
+
+def has_open_file(local: Path) -> bool:
+    """Tell whether files of a running process hold messages; they come and go meanwhile."""
+    for folder, _, names in os.walk(local):
+        for name in names:
+            with suppress(FileNotFoundError):
+                if Path(folder, name).stat().st_size:
+                    return True
+    return False

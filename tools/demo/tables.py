@@ -12,17 +12,20 @@ from secor.core.errors import SecorError, Unavailable
 from secor.core.model import TopicPartition
 from secor.sandbox import Sandbox
 from secor.sandbox.configuration import Settings, configuration
+from secor.tables.catalog import Catalog
 from secor.tables.commit_history import CommitObject
 from secor.tables.group_record import find_commit
 from secor.tables.overview import look_at
 from secor.wiring.table_catalogs import open_tables
-from secor.wiring.table_commits import TableGroup, open_table_group
+from secor.wiring.table_group import TableGroup, open_table_group
 from tools.demo import flights
 from tools.demo.backup import SecorProcess, surroundings
 from tools.demo.screen import Screen
 
 SCHEMA = "table_schema.json"
-FILES = frozenset({"table.toml", SCHEMA, "catalog.db", "table-1.log", "table-2.log"})
+FILES = frozenset(
+    {"table.toml", SCHEMA, "catalog.db", "catalog.db-journal", "table-1.log", "table-2.log"}
+)
 
 ALL, LATE = "demo.flights", "demo.late_flights"
 
@@ -188,19 +191,11 @@ class Writing:
                 coordinator = self._coordinator()
                 coordinator.pause()
                 commit = self._group.history.read(listed.uuid, listed.id)
-                if self._hurts(commit):
+                if is_interrupted(self._group.catalog, commit):
                     coordinator.kill()
                     self._processes.remove(coordinator)
                     return commit, coordinator.pid
                 coordinator.resume()
-
-    def _hurts(self, commit: CommitObject) -> bool:
-        """Tell whether a commit has many rows and is not done."""
-        rows = sum(file.records for files in commit.files for file in files.files)
-        if rows < _MANY:
-            return False
-        table = self._group.catalog.load_table(commit.table)
-        return find_commit(table, commit.id) is None
 
     def _coordinator(self) -> SecorProcess:
         """Return the process whose log says last that it coordinates."""
@@ -245,6 +240,18 @@ class Writing:
         """Leave nothing running."""
         for process in self._processes:
             process.end()
+
+
+def is_interrupted(catalog: Catalog, commit: CommitObject) -> bool:
+    """Tell whether a commit of a stopped process has many rows and is not done."""
+    rows = sum(file.records for files in commit.files for file in files.files)
+    if rows < _MANY:
+        return False
+    try:
+        table = catalog.load_table(commit.table)
+    except Unavailable:
+        return True  # it was stopped within its transaction, which locks SQLite
+    return find_commit(table, commit.id) is None
 
 
 def ask_tables(configuration: Path) -> Answer:
