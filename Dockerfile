@@ -15,7 +15,7 @@ ARG DIGEST=
 FROM python:${PYTHON}-slim${DIGEST:+@${DIGEST}} AS build
 # Optional parts of setup.py, with commas: parsers, clouds, spark, zookeeper-sasl.
 ARG EXTRAS=parsers
-# For the compiled part of secor.wire; without it numpy does its work, more slowly.
+# For the compiled parts of secor.wire and its formats; without them numpy does their work, more slowly.
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends gcc libc6-dev \
  && rm -rf /var/lib/apt/lists/*

@@ -18,21 +18,26 @@ def version() -> str:
 
 
 def extensions() -> list[Extension]:
-    """Return the compiled part of ``secor.wire``; without a compiler numpy does its work."""
+    """Return what is compiled; without a compiler numpy does its work."""
     if os.environ.get("NO_SECOR_EXTENSION"):
         return []
-    source = "secor/wire/_compiled.c"
-    # Python refuses what was built from another source: see secor/wire/compiled.py.
+    modules = ("secor.wire._compiled", "secor.formats.sequencefile._framing")
+    return [extension(name, name.replace(".", "/") + ".c") for name in modules]
+
+
+def extension(name: str, source: str) -> Extension:
+    """Return one of them, which knows its source.
+
+    Python refuses what was built from another: see secor/wire/compiled.py.
+    """
     checksum = crc32((HERE / source).read_bytes())
-    return [
-        Extension(
-            "secor.wire._compiled",
-            [source],
-            define_macros=[("SOURCE_CRC32", f"{checksum}UL")],
-            py_limited_api=True,
-            optional=True,
-        )
-    ]
+    return Extension(
+        name,
+        [source],
+        define_macros=[("SOURCE_CRC32", f"{checksum}UL")],
+        py_limited_api=True,
+        optional=True,
+    )
 
 
 EXAMPLES = {"secor.examples.config": "config", "secor.examples.systemd": "systemd"}
@@ -90,9 +95,9 @@ setup(
         "zstandard>=0.23",
         "cramjam>=2.9",
         "python-snappy>=0.7",
-        "kazoo>=2.11",
-        "boto3>=1.44",
-        "botocore[crt]>=1.44",  # CRC32C of objects
+        "kazoo>=2.11,<2.12",  # adapters/zookeeper use its insides
+        "boto3>=1.44.5,<1.45",
+        "botocore[crt]>=1.44.5,<1.45",  # CRC32C; adapters/s3 use its insides
         "pyarrow>=20",
         "numpy>=2",
         "msgpack>=1.1",
