@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,7 +58,27 @@ _CLIENTS = (
 )
 """Bases of what clients of catalogs raise; only those that are imported can raise anything."""
 
-_DENIALS = ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "403")
+_DENIED_CODES = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+"""Codes of AWS's answers; of some the status is 400."""
+
+_DENIED_STATUS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+
+_DENIED_FILE = re.compile(
+    r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_CLIENT_TOKEN_ID"
+    r"|SIGNATURE_DOES_NOT_MATCH|UNKNOWN \(HTTP status 40[13]\)) during "
+)
+"""How pyarrow says it: it has no kind of error for it, and names of objects stand in its text."""
 
 
 @contextmanager
@@ -109,10 +130,14 @@ def _status(error: Exception) -> int | None:
 
 
 def _denied(error: Exception) -> bool:
+    """Tell a denial by what is named for it: hosts, ports and tables may be called anything."""
     if isinstance(error, PermissionError):
         return True
-    known = isinstance(error, (OSError, *_clients()))
-    return known and any(word in str(error) for word in _DENIALS)
+    answer = getattr(error, "response", None)
+    if isinstance(answer, dict):  # botocore's
+        status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        return status in _DENIED_STATUS or answer.get("Error", {}).get("Code") in _DENIED_CODES
+    return isinstance(error, OSError) and _DENIED_FILE.search(str(error)) is not None
 
 
 def _text(error: Exception) -> str:
