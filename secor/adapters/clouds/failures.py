@@ -31,6 +31,7 @@ _CODE = re.compile(r"<Code>([^<]+)</Code>")
 _MESSAGE = re.compile(r"<Message>([^<\n]+)")
 _QUERY = re.compile(r"\?[^\s\"']+")
 _TOKEN = re.compile(r"token request|credential", re.IGNORECASE)
+_ADDRESS = re.compile(r"https?://\S+")
 _CERTIFICATE = re.compile(r"invalid peer certificate: (\w+)|InvalidCertificate\((\w+)")
 
 _NO_CONTAINER = frozenset({"NoSuchBucket", "ContainerNotFound"})
@@ -89,15 +90,20 @@ def _translate(
     if not status:
         return _unanswered(error, provider, text, writes)
     if status in _PASSING or (status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED):
-        if writes and not _TOKEN.search(describe(error)):
+        if writes and not _without_token(error):
             return OutcomeUnknown(f"{text}; it may have been done all the same")
         return Unavailable(text)
     return AccessDenied(f"{text}; {_advice(error, status, provider)}")
 
 
+def _without_token(error: BaseException) -> bool:
+    """Tell whether the request for a token failed; an object's key may hold the words too."""
+    return _TOKEN.search(_ADDRESS.sub("", describe(error))) is not None
+
+
 def _advice(error: BaseException, status: int, provider: Provider) -> str:
     settings = f"{provider.credentials} of {provider.section}"
-    if _TOKEN.search(describe(error)):
+    if _without_token(error):
         return f"no token could be had: check {settings}, or the identity of this machine"
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return f"check {settings}, and allow {provider.rights}"
@@ -116,7 +122,7 @@ def _unanswered(error: BaseException, provider: Provider, text: str, writes: boo
             f"{text}: the server's certificate cannot be trusted ({reason}): set ca_bundle of"
             f" {provider.section} to the file of its authority, or correct endpoint_url"
         )
-    if _TOKEN.search(describe(error)):
+    if _without_token(error):
         return Unavailable(f"{text}; without {provider.credentials} the machine's identity is used")
     if _NO_ACCOUNT.search(insides):
         text = f"{text} (the name of the server is not known: {provider.section} names it)"

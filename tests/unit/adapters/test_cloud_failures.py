@@ -96,6 +96,14 @@ def test_too_large_an_object_names_the_setting() -> None:
     assert "policy.max_bytes" in str(translate(GenericError(text(413)), writes=True))
 
 
+@pytest.mark.parametrize("answer", [" - HTTP error: error sending request", " - status code: 503"])
+def test_a_key_that_speaks_of_credentials_is_no_failed_token(answer: str) -> None:
+    error = GenericError(
+        f"Generic GCS error: Error performing PUT http://h/secor/credentials/0 in 5s{answer}"
+    )
+    assert type(translate(error, writes=True, provider=GCS)) is OutcomeUnknown
+
+
 def test_without_a_token_nothing_was_written() -> None:
     out_of_reach = GenericError(
         "Generic GCS error: Error performing token request: Error performing GET"

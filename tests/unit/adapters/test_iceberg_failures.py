@@ -1,6 +1,8 @@
-"""What a catalog's clients raise: denied, gone for now, or unknown; never told by a name or a port."""
+"""What a catalog's clients raise: denied or gone for now; never told by a name or a port."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import requests
@@ -20,8 +22,11 @@ def raised(error: Exception, *, writes: bool = False) -> SecorError:
 
 
 def answer(code: str, status: int) -> ClientError:
-    error = {"Code": code, "Message": "m"}
-    return ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": status}}, "GetTable")
+    said: Any = {
+        "Error": {"Code": code, "Message": "m"},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
+    return ClientError(said, "GetTable")
 
 
 @pytest.mark.parametrize(
