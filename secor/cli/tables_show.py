@@ -24,10 +24,10 @@ from secor.core.model import TopicPartition
 from secor.core.text import how_many
 from secor.tables.backlog import backlog
 from secor.tables.commit_history import CommitObject
+from secor.tables.commit_result import Result, TableResult
 from secor.tables.observer import Backlog
 from secor.tables.overview import TableOverview, look_at
 from secor.tables.staging import Staged
-from secor.tables.table_commit import Result, TableResult
 
 if TYPE_CHECKING:
     from secor.wiring.table_group import TableGroup

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from secor.tables.commit_result import Result, TableResult
 from secor.tables.manifest import TableFiles
 from secor.tables.observer import Backlog
 from secor.tables.staging import Staged
-from secor.tables.table_commit import Result, TableResult
 
 FINISHED = (Result.COMMITTED, Result.NOTHING)
 

@@ -22,6 +22,7 @@ from secor.tables.backlog import (
     is_of_earlier_topic,
     lacks,
 )
+from secor.tables.commit_result import CommitRequest, Result, TableResult
 from secor.tables.control import ControlChannel, Event, Kind
 from secor.tables.cycle import (
     Ask,
@@ -39,7 +40,7 @@ from secor.tables.cycle import (
 from secor.tables.lag import Feeds, lacking_by_table, lag_by_table
 from secor.tables.observer import TableObserver
 from secor.tables.staging import ManifestNeeded, Staged, Staging
-from secor.tables.table_commit import CommitRequest, Result, TableCommitter, TableResult
+from secor.tables.table_commit import TableCommitter
 
 LISTEN = 0.25
 """Most seconds between two looks at the channel."""

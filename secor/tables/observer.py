@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from secor.core.errors import SecorError
 
 if TYPE_CHECKING:  # the status page of every group knows this module
-    from secor.tables.table_commit import TableResult
+    from secor.tables.commit_result import TableResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,13 @@ from dataclasses import dataclass, replace
 from secor.core.text import how_many
 from secor.tables.catalog import Table
 from secor.tables.commit_history import CommitHistory
+from secor.tables.commit_result import Attempts, CommitRequest, Done, Proposal
 from secor.tables.group_record import GroupRecord, Lineage, lineage
 from secor.tables.manifest import Manifest, Operation
 from secor.tables.repeating import files_of, lost_commits
 from secor.tables.selection import select
 from secor.tables.staging import Staged
-from secor.tables.table_commit import (
-    Attempts,
-    CommitRequest,
-    Done,
-    Proposal,
-    TableCommitter,
-)
+from secor.tables.table_commit import TableCommitter
 from secor.tables.vector import TopicOffsets, Vector
 
 

@@ -7,12 +7,10 @@ was read; one that was refused, or got no answer, is followed by a new look at t
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from secor.core.errors import NotFound, SecorError, TableStopped, Unavailable, UnsupportedTable
-from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.core.retry import delay
 from secor.tables.catalog import (
@@ -20,12 +18,20 @@ from secor.tables.catalog import (
     NEWEST_FORMAT,
     Catalog,
     Outcome,
-    Snapshot,
     Table,
     TableCommit,
     require_format,
 )
 from secor.tables.commit_history import CommitHistory, CommitObject
+from secor.tables.commit_result import (
+    Attempts,
+    CommitRequest,
+    Done,
+    Proposal,
+    Result,
+    TableResult,
+    table_result,
+)
 from secor.tables.group_record import (
     SUMMARY_COMMIT,
     GroupRecord,
@@ -36,91 +42,13 @@ from secor.tables.group_record import (
     lineage,
     newest_commit,
 )
-from secor.tables.manifest import Operation, TableFiles
+from secor.tables.manifest import Operation
 from secor.tables.repeating import files_of, is_undone_by_accident, lost_commits
 from secor.tables.selection import APPENDS, Selection, select
 from secor.tables.staging import Staged
 
 ATTEMPTS = 10
 """Attempts of one commit before the table has to wait for the next cycle."""
-
-
-class Result(StrEnum):
-    """How the commit of a table ended."""
-
-    COMMITTED = "committed"
-    NOTHING = "nothing"
-    STOPPED = "stopped"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class CommitRequest:
-    """A cycle as its tables see it.
-
-    ``id`` begins the ids of its commits.  ``advance`` returns the new valid-through timestamp
-    for the old one (milliseconds); a partial commit leaves it.
-    """
-
-    id: str
-    epoch: int
-    advance: Callable[[int | None], int | None] = lambda previous: previous
-
-
-@dataclass(frozen=True, slots=True)
-class TableResult:
-    """What came of one table in one cycle.
-
-    ``done`` are the keys of manifests that the table needs no more; ``stopped`` says why topic
-    partitions go no further; ``conflicts`` and ``unknown`` count attempts that were refused or
-    got no answer; ``unordered`` keys were changed in several topic partitions; ``repeated``
-    commits, which another committer had taken back, are this one; ``seconds`` is how long all of
-    it took.
-    """
-
-    table: str
-    result: Result
-    commit: str | None = None
-    snapshot: int | None = None
-    files: int = 0
-    records: int = 0
-    valid_through: int | None = None
-    done: frozenset[str] = frozenset()
-    stopped: Mapping[TopicPartition, str] = field(default_factory=dict)
-    error: SecorError | None = None
-    conflicts: int = 0
-    unknown: int = 0
-    unordered: int = 0
-    repeated: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What a commit shall do: append ``files``, write ``record`` (without its commit)."""
-
-    files: tuple[TableFiles, ...]
-    manifests: tuple[str, ...]
-    record: GroupRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A commit that is in the table."""
-
-    id: str
-    snapshot: Snapshot
-    proposal: Proposal
-    unordered: int = 0
-
-
-@dataclass
-class Attempts:
-    """How the attempts of one commit went: the ids that were sent, and their answers."""
-
-    sent: dict[str, Proposal] = field(default_factory=dict)
-    conflicts: int = 0
-    unknown: int = 0
 
 
 class TableCommitter:
@@ -221,7 +149,7 @@ class TableCommitter:
 
         try:
             done = self.attempt(identifier, request, propose, attempts, settles=True)
-            result = _result(identifier, done, selections[-1] if selections else None)
+            result = table_result(identifier, done, selections[-1] if selections else None)
         except SecorError as error:
             kind = Result.STOPPED if isinstance(error, TableStopped) else Result.FAILED
             result = TableResult(identifier, kind, error=error)
@@ -340,23 +268,3 @@ class TableCommitter:
             case Outcome.UNKNOWN:
                 attempts.unknown += 1
         return result.why
-
-
-def _result(identifier: str, done: Done | None, selection: Selection | None) -> TableResult:
-    finished = selection.done if selection is not None else frozenset()
-    stopped = selection.stopped if selection is not None else {}
-    if done is None:
-        return TableResult(identifier, Result.NOTHING, done=finished, stopped=stopped)
-    files = [file for files in done.proposal.files for file in files.files]
-    return TableResult(
-        identifier,
-        Result.COMMITTED,
-        commit=done.id,
-        snapshot=done.snapshot.snapshot_id,
-        files=len(files),
-        records=sum(file.records for file in files),
-        valid_through=done.proposal.record.valid_through,
-        done=finished,
-        stopped=stopped,
-        unordered=done.unordered,
-    )

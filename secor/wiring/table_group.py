@@ -18,6 +18,7 @@ from secor.core.model import TopicPartition
 from secor.core.ports import ObjectStore, OffsetLedger
 from secor.tables.catalog import NEWEST_FORMAT, NEWEST_MERGED_FORMAT
 from secor.tables.commit_history import CommitHistory
+from secor.tables.commit_result import CommitRequest
 from secor.tables.control import ControlChannel
 from secor.tables.coordinator import Coordinator, GroupTopics, Identity
 from secor.tables.cycle import Timing
@@ -29,7 +30,7 @@ from secor.tables.plan_notes import PlanNotes
 from secor.tables.selection import APPENDS, EVERY_OPERATION
 from secor.tables.settle import Settling
 from secor.tables.staging import Staged, Staging
-from secor.tables.table_commit import CommitRequest, TableCommitter
+from secor.tables.table_commit import TableCommitter
 from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 from secor.wiring.hudi import open_hudi_tables
 from secor.wiring.table_catalogs import PublishingEngine, merging_catalog, open_tables

@@ -18,6 +18,7 @@ from secor.core.model import Entry, OffsetRange, StoredObject, TopicPartition
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import CommitResult, Outcome, Table
 from secor.tables.commit_history import CommitHistory
+from secor.tables.commit_result import CommitRequest
 from secor.tables.control import Answer, Event, Kind
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
@@ -28,7 +29,7 @@ from secor.tables.merging import Merge, Merged
 from secor.tables.selection import EVERY_OPERATION
 from secor.tables.settle import Settling
 from secor.tables.staging import Staging
-from secor.tables.table_commit import CommitRequest, TableCommitter
+from secor.tables.table_commit import TableCommitter
 from tests.fakes.archive import OperatorLedger
 from tests.fakes.store import FakeStore
 from tests.fakes.table_catalog import FakeCatalog, TableServer

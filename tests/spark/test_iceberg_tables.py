@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 from secor.core.errors import Unavailable
 from secor.spark.procedures import call
 from secor.tables.catalog import NewTable
+from secor.tables.commit_result import Result
 from secor.tables.maintenance import STEPS, Maintenance
 from secor.tables.spark_catalog import spark_catalog
-from secor.tables.table_commit import Result
 from secor.tables.verification import COLUMNS
 from tests.unit.adapters.test_iceberg_catalog import EVERY_TYPE
 from tests.unit.tables.committing_world import EVENTS, CommittingWorld

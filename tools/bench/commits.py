@@ -31,6 +31,7 @@ from secor.core.model import Entry, TopicPartition
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import NewTable, Table
 from secor.tables.commit_history import CommitHistory
+from secor.tables.commit_result import Result, TableResult
 from secor.tables.control import NoChannel
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import State, Timing
@@ -38,7 +39,7 @@ from secor.tables.manifest import DataFile, Manifest, TableFiles
 from secor.tables.new_tables import DEFAULT_PROPERTIES
 from secor.tables.observer import Backlog
 from secor.tables.staging import Staging
-from secor.tables.table_commit import Result, TableCommitter, TableResult
+from secor.tables.table_commit import TableCommitter
 
 GROUP, PREFIX, TOPIC = "bench", "bench", "clicks"
 REPEATS = 5

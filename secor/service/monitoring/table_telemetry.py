@@ -8,9 +8,9 @@ from secor.core.errors import SecorError, TableStopped
 from secor.core.ports import Clock
 from secor.service.metrics import Metrics
 from secor.service.status.table_board import TableBoard
+from secor.tables.commit_result import Result, TableResult
 from secor.tables.hudi import HUDI_STEPS
 from secor.tables.observer import Backlog
-from secor.tables.table_commit import Result, TableResult
 
 
 class TableTelemetry:

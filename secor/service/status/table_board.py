@@ -11,10 +11,10 @@ from secor.core.errors import SecorError
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.service.status.remedies import remedy
+from secor.tables.commit_result import Result, TableResult
 from secor.tables.control import Event, Kind
 from secor.tables.cycle import State
 from secor.tables.observer import Backlog
-from secor.tables.table_commit import Result, TableResult
 
 MOST_TABLES = 10_000
 """Tables that are kept; names come from messages, and anybody may write into a topic."""

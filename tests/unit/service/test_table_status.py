@@ -19,10 +19,10 @@ from secor.service.status.board import Board
 from secor.service.status.page import page
 from secor.service.status.picture import picture
 from secor.service.status.table_board import TableBoard
+from secor.tables.commit_result import Result, TableResult
 from secor.tables.control import Event, Kind
 from secor.tables.cycle import Cycle, State
 from secor.tables.observer import Backlog
-from secor.tables.table_commit import Result, TableResult
 from secor.wiring.http_server import pages_of_tables
 from tests.fakes.clock import FakeClock
 from tests.unit.service.test_status import ABOUT, HOSTILE, Elements

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from secor.core.model import TopicPartition
 from secor.tables.commit_history import CommitHistory
+from secor.tables.commit_result import CommitRequest, Result, TableResult
 from secor.tables.settle import Settling
 from secor.tables.staging import Staged, Staging
-from secor.tables.table_commit import CommitRequest, Result, TableCommitter, TableResult
+from secor.tables.table_commit import TableCommitter
 from secor.tables.verification import COLUMNS, Routed, beyond, compare, offsets_of, repeated
 from tests.unit.tables.worker_world import WorkerWorld
 

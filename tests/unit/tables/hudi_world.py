@@ -15,11 +15,12 @@ from secor.core.model import TopicPartition
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import NewTable
 from secor.tables.commit_history import CommitHistory
+from secor.tables.commit_result import CommitRequest, TableResult
 from secor.tables.manifest import DataFile, Manifest, TableFiles
 from secor.tables.selection import EVERY_OPERATION
 from secor.tables.settle import Settling
 from secor.tables.staging import Staged, Staging
-from secor.tables.table_commit import CommitRequest, TableCommitter, TableResult
+from secor.tables.table_commit import TableCommitter
 from tests.fakes.clock import FakeClock
 from tests.fakes.hudi import FakeHudi, nothing, reader_of
 from tests.fakes.store import FakeStore

@@ -2,8 +2,8 @@ import pytest
 
 from secor.core.errors import TableStopped
 from secor.tables.backlog import backlog, backlog_by_table
+from secor.tables.commit_result import Result, TableResult
 from secor.tables.observer import Backlog
-from secor.tables.table_commit import Result, TableResult
 from tests.unit.tables.world import CLICKS, EVENTS, OTHER, TableWorld
 
 SECOND = "db.other"

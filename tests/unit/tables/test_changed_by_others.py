@@ -13,8 +13,8 @@ from pyiceberg.table import Table as LibraryTable
 from pyiceberg.types import LongType
 
 from secor.core.errors import TableStopped, TableUnusable
+from secor.tables.commit_result import Result
 from secor.tables.overview import look_at, tables_of_group
-from secor.tables.table_commit import Result
 from tests.unit.tables.committing_world import EVENTS, CommittingWorld
 from tests.unit.tables.worker_world import WorkerWorld
 

@@ -12,8 +12,8 @@ from secor.adapters.hudi.leftovers import delete_leftovers
 from secor.core.errors import ConfigurationError, CorruptFile, Refused, TableStopped, Unavailable
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import TableCommit
+from secor.tables.commit_result import Result, TableResult
 from secor.tables.hudi import BACKUPS
-from secor.tables.table_commit import Result, TableResult
 from tests.fakes.hudi import (
     MAKES,
     PLAN,

@@ -11,8 +11,8 @@ import pytest
 from secor.adapters.iceberg.catalog import IcebergTables
 from secor.core.errors import AlreadyExists, ConfigurationError, NotFound, Refused
 from secor.tables.catalog import AddColumn, NewTable
+from secor.tables.commit_result import Result
 from secor.tables.hudi import BUCKETS, INSERT_KEY, HudiSettings, settings_of_table
-from secor.tables.table_commit import Result
 from tests.fakes.store import FakeStore
 from tests.unit.tables.hudi_world import COLUMNS, LOCATION, TABLE, HudiWorld, definitions
 from tests.unit.tables.test_worker_changes import staged

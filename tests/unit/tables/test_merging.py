@@ -8,11 +8,11 @@ import pytest
 
 from secor.core.errors import TableStopped, Unavailable
 from secor.tables.catalog import STAGED_WRITES, CommitResult, Outcome
+from secor.tables.commit_result import Result
 from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_PART, Lineage, lineage
 from secor.tables.manifest import Manifest
 from secor.tables.merging import STAGED_AS, Merge
 from secor.tables.selection import EVERY_OPERATION
-from secor.tables.table_commit import Result
 from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, OTHER, TableWorld
 
 

@@ -16,10 +16,11 @@ from secor.archive.quarantine.listing import messages, quarantined
 from secor.archive.quarantine.replay import Replayed
 from secor.core.model import Entry, TopicPartition
 from secor.tables.commit_history import CommitHistory
+from secor.tables.commit_result import CommitRequest, Result, TableResult
 from secor.tables.group_record import GroupRecord
 from secor.tables.quarantine_replay import TableReplay
 from secor.tables.staging import Staging
-from secor.tables.table_commit import CommitRequest, Result, TableCommitter, TableResult
+from secor.tables.table_commit import TableCommitter
 from tests.fakes.archive import OperatorLedger
 from tests.unit.tables.worker_world import WorkerWorld
 

@@ -12,6 +12,7 @@ from secor.core.errors import SecorError
 from secor.core.model import Entry, TopicPartition
 from secor.core.small_objects import put_bytes
 from secor.tables.commit_history import CommitHistory
+from secor.tables.commit_result import CommitRequest, TableResult
 from secor.tables.control import Event
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
@@ -19,7 +20,7 @@ from secor.tables.group_record import GroupRecord
 from secor.tables.manifest import DataFile, Manifest, TableFiles
 from secor.tables.observer import Backlog
 from secor.tables.staging import Staged, Staging
-from secor.tables.table_commit import CommitRequest, TableCommitter, TableResult
+from secor.tables.table_commit import TableCommitter
 from tests.fakes.archive import OperatorLedger
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import FakeStore
