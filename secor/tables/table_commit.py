@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from secor.core.errors import NotFound, SecorError, TableStopped, Unavailable, UnsupportedTable
 from secor.core.ports import Clock
-from secor.core.retry import delay
+from secor.core.retry import CAP, delay
 from secor.tables.catalog import (
     MAIN,
     NEWEST_FORMAT,
@@ -178,10 +178,11 @@ class TableCommitter:
 
         Raises ``TableStopped``, ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
         """
-        answer = ""
+        answer, seconds = "", 0.0
         for number in range(self._attempts):
             if number:
-                self._clock.sleep(delay(number, rng=self._rng))
+                self._clock.sleep(self._pause(number, seconds))
+            began = self._clock.monotonic()
             table, record = self.look(identifier, settles=settles)
             done = self._settle(table, record, attempts)
             if done is not None:
@@ -193,11 +194,18 @@ class TableCommitter:
             result = self._send(table, record, proposal, commit_id, request.epoch, attempts)
             if isinstance(result, Done):
                 return result
-            answer = result
+            answer, seconds = result, self._clock.monotonic() - began
         raise Unavailable(
             f"{identifier}: {self._attempts} attempts of one commit came to nothing, the last"
             f" with: {answer}; the next cycle tries again"
         )
+
+    def _pause(self, number: int, seconds: float) -> float:
+        """Return how long to wait after an attempt that took ``seconds``.
+
+        Of two committers whose attempts undo each other, as Hudi's do, the other ends meanwhile.
+        """
+        return max(delay(number, rng=self._rng), min(CAP, seconds * (1 + self._rng.random())))
 
     def _settle(self, table: Table, record: GroupRecord, attempts: Attempts) -> Done | None:
         """Look for an attempt that was done though nobody said so.

@@ -1,4 +1,4 @@
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 
@@ -79,6 +79,24 @@ def test_a_refused_commit_begins_again_with_the_same_files(world: TableWorld) ->
     result = world.commit()
     assert (result.result, result.conflicts) == (Result.COMMITTED, 1)
     assert world.live() == ["0-5@0", "foreign"]
+
+
+def test_who_is_refused_waits_as_long_as_its_attempt_took(world: TableWorld) -> None:
+    """Of two whose attempts undo each other the other one ends meanwhile."""
+    world.stage(world.manifest(0, 5))
+    world.catalog.answers = [(REFUSED, False)] * 2
+    began: list[float] = []
+
+    def before(call: str, _: str) -> None:
+        if call == "commit":
+            began.append(world.clock.monotonic())
+            world.clock.sleep(12)
+
+    world.catalog.before = before
+    assert world.commit().result is Result.COMMITTED
+    pauses = [after - at - 12 for at, after in pairwise(began)]
+    assert all(12 <= pause <= 24 for pause in pauses), pauses
+    assert pauses[0] != pauses[1], "two that were refused together do not come back together"
 
 
 def test_after_a_refusal_what_another_coordinator_took_is_left_out(world: TableWorld) -> None:
