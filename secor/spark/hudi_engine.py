@@ -108,6 +108,8 @@ class SparkHudiEngine(TableEngine):
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             require()
+            for _ in batches:
+                pass  # unread input would end this Python worker: the next commit would start one
             yield from ()
 
         return session.range(0, 1, 1, 1).mapInArrow(read, empty.schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -156,6 +157,25 @@ def live(world: World) -> None:
     world.engine.staged.most_row_bytes = MOST_ROW_BYTES
 
 
+def share_workers(world: World) -> None:
+    """Commit one after the other: the task that looks at the timeline finds a Python worker."""
+    pids = world.directory / "pids"
+
+    def noting_guard(*arguments: Any) -> None:
+        with pids.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        guard(*arguments)
+
+    guard, engine = world.guard, world.new_engine(noting_guard)
+    commits = len(TABLES) + 1  # so many tables were committed side by side, each with a worker
+    for number in range(commits):
+        world.stage({"id": 100 + number, "at": 1, "text": "one more"})
+        done(world.commit_cycle("db.log", engine=engine))
+    asked = pids.read_text().split()
+    assert len(asked) >= commits
+    assert len(set(asked)) < commits, f"each task started a Python worker of its own: {asked}"
+
+
 def refuse_stale(world: World, stale: HudiCatalog, table: Any, manifest: Manifest) -> None:
     """Write again from a look at the table that is too old."""
     summary = {SUMMARY_COMMIT: "stale", "secor.group": "g"}
@@ -204,6 +224,7 @@ def main(directory: str, java_options: str) -> None:
     )
     world.begin(spark)
     live(world)
+    share_workers(world)
     happen(world)
     print(json.dumps({"tables": len(TABLES)}))
     spark.stop()
