@@ -107,8 +107,11 @@ class Passes:
             self._spans[self._unpacked, 1] = 0
             self._spans[self._unpacked, 2] = [len(buffer) for buffer in self._buffers[1:]]
         indexes = self._wanted[self._first : after]
-        spans = self._spans[self._first : after]
-        ended = Pass(self._buffers, spans, self._run.heads[indexes], int(indexes[-1]))
+        first, last = int(indexes[0]), int(indexes[-1])
+        # Mostly nothing lies between them, and a slice is no copy.
+        together = last - first == len(indexes) - 1
+        heads = self._run.heads[first : last + 1] if together else self._run.heads[indexes]
+        ended = Pass(self._buffers, self._spans[self._first : after], heads, last)
         self._first, self._size = after, 0
         self._unpacked, self._buffers = [], [self._run.data]
         return ended
