@@ -8,12 +8,9 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from secor.adapters.aws_denials import is_denial
 from secor.core.errors import AccessDenied, ActionFailed, ConfigurationError
 from secor.core.text import error_text
-
-DENIED = frozenset(
-    {"AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException"}
-)
 
 
 class GlueTable:
@@ -94,12 +91,11 @@ class GlueTable:
         return self._table
 
     def _failure(self, error: ClientError) -> Exception:
-        code = _code(error)
-        if code in DENIED:
+        if is_denial(error.response):
             return AccessDenied(
                 f"Glue: {self._name}: {error_text(error)}; check credentials and policies"
             )
-        if code == "EntityNotFoundException":
+        if _code(error) == "EntityNotFoundException":
             return ConfigurationError(
                 f"finalize.glue: there is no table {self._name}; make it, or mend its name"
             )

@@ -10,6 +10,7 @@ from http import HTTPStatus
 
 from pyiceberg import exceptions
 
+from secor.adapters.aws_denials import is_denial
 from secor.core.errors import (
     AccessDenied,
     AlreadyExists,
@@ -57,22 +58,6 @@ _CLIENTS = (
     ("thrift.Thrift", "TException"),
 )
 """Bases of what clients of catalogs raise; only those that are imported can raise anything."""
-
-_DENIED_CODES = frozenset(
-    {
-        "AccessDenied",
-        "AccessDeniedException",
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "InvalidAccessKeyId",
-        "InvalidClientTokenId",
-        "SignatureDoesNotMatch",
-        "UnrecognizedClientException",
-    }
-)
-"""Codes of AWS's answers; of some the status is 400."""
-
-_DENIED_STATUS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 _DENIED_FILE = re.compile(
     r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_CLIENT_TOKEN_ID"
@@ -135,8 +120,7 @@ def _denied(error: Exception) -> bool:
         return True
     answer = getattr(error, "response", None)
     if isinstance(answer, dict):  # botocore's
-        status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        return status in _DENIED_STATUS or answer.get("Error", {}).get("Code") in _DENIED_CODES
+        return is_denial(answer)
     return isinstance(error, OSError) and _DENIED_FILE.search(str(error)) is not None
 
 

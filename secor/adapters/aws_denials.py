@@ -1,0 +1,30 @@
+"""What AWS answers to who may not ask: told by code and status, never by names in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+_CODES = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+"""Of some the status is 400."""
+
+_STATUS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+
+
+def is_denial(answer: Mapping[str, Any]) -> bool:
+    """Tell it of the ``response`` of botocore's ``ClientError``."""
+    status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return status in _STATUS or answer.get("Error", {}).get("Code") in _CODES
