@@ -92,8 +92,8 @@ class OpenFile:
 
     @property
     def written(self) -> int:
-        """Bytes that wait for the writer, and those that it has written."""
-        return self._waiting_bytes + self.local.size
+        """Bytes that wait for the writer, and those that it has written or put aside."""
+        return self._waiting_bytes + self.local.size + self.local.aside
 
     def close(self) -> None:
         """Write the rest, and finish the local file."""

@@ -33,8 +33,16 @@ LEFT = 1
 """Bytes of a file that waits to become another one; they are overwritten."""
 
 
+CROWDED = 128
+"""Files in the making, beyond which each should do without a compressor at first: hours of a day
+in four topic partitions still have one each, hundreds of output partitions do not."""
+
+
 class LocalFile:
-    """A file in the making: its size in bytes and its CRC32C grow with every write."""
+    """A file in the making: its size in bytes and its CRC32C grow with every write.
+
+    ``aside`` are bytes on disk that are taken back before the file's own are written.
+    """
 
     def __init__(self, workspace: Workspace, path: Path) -> None:
         """Name the file; it is created by the first write or by ``finish``."""
@@ -42,25 +50,58 @@ class LocalFile:
         self.path = path
         self.size = 0
         self.crc32c = 0
+        self.aside = 0
+        self._aside_crc32c = 0
+        self._longer = False
 
     def write(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
         """Append ``data`` whole.  Raises ``LocalFilesExhausted``; the file is of no use then."""
+        assert not self.aside
+        self.size += self._write(data, self.size)
+        self.crc32c = crc32c(data, self.crc32c)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so many files are in the making that it should put bytes aside."""
+        return self._workspace.in_the_making > CROWDED
+
+    def put_aside(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
+        """Keep ``data`` on disk, to be taken before anything is written; raises as ``write``."""
+        assert not self.size
+        self.aside += self._write(data, self.aside)
+        self._aside_crc32c = crc32c(data, self._aside_crc32c)
+        self._longer = True
+
+    def take_aside(self) -> bytes:
+        """Return what was put aside; what is written next takes its place.
+
+        Raises ``LocalFilesExhausted``, also if it is not the same any more.
+        """
+        descriptor = self._workspace.descriptor(self)
+        with _retryable(self.path):
+            data = os.pread(descriptor, self.aside, 0)
+            if len(data) != self.aside or crc32c(data) != self._aside_crc32c:
+                raise OSError(errno.EIO, "somebody has changed it")
+        self.aside, self._aside_crc32c = 0, 0
+        return data
+
+    def _write(self, data: bytes | bytearray | memoryview | pa.Buffer, position: int) -> int:
+        """Write ``data`` whole; return its bytes."""
         view = memoryview(data).cast("B")
         descriptor = self._workspace.descriptor(self)
         written = 0
         with _retryable(self.path):
             while written < len(view):
-                written += os.pwrite(descriptor, view[written:], self.size + written)
-        self.crc32c = crc32c(data, self.crc32c)
-        self.size += len(view)
+                written += os.pwrite(descriptor, view[written:], position + written)
+        return written
 
     def finish(self) -> None:
         """Close it; it stands on disk even if nothing was written."""
         descriptor = self._workspace.descriptor(self)
-        if not self.size:
+        if self._longer or not self.size:
             with _retryable(self.path):
-                os.ftruncate(descriptor, 0)
-        self._workspace.forget(self)
+                os.ftruncate(descriptor, self.size)
+        self._workspace.finished(self)
 
     def check_readable(self) -> None:
         """Raise ``RestartPartition`` where somebody has deleted the file, or taken the right."""
@@ -76,7 +117,7 @@ class LocalFile:
 
     def delete(self) -> None:
         """Close and delete it; what cannot be deleted goes with the directory, at last."""
-        self._workspace.forget(self)
+        self._workspace.finished(self)
         self._workspace.remove(self.path)
 
 
@@ -98,6 +139,7 @@ class Workspace:
         self._emptied: list[Path] = []
         self._open: OrderedDict[LocalFile, int] = OrderedDict()
         self._count = 0
+        self._making: set[LocalFile] = set()
         self.deaths: list[Death] = []
         """Over what processes of the directories that were deleted had died."""
         try:
@@ -116,7 +158,14 @@ class Workspace:
     def create(self) -> LocalFile:
         """Begin a file."""
         self._count += 1
-        return LocalFile(self, self.directory / f"{self._count:09d}")
+        file = LocalFile(self, self.directory / f"{self._count:09d}")
+        self._making.add(file)
+        return file
+
+    @property
+    def in_the_making(self) -> int:
+        """Files that are not finished."""
+        return len(self._making)
 
     @property
     def open_files(self) -> int:
@@ -136,11 +185,12 @@ class Workspace:
             return self._open[file]
         while len(self._open) >= self._limit:
             os.close(self._open.popitem(last=False)[1])
-        flags = os.O_WRONLY | os.O_CLOEXEC
-        if file.size == 0:  # else somebody has deleted what was written before
+        flags = os.O_RDWR | os.O_CLOEXEC
+        begun = file.size or file.aside
+        if not begun:  # else somebody has deleted what was written before
             flags |= os.O_CREAT
         with _retryable(file.path):
-            if file.size == 0 and self._emptied:
+            if not begun and self._emptied:
                 with contextlib.suppress(OSError):  # then a new one is made
                     self._emptied.pop().rename(file.path)
             try:
@@ -151,8 +201,9 @@ class Workspace:
         self._open[file] = descriptor
         return descriptor
 
-    def forget(self, file: LocalFile) -> None:
-        """Close the file's descriptor, if one is open."""
+    def finished(self, file: LocalFile) -> None:
+        """Close the file's descriptor, if one is open; it is no longer in the making."""
+        self._making.discard(file)
         descriptor = self._open.pop(file, None)
         if descriptor is not None:
             with contextlib.suppress(OSError):  # a cache: what is not whole is not stored

@@ -41,6 +41,9 @@ WRITTEN = 32 * 1024
 GZIP_STATE, ZSTD_STATE = 160 * 1024, 1330 * 1024
 """Bytes of memory that a compressor keeps once it was given some; measured."""
 
+ASIDE = 8 * FED
+"""Bytes that a file of a crowded sink puts aside before its compressor is given some."""
+
 UNFED_STATE = 8 * 1024
 """Bytes of memory that it takes before, with the file that it is for; measured."""
 
@@ -81,15 +84,34 @@ class PlainStream:
         """Nothing is held back."""
 
 
+class SparingMemory(Sink, Protocol):
+    """A sink that can keep bytes outside of memory until they are compressed."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so many files are open that their compressors would fill the memory."""
+
+    def put_aside(self, data: Data, /) -> None:
+        """Keep ``data`` behind what was put aside before; nothing may have been written yet."""
+
+    def take_aside(self) -> bytes:
+        """Return all that was put aside, and keep it no longer."""
+
+
 class _Blocks:
     """Cuts what is written into blocks and feeds a compressor with them.
 
-    ``state`` is what the compressor keeps in memory, in bytes.
+    ``state`` is what the compressor keeps in memory, in bytes; it is made when it is needed.
+    Where hundreds of files are open, the first blocks of each are put aside on disk, and
+    compressed when there are more, or at the end.
     """
 
-    def __init__(self, sink: Sink, compressor: Any, state: int) -> None:
+    def __init__(self, sink: Sink, make: Callable[[], Any], state: int) -> None:
         self._sink = sink
-        self._compressor = compressor
+        self._spare = cast("SparingMemory", sink) if hasattr(sink, "put_aside") else None
+        self._aside = 0
+        self._make = make
+        self._compressor: Any = None
         self._state = state
         self._held = UNFED_STATE
         self._rest = bytearray()
@@ -115,7 +137,9 @@ class _Blocks:
         whole = len(view) - len(view) % FED
         blocks += [view[at : at + FED] for at in range(0, whole, FED)]
         self._rest += view[whole:]
-        self._feed(blocks)
+        if not self._put_aside(blocks):
+            self._feed_aside()
+            self._feed(blocks)
         return None
 
     def buffered(self) -> int:
@@ -124,19 +148,42 @@ class _Blocks:
 
     def close(self) -> None:
         """Compress the rest and end the container."""
+        self._feed_aside()
         if self._rest:
             self._feed([self._rest])
             self._rest = bytearray()
+        if self._compressor is None:
+            self._compressor = self._make()
         self._compressed += self._compressor.flush()
         self._sink.write(self._compressed)
         # Its memory is freed at once: thousands of files are closed in a row.
         self._compressor, self._compressed = None, bytearray()
         self._held = 0
 
+    def _put_aside(self, blocks: Sequence[bytearray | memoryview]) -> bool:
+        """Keep blocks out of memory, unless they are too many or the compressor has begun."""
+        if self._spare is None or self._compressor is not None:
+            return False
+        size = len(blocks) * FED
+        if self._aside + size > ASIDE or not (self._aside or self._spare.crowded):
+            return False
+        self._aside += size
+        for block in blocks:
+            self._spare.put_aside(block)
+        return True
+
+    def _feed_aside(self) -> None:
+        """Compress what was put aside."""
+        if self._aside and self._spare is not None:
+            view = memoryview(self._spare.take_aside())
+            self._aside = 0
+            self._feed([view[at : at + FED] for at in range(0, len(view), FED)])
+
     def _feed(self, blocks: Sequence[bytearray | memoryview]) -> None:
         """Compress block after block, and write what comes of several at once."""
+        if self._compressor is None:
+            self._compressor, self._held = self._make(), self._state
         for first in range(0, len(blocks), _AT_ONCE):
-            self._held = self._state
             several = blocks[first : first + _AT_ONCE]
             compressed = b"".join(map(self._compressor.compress, several))
             if len(self._compressed) + len(compressed) < WRITTEN:
@@ -146,15 +193,17 @@ class _Blocks:
                 self._sink.write(waiting + compressed if waiting else compressed)
 
 
+def _gzip_compressor() -> Any:
+    if isal_zlib is not None:
+        return isal_zlib.compressobj(1, isal_zlib.DEFLATED, GZIP_WINDOW, ISAL_MEMORY)
+    return zlib.compressobj(1, zlib.DEFLATED, GZIP_WINDOW)
+
+
 class GzipStream(_Blocks):
     """Gzip (RFC 1952), level 1, without time and name in the header."""
 
     def __init__(self, sink: Sink) -> None:
-        if isal_zlib is not None:
-            compressor = isal_zlib.compressobj(1, isal_zlib.DEFLATED, GZIP_WINDOW, ISAL_MEMORY)
-        else:
-            compressor = zlib.compressobj(1, zlib.DEFLATED, GZIP_WINDOW)
-        super().__init__(sink, compressor, GZIP_STATE)
+        super().__init__(sink, _gzip_compressor, GZIP_STATE)
 
 
 class ZstdStream(_Blocks):
@@ -162,7 +211,7 @@ class ZstdStream(_Blocks):
 
     def __init__(self, sink: Sink, level: int = 3) -> None:
         compressor = zstandard.ZstdCompressor(level=level, write_checksum=True)
-        super().__init__(sink, compressor.compressobj(), ZSTD_STATE)
+        super().__init__(sink, compressor.compressobj, ZSTD_STATE)
 
 
 def compressing(sink: Sink, codec: str) -> Stream:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import ctypes
 import gzip
+import io
 import json
+import random
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from secor.batch.batch import Batch
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
 from secor.batch.sealed import SealedBatch
-from secor.batch.workspace import Workspace
+from secor.batch.workspace import CROWDED, Workspace
 from secor.config.load import validate
 from secor.config.output import TYPED_FORMATS
 from secor.core.model import Chunk, TopicPartition
 from secor.core.naming import parse_key
-from secor.formats.streams import UNFED_STATE
+from secor.formats.streams import FED, GZIP_STATE, UNFED_STATE, GzipStream
 from secor.wiring.plans import plan_for
 from tests.fakes.archive import messages
 from tests.fakes.clock import FakeClock
@@ -94,6 +97,35 @@ def test_line_25_thousands_of_output_partitions_take_few_descriptors_and_little_
             continue
         lines = gzip.decompress(content).splitlines()
         assert [json.loads(line)["country"] for line in lines] == [str(at) for at in offsets]
+
+
+@pytest.mark.parametrize("format", ["text", "jsonlines"])
+def test_hundreds_of_compressed_files_have_no_compressor_each(format: str, tmp_path: Path) -> None:
+    outputs, lines = CROWDED + 40, 3
+    text = random.Random(1).randbytes(3 * FED // 4).hex()  # a file has more than one block
+
+    def line(offset: int) -> bytes:
+        number = offset % outputs
+        return b'{"number": %d, "country": "%s"}' % (number, text[number:].encode())
+
+    workspace = Workspace(tmp_path, "me", open_files=OPEN)
+    stored = plan(tmp_path, format)
+    batch = Batch(HERE, 0, plan=stored, workspace=workspace, clock=FakeClock())
+    for first in range(0, lines * outputs, outputs):
+        some = range(first, first + outputs)
+        batch.append(Chunk(HERE, messages(list(some), line), some.stop))
+    assert batch.buffered < outputs * (FED + GZIP_STATE) // 2
+    whole = lines * outputs * (len(text) - outputs)
+    assert batch.size > whole, "what is put aside is not counted"
+    for file in batch.seal(Reason.AGE).files:
+        content = file.local.path.read_bytes()
+        assert (len(content), crc32c(content)) == (file.local.size, file.local.crc32c)
+        alone = io.BytesIO()
+        stream = GzipStream(alone)
+        stream.write(gzip.decompress(content))
+        stream.close()
+        assert content == alone.getvalue()
+        assert len(gzip.decompress(content).splitlines()) == lines
 
 
 def test_each_message_of_another_user_bounds_the_files_of_a_batch_within_a_chunk(

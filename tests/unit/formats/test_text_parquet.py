@@ -18,6 +18,7 @@ from secor.core.ports import LogFormat
 from secor.formats import format_of_key, make_format
 from secor.formats.parquet import ParquetFormat
 from secor.formats.streams import (
+    ASIDE,
     BLOCK,
     FED,
     GZIP_STATE,
@@ -120,6 +121,66 @@ def test_compressed_bytes_depend_on_the_content_alone(
         target.close()
         results.append(sink.getvalue())
     assert results[0] == results[1]
+
+
+class CrowdedSink(io.BytesIO):
+    """Takes bytes aside from the start, or from ``after`` requests on."""
+
+    def __init__(self, after: int = 0) -> None:
+        super().__init__()
+        self.aside = b""
+        self.most_aside = 0
+        self._until_crowded = after
+
+    @property
+    def crowded(self) -> bool:
+        self._until_crowded -= 1
+        return self._until_crowded < 0
+
+    def put_aside(self, data: bytes | memoryview) -> None:
+        assert not self.tell(), "something was written before"
+        self.aside += data
+        self.most_aside = max(self.most_aside, len(self.aside))
+
+    def take_aside(self) -> bytes:
+        taken, self.aside = self.aside, b""
+        return taken
+
+
+@pytest.mark.parametrize(("stream", "state"), [(GzipStream, GZIP_STATE), (ZstdStream, ZSTD_STATE)])
+@STEADY
+@given(
+    size=st.integers(0, ASIDE + 2 * FED),
+    cuts=st.lists(st.integers(0, ASIDE), max_size=6),
+    after=st.integers(0, 2),
+)
+def test_compressed_bytes_do_not_depend_on_what_was_put_aside(
+    stream: type[GzipStream] | type[ZstdStream], state: int, size: int, cuts: list[int], after: int
+) -> None:
+    content = (random.Random(1).randbytes(700) * (size // 700 + 1))[:size]
+    sink, crowded = io.BytesIO(), CrowdedSink(after)
+    target = stream(sink)
+    target.write(content)
+    target.close()
+    target = stream(crowded)
+    for start, end in itertools.pairwise([0, *sorted(min(cut, size) for cut in cuts), size]):
+        target.write(content[start:end])
+        if crowded.aside:
+            assert target.buffered() < FED + UNFED_STATE, "its compressor has begun"
+    target.close()
+    assert crowded.getvalue() == sink.getvalue()
+    assert crowded.aside == b""
+    assert crowded.most_aside <= ASIDE
+
+
+def test_the_first_blocks_of_a_file_are_put_aside_only_where_it_is_crowded() -> None:
+    crowded, roomy = CrowdedSink(), CrowdedSink(after=1)
+    for sink in (crowded, roomy):
+        target = GzipStream(sink)
+        target.write(b"x" * (3 * FED + 1))
+        target.write(b"x" * FED)
+        assert len(sink.aside) == (4 * FED if sink is crowded else 0)
+        target.close()
 
 
 def test_line_23_payloads_that_hold_the_delimiter_are_counted() -> None:
