@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from secor.core.model import TopicPartition
 
@@ -22,8 +23,7 @@ class Limits:
     local: int
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(NamedTuple):
     """What one open batch holds: bytes in memory, and in memory and on disk together."""
 
     topic_partition: TopicPartition

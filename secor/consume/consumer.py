@@ -11,7 +11,7 @@ from secor.consume.assignment import Assignment
 from secor.consume.backpressure import Limits, apply_limits, is_exempt
 from secor.consume.blocking_tasks import BlockingTasks, Located, Uploaded
 from secor.consume.lifecycle import Lifecycle
-from secor.consume.loads import is_at_rest, load_of
+from secor.consume.loads import is_at_rest, load_of, waits_for_time
 from secor.consume.partition import Partition
 from secor.consume.partition_states import Event, Reading, Waits
 from secor.consume.partition_status import Status, Statuses
@@ -87,7 +87,7 @@ class Consumer:
                 continue
             if partition.states.is_reading:
                 self._seal_if_due(partition)
-            if not self._assignment.must_wait(partition):
+            if waits_for_time(partition.states) and not self._assignment.must_wait(partition):
                 self._lifecycle.on(partition, Event.ROUND)
         for partition in self._assignment.retired:
             self._lifecycle.on(partition, Event.ROUND)
@@ -288,14 +288,16 @@ class Consumer:
             reason = None
         if partition.states.is_reading:
             hold = reason is not None or self._throttled or self._is_limited(partition)
-            self._lifecycle.on(partition, Event.HOLD if hold else Event.GO)
+            if hold is not (partition.states.reading is Reading.PAUSED):
+                self._lifecycle.on(partition, Event.HOLD if hold else Event.GO)
 
     def _is_limited(self, partition: Partition) -> bool:
         """Tell whether a limit pauses it.  One that follows an open intent must reach its end."""
-        batch, load = partition.batch, load_of(partition)
-        if not self._limited or batch is None or load is None or batch.end is not None:
+        batch = partition.batch
+        if not self._limited or batch is None or batch.end is not None:
             return False
-        return not is_exempt(self._limits, load, self._sharing)
+        load = load_of(partition)
+        return load is not None and not is_exempt(self._limits, load, self._sharing)
 
     def _apply_limits(self) -> None:
         assigned = list(self._assignment)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from secor.consume.backpressure import Load
 from secor.consume.partition import Partition
-from secor.consume.partition_states import Reading, Uploading
+from secor.consume.partition_states import PartitionStates, Reading, Uploading
 
 
 def is_at_rest(partition: Partition) -> bool:
@@ -21,6 +21,16 @@ def is_at_rest(partition: Partition) -> bool:
         and batch.next_offset == batch.start
         and batch.end is None
         and partition.waiting is None
+    )
+
+
+def waits_for_time(states: PartitionStates) -> bool:
+    """Tell whether a round may begin something, now or later, because its time has come."""
+    return (
+        states.reading is Reading.WAITING
+        or states.reading is Reading.STOPPED
+        or states.uploading is Uploading.QUEUED
+        or states.uploading is Uploading.BACKING_OFF
     )
 
 

@@ -524,8 +524,14 @@ MUTANTS = (
     Mutant(
         "the next reading does not wait for the one before",
         CONSUMER,
-        "            if not self._assignment.must_wait(partition):\n",
-        "            if True:\n",
+        "waits_for_time(partition.states) and not self._assignment.must_wait(partition):\n",
+        "waits_for_time(partition.states):\n",
+    ),
+    Mutant(
+        "a batch whose upload is to be tried again gets no turn for it",
+        "secor/consume/loads.py",
+        "        or states.uploading is Uploading.BACKING_OFF\n",
+        "",
     ),
     Mutant(
         "a stopped partition is put off by whatever happens to its uploads",

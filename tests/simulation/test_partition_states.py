@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 
+from secor.consume.loads import waits_for_time
 from secor.consume.partition_states import READING, UPLOADING, Command, Commands, Event
 from tests.simulation.partition_model import (
     EARLY,
@@ -80,6 +81,15 @@ def test_no_order_of_events_breaks_a_promise() -> None:
 def test_every_row_of_the_tables_is_needed() -> None:
     assert transitions()
     assert set(READING) | set(UPLOADING) <= RecordedStates.rows
+
+
+def test_a_round_is_nothing_to_a_partition_that_waits_for_no_time() -> None:
+    skipped = 0
+    for before, step, after, commands in transitions():
+        if step.events == (Event.ROUND,) and not waits_for_time(before.states):
+            skipped += 1
+            assert (before.facts, commands) == (after.facts, ()), before
+    assert skipped
 
 
 def rounds(now: float) -> Iterator[tuple[Model, Model, Commands]]:
