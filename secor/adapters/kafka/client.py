@@ -106,6 +106,7 @@ class Client:
         self.subscription = parts.subscription
         self._network_client = parts.network_client
         insides.use_records(self.fetcher, BatchRecords)
+        insides.compare_fetches_at_once()
 
     def _not_reached(
         self, error: Exception, failures: Sequence[BaseException], timeout: float

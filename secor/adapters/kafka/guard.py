@@ -29,6 +29,8 @@ Sender: force_close
 DefaultRecordBatch: _buffer base_offset has_producer_id is_control_batch last_offset
 DefaultRecordBatch: leader_epoch magic next_offset producer_id validate_crc
 DefaultRecordBatchBuilder: append build
+FetchPartition: current_leader_epoch fetch_offset last_fetched_epoch partition
+FetchPartition: partition_max_bytes
 ProduceRequest: TopicProduceData
 AddPartitionsToTxnRequest: AddPartitionsToTxnTopic
 ApiVersionsRequest: API_KEY

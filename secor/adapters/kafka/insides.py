@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import kafka
@@ -46,6 +47,7 @@ try:
     from kafka.producer.sender import Sender
     from kafka.protocol.admin import DescribeGroupsRequest
     from kafka.protocol.consumer import (
+        FetchRequest,
         IsolationLevel,
         ListOffsetsRequest,
         OffsetCommitRequest,
@@ -68,6 +70,7 @@ try:
     from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
     _ClientRecords: Any = Fetcher.PartitionRecords
+    FetchPartition: Any = FetchRequest.FetchTopic.FetchPartition
 except (ImportError, AttributeError) as error:
     _installed = getattr(kafka, "__version__", "of unknown version")
     raise ConfigurationError(
@@ -145,6 +148,30 @@ def batch_bytes(batch: Any) -> bytearray:
 def use_records(fetcher: Any, records: type[PartitionRecords]) -> None:
     """Let ``fetcher`` make ``records`` of every fetched partition."""
     fetcher.PartitionRecords = records
+
+
+FETCH_FIELDS = (
+    *("partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch"),
+    "partition_max_bytes",
+)
+"""What the client sets of a partition in a fetch request."""
+
+_fetch_fields = attrgetter(*FETCH_FIELDS)
+
+
+def compare_fetches_at_once() -> None:
+    """Let the client compare what it asks for by these fields alone.
+
+    Before each request it compares all partitions of a session with those of the request before.
+    Its own comparison looks up the default of every field that was not set: 4.7 us, not 0.3.
+    """
+    FetchPartition.__eq__ = _asks_for_the_same
+
+
+def _asks_for_the_same(one: Any, other: Any) -> bool:
+    return one is other or (
+        type(one) is type(other) and bool(_fetch_fields(one) == _fetch_fields(other))
+    )
 
 
 def completed_fetches(fetcher: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -101,3 +103,26 @@ def test_another_client_is_refused_with_what_it_lacks_and_what_to_do(
 def test_the_pinned_version_is_the_one_that_the_guard_recommends() -> None:
     setup = (ADAPTER.parents[2] / "setup.py").read_text()
     assert f'"kafka-python=={insides.VERSION}"' in setup
+
+
+def test_two_requests_for_a_partition_differ_where_a_field_of_them_does() -> None:
+    insides.compare_fetches_at_once()
+    asked = dict.fromkeys(insides.FETCH_FIELDS, 1)
+    one = insides.FetchPartition(**asked)
+    assert one == insides.FetchPartition(**asked)
+    assert one != object()
+    for name in insides.FETCH_FIELDS:
+        assert one != insides.FetchPartition(**{**asked, name: 2}), name
+
+
+def test_a_request_for_a_partition_has_no_field_that_is_not_compared() -> None:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(Fetcher._create_fetch_requests)))
+    (made,) = (
+        call
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "_FetchPartition"
+    )
+    assert {keyword.arg for keyword in made.keywords} == set(insides.FETCH_FIELDS)
+    assert not made.args
