@@ -7,22 +7,13 @@ the next could not find again: on start there is nothing to recover.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
 
-from secor.core.errors import LedgerCorrupt, SecorError
-from secor.core.model import Entry, TopicPartition
-from secor.core.ports import Clock, OffsetLedger
-from secor.tables.backlog import (
-    backlog,
-    backlog_by_table,
-    is_committed,
-    is_done,
-    is_of_earlier_topic,
-    lacks,
-)
-from secor.tables.commit_result import CommitRequest, Result, TableResult
+from secor.core.errors import SecorError
+from secor.core.model import TopicPartition
+from secor.core.ports import Clock
+from secor.tables.commit_result import TableResult
 from secor.tables.control import ControlChannel, Event, Kind
 from secor.tables.cycle import (
     Ask,
@@ -35,46 +26,12 @@ from secor.tables.cycle import (
     Timing,
     Wait,
     decide,
-    valid_through,
 )
-from secor.tables.lag import Feeds, lacking_by_table, lag_by_table
+from secor.tables.cycle_commit import CycleCommit, GroupTopics
 from secor.tables.observer import TableObserver
-from secor.tables.staging import ManifestNeeded, Staged, Staging
-from secor.tables.table_commit import TableCommitter
 
 LISTEN = 0.25
 """Most seconds between two looks at the channel."""
-
-
-class GroupTopics(Protocol):
-    """What the brokers say of the topics of the group.  Raises ``Unavailable``."""
-
-    def partitions(self) -> frozenset[TopicPartition]:
-        """Return all topic partitions that the group reads."""
-
-    def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return where their logs end: the last stable offsets, as far as they are known."""
-
-    def ids(self) -> Mapping[str, str | None]:
-        """Return Kafka's ids of the group's topics by name; None where brokers have none."""
-
-
-Item = TypeVar("Item")
-Value = TypeVar("Value")
-
-
-class Parallel(Protocol):
-    """Calls a function for each item, side by side or not; gives the results in order."""
-
-    def __call__(
-        self, function: Callable[[Item], Value], items: Sequence[Item], /
-    ) -> Iterable[Value]:
-        """Raise what one of the calls raises."""
-
-
-def one_by_one(function: Callable[[Item], Value], items: Sequence[Item], /) -> list[Value]:
-    """Call ``function`` for each item, in order."""
-    return [function(item) for item in items]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,44 +51,26 @@ class Coordinator:
         *,
         leads: Callable[[], bool],
         topics: GroupTopics,
-        ledger: OffsetLedger,
-        staging: Staging,
-        committer: TableCommitter,
+        commit: CycleCommit,
         channel: ControlChannel,
         clock: Clock,
         observer: TableObserver,
         timing: Timing,
         new_id: Callable[[], str],
-        keep: float = 3600.0,
-        parallel: Parallel = one_by_one,
-        tables: Iterable[str] = (),
-        feeds: Feeds = lambda table, topic: True,
     ) -> None:
-        """``keep`` is in seconds: manifests stay for so long, whether tables need them or not.
-
-        ``tables`` are those that are known by name; ``feeds`` tells which topics they are of.
-        """
+        """``leads`` tells whether this process is elected; ``new_id`` names a cycle."""
         self._identity = identity
         self._leads = leads
         self._topics = topics
-        self._ledger = ledger
-        self._staging = staging
-        self._committer = committer
+        self._commit_cycle = commit
         self._channel = channel
         self._clock = clock
         self._observer = observer
         self._timing = timing
         self._new_id = new_id
-        self._keep = keep
-        self._parallel = parallel
-        self._tables = set(tables)
-        self._feeds = feeds
         self._cycle = Cycle()
         self._epoch = 0
         self._partitions: frozenset[TopicPartition] = frozenset()
-        self._greatest: dict[TopicPartition, int] = {}
-        self._sources: set[TopicPartition] | None = None
-        """Topic partitions with manifests, as the last listing showed them."""
 
     @property
     def state(self) -> State:
@@ -211,135 +150,13 @@ class Coordinator:
         self._channel.send(event)
 
     def _commit(self, missing: frozenset[TopicPartition]) -> None:
-        """Ledger first, then the listing (see ``Staging.read``), then every table."""
-        self._partitions = partitions = self._topics.partitions()
-        ends, present_ids = self._topics.ends(partitions), self._topics.ids()
-        if self._sources is None:
-            self._sources = {it.topic_partition for it in self._staging.find()}
-        # Topics that are gone may have left manifests.  New ones wait for the next cycle.
-        entries = self._read_ledger(partitions | self._sources)
-        committed = {key: it.committed for key, it in entries.items() if it.committed is not None}
-        topic_ids = {key: it.topic_id or present_ids.get(key.topic) for key, it in entries.items()}
-        staged = self._staging.read(committed, topic_ids)
-        self._sources = set(self._staging.sources)
-        self._note_timestamps(staged)
-        complete = frozenset(
-            it for it in partitions if it in ends and committed.get(it, 0) >= ends[it]
-        )  # when their logs were asked, these held nothing that was not committed
-
-        def advance(previous: int | None) -> int | None:
-            if missing:
-                return previous
-            return valid_through(previous, partitions, self._greatest, complete)
-
-        request = CommitRequest(self._cycle.commit, self._epoch, advance)
-        results = self._commit_tables(staged, request)
-        self._release_done(staged, results, present_ids)
+        self._commit_cycle(
+            self._cycle.commit,
+            self._epoch,
+            missing=missing,
+            committed=lambda result: self._send(Kind.COMMIT_TO_TABLE, result),
+        )
         self._send(Kind.COMMIT_COMPLETE)
-        self._report(staged, results, ends, committed)
         now = self._clock.monotonic()
         self._observer.cycle_ended(now - self._cycle.began, len(missing))
         self._cycle = self._cycle.finish(now, self._timing)
-
-    def _read_ledger(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Entry]:
-        """Return the entries; one that cannot be read holds its partition back.
-
-        Side by side: a cycle of 1,000 partitions must not wait for 1,000 answers in turn.
-        """
-        wanted = sorted(partitions)
-        entries = {}
-        for topic_partition, entry in zip(
-            wanted, self._parallel(self._read_entry, wanted), strict=True
-        ):
-            if isinstance(entry, LedgerCorrupt):
-                self._observer.cycle_failed(entry)
-            else:
-                entries[topic_partition] = entry
-        return entries
-
-    def _read_entry(self, topic_partition: TopicPartition) -> Entry | LedgerCorrupt:
-        try:
-            return self._ledger.read(topic_partition)
-        except LedgerCorrupt as error:
-            return error
-
-    def _note_timestamps(self, staged: Sequence[Staged]) -> None:
-        for item in staged:
-            timestamp = item.manifest.greatest_timestamp if item.manifest is not None else None
-            if timestamp is not None:
-                before = self._greatest.get(item.topic_partition, timestamp)
-                self._greatest[item.topic_partition] = max(before, timestamp)
-
-    def _commit_tables(
-        self, staged: Sequence[Staged], request: CommitRequest
-    ) -> dict[str, TableResult]:
-        tables = sorted(
-            {
-                files.table
-                for item in staged
-                if item.manifest is not None
-                for files in item.manifest.tables
-            }
-        )
-        results = {}
-
-        def commit_table(table: str) -> TableResult:
-            return self._committer.commit(table, staged, request)
-
-        for result in self._parallel(commit_table, tables):
-            results[result.table] = result
-            if isinstance(result.error, ManifestNeeded):
-                self._staging.forget([result.error.key])
-            self._observer.table_committed(result)
-            if result.result is Result.COMMITTED:
-                self._send(Kind.COMMIT_TO_TABLE, result)
-        return results
-
-    def _release_done(
-        self,
-        staged: Sequence[Staged],
-        results: Mapping[str, TableResult],
-        topic_ids: Mapping[str, str | None],
-    ) -> None:
-        """Forget the files of manifests that all their tables have; delete them some time after
-        they were put.
-
-        A put that was superseded may come late.  While the manifest stands it meets "already
-        there"; afterwards it would be taken for new by a table that the range is not for.
-        One of an earlier topic of the name goes at once: its ranges are in the way of the
-        present topic's, and whatever comes late of it is known by its id.
-        """
-        now = self._clock.now()
-        for item in staged:
-            if not is_done(item, results):
-                continue
-            if is_of_earlier_topic(item, topic_ids):
-                self._staging.delete_of_earlier_topic(item)
-            elif now - item.listed.modified >= self._keep:
-                if item.listed.replay:
-                    self._committer.finish_replay(item)
-                self._staging.delete(item.listed)
-            elif not item.outlined and not item.listed.replay:
-                self._staging.outline(item)
-
-    def _report(
-        self,
-        staged: Sequence[Staged],
-        results: Mapping[str, TableResult],
-        ends: Mapping[TopicPartition, int],
-        committed: Mapping[TopicPartition, int],
-    ) -> None:
-        waiting = [
-            item
-            for item in staged
-            if not is_done(item, results) and not is_committed(item, results)
-        ]
-        self._tables |= results.keys()
-        lacking = lacking_by_table(staged, lambda item, table: lacks(item, table, results))
-        self._observer.staged(
-            replace(
-                backlog(waiting),
-                by_table=backlog_by_table(staged, results),
-                lag=lag_by_table(sorted(self._tables), self._feeds, ends, committed, lacking),
-            )
-        )

@@ -11,7 +11,7 @@ from typing import Protocol
 from secor.core.errors import AccessDenied, SecorError
 from secor.core.model import TopicPartition
 from secor.core.ports import Assigned, Clock, Event, Revoked
-from secor.tables.coordinator import GroupTopics
+from secor.tables.cycle_commit import GroupTopics
 
 LOOK_EVERY = 30.0
 """Seconds between two questions to the brokers for topics."""

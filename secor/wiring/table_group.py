@@ -20,8 +20,9 @@ from secor.tables.catalog import NEWEST_FORMAT, NEWEST_MERGED_FORMAT
 from secor.tables.commit_history import CommitHistory
 from secor.tables.commit_result import CommitRequest
 from secor.tables.control import ControlChannel
-from secor.tables.coordinator import Coordinator, GroupTopics, Identity
+from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
+from secor.tables.cycle_commit import CycleCommit, GroupTopics
 from secor.tables.hudi import HudiEngine
 from secor.tables.lag import lag_of
 from secor.tables.observer import TableObserver
@@ -176,23 +177,27 @@ class TableGroup:
         timing: Timing | None = None,
     ) -> Coordinator:
         """Return a coordinator of the group."""
-        commit = self.config.commit
         return Coordinator(
             Identity(self.config.group.name, sender),
             leads=leads,
             topics=self.topics,
-            ledger=self.ledger,
-            staging=self.staging,
-            committer=self.committer,
+            commit=CycleCommit(
+                topics=self.topics,
+                ledger=self.ledger,
+                staging=self.staging,
+                committer=self.committer,
+                clock=clock,
+                observer=observer,
+                keep=self.config.commit.keep_manifests,
+                parallel=self.parallel,
+                tables=self.named,
+                feeds=self.feeds,
+            ),
             channel=channel,
             clock=clock,
             observer=observer,
             timing=timing or timing_of(self.config),
             new_id=new_id,
-            keep=commit.keep_manifests,
-            parallel=self.parallel,
-            tables=self.named,
-            feeds=self.feeds,
         )
 
 

@@ -13,7 +13,7 @@ STAGING = "secor/tables/staging.py"
 COMMIT = "secor/tables/table_commit.py"
 MERGING = "secor/tables/merging.py"
 BACKLOG = "secor/tables/backlog.py"
-COORDINATOR = "secor/tables/coordinator.py"
+CYCLE_COMMIT = "secor/tables/cycle_commit.py"
 RECORD = "secor/tables/group_record.py"
 REPEATING = "secor/tables/repeating.py"
 CYCLE = "secor/tables/cycle.py"
@@ -31,7 +31,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "the listing is older than the ledger's offsets",
-        COORDINATOR,
+        CYCLE_COMMIT,
         "        entries = self._read_ledger(partitions | self._sources)\n",
         "        listed = self._staging.find()\n"
         "        self._staging.find = lambda: (self._staging.__dict__.pop('find'), listed)[1]\n"
@@ -97,7 +97,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "the manifest of a replay is deleted before its end is noted",
-        COORDINATOR,
+        CYCLE_COMMIT,
         "                    self._committer.finish_replay(item)\n",
         "                    pass\n",
         TABLES,
@@ -211,7 +211,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "manifests are deleted at once",
-        COORDINATOR,
+        CYCLE_COMMIT,
         "            elif now - item.listed.modified >= self._keep:\n",
         "            elif True:\n",
         TABLES,
@@ -253,7 +253,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "a manifest that is needed again is not read again",
-        COORDINATOR,
+        CYCLE_COMMIT,
         "                self._staging.forget([result.error.key])\n",
         "                pass\n",
         UNIT,
@@ -311,7 +311,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "a partial commit moves valid-through",
-        COORDINATOR,
+        CYCLE_COMMIT,
         "            if missing:\n",
         "            if not partitions:\n",
         UNIT,

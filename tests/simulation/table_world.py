@@ -22,6 +22,7 @@ from secor.tables.commit_result import CommitRequest
 from secor.tables.control import Answer, Event, Kind
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
+from secor.tables.cycle_commit import CycleCommit
 from secor.tables.group_record import GroupRecord, Lineage, lineage
 from secor.tables.lost_entries import ProofReader, quarantined_after
 from secor.tables.manifest import DataFile, Manifest, ReplayOf, TableFiles
@@ -427,15 +428,20 @@ class TableWorld:
             Identity(GROUP, host.name),
             leads=lambda: True,
             topics=TopicsOf(self),
-            ledger=LedgerOf(self.ledger, self, host),
-            staging=Staging(store, PREFIX, GROUP),
-            committer=self._committer(host, store),
+            commit=CycleCommit(
+                topics=TopicsOf(self),
+                ledger=LedgerOf(self.ledger, self, host),
+                staging=Staging(store, PREFIX, GROUP),
+                committer=self._committer(host, store),
+                clock=clock,
+                observer=self.observer,
+                keep=self.keep,
+            ),
             channel=Reader(self, host.name),
             clock=clock,
             observer=self.observer,
             timing=TIMING,
             new_id=lambda: f"commit-{next(self.names)}",
-            keep=self.keep,
         )
 
     def _committer(self, host: Host, store: FakeStore) -> TableCommitter:

@@ -35,6 +35,7 @@ from secor.tables.commit_result import Result, TableResult
 from secor.tables.control import NoChannel
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import State, Timing
+from secor.tables.cycle_commit import CycleCommit
 from secor.tables.manifest import DataFile, Manifest, TableFiles
 from secor.tables.new_tables import DEFAULT_PROPERTIES
 from secor.tables.observer import Backlog
@@ -144,19 +145,25 @@ class _World:
         clock, rng = SystemClock(), random.Random(1)
         history = CommitHistory(self._store, PREFIX)
         ids = count()
+        topics = _Topics(self._ledger)
         self._coordinator = Coordinator(
             Identity(GROUP, "bench"),
             leads=lambda: True,
-            topics=_Topics(self._ledger),
-            ledger=self._ledger,  # type: ignore[arg-type]  # it is only read
-            staging=Staging(self._store, PREFIX, GROUP, threads.map),
-            committer=TableCommitter(self.catalog, history, clock, rng, group=GROUP),
+            topics=topics,
+            commit=CycleCommit(
+                topics=topics,
+                ledger=self._ledger,  # type: ignore[arg-type]  # it is only read
+                staging=Staging(self._store, PREFIX, GROUP, threads.map),
+                committer=TableCommitter(self.catalog, history, clock, rng, group=GROUP),
+                clock=clock,
+                observer=self._observer,
+                parallel=threads.map,
+            ),
             channel=NoChannel(),
             clock=clock,
             observer=self._observer,
             timing=Timing(0.0, 0.0, asks=False),
             new_id=lambda: f"commit-{next(ids)}",
-            parallel=threads.map,
         )
 
     def make(self, tables: int) -> None:

@@ -16,6 +16,7 @@ from secor.tables.commit_result import CommitRequest, TableResult
 from secor.tables.control import Event
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
+from secor.tables.cycle_commit import CycleCommit
 from secor.tables.group_record import GroupRecord
 from secor.tables.manifest import DataFile, Manifest, TableFiles
 from secor.tables.observer import Backlog
@@ -210,14 +211,19 @@ class TableWorld:
             Identity(GROUP, "coordinator-1"),
             leads=lambda: True,
             topics=self.topics,
-            ledger=self.ledger,
-            staging=self.staging,
-            committer=self.committer,
+            commit=CycleCommit(
+                topics=self.topics,
+                ledger=self.ledger,
+                staging=self.staging,
+                committer=self.committer,
+                clock=self.clock,
+                observer=self.observer,
+                keep=keep,
+                **more,
+            ),
             channel=self.channel,
             clock=self.clock,
             observer=self.observer,
             timing=timing or Timing(interval=10.0, asks=False),
             new_id=lambda: f"cycle-{next(self.numbers)}",
-            keep=keep,
-            **more,
         )

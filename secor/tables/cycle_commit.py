@@ -1,0 +1,238 @@
+"""The commit of a cycle: reads ledger and staging, commits every table, releases what is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from secor.core.errors import LedgerCorrupt
+from secor.core.model import Entry, TopicPartition
+from secor.core.ports import Clock, OffsetLedger
+from secor.tables.backlog import (
+    backlog,
+    backlog_by_table,
+    is_committed,
+    is_done,
+    is_of_earlier_topic,
+    lacks,
+)
+from secor.tables.commit_result import CommitRequest, Result, TableResult
+from secor.tables.cycle import valid_through
+from secor.tables.lag import Feeds, lacking_by_table, lag_by_table
+from secor.tables.observer import TableObserver
+from secor.tables.staging import ManifestNeeded, Staged, Staging
+from secor.tables.table_commit import TableCommitter
+
+
+class GroupTopics(Protocol):
+    """What the brokers say of the topics of the group.  Raises ``Unavailable``."""
+
+    def partitions(self) -> frozenset[TopicPartition]:
+        """Return all topic partitions that the group reads."""
+
+    def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return where their logs end: the last stable offsets, as far as they are known."""
+
+    def ids(self) -> Mapping[str, str | None]:
+        """Return Kafka's ids of the group's topics by name; None where brokers have none."""
+
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+
+class Parallel(Protocol):
+    """Calls a function for each item, side by side or not; gives the results in order."""
+
+    def __call__(
+        self, function: Callable[[Item], Value], items: Sequence[Item], /
+    ) -> Iterable[Value]:
+        """Raise what one of the calls raises."""
+
+
+def one_by_one(function: Callable[[Item], Value], items: Sequence[Item], /) -> list[Value]:
+    """Call ``function`` for each item, in order."""
+    return [function(item) for item in items]
+
+
+class CycleCommit:
+    """Commits what is staged to every table; called once a cycle, from one thread."""
+
+    def __init__(
+        self,
+        *,
+        topics: GroupTopics,
+        ledger: OffsetLedger,
+        staging: Staging,
+        committer: TableCommitter,
+        clock: Clock,
+        observer: TableObserver,
+        keep: float = 3600.0,
+        parallel: Parallel = one_by_one,
+        tables: Iterable[str] = (),
+        feeds: Feeds = lambda table, topic: True,
+    ) -> None:
+        """``keep`` is in seconds: manifests stay for so long, whether tables need them or not.
+
+        ``tables`` are those that are known by name; ``feeds`` tells which topics they are of.
+        """
+        self._topics = topics
+        self._ledger = ledger
+        self._staging = staging
+        self._committer = committer
+        self._clock = clock
+        self._observer = observer
+        self._keep = keep
+        self._parallel = parallel
+        self._tables = set(tables)
+        self._feeds = feeds
+        self._greatest: dict[TopicPartition, int] = {}
+        """The greatest timestamp of each topic partition, in milliseconds."""
+        self._sources: set[TopicPartition] | None = None
+        """Topic partitions with manifests, as the last listing showed them."""
+
+    def __call__(
+        self,
+        commit: str,
+        epoch: int,
+        *,
+        missing: frozenset[TopicPartition],
+        committed: Callable[[TableResult], None],
+    ) -> None:
+        """Ledger first, then the listing (see ``Staging.read``), then every table.
+
+        ``commit`` is the id of the cycle, ``missing`` are the topic partitions that have not
+        answered; ``committed`` is called for each table that got something.  Raises
+        ``SecorError``: all that is not committed is still staged.
+        """
+        partitions = self._topics.partitions()
+        ends, present_ids = self._topics.ends(partitions), self._topics.ids()
+        if self._sources is None:
+            self._sources = {it.topic_partition for it in self._staging.find()}
+        # Topics that are gone may have left manifests.  New ones wait for the next cycle.
+        entries = self._read_ledger(partitions | self._sources)
+        offsets = {key: it.committed for key, it in entries.items() if it.committed is not None}
+        topic_ids = {key: it.topic_id or present_ids.get(key.topic) for key, it in entries.items()}
+        staged = self._staging.read(offsets, topic_ids)
+        self._sources = set(self._staging.sources)
+        self._note_timestamps(staged)
+        complete = frozenset(
+            it for it in partitions if it in ends and offsets.get(it, 0) >= ends[it]
+        )  # when their logs were asked, these held nothing that was not committed
+
+        def advance(previous: int | None) -> int | None:
+            if missing:
+                return previous
+            return valid_through(previous, partitions, self._greatest, complete)
+
+        request = CommitRequest(commit, epoch, advance)
+        results = self._commit_tables(staged, request, committed)
+        self._release_done(staged, results, present_ids)
+        self._report(staged, results, ends, offsets)
+
+    def _read_ledger(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Entry]:
+        """Return the entries; one that cannot be read holds its partition back.
+
+        Side by side: a cycle of 1,000 partitions must not wait for 1,000 answers in turn.
+        """
+        wanted = sorted(partitions)
+        entries = {}
+        for topic_partition, entry in zip(
+            wanted, self._parallel(self._read_entry, wanted), strict=True
+        ):
+            if isinstance(entry, LedgerCorrupt):
+                self._observer.cycle_failed(entry)
+            else:
+                entries[topic_partition] = entry
+        return entries
+
+    def _read_entry(self, topic_partition: TopicPartition) -> Entry | LedgerCorrupt:
+        try:
+            return self._ledger.read(topic_partition)
+        except LedgerCorrupt as error:
+            return error
+
+    def _note_timestamps(self, staged: Sequence[Staged]) -> None:
+        for item in staged:
+            timestamp = item.manifest.greatest_timestamp if item.manifest is not None else None
+            if timestamp is not None:
+                before = self._greatest.get(item.topic_partition, timestamp)
+                self._greatest[item.topic_partition] = max(before, timestamp)
+
+    def _commit_tables(
+        self,
+        staged: Sequence[Staged],
+        request: CommitRequest,
+        committed: Callable[[TableResult], None],
+    ) -> dict[str, TableResult]:
+        tables = sorted(
+            {
+                files.table
+                for item in staged
+                if item.manifest is not None
+                for files in item.manifest.tables
+            }
+        )
+        results = {}
+
+        def commit_table(table: str) -> TableResult:
+            return self._committer.commit(table, staged, request)
+
+        for result in self._parallel(commit_table, tables):
+            results[result.table] = result
+            if isinstance(result.error, ManifestNeeded):
+                self._staging.forget([result.error.key])
+            self._observer.table_committed(result)
+            if result.result is Result.COMMITTED:
+                committed(result)
+        return results
+
+    def _release_done(
+        self,
+        staged: Sequence[Staged],
+        results: Mapping[str, TableResult],
+        topic_ids: Mapping[str, str | None],
+    ) -> None:
+        """Forget the files of manifests that all their tables have; delete them some time after
+        they were put.
+
+        A put that was superseded may come late.  While the manifest stands it meets "already
+        there"; afterwards it would be taken for new by a table that the range is not for.
+        One of an earlier topic of the name goes at once: its ranges are in the way of the
+        present topic's, and whatever comes late of it is known by its id.
+        """
+        now = self._clock.now()
+        for item in staged:
+            if not is_done(item, results):
+                continue
+            if is_of_earlier_topic(item, topic_ids):
+                self._staging.delete_of_earlier_topic(item)
+            elif now - item.listed.modified >= self._keep:
+                if item.listed.replay:
+                    self._committer.finish_replay(item)
+                self._staging.delete(item.listed)
+            elif not item.outlined and not item.listed.replay:
+                self._staging.outline(item)
+
+    def _report(
+        self,
+        staged: Sequence[Staged],
+        results: Mapping[str, TableResult],
+        ends: Mapping[TopicPartition, int],
+        committed: Mapping[TopicPartition, int],
+    ) -> None:
+        waiting = [
+            item
+            for item in staged
+            if not is_done(item, results) and not is_committed(item, results)
+        ]
+        self._tables |= results.keys()
+        lacking = lacking_by_table(staged, lambda item, table: lacks(item, table, results))
+        self._observer.staged(
+            replace(
+                backlog(waiting),
+                by_table=backlog_by_table(staged, results),
+                lag=lag_by_table(sorted(self._tables), self._feeds, ends, committed, lacking),
+            )
+        )
