@@ -9,17 +9,14 @@ import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
 from secor.core.ports import Sink
+from secor.formats.sequencefile.block_writer import BlockBody
 from secor.formats.sequencefile.codecs import CODECS
 from secor.formats.sequencefile.header import BYTES_WRITABLE, Header, sync_of
 from secor.formats.sequencefile.layouts import LAYOUTS
+from secor.formats.sequencefile.output import Output
 from secor.formats.sequencefile.reader import read_file, read_split
-from secor.formats.sequencefile.writer import (
-    BlockBody,
-    Body,
-    Output,
-    RecordBody,
-    SequenceFileWriter,
-)
+from secor.formats.sequencefile.record_writer import RecordBody
+from secor.formats.sequencefile.writer import Body, SequenceFileWriter
 
 KeyLayout = Literal["messagepack", "legacy"]
 CodecName = Literal["none", "gzip", "default", "snappy", "lz4", "bzip2", "zstd"]

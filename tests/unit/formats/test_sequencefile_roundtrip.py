@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from secor.core.errors import ConfigurationError, RecordRefused
 from secor.core.model import SCHEMA
-from secor.formats.sequencefile import SequenceFileFormat, writer
+from secor.formats.sequencefile import SequenceFileFormat, block_writer, record_writer
 from tests.unit.formats.sequencefile_messages import (
     CODECS,
     KEYS,
@@ -92,7 +92,7 @@ def test_a_value_larger_than_every_buffer_survives() -> None:
 
 
 def test_a_record_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "LARGEST", 1000)
+    monkeypatch.setattr(record_writer, "LARGEST", 1000)
     with pytest.raises(RecordRefused, match="offset 7 takes 10"):
         write(SequenceFileFormat(), batch([row(6), row(7, b"x" * 1000)]))
 
@@ -123,7 +123,7 @@ def test_the_sink_gets_large_pieces_and_memory_is_told_and_bounded(
         most = max(most, making.buffered())
         whole += rows.slice(at, at_once).nbytes
         assert making.buffered() + sum(sink.sizes) >= 0.9 * whole
-    assert most < writer.BLOCK_SIZE + (2 << 20)
+    assert most < block_writer.BLOCK_SIZE + (2 << 20)
     making.close()
     assert making.buffered() == 0
     assert sum(sink.sizes) == len(write(form, rows))

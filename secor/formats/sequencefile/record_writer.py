@@ -1,0 +1,95 @@
+"""SequenceFile records, not compressed, with a sync marker about every 100 KiB."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from secor.core.errors import RecordRefused
+from secor.formats.sequencefile.fields import Longs, binaries, binary_sizes, content, fixed, join
+from secor.formats.sequencefile.framing import frame_records
+from secor.formats.sequencefile.header import ESCAPE, LARGEST
+from secor.formats.sequencefile.layouts import Layout
+from secor.formats.sequencefile.output import Output
+
+SYNC_INTERVAL = 100 * 1024
+"""Bytes of records between sync markers in record mode."""
+
+
+class RecordBody:
+    """Records one after the other, not compressed, a sync marker about every 100 KiB."""
+
+    def __init__(self, output: Output, layout: Layout, sync: bytes) -> None:
+        self._output = output
+        self._layout = layout
+        self._marker = ESCAPE + sync
+        self._since_sync = 0
+
+    def frame(self, records: pa.RecordBatch) -> None:
+        """Add rows, at least one."""
+        framed = frame_records(
+            records,
+            legacy=self._layout.name == "legacy",
+            largest=LARGEST,
+            interval=SYNC_INTERVAL,
+            marker=self._marker,
+            since=self._since_sync,
+        )
+        if framed is not None:
+            data, self._since_sync = framed
+            self._output.add(data)
+            return
+        self._frame_by_numpy(records)
+
+    def _frame_by_numpy(self, records: pa.RecordBatch) -> None:
+        values = records.column("value")
+        keys = self._layout.keys(records)
+        value_sizes = binary_sizes(values)
+        sizes = keys.sizes + value_sizes + 4
+        refuse_large(records, sizes)
+        before = [fixed(sizes, 4), fixed(keys.sizes, 4)]
+        pieces = [*keys.pieces(before, [fixed(value_sizes, 4)]), values]
+        synced = self._sync_before(sizes + 8)
+        if len(synced):
+            pieces.insert(0, self._markers(synced, keys.rows))
+        offsets, data = content(join(pieces))
+        self._output.add(data[: offsets[-1]])
+
+    def buffered(self) -> int:
+        """Return the bytes held here: none."""
+        return 0
+
+    def finish(self) -> None:
+        """Nothing is left."""
+
+    def _sync_before(self, sizes: Longs) -> Longs:
+        """Return the rows that a sync marker precedes."""
+        ends = np.cumsum(sizes)
+        starts = ends - sizes
+        origin = -self._since_sync
+        rows = []
+        while True:
+            row = int(np.searchsorted(starts, origin + SYNC_INTERVAL, "left"))
+            if row == len(starts):
+                break
+            rows.append(row)
+            origin = int(starts[row])
+        self._since_sync = int(ends[-1]) - origin
+        return np.array(rows, np.int64)
+
+    def _markers(self, synced: Longs, rows: int) -> pa.Array:
+        sizes = np.zeros(rows, np.int32)
+        sizes[synced] = len(self._marker)
+        offsets = np.zeros(rows + 1, np.int32)
+        np.cumsum(sizes, out=offsets[1:])
+        return binaries(offsets, self._marker * len(synced))
+
+
+def refuse_large(records: pa.RecordBatch, sizes: Longs) -> None:
+    """Raise ``RecordRefused`` where one of the ``sizes`` is above 1 GiB."""
+    if sizes.max() > LARGEST:
+        offset = records.column("offset")[int(sizes.argmax())]
+        raise RecordRefused(
+            f"the message at offset {offset} takes {sizes.max()} bytes; "
+            f"a SequenceFile record holds at most {LARGEST}"
+        )
