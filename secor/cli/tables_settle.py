@@ -23,8 +23,8 @@ dry_option = click.option("--dry-run", is_flag=True, help="Only say what would b
 def accept(config: Path, name: str, dry_run: bool) -> None:
     """Go on with TABLE as it is, after it was stopped.
 
-    Rows that a rollback removed stay away; files staged for a dropped table of this name are
-    given up; a topic that was made again, or is another cluster's, begins beside what is there.
+    Rows that a rollback removed stay away; files staged by now for a dropped table of this name
+    are given up; a topic that was made again, or is another cluster's, begins beside what is there.
     """
     from secor.wiring.table_group import open_table_group
 

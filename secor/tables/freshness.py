@@ -27,23 +27,30 @@ class Freshness:
     def __init__(self, clock: Clock, patience: float = PATIENCE) -> None:
         self._clock = clock
         self._patience = patience
-        self._present: str | None = None
+        self._present: tuple[str, frozenset[str]] | None = None
         self._interrupted: dict[TopicPartition, float] = {}
         self._lock = threading.Lock()
 
-    def show(self, identity: str) -> None:
-        """Note what the tables are at present."""
+    def show(self, identity: str, uuids: frozenset[str]) -> None:
+        """Note what the tables are at present, and their uuids."""
         with self._lock:
-            self._present = identity
+            self._present = identity, uuids
 
-    def interrupts(self, topic_partition: TopicPartition, identity: str) -> bool:
-        """Tell whether a batch made for tables of this identity has to end."""
+    def interrupts(
+        self, topic_partition: TopicPartition, identity: str, uuids: frozenset[str]
+    ) -> bool:
+        """Tell whether a batch made for tables of this identity has to end.
+
+        Nothing that is staged for a table that is gone gets into its successor, so a batch for
+        one of its ``uuids`` ends at once.
+        """
         with self._lock:
-            if self._present in (None, identity):
+            if self._present is None or self._present[0] == identity:
                 return False
             now = self._clock.monotonic()
             last = self._interrupted.get(topic_partition)
-            if last is not None and now < last + self._patience:
+            is_gone = not uuids <= self._present[1]
+            if not is_gone and last is not None and now < last + self._patience:
                 return False
             self._interrupted[topic_partition] = now
             return True

@@ -56,9 +56,9 @@ class GroupRecord:
     """The properties of one group.
 
     ``valid_through`` (milliseconds): the table has every message up to this timestamp.
-    ``replaced`` are uuids of dropped tables of this name whose staged files were given up, and
-    ids of topics that were made again since: what is staged of them is needed no more;
-    ``replays`` the keys of manifests of replays that the table has and that may still be staged.
+    ``replaced`` are ids of topics that were made again since: what is staged of them is not
+    needed any more.  ``replays`` are the keys of manifests of replays that the table has and that
+    may still be staged.
     """
 
     vector: Vector = field(default_factory=Vector)

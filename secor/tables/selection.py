@@ -54,11 +54,15 @@ def select(
     staged: Sequence[Staged],
     operations: frozenset[Operation] = EVERY_OPERATION,
     is_finished: Callable[[str], bool] = lambda key: False,
+    given_up: Collection[str] = frozenset(),
 ) -> Selection:
     """Choose among ``staged``, all of them below the ledger's committed offsets.
 
     ``is_finished`` tells of the key of a replay's manifest whether every table has had it.  It
     must look *after* ``record`` was read: tables forget what is finished.
+
+    ``given_up`` are uuids of dropped tables: the vector passes over their files.  A worker may
+    follow such a table for some minutes, so what it stages afterwards stops the table again.
 
     Changes of rows that are told apart by other columns than those before them wait for the
     next commit.  Raises ``TableStopped`` where the files are of another table, topic or cluster
@@ -76,7 +80,7 @@ def select(
     advance = _Advance(table, record.vector)
     one_key = _OneKey()
     for topic_partition, items in sorted(by_partition.items()):
-        chosen = _of_partition(table, uuid, record, items, operations)
+        chosen = _of_partition(table, uuid, record, items, operations, given_up)
         done |= chosen.done
         if chosen.stop:
             stopped[topic_partition] = chosen.stop
@@ -86,7 +90,7 @@ def select(
             advance.take(manifest)
             files += of_table
             keys.append(key)
-    replays = _Replays(table, uuid, record, operations, is_finished)
+    replays = _Replays(table, uuid, record, operations, is_finished, given_up)
     for item in staged:
         if item.listed.replay:
             replays.look_at(item)
@@ -140,12 +144,14 @@ class _Replays:
         record: GroupRecord,
         operations: frozenset[Operation],
         is_finished: Callable[[str], bool],
+        given_up: Collection[str],
     ) -> None:
         self._table = table
         self._uuid = uuid
         self._record = record
         self._operations = operations
         self._is_finished = is_finished
+        self._given_up = given_up
         self.files: list[TableFiles] = []
         self.taken: list[str] = []
         self.done: set[str] = set()
@@ -157,10 +163,11 @@ class _Replays:
         if manifest is None:
             self.stopped[item.topic_partition] = item.fault
             return
-        of_table = _files_of(self._table, self._uuid, self._record, manifest)
+        of_table = _files_of(self._table, manifest)
         if not of_table or key in self._record.replays or self._is_finished(key):
             self.done.add(key)
             return
+        of_table = _without(of_table, self._given_up)
         _check_table(self._table, self._uuid, of_table, self._operations)
         self.files += of_table
         self.taken.append(key)
@@ -200,6 +207,7 @@ def _of_partition(
     record: GroupRecord,
     items: Iterable[Staged],
     operations: frozenset[Operation],
+    given_up: Collection[str],
 ) -> _Chosen:
     """Walk one topic partition's manifests by offset, until one stops it."""
     take: list[tuple[Manifest, str, tuple[TableFiles, ...]]] = []
@@ -218,14 +226,17 @@ def _of_partition(
             why = f"{last} and {key} overlap: delete the one that was never committed"
             return _Chosen(tuple(take), frozenset(done), why)
         reached.note(manifest, key)
-        of_table = _files_of(table, uuid, record, manifest)
+        of_table = _files_of(table, manifest)
         if not of_table:
             done.add(key)
             continue
-        _check_table(table, uuid, of_table, operations)
-        _check_source(table, record.vector, manifest)
         next_offset = record.vector.next_offset(manifest.cluster, manifest.topic_partition)
-        if next_offset is not None and manifest.end <= next_offset:
+        has_it = next_offset is not None and manifest.end <= next_offset
+        if not has_it:
+            of_table = _without(of_table, given_up)
+            _check_table(table, uuid, of_table, operations)
+        _check_source(table, record.vector, manifest)
+        if has_it:
             done.add(key)
         elif next_offset is not None and manifest.start < next_offset:
             why = (
@@ -262,17 +273,13 @@ class _Reached:
         self._last[manifest.cluster, manifest.topic_id] = manifest.end, key
 
 
-def _files_of(
-    table: str, uuid: str, record: GroupRecord, manifest: Manifest
-) -> tuple[TableFiles, ...]:
-    """Return what a manifest has for the table; files of a table given up do not count."""
-    return tuple(
-        files
-        for files in manifest.tables
-        if files.table == table
-        and files.files
-        and (files.uuid == uuid or files.uuid not in record.replaced)
-    )
+def _files_of(table: str, manifest: Manifest) -> tuple[TableFiles, ...]:
+    """Return what a manifest has for the table, or for a dropped one of its name."""
+    return tuple(files for files in manifest.tables if files.table == table and files.files)
+
+
+def _without(of_table: Iterable[TableFiles], given_up: Collection[str]) -> tuple[TableFiles, ...]:
+    return tuple(files for files in of_table if files.uuid not in given_up)
 
 
 def _check_table(

@@ -99,15 +99,16 @@ def _accepted(
     ]
     given_up = {
         files.uuid
-        for _, manifest in manifests
+        for item, manifest in manifests
         for files in manifest.tables
-        if files.table == table.identifier and files.uuid != table.uuid
-    } - set(record.replaced)
-    changes.extend(f"files staged for the dropped table {uuid} are given up" for uuid in given_up)
-    record = replace(record, replaced=(*record.replaced, *sorted(given_up)))
+        if files.table == table.identifier
+        and files.uuid != table.uuid
+        and not _is_settled(record, item, manifest, is_finished)
+    }
+    changes += [f"files staged for the dropped table {uuid} are given up" for uuid in given_up]
     known, foreign = _apart(record, manifests)
     # What is left of a source as the table knows it is committed first: afterwards it is foreign.
-    chosen = select(table.identifier, table.uuid, record, known, operations, is_finished)
+    chosen = select(table.identifier, table.uuid, record, known, operations, is_finished, given_up)
     vector = chosen.vector
     replaced = list(record.replaced)
     for manifest in foreign:
@@ -126,6 +127,16 @@ def _accepted(
         record, vector=vector, replays=chosen.replays, replaced=tuple(dict.fromkeys(replaced))
     )
     return Proposal(chosen.files, chosen.manifests, record)
+
+
+def _is_settled(
+    record: GroupRecord, item: Staged, manifest: Manifest, is_finished: Callable[[str], bool]
+) -> bool:
+    """Tell whether the table has a manifest, or has given it up."""
+    if item.listed.replay:
+        return item.listed.key in record.replays or is_finished(item.listed.key)
+    next_offset = record.vector.next_offset(manifest.cluster, manifest.topic_partition)
+    return next_offset is not None and manifest.end <= next_offset
 
 
 def _apart(

@@ -116,7 +116,7 @@ class TopicTables:
         with self._lock:
             asked = self._asked
         seen = self._present()
-        self._freshness.show(identity_of(seen))
+        self._freshness.show(identity_of(seen), _uuids(seen))
         self._seen, self._seen_for = seen, asked
         return seen
 
@@ -183,13 +183,15 @@ class TopicTables:
         known = identity_of(versions)
         plan = self._plans.get(known)
         if plan is None:
-            outdated = partial(self._is_outdated, known)
+            outdated = partial(self._is_outdated, known, _uuids(versions))
             plan = self._make(self._routes, versions, self.need, outdated)
             self._plans[known] = plan
         return plan
 
-    def _is_outdated(self, identity: str, topic_partition: TopicPartition) -> bool:
-        return self._freshness.interrupts(topic_partition, identity)
+    def _is_outdated(
+        self, identity: str, uuids: frozenset[str], topic_partition: TopicPartition
+    ) -> bool:
+        return self._freshness.interrupts(topic_partition, identity, uuids)
 
     def _present(self) -> Versions:
         """Return the present versions of all known tables, after what was needed is done."""
@@ -291,3 +293,7 @@ class TopicTables:
             spec_id=spec_id,
             declined=version.declined,
         )
+
+
+def _uuids(versions: Versions) -> frozenset[str]:
+    return frozenset(version.table.uuid for version in versions.values() if version is not None)

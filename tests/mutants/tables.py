@@ -124,6 +124,21 @@ TABLE_MUTANTS = (
         TABLES,
     ),
     Mutant(
+        "what a worker stages for a dropped table after it was given up is lost in silence",
+        SELECTION,
+        "        if not has_it:\n            of_table = _without(of_table, given_up)\n",
+        "        if not has_it:\n"
+        "            of_table = tuple(files for files in of_table if files.uuid == uuid)\n",
+        TABLES,
+    ),
+    Mutant(
+        "a batch goes on for a table that is gone",
+        "secor/tables/freshness.py",
+        "            is_gone = not uuids <= self._present[1]\n",
+        "            is_gone = False\n",
+        UNIT,
+    ),
+    Mutant(
         "a topic that was made again is not noticed",
         SELECTION,
         "    if known is not None and len(ids) > 1:\n",

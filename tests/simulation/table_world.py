@@ -187,6 +187,8 @@ class TableWorld:
         """How often a person gives up an intent whose manifest is put, or on its way."""
         self.replays: dict[str, frozenset[Row]] = {}
         """Messages by the key of their replay's manifest."""
+        self.outdated: dict[str, tuple[str, float]] = {}
+        """By table that was made again: the uuid that workers follow, and until when."""
         self.checked: dict[str, object] = {}
         """By table, what it was when it was last checked."""
         for table in TABLES:
@@ -391,7 +393,7 @@ class TableWorld:
                 path = f"{table}/{next(self.names)}"
                 self.rows[path] = frozenset((topic_partition, offset) for offset in offsets)
                 file = DataFile(path, "parquet", len(offsets), 1, offsets[0], offsets[-1])
-                uuid = self.server.tables[table].uuid
+                uuid = self._followed_uuid(table)
                 share = self.changes[table]
                 changes = share == 1.0 or (share > 0.0 and self.rng.random() < share)
                 tables.append(
@@ -404,6 +406,11 @@ class TableWorld:
             *(start, end, "f" * 16, end, tuple(tables)),
             replay=ReplayOf("in quarantine", "0-0", ()) if replay else None,
         )
+
+    def _followed_uuid(self, table: str) -> str:
+        """Return the uuid of the table for which workers make files."""
+        uuid, until = self.outdated.get(table, ("", 0.0))
+        return uuid if self.hub.now < until else self.server.tables[table].uuid
 
     # --------------------------------------------------------- coordinators
 
@@ -515,11 +522,16 @@ class TableWorld:
         self.hub.at(self.hub.now + 15.0, lambda: self._decide(table, decision))
 
     def _remake(self, table: str) -> None:
-        """Drop a table and make it again; its rows are gone, and a person accepts that."""
+        """Drop a table and make it again; its rows are gone, and a person accepts that.
+
+        Workers notice it some time later, perhaps after that person.
+        """
         self.hub.tell(f"{table} is made again")
         for key in self.partitions:
             below = (self.ledger.entries[key].committed or 0) + LONGEST_BATCH
             self.given_up[table].update((key, offset) for offset in range(below))
+        until = self.hub.now + self.rng.choice((0.0, 30.0, 90.0))
+        self.outdated[table] = self.server.tables[table].uuid, until
         self.server.make(table)
         for seconds in (15.0, 45.0, 150.0, 300.0, 600.0):  # what was put late stops it again
             self.hub.at(self.hub.now + seconds, lambda: self._decide(table, self._accept_remade))
@@ -531,8 +543,24 @@ class TableWorld:
         staged = Staging(store, PREFIX, GROUP).read(committed)
         if self._lineage(table) is Lineage.ROLLED_BACK:  # which is accepted with it
             self.given_up[table].update(self._missing(table))
+        uuid = self.server.tables[table].uuid
+        self.given_up[table].update(
+            row
+            for item in staged
+            if item.manifest is not None
+            if any(it.table == table and it.uuid != uuid for it in item.manifest.tables)
+            for row in self._rows_of(item.listed.key, item.manifest)
+        )
         if self._settling().accept(table, staged, self._request(), dry_run=False).commit:
             self.hub.tell(f"{table}: accepted as it was made again")
+
+    def _rows_of(self, key: str, manifest: Manifest) -> set[Row]:
+        """Return the rows of a manifest, whose files may be forgotten."""
+        if key in self.replays:
+            return set(self.replays[key])
+        return {
+            (manifest.topic_partition, offset) for offset in range(manifest.start, manifest.end)
+        }
 
     def _decide(self, table: str, decision: Callable[[str], None]) -> None:
         host = Host(f"person at {table}")

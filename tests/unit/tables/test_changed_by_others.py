@@ -12,11 +12,12 @@ import pytest
 from pyiceberg.table import Table as LibraryTable
 from pyiceberg.types import LongType
 
+from secor.batch.policy import Reason
 from secor.core.errors import TableStopped, TableUnusable
 from secor.tables.commit_result import Result
 from secor.tables.overview import look_at, tables_of_group
-from tests.unit.tables.committing_world import EVENTS, CommittingWorld
-from tests.unit.tables.worker_world import WorkerWorld
+from tests.unit.tables.committing_world import EVENTS, FLIGHTS, CommittingWorld
+from tests.unit.tables.worker_world import WorkerWorld, chunk_of
 
 ROUTE = {
     "table": EVENTS,
@@ -60,6 +61,28 @@ def test_a_dropped_table_keeps_what_is_staged_and_one_made_again_waits_for_a_per
     group.commit()
     rows = group.world.rows(EVENTS)
     assert [row["_offset"] for row in rows] == [9]  # what was staged for the old one is given up
+
+
+def test_files_for_a_dropped_table_that_come_after_the_accept_stop_it_again(
+    group: CommittingWorld,
+) -> None:
+    """A worker follows a minute or so later.  What it stages until then is not lost in silence."""
+    world = group.world
+    outdated = world.plans("flights", None)
+    world.catalog.library.drop_table(EVENTS)
+    world.plans = world.new_plans()
+    world.stage({"id": 1, "at": "x"})
+    group.settling.accept(EVENTS, group.staged(), group.request(), dry_run=False)
+    batch = world.open(outdated, world.offset)
+    batch.append(chunk_of([{"id": 2, "at": "x"}], FLIGHTS, world.offset))
+    world.put(batch.seal(Reason.AGE))
+    world.offset += 1
+    assert reason_of(group) == "replaced"
+    accepted = group.settling.accept(EVENTS, group.staged(), group.request(), dry_run=False)
+    assert "are given up" in accepted.changes[0]
+    world.stage({"id": 3, "at": "x"})
+    assert group.commit() is Result.COMMITTED
+    assert sorted(row["_offset"] for row in world.rows(EVENTS)) == [9, 11]
 
 
 def test_a_renamed_table_waits_for_its_name(group: CommittingWorld) -> None:

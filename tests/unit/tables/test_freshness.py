@@ -17,19 +17,30 @@ from tests.fakes.clock import FakeClock
 from tests.unit.tables.worker_world import WorkerWorld, chunk_of
 
 FLIGHTS = TopicPartition("flights", 0)
+UUID = frozenset({"uuid"})
 
 
 def test_a_partition_is_interrupted_once_and_again_after_a_while() -> None:
     clock = FakeClock()
     freshness = Freshness(clock)
-    assert not freshness.interrupts(FLIGHTS, "old")
-    freshness.show("new")
-    assert not freshness.interrupts(FLIGHTS, "new")
-    assert freshness.interrupts(FLIGHTS, "old")
-    assert freshness.interrupts(TopicPartition("flights", 1), "old")
-    assert not freshness.interrupts(FLIGHTS, "old"), "it follows an open intent"
+    assert not freshness.interrupts(FLIGHTS, "old", UUID)
+    freshness.show("new", UUID)
+    assert not freshness.interrupts(FLIGHTS, "new", UUID)
+    assert freshness.interrupts(FLIGHTS, "old", UUID)
+    assert freshness.interrupts(TopicPartition("flights", 1), "old", UUID)
+    assert not freshness.interrupts(FLIGHTS, "old", UUID), "it follows an open intent"
     clock.advance(PATIENCE)
-    assert freshness.interrupts(FLIGHTS, "old")
+    assert freshness.interrupts(FLIGHTS, "old", UUID)
+
+
+def test_a_batch_for_a_table_that_is_gone_ends_at_once() -> None:
+    freshness = Freshness(FakeClock())
+    freshness.show("changed", UUID)
+    assert freshness.interrupts(FLIGHTS, "old", UUID)
+    freshness.show("made again", frozenset({"another"}))
+    assert freshness.interrupts(FLIGHTS, "changed", UUID)
+    freshness.show("missing", frozenset())
+    assert freshness.interrupts(FLIGHTS, "made again", frozenset({"another"}))
 
 
 def test_a_column_that_somebody_adds_is_filled_from_the_next_batch_on(tmp_path: Path) -> None:

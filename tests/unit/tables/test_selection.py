@@ -1,3 +1,4 @@
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -22,9 +23,11 @@ def at(offset: int, topic_id: str | None = "topic-id", cluster: str = CLUSTER) -
     return GroupRecord(Vector({cluster: {"clicks": TopicOffsets(topic_id, {0: offset})}}))
 
 
-def choose(world: TableWorld, record: GroupRecord | None = None) -> Selection:
+def choose(
+    world: TableWorld, record: GroupRecord | None = None, given_up: Collection[str] = ()
+) -> Selection:
     uuid = world.server.tables[EVENTS].uuid
-    return select(EVENTS, uuid, record or GroupRecord(), world.staged())
+    return select(EVENTS, uuid, record or GroupRecord(), world.staged(), given_up=given_up)
 
 
 def ranges(selection: Selection) -> list[str]:
@@ -139,8 +142,22 @@ def test_a_table_made_again_is_stopped_until_its_old_files_are_given_up(world: T
         choose(world)
     assert stopped.value.reason == "replaced"
     world.stage(world.manifest(5, 9))
-    accepted = GroupRecord(replaced=(old,))
-    assert ranges(choose(world, accepted)) == ["5-9@0"]
+    chosen = choose(world, given_up=[old])
+    assert ranges(chosen) == ["5-9@0"]
+    assert choose(world, GroupRecord(chosen.vector)).empty
+
+
+def test_the_vector_passes_over_what_is_given_up_and_over_nothing_later(world: TableWorld) -> None:
+    world.stage(world.manifest(0, 5))
+    old = world.server.tables[EVENTS].uuid
+    later = world.manifest(5, 9)
+    world.server.make(EVENTS)
+    chosen = choose(world, given_up=[old])
+    assert chosen.empty
+    assert chosen.vector.next_offset(CLUSTER, CLICKS) == 5
+    world.stage(later)
+    with pytest.raises(TableStopped, match="secor tables accept"):
+        choose(world, GroupRecord(chosen.vector))
 
 
 def test_a_topic_made_again_is_stopped_even_where_its_offsets_look_done(world: TableWorld) -> None:
