@@ -293,8 +293,8 @@ def test_a_worker_hears_of_the_commits_that_a_coordinator_makes(setup: Setup) ->
     world.server.make(EVENTS)
     world.stage(world.manifest(0, 5, timestamp=1000))
     leader = TableBoard(world.clock, "coordinator-1")
-    coordinator = world.coordinator()
-    coordinator._observer = TableTelemetry(Metrics(), world.clock, leader)
+    telemetry = TableTelemetry(Metrics(), world.clock, leader)
+    coordinator = world.coordinator(observer=telemetry)
     leader.watch(coordinator)
     coordinator.step()
     for event in world.channel.sent:

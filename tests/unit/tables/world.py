@@ -19,7 +19,7 @@ from secor.tables.cycle import Timing
 from secor.tables.cycle_commit import CycleCommit
 from secor.tables.group_record import GroupRecord
 from secor.tables.manifest import DataFile, Manifest, TableFiles
-from secor.tables.observer import Backlog
+from secor.tables.observer import Backlog, TableObserver
 from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import TableCommitter
 from tests.fakes.archive import OperatorLedger
@@ -204,9 +204,15 @@ class TableWorld:
         return GroupRecord.of(self.server.tables[table].describe(), GROUP)
 
     def coordinator(
-        self, timing: Timing | None = None, *, keep: float = 3600.0, **more: Any
+        self,
+        timing: Timing | None = None,
+        *,
+        keep: float = 3600.0,
+        observer: TableObserver | None = None,
+        **more: Any,
     ) -> Coordinator:
-        """Make one that always leads."""
+        """Make a coordinator that always leads; the world's own observer is the default."""
+        observer = observer or self.observer
         return Coordinator(
             Identity(GROUP, "coordinator-1"),
             leads=lambda: True,
@@ -217,13 +223,13 @@ class TableWorld:
                 staging=self.staging,
                 committer=self.committer,
                 clock=self.clock,
-                observer=self.observer,
+                observer=observer,
                 keep=keep,
                 **more,
             ),
             channel=self.channel,
             clock=self.clock,
-            observer=self.observer,
+            observer=observer,
             timing=timing or Timing(interval=10.0, asks=False),
             new_id=lambda: f"cycle-{next(self.numbers)}",
         )
