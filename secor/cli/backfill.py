@@ -30,9 +30,9 @@ LINES = 20
 
 @click.group(epilog="Example: secor backfill plan backup.toml partition.toml clicks --help")
 def command() -> None:
-    """Parse what the backup has again, and replace what the partition group had stored.
+    """Parse the backup again, and replace what the partition group had stored.
 
-    In this order: plan, run, verify, publish; rollback undoes it.
+    Run plan, run, verify and publish in this order; rollback undoes them.
     """
 
 
@@ -43,8 +43,12 @@ for _other in (plan_command, publish_command, rollback_command):
 def _on_spark(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--master", help="Spark's master; default: spark-submit's, or local[*]."),
-        click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="Spark's setting."),
-        click.option("--local-directory", type=CONFIG, help="For files that are being written."),
+        click.option(
+            "--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark."
+        ),
+        click.option(
+            "--local-directory", type=CONFIG, help="Directory for files that are being written."
+        ),
         metrics_file_option,
     ):
         function = option(function)
@@ -71,9 +75,9 @@ def run_command(
     local_directory: Path | None,
     metrics_file: Path | None,
 ) -> None:
-    """Parse the plan's messages on Spark, into objects beside the old ones, hidden.
+    """Parse the plan's messages on Spark, into hidden objects beside the old ones.
 
-    Readers see nothing of them.  After a crash, run it again: what is done stays.
+    Readers do not see these objects.  After a crash, run it again: finished batches stay.
     """
     from secor.wiring.backfill import stage
 
@@ -110,10 +114,10 @@ def verify_command(
     metrics_file: Path | None,
     as_json: bool,
 ) -> int:
-    """Prove that each message of the plan is staged, in quarantine, or filtered, once.
+    """Prove that each message of the plan is, once, staged, in quarantine or filtered.
 
-    Prints the differences between old and new objects.  Exit code 0 when nothing is wrong,
-    else 5; publishing asks for a 0.
+    It prints the differences between old and new objects.  Exit code 0 when nothing is wrong,
+    else 5; publish requires 0.
     """
     from secor.wiring.backfill import check, open_publisher
 

@@ -39,13 +39,15 @@ CONFIG = click.Path(path_type=Path)
 @click.argument("backup", type=CONFIG)
 @click.argument("partition", type=CONFIG)
 @click.argument("topic", type=TOPIC)
-@click.option("--from-time", help="First time of messages (ISO 8601 with a zone).")
+@click.option("--from-time", help="Time of the first messages (ISO 8601 with a zone).")
 @click.option("--to-time", help="Time to end before.")
 @click.option("--offsets", multiple=True, metavar="P:START-END", help="Offsets of a partition.")
-@click.option("--objects", "keys", multiple=True, metavar="KEY", help="A wrong object.")
-@click.option("--generation", type=click.IntRange(0), help="Of the new objects; default: the next.")
-@click.option("--allow-gaps", is_flag=True, help="Take offsets without backup for never there.")
-@click.option("--no-ledger", is_flag=True, help="Go by objects, not by what is committed.")
+@click.option("--objects", "keys", multiple=True, metavar="KEY", help="Replace this object.")
+@click.option(
+    "--generation", type=click.IntRange(0), help="Generation of the new objects; default: the next."
+)
+@click.option("--allow-gaps", is_flag=True, help="Accept offsets that no backup object has.")
+@click.option("--no-ledger", is_flag=True, help="Use the objects instead of the ledger.")
 @click.option("-o", "--output", type=CONFIG, required=True, help="The plan's file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @metrics_file_option
@@ -64,11 +66,11 @@ def plan_command(
     as_json: bool,
     metrics_file: Path | None,
 ) -> None:
-    """Find the backup objects that hold the raw messages, and what will be replaced.
+    """Find the backup objects with the raw messages, and the objects to replace.
 
-    BACKUP and PARTITION are the configurations of the two groups; the parser of PARTITION
-    is the mended one.  What is asked is widened to whole batches.  Writes the plan's file
-    and nothing else.
+    BACKUP and PARTITION are the configurations of the two groups; PARTITION has the corrected
+    parser.  The plan is widened to whole batches.  The command writes the plan's file and nothing
+    else.
     """
     from secor.wiring.clients import open_store
     from secor.wiring.plans import kept_schema, plan_for

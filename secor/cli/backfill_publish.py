@@ -61,10 +61,10 @@ _workers_option = click.option(
     type=click.IntRange(1),
     default=4,
     show_default=True,
-    help="Batches at once.",
+    help="Batches to handle at once.",
 )
 _local_directory_option = click.option(
-    "--local-directory", type=CONFIG, help="For copies on their way."
+    "--local-directory", type=CONFIG, help="Directory for temporary copies."
 )
 
 
@@ -76,7 +76,7 @@ _local_directory_option = click.option(
     type=click.Choice(["keep", "delete"]),
     default="keep",
     show_default=True,
-    help="What becomes of the old objects; delete may be said later, too.",
+    help="Keep or delete the old objects; you may delete them later, too.",
 )
 @_workers_option
 @_local_directory_option
@@ -91,8 +91,8 @@ def publish_command(
 ) -> None:
     """Put the new objects in place of the old ones, batch by batch.
 
-    _SUCCESS marks of the output partitions are taken away first and put back last.  After
-    a crash, say it again.  With --old keep the old objects are below _replaced.
+    It first deletes the _SUCCESS marks of the output partitions, and puts them back last.  After
+    a crash, run it again.  With --old keep the old objects stay below _replaced.
     """
     from secor.wiring.backfill import open_publisher
 
@@ -125,9 +125,9 @@ def rollback_command(
     local_directory: Path | None,
     metrics_file: Path | None,
 ) -> None:
-    """Put the old objects back, and delete all that the backfill has made.
+    """Put the old objects back, and delete everything that the backfill has made.
 
-    Possible until the old objects are deleted.  After a crash, say it again.
+    It works until the old objects are deleted.  After a crash, run it again.
     """
     from secor.wiring.backfill import open_publisher
 

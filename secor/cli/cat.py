@@ -43,8 +43,8 @@ Batches = Iterator[tuple[dict[str, object], pa.RecordBatch]]
 @click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition.")
 @click.option("--from", "start", type=click.IntRange(0), default=0, help="First offset.")
 @click.option("--to", "end", type=click.IntRange(0), help="The offset to end before.")
-@click.option("--limit", type=click.IntRange(0), help="Messages at most.")
-@click.option("--raw", is_flag=True, help="Print payloads only, each with the delimiter.")
+@click.option("--limit", type=click.IntRange(0), help="Print at most this many messages.")
+@click.option("--raw", is_flag=True, help="Print only payloads, each with the delimiter.")
 @click.option("--delimiter", default="\\n", show_default=True, help="For --raw, and to read text.")
 def command(
     what: tuple[str, ...],
@@ -59,11 +59,11 @@ def command(
 
     \b
     secor cat CONFIG TOPIC   the messages of a topic, partition by partition
-    secor cat CONFIG KEY...  those of objects in the store
-    secor cat FILE...        those of local files, Java Secor's as well
+    secor cat CONFIG KEY...  the messages of objects in the store
+    secor cat FILE...        the messages of local files, Java Secor's as well
 
-    CONFIG is a name that ends with .toml.  A key or payload that is not UTF-8 is printed
-    in base64, and key_encoding or value_encoding says so.
+    CONFIG must end with .toml.  A key or payload that is not UTF-8 is printed in base64, and
+    key_encoding or value_encoding says so.
     """  # noqa: D301 - click looks for the character, to leave the lines as they are
     if end is not None and end < start:
         raise ConfigurationError(f"--to {end} is below --from {start}")

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Check or show a configuration, with the environment's SECOR_… variables over it; or make
-    one, also from Java Secor's; print examples.
+    """Check, show or write a configuration, translate another program's, or print examples.
+
+    Environment variables SECOR_… override the file.
     """
 
 
@@ -35,20 +36,20 @@ def command() -> None:
 @click.option(
     "--without-files",
     is_flag=True,
-    help="Do not look for the files and classes that it names: the service is on another machine.",
+    help="Skip the files and classes that CONFIG names: the service is on another machine.",
 )
 @click.option(
     "--online",
     is_flag=True,
-    help="Then look at the servers as well, as 'secor doctor' does; its exit codes.",
+    help="Then also check the servers, as 'secor doctor' does, with its exit codes.",
 )
 def check(config: Path, without_files: bool, online: bool) -> int:
-    """Say what is wrong with CONFIG, everything at once; no server is asked without --online.
+    """Report all faults of CONFIG at once; without --online, ask no server.
 
-    Schema files, descriptor sets, generated classes and plug-ins have to be usable on this
-    machine, as the service's user finds them (PYTHONPATH, directories of relative paths).
+    Schema files, descriptor sets, generated classes and plug-ins must be usable on this machine,
+    as the service's user finds them (PYTHONPATH, directories of relative paths).
 
-    Exit code 0 when it is valid (warnings included), 2 when it is not.
+    Exit code 0 when CONFIG is valid (with or without warnings), 2 when it is not.
     """
     from secor.wiring.check_references import require_materials
 
@@ -85,7 +86,7 @@ def _look_at_servers(config: Config) -> int:
 
 @command.command(epilog="Example: secor config show backup.toml --topic clicks")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--topic", help="Show only what holds for this topic.")
+@click.option("--topic", help="Show the settings of this topic.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: key, value and source.")
 def show(config: Path, topic: str | None, as_json: bool) -> None:
     """Print every setting of CONFIG and where it came from; secrets are masked.
@@ -109,24 +110,24 @@ def show(config: Path, topic: str | None, as_json: bool) -> None:
 )
 @click.argument("properties", metavar="FILE", type=click.Path(path_type=Path))
 @click.option(
-    "-D", "overrides", multiple=True, metavar="NAME=VALUE", help="Over the file, as for Java."
+    "-D", "overrides", multiple=True, metavar="NAME=VALUE", help="Overrides the file, as in Java."
 )
 @click.option(
-    "-o", "output", type=click.Path(path_type=Path), help="Write here, instead of printing."
+    "-o", "output", type=click.Path(path_type=Path), help="Write to this file instead of printing."
 )
 def import_(properties: Path, overrides: tuple[str, ...], output: Path | None) -> int:
-    """Make a configuration from another program's.
+    """Translate another program's configuration.
 
-    FILE is Java Secor's properties, its included files and -D options as well
-    (docs/from-java-secor.md), or a connector's: JSON as the REST interface of Kafka Connect
-    takes it, or properties, of the Iceberg sink (docs/tables.md).
+    FILE is Java Secor's properties file; its included files and -D options count, too
+    (docs/from-java-secor.md).  Or FILE is the configuration of the Iceberg sink for Kafka Connect,
+    as properties or as the JSON of Connect's REST interface (docs/tables.md).
 
-    What became of every property is told on standard error, and what is left to do.  Secrets
-    are not copied: the environment has to give them.
+    Standard error says what became of every property, and what is left to do.  Secrets are not
+    copied: put them into the environment.
 
-    Exit code 0 when everything has its counterpart or needs none, 5 when something is not
-    supported or unknown (the configuration is written all the same), 2 when no valid one can
-    be made.
+    Exit code 0 when everything has a counterpart or needs none, 5 when something is not
+    supported or unknown (the configuration is written nevertheless), 2 when no valid
+    configuration can be made.
     """
     from secor.config.translation.report import needs_a_person, report
 

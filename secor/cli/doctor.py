@@ -31,14 +31,14 @@ from secor.config.model import Config
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(config: Path, as_json: bool) -> int:
-    """Check all that CONFIG needs: each line is ok, or says what to do.
+    """Check everything that CONFIG needs: each line is ok, or says what to do.
 
-    Versions, disk, open files, the HTTP port, the parser's files and plug-ins, brokers, topics,
-    group, ledger, stopped partitions, clock, and the rights in the store, by a put, get, list and
-    delete below PREFIX/_secor-doctor; of a table group also the rights on the control topic and on
-    the group that elects who coordinates, the catalog, its tables and the rights at their data.
-    Run it as the user of the service, with its environment; a running service is not disturbed.
-    Exit code 5 when something is to be done.
+    It checks versions, disk, open files, the HTTP port, the parser's files and plug-ins, brokers,
+    topics, group, ledger, stopped partitions, clock, and the rights in the store: it puts, gets,
+    lists and deletes below PREFIX/_secor-doctor.  For a table group it also checks the rights on
+    the control topic and on the group that elects the coordinator, the catalog, its tables, and
+    the rights on their data.  Run it as the user of the service, with its environment; it does
+    not disturb a running service.  Exit code 5 when something is left to do.
     """
     settings = load(config, os.environ)
     results = []

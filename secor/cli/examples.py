@@ -40,13 +40,13 @@ def _below(folder: Traversable, name: str) -> list[tuple[str, Traversable]]:
 @click.command(epilog="Example: secor config example config/backup.toml -o backup.toml")
 @click.argument("name", required=False)
 @click.option(
-    "-o", "output", type=click.Path(path_type=Path), help="Write here, instead of printing."
+    "-o", "output", type=click.Path(path_type=Path), help="Write to this file instead of printing."
 )
 def example(name: str | None, output: Path | None) -> None:
-    """Print the example file NAME; without it, list all of them.
+    """Print the example file NAME, or without NAME a list of all of them.
 
-    Configurations with every key explained, service units, alert rules, a dashboard, and a
-    manifest for Kubernetes.
+    There are configurations with every key explained, service units, alert rules, a dashboard,
+    and a manifest for Kubernetes.
     """
     known = examples()
     if name is None:
@@ -68,33 +68,36 @@ def example(name: str | None, output: Path | None) -> None:
     type=click.Choice(["backup", "partition", "table", "restore"]),
     default="backup",
     show_default=True,
-    help="Of group; restore is a job that writes an archive back into Kafka.",
+    help="Kind of group; restore is a job that writes an archive back into Kafka.",
 )
 @click.option("--name", help="The consumer group.  Default: secor_KIND.")
-@click.option("--kafka", default="localhost:9092", show_default=True, help="Brokers, with commas.")
+@click.option(
+    "--kafka", default="localhost:9092", show_default=True, help="Brokers, comma-separated."
+)
 @click.option(
     "--topics",
-    help="Topics, with commas; without, all but those that begin with _.  A restore names them.",
+    help="Topics, comma-separated; default: all but _*.  Required for restore.",
 )
 @click.option(
     "--ledger", type=click.Choice(["zookeeper", "kafka"]), default="zookeeper", show_default=True
 )
-@click.option("--zookeeper", default="localhost:2181", show_default=True, help="Its servers.")
+@click.option("--zookeeper", default="localhost:2181", show_default=True, help="ZooKeeper servers.")
 @click.option(
     "--bucket",
-    help="The S3 bucket, or gs://bucket, or abfss://container@account for Azure.",
+    help="S3 bucket, gs://bucket, or abfss://container@account for Azure.",
 )
-@click.option("--endpoint", help="Address of an S3 server that is not Amazon's.")
+@click.option("--endpoint", help="Address of an S3 server other than Amazon's.")
 @click.option("--directory", help="A directory instead of a bucket, for trials.")
 @click.option(
-    "--catalog", help="Of a table group: address of a REST catalog, or a file for SQLite."
+    "--catalog", help="For a table group: address of a REST catalog, or a file for SQLite."
 )
 @click.option(
-    "--warehouse", help="Of a table group: where new tables are.  Default: warehouse, there."
+    "--warehouse",
+    help="For a table group: location of new tables.  Default: warehouse in the store.",
 )
-@click.option("--prefix", help="Of a restore: the output.prefix of the archive.  Default: backup.")
+@click.option("--prefix", help="For a restore: output.prefix of the archive.  Default: backup.")
 @click.option(
-    "-o", "output", type=click.Path(path_type=Path), help="Write here, instead of printing."
+    "-o", "output", type=click.Path(path_type=Path), help="Write to this file instead of printing."
 )
 def init(
     kind: str,
@@ -111,9 +114,9 @@ def init(
     prefix: str | None,
     output: Path | None,
 ) -> None:
-    """Print a configuration to begin with, of what is known of the servers.
+    """Print a configuration to begin with, for the servers that the options name.
 
-    Passwords are not asked for: the environment gives them, as SECOR_STORE__S3__SECRET_KEY.
+    Put passwords into the environment, such as SECOR_STORE__S3__SECRET_KEY.
     """
     if (bucket is None) == (directory is None):
         raise click.UsageError("give --bucket, or --directory")

@@ -38,18 +38,18 @@ LISTED = 10
 @click.command(epilog="Example: secor finalize partition.toml clicks --dry-run")
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("topic", type=TOPIC, required=False)
-@click.option("--dry-run", is_flag=True, help="Only say what would be marked.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be marked.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @metrics_file_option
 def command(
     config: Path, topic: str | None, dry_run: bool, as_json: bool, metrics_file: Path | None
 ) -> int:
-    """Mark the hours or days of TOPIC that are complete with an object _SUCCESS.
+    """Mark the complete hours or days of TOPIC with an object _SUCCESS.
 
-    One is complete when every kafka partition has passed its end by finalize.delay; a
-    partition whose messages are all stored has passed everything up to now.  finalize.command
-    and finalize.glue are done before.  Without TOPIC, all topics of CONFIG.  Objects that
-    came after the mark are reported.  Exit code 5 when a command or Glue failed.
+    An hour or day is complete when every Kafka partition has passed its end by finalize.delay; a
+    partition whose messages are all stored has passed everything up to now.  finalize.command and
+    finalize.glue run before the mark.  Without TOPIC, mark all topics of CONFIG.  Objects that came
+    after the mark are reported.  Exit code 5 when a command or Glue failed.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 

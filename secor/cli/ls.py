@@ -23,15 +23,15 @@ from secor.core.text import how_many
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("topic", type=TOPIC, required=False)
 @click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition.")
-@click.option("--long", "long", is_flag=True, help="Also generation, fingerprint, times, key.")
+@click.option("--long", "long", is_flag=True, help="Also show generation, fingerprint, times, key.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     config: Path, topic: str | None, partitions: tuple[int, ...], long: bool, as_json: bool
 ) -> None:
-    """List the objects of TOPIC: offsets, messages, size, when written.
+    """List the objects of TOPIC: offsets, messages, size, time of writing.
 
-    Without TOPIC, list the topics that have objects.  Messages are counted from the
-    objects' metadata; objects of Java Secor have none.
+    Without TOPIC, list the topics that have objects.  The objects' metadata give the numbers of
+    messages; Java Secor's objects have none.
     """
     from secor.wiring.clients import open_store
 

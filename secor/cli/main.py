@@ -20,30 +20,33 @@ from secor.service.imports import import_structlog
 from secor.service.journal import is_journal
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "run": ("secor.cli.run", "Persist the topics of a configuration, until told to stop."),
-    "config": ("secor.cli.config", "Check or show a configuration, or import Java Secor's."),
-    "schema": ("secor.cli.schema", "Write down which fields a topic has."),
-    "doctor": ("secor.cli.doctor", "Check servers, rights, disk and limits before you begin."),
+    "run": ("secor.cli.run", "Store the topics of a configuration until stopped."),
+    "config": ("secor.cli.config", "Check, show, write or import a configuration."),
+    "schema": ("secor.cli.schema", "Show the fields of a topic, or write a schema file."),
+    "doctor": ("secor.cli.doctor", "Check servers, rights, disk and limits before you start."),
     "progress": ("secor.cli.progress", "Show how far behind the group is."),
     "ls": ("secor.cli.ls", "List stored objects and the offsets in them."),
     "cat": ("secor.cli.cat", "Print stored messages."),
     "verify": ("secor.cli.verify", "Prove that every message is stored once."),
-    "parser": ("secor.cli.parser", "Try where messages would go, and with which columns."),
-    "quarantine": ("secor.cli.quarantine", "Show messages that could not be parsed; try again."),
-    "finalize": ("secor.cli.finalize", "Mark the hours and days that are complete."),
-    "backfill": ("secor.cli.backfill", "Parse the archive again and replace what was wrong."),
+    "parser": ("secor.cli.parser", "Show where messages would go, and with which columns."),
+    "quarantine": (
+        "secor.cli.quarantine",
+        "Show messages that could not be parsed; parse them again.",
+    ),
+    "finalize": ("secor.cli.finalize", "Mark complete hours and days."),
+    "backfill": ("secor.cli.backfill", "Parse the backup again and replace wrong objects."),
     "restore": ("secor.cli.restore", "Write the archive back into Kafka, exactly once."),
-    "tables": ("secor.cli.tables", "Look at the tables of a group, commit to them, settle them."),
+    "tables": ("secor.cli.tables", "Show a group's tables, commit to them, settle stopped ones."),
     "offsets": ("secor.cli.offsets", "Show or move committed offsets."),
     "sandbox": ("secor.cli.sandbox", "Start Kafka, ZooKeeper and an S3 server on this machine."),
-    "version": ("secor.cli.version", "Print the versions of Secor and of what it stands on."),
+    "version": ("secor.cli.version", "Print the versions of Secor and its libraries."),
     "completion": ("secor.cli.completion", "Print a completion script for a shell."),
 }
 """Where each command is, and its line in the list: a command is imported when it is called."""
 
 
 STARTING_LONG = frozenset({"run"})
-"""Commands that load much more than themselves, and see to the collector when they have."""
+"""Commands that import much more; they set the garbage collector themselves afterwards."""
 
 
 class _ReaderGone(Exception):
@@ -111,11 +114,11 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="secor")
 def cli() -> None:
-    """Persist Kafka topics to object storage, exactly once.
+    """Store Kafka topics in object storage, exactly once.
 
     Exit codes: 0 done, 1 unexpected error, 2 wrong command line or configuration, 3 access
     denied, 4 a server is unavailable, 5 differences found, a partition is stopped, the group is
-    running where it must not, or something is to be done.
+    running where it must not, or something is left to do.
     """
 
 

@@ -14,7 +14,7 @@ from secor.service.monitoring.last_run import LastRun
 metrics_file_option = click.option(
     "--metrics-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="On success write times and counts there, for node_exporter's textfile collector.",
+    help="On success, write times and counts to FILE for node_exporter's textfile collector.",
 )
 
 

@@ -55,7 +55,7 @@ def command() -> None:
 def show(config: Path, as_json: bool) -> int:
     """Show the committed offset, the log and the open intent of each topic partition.
 
-    Exit code 5 when a partition is stopped, such as by an entry that cannot be read.
+    Exit code 5 when a partition is stopped, for example by an unreadable entry.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader
 
@@ -86,9 +86,9 @@ command.add_command(set_offset)
 @click.argument("topic", type=TOPIC, required=False)
 @yes_option
 def recover_entries(config: Path, topic: str | None, yes: bool) -> None:
-    """Rebuild missing entries from what the objects tell of themselves.
+    """Rebuild missing entries of the ledger from the objects' metadata.
 
-    Of a table group: from the tables' vectors, from manifests and from what is in quarantine.
+    For a table group: from the tables' vectors, from manifests and from objects in quarantine.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 
@@ -145,10 +145,10 @@ def _recoveries(
 @click.option("--drop-intent", is_flag=True, help="Give up the earlier topic's open intent.")
 @yes_option
 def accept(config: Path, topic: str, drop_intent: bool, yes: bool) -> None:
-    """Accept that TOPIC was deleted and made again: begin at its log's start.
+    """Accept that TOPIC was deleted and created again: begin at its log's start.
 
-    Where objects of the earlier topic exist, output.generation must have been raised.
-    Partitions that are what they were, by the topic's id and their log's end, go on.
+    If objects of the earlier topic exist, raise output.generation first.  Partitions that have not
+    changed, by the topic's id and their log's end, continue.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 

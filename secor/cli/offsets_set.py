@@ -42,12 +42,14 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 )
 @click.option("--drop-intent", is_flag=True, help="Give up the open intent.")
 @click.option("--delete-objects", is_flag=True, help="Delete the objects at and above OFFSET.")
-@click.option("--new-generation", is_flag=True, help="Keep them: output.generation was raised.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
+@click.option(
+    "--new-generation", is_flag=True, help="Keep these objects: you have raised output.generation."
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option(
     "--force",
     is_flag=True,
-    help="Also for a partition that does not exist, beyond the log's end, while processes run.",
+    help="Allow a missing partition, an offset beyond the log's end, running processes.",
 )
 @yes_option
 def set_offset(
@@ -65,7 +67,8 @@ def set_offset(
 ) -> None:
     """Make OFFSET the next offset of TOPIC's PARTITION to store.
 
-    With --to-time also for all partitions of TOPIC.  What it means is shown before it is done.
+    With --to-time you may leave out PARTITION: then it moves all partitions of TOPIC.  The command
+    first shows what this means.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 

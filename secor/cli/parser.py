@@ -30,17 +30,19 @@ def command() -> None:
 @command.command("try", epilog="Example: head -100 clicks.json | secor parser try partition.toml -")
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("messages", type=click.File("rb"), default="-", metavar="[FILE|-]")
-@click.option("--topic", help="Whose settings count.  Default: the first of kafka.topics.")
-@click.option("--whole", is_flag=True, help="The file is one message; else each line is one.")
+@click.option(
+    "--topic", help="Use the settings of this topic.  Default: the first of kafka.topics."
+)
+@click.option("--whole", is_flag=True, help="The file is one message; default: each line is one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 def try_parser(
     config: Path, messages: BinaryIO, topic: str | None, whole: bool, as_json: bool
 ) -> int:
-    """Say where each message would go, and with which columns, or why not.
+    """Show where each message would go and with which columns, or why it is refused.
 
-    No server is asked, but a schema registry that CONFIG names; a schema that is kept with the
-    objects is not read.  The time of Kafka's record is now.  Exit code 5 when a message would go
-    into quarantine.
+    It asks no server except a schema registry that CONFIG names, and does not read a schema that
+    is kept with the objects.  The time of Kafka's record is now.  Exit code 5 when a message would
+    go into quarantine.
     """
     from secor.wiring.plans import plan_for
 

@@ -68,17 +68,17 @@ class Progress:
 @click.command(epilog="Example: secor progress backup.toml --watch")
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("topic", type=TOPIC, required=False)
-@click.option("--watch", is_flag=True, help="Look again every two seconds, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Repeat every two seconds, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; with --watch, one line a look.")
 def command(config: Path, topic: str | None, watch: bool, as_json: bool) -> int:
     """Show lag and age of each topic partition of the group, from ledger and brokers.
 
-    No daemon is asked, and none needs to run.  The lag is in offsets behind the log's end, the
-    age that of the first message that is not committed yet.  Exit code 5 when ledger, brokers or
-    objects tell that a partition is stopped.  What only its daemon finds (too many messages for
-    quarantine, a plug-in that failed, another's object under our name) is on the daemon's page,
-    in its log and in secor_partition_stopped: a last line says which partitions to look for there,
-    those whose age is more than three times policy.max_age.
+    It asks no daemon, and none needs to run.  The lag is the number of offsets behind the log's
+    end; the age is that of the first uncommitted message.  Exit code 5 when ledger, brokers or
+    objects show that a partition is stopped.  Only a daemon knows of other stops (too many
+    messages for quarantine, a failed plug-in, an object of another writer under our name).  Look
+    for these on its status page, in its log or in secor_partition_stopped.  The last line names
+    the suspects: partitions whose age is more than three times policy.max_age.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader
 

@@ -65,8 +65,8 @@ def ls(config: Path, topic: str | None, as_json: bool) -> None:
 @command.command(epilog="Example: secor quarantine cat partition.toml clicks --limit 3")
 @config_argument
 @topic_argument
-@click.option("--limit", type=click.IntRange(1), help="Messages at most.")
-@click.option("--raw", is_flag=True, help="Print payloads only, a line each.")
+@click.option("--limit", type=click.IntRange(1), help="Print at most this many messages.")
+@click.option("--raw", is_flag=True, help="Print only payloads, one a line.")
 def cat(config: Path, topic: str | None, limit: int | None, raw: bool) -> None:
     """Print the messages in quarantine as JSON lines, each with its reason."""
     settings = load(config, os.environ)
@@ -82,11 +82,11 @@ def cat(config: Path, topic: str | None, limit: int | None, raw: bool) -> None:
 @command.command(epilog="Example: secor quarantine replay partition.toml clicks --dry-run")
 @config_argument
 @topic_argument
-@click.option("--dry-run", is_flag=True, help="Only say what would become of the messages.")
+@click.option("--dry-run", is_flag=True, help="Only show what would become of the messages.")
 @click.option(
-    "--take-over", is_flag=True, help="Give up a replay begun under another configuration."
+    "--take-over", is_flag=True, help="Give up a replay that began under another configuration."
 )
-@click.option("--verbose", "-v", is_flag=True, help="Also say what became of each object.")
+@click.option("--verbose", "-v", is_flag=True, help="Also show what became of each object.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def replay(
     config: Path,
@@ -98,9 +98,9 @@ def replay(
 ) -> int:
     """Parse the messages in quarantine again, with CONFIG as it is now.
 
-    Those that are good now are placed where they belong, each exactly once, whatever
-    interrupts this; those that are still bad stay in quarantine.  The service may run
-    meanwhile.  Exit code 5 when messages are left there.
+    Messages that are good now go where they belong, each exactly once, whatever interrupts the
+    command.  Messages that are still bad stay in quarantine.  The service may run meanwhile.
+    Exit code 5 when messages are left in quarantine.
     """
     from secor.wiring.clients import open_ledger_for_operator
 

@@ -16,7 +16,7 @@ from secor.cli.main import cli
 HEAD = """\
 # Commands
 
-Written by `scripts/format` from the commands themselves; `secor COMMAND --help` says the same.
+`scripts/format` writes this page from the commands; `secor COMMAND --help` shows the same.
 
 """
 
@@ -28,10 +28,10 @@ EXITS = {
     Exit.UNAVAILABLE: "a server is unavailable",
     Exit.DIFFERENT: (
         "differences found, a partition is stopped, the group is running where it must not, or "
-        "something is to be done"
+        "something is left to do"
     ),
     Exit.INTERRUPTED: "interrupted",
-    Exit.PIPE_CLOSED: "the reader of the output went away",
+    Exit.PIPE_CLOSED: "the reader of the output has closed it",
 }
 
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @click.group(epilog="Example: secor restore plan flights.toml && secor restore run flights.toml")
 def command() -> None:
-    """Write archived messages back to Kafka topics in transactions, each of them once.
+    """Write archived messages back to Kafka topics in transactions, each message once.
 
-    A job is one file; config/restore.toml explains every key.  Its offsets are committed in
-    the same transactions as the messages: a daemon that is killed goes on where it was.
+    A job is one file; config/restore.toml explains every key.  The job commits its offsets in the
+    same transactions as the messages: a daemon that was killed continues where it was.
     """
 
 
@@ -38,7 +38,7 @@ def command() -> None:
 def run(config: Path) -> int:
     """Write the archive of JOB.toml to the target; run as many daemons as you like.
 
-    Ends with 0 when all is written, unless writing.follow is set; with 5 when a source
+    It ends with 0 when everything is written, unless writing.follow is set; with 5 when a source
     partition failed, or the job is stopped.  SIGTERM or Ctrl-C commits what is open and ends
     with 0.
     """

@@ -46,7 +46,7 @@ def pause(config: Path) -> None:
 @click.command(epilog="Example: secor restore resume flights.toml")
 @configuration
 def resume(config: Path) -> None:
-    """Let a paused or stopped job go on; daemons that a stop ended have to be started."""
+    """Let a paused or stopped job go on; start the daemons again that a stop has ended."""
     from secor.restore.control import Wish
 
     with _begun(config) as (job, control, _):
@@ -57,7 +57,7 @@ def resume(config: Path) -> None:
 @click.command(epilog="Example: secor restore stop flights.toml")
 @configuration
 def stop(config: Path) -> None:
-    """End every daemon of the job, and fence those that do not hear of it."""
+    """End every daemon of the job, and fence daemons that miss the command."""
     from secor.restore.control import Wish
     from secor.wiring.restore_admin import fence_all
 
@@ -90,7 +90,7 @@ def fence(config: Path) -> None:
 
 @click.group(epilog="Example: secor restore offsets show flights.toml")
 def offsets() -> None:
-    """Show or change where source partitions go on; changes only while the job is stopped."""
+    """Show or change where source partitions continue; change only while the job is stopped."""
 
 
 @offsets.command(epilog="Example: secor restore offsets show flights.toml --json")
@@ -125,9 +125,9 @@ def show(config: Path, as_json: bool) -> None:
 @click.argument("partition", type=click.IntRange(0))
 @click.argument("offset", type=click.IntRange(0))
 def set_offset(config: Path, topic: str, partition: int, offset: int) -> None:
-    """Let a source partition go on at OFFSET.
+    """Let a source partition continue at OFFSET.
 
-    What is below it and not written is left out; what is written above it is written again.
+    Unwritten messages below OFFSET are left out; written messages above it are written again.
     """
     from secor.wiring.restore_admin import change_offsets
 
@@ -154,10 +154,10 @@ def reset(config: Path) -> int:
 @offsets.command(epilog="Example: secor restore offsets recover flights.toml")
 @configuration
 def recover(config: Path) -> None:
-    """Take the copies of writing.shared_offsets_topic for offsets that the job's topic has lost.
+    """Take the copies in writing.shared_offsets_topic of offsets that the job's topic has lost.
 
-    The job is stopped then; 'secor restore resume' lets it go on.  Copies may be behind by the
-    last seconds before the loss: what was committed in them is written again.
+    The job is stopped afterwards; 'secor restore resume' lets it go on.  Copies may be behind by
+    the last seconds before the loss: messages committed in these seconds are written again.
     """
     from secor.wiring.restore import open_job
     from secor.wiring.restore_admin import recover_offsets

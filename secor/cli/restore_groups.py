@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     show_default=True,
     help='Name of each group at the target, such as "restored-{group}".',
 )
-@click.option("--apply", is_flag=True, help="Commit the offsets; without it they are only shown.")
+@click.option("--apply", is_flag=True, help="Commit the offsets; default: only show them.")
 @click.option(
     "--force",
     is_flag=True,
@@ -64,9 +64,9 @@ def groups(
 ) -> int:
     """Translate the offsets of consumer groups to the restored topics.
 
-    Shows where each GROUP goes on, all groups without a name; --apply commits it.  A group
-    never goes on behind a message that it has not consumed.  Exit code 5 when a group is
-    refused or an offset cannot be translated.
+    It shows where each GROUP continues (default: all groups); --apply commits that.  A group never
+    continues behind a message that it has not consumed.  Exit code 5 when a group is refused or an
+    offset cannot be translated.
     """
     from secor.wiring.group_offsets import save_offsets
     from secor.wiring.restore import open_job

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @configuration
 @as_json
 def plan(config: Path, as_json: bool) -> int:
-    """Show what the job would write, and what stands in its way; writes nothing.
+    """Show what the job would write, and what stands in its way; write nothing.
 
     Exit code 5 when the job must not begin.
     """
@@ -172,7 +172,7 @@ class _JobStatus:
 def status(config: Path, as_json: bool) -> int:
     """Show the job's state and how much of each source partition is left.
 
-    Exit code 0 when all is written, else 5.  No daemon is asked, and none is disturbed.
+    Exit code 0 when everything is written, else 5.  It asks and disturbs no daemon.
     """
     from secor.wiring.restore import open_job
 
@@ -243,8 +243,8 @@ def _show_status(status: _JobStatus) -> None:
 def verify(config: Path, as_json: bool) -> int:
     """Compare the target with the archive: every message, every field, once.
 
-    Reads all of both.  Exit code 5 when anything is missing, twice, different or extra.
-    With writing.exactly_once = "disabled", messages that are there again are counted only.
+    It reads all of both.  Exit code 5 when anything is missing, twice, different or extra.  With
+    writing.exactly_once = "disabled", duplicates are only counted.
     """
     from secor.wiring.restore import open_job
     from secor.wiring.restore_verify import offsets_to_compare

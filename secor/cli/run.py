@@ -20,12 +20,12 @@ from secor.service.malloc import share_one_heap
 @click.command(epilog="Example: secor run /etc/secor/backup.toml")
 @click.argument("config", type=click.Path(path_type=Path))
 def command(config: Path) -> None:
-    """Persist the topics of CONFIG, until told to stop.
+    """Store the topics of CONFIG until stopped.
 
-    Servers that are out at the start are waited for; what is wrong in CONFIG is not.
-    SIGTERM or Ctrl-C uploads what is open (if policy.upload_on_shutdown), for at most 240
-    seconds, and ends with 0; a second one leaves at once: nothing is lost, the next process
-    reads it again.
+    At the start it waits for servers that do not answer, but not if CONFIG is wrong.  SIGTERM
+    or Ctrl-C uploads the open batches (if policy.upload_on_shutdown), for at most 240 seconds,
+    and ends with 0.  A second signal ends the process at once: nothing is lost, the next process
+    reads the messages again.
     """
     share_one_heap()
     keep_pandas_out()

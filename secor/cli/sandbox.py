@@ -45,8 +45,8 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 def command() -> None:
     """Start, show and stop a Kafka broker, ZooKeeper and an S3 server on this machine.
 
-    They are the real ones, on ports of their own of the loopback address, ready in
-    seconds; the first start fetches them, which takes some minutes.
+    They are real servers on their own ports of the loopback address, ready in seconds.  The first
+    start fetches them, which takes some minutes.
     """
 
 
@@ -67,7 +67,7 @@ def command() -> None:
     " new sandbox), Iceberg's REST server, PostgreSQL.",
 )
 def up(directory: Path | None, as_json: bool, s3_server: str, catalog: str | None) -> None:
-    """Start the sandbox, or what does not run of it, and wait until it serves."""
+    """Start the servers of the sandbox that do not run, and wait until they serve."""
 
     def progress(line: str) -> None:
         click.echo(line, err=True)
@@ -92,7 +92,7 @@ def status(context: click.Context, directory: Path | None, as_json: bool) -> Non
 
 @command.command(epilog="Example: secor sandbox down --delete")
 @_options
-@click.option("--delete", is_flag=True, help="Delete its data, ports and logs as well.")
+@click.option("--delete", is_flag=True, help="Also delete its data, ports and logs.")
 def down(directory: Path | None, as_json: bool, delete: bool) -> None:
     """Stop the sandbox; its data and ports stay for the next up."""
     sandbox = _sandbox_class().of(directory or default_directory())
@@ -113,10 +113,10 @@ def down(directory: Path | None, as_json: bool, delete: bool) -> None:
     type=click.Choice(["backup", "partition", "table"]),
     default="backup",
     show_default=True,
-    help="Of which group: partition writes Parquet by the hour, table fills tables.",
+    help="Kind of group: partition writes Parquet by the hour, table fills tables.",
 )
 def config(directory: Path | None, kind: str) -> None:
-    """Print a configuration of a group for the sandbox: all of its topics."""
+    """Print a configuration of a group that reads all topics of the sandbox."""
     sandbox = _sandbox_class().of(directory or default_directory())
     from secor.sandbox.first_steps import try_out
 
@@ -127,7 +127,7 @@ def config(directory: Path | None, kind: str) -> None:
 @_folder
 @click.argument("topic")
 def produce(directory: Path | None, topic: str) -> None:
-    """Send the lines of standard input as messages to TOPIC, which is made if need be."""
+    """Send the lines of standard input as messages to TOPIC; create TOPIC if it is missing."""
     sandbox = _sandbox_class().of(directory or default_directory())
     from secor.sandbox.first_steps import produce as send
 

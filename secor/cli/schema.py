@@ -28,28 +28,28 @@ _output = click.option(
     "--output",
     "-o",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this file instead of printing; one that exists stays as it is.",
+    help="Write to this new file instead of printing; an existing file is not overwritten.",
 )
 
 
 @click.group()
 def command() -> None:
-    """Show which fields a topic has, or write them down for output.schema_file.
+    """Show the fields of a topic, or write a schema for output.schema_file.
 
-    Without a schema file, Parquet, ORC and Avro have a schema that is kept with the topic's
-    objects and grows with the messages; one that is written down stays as it is.
+    Without a schema file, the schema of Parquet, ORC and Avro is kept with the topic's objects
+    and grows with the messages.  A schema in a file does not change.
     """
 
 
 @command.command(epilog="Example: secor schema show partition.toml clicks > clicks.json")
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("topic", type=TOPIC)
-@click.option("--version", type=click.IntRange(1), help="An earlier one; default: the present.")
+@click.option("--version", type=click.IntRange(1), help="Version; default: the current one.")
 @_output
 def show(config: Path, topic: str, version: int | None, output: Path | None) -> None:
     """Print the schema that is kept with TOPIC's objects.
 
-    output.schema_file takes it as it is: the fields are declared then, and grow no more.
+    You can use it in output.schema_file: then the fields are declared, and no longer grow.
     """
     from secor.wiring.clients import open_store
     from secor.wiring.plans import keeps_schema, schemas_of
@@ -83,15 +83,15 @@ def show(config: Path, topic: str, version: int | None, output: Path | None) -> 
     default=10_000,
     show_default=True,
     type=click.IntRange(1),
-    help="Messages to look at, the latest of each kafka partition.",
+    help="Messages to read: the latest of each Kafka partition.",
 )
 @_output
 def infer(config: Path, topic: str, limit: int, output: Path | None) -> None:
     """Propose a schema that the latest messages of TOPIC fit, as decoded and transformed.
 
-    A field becomes what 99 of 100 of its values are, and text a timestamp where its first 1,000
-    values are ISO 8601 times, as in a schema that is kept.  Look at it before you use it: types
-    that later messages may need, such as double where only whole numbers came, are yours to know.
+    A field gets the type of 99 of 100 of its values; text becomes a timestamp if its first 1,000
+    values are ISO 8601 times, as in a kept schema.  Check the schema before you use it: you know
+    which types later messages need, such as double where only whole numbers have come so far.
     Nothing is committed.
     """
     from secor.formats.typed.schema import RowSchema
@@ -122,8 +122,8 @@ def infer(config: Path, topic: str, limit: int, output: Path | None) -> None:
 def fetch(config: Path, topic: str, schema_id: int, output: Path | None) -> None:
     """Fetch the Avro schema SCHEMA_ID from the registry that TOPIC's decoder asks.
 
-    output.schema_file takes it as it is; so the service needs no answer to begin, and a
-    schema registered later changes nothing by itself.
+    You can use it in output.schema_file.  Then the service starts without the registry, and a
+    schema that is registered later changes nothing by itself.
     """
     from secor.formats.typed.schema import RowSchema
     from secor.parsing.registry import SchemaRegistry

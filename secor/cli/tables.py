@@ -9,10 +9,10 @@ import click
 from click.shell_completion import CompletionItem
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "ls": ("secor.cli.tables_show", "List tables with their last commit and what waits."),
+    "ls": ("secor.cli.tables_show", "List tables, their last commits and what waits."),
     "show": ("secor.cli.tables_show", "Show which offsets a table has."),
     "status": ("secor.cli.tables_show", "Show what is staged, behind and stopped."),
-    "run": ("secor.cli.tables_run", "Coordinate the commits, until told to stop."),
+    "run": ("secor.cli.tables_run", "Coordinate the commits until stopped."),
     "commit": ("secor.cli.tables_run", "Commit now what is staged."),
     "accept": ("secor.cli.tables_settle", "Go on with a table that was stopped."),
     "replay": ("secor.cli.tables_settle", "Commit again what a rollback has removed."),
@@ -51,4 +51,4 @@ class _Tables(click.Group):
 
 @click.group(cls=_Tables)
 def command() -> None:
-    """Look at the tables of a group, commit to them, and settle what stopped one."""
+    """Show the tables of a group, commit to them, and settle what stopped one."""

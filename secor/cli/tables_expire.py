@@ -42,20 +42,20 @@ KINDS = {
 
 @click.command(epilog="Example: secor tables expire table.toml --dry-run")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @click.option(
     "--older-than",
     type=click.FloatRange(0.0),
     default=7.0,
     show_default=True,
-    help="Days since it was written; never less than an hour.",
+    help="Delete what is older than this many days; at least an hour.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def expire(config: Path, dry_run: bool, older_than: float, as_json: bool) -> None:
     """Delete old commit objects, finished manifests, merged changes, and orphaned data files.
 
-    What is staged and not committed stays, and so does what a rollback may need: commits of
-    snapshots that the table still has.  Run it while the group is as it usually is.
+    Staged files that are not committed stay.  So does what a rollback may need: commits of
+    snapshots that the table still has.  Run it in normal operation.
     """
     from secor.wiring.table_group import open_table_group
 

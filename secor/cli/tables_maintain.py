@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     "steps",
     multiple=True,
     type=click.Choice(list(STEPS)),
-    help="Only this; may be repeated.  Default: all.",
+    help="Only this step; may be repeated.  Default: all.",
 )
 @click.option(
     "--older-than",
     type=click.FloatRange(1.0),
     default=5.0,
     show_default=True,
-    help="Days after which snapshots expire; a rollback can be replayed until then.",
+    help="Days after which snapshots expire; until then a rollback can be replayed.",
 )
 @click.option(
     "--retain-last",
     type=click.IntRange(1),
     default=20,
     show_default=True,
-    help="Snapshots of a table that stay however old they are.",
+    help="Newest snapshots of a table that stay, however old they are.",
 )
 @click.option("--master", help="Spark's master; default: spark-submit's, or local[*].")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark.")
@@ -67,9 +67,9 @@ def maintain(
 ) -> None:
     """Let Spark compact tables and expire their old snapshots.
 
-    Of all tables of the group, or of those that are named.  It may run while the group does:
-    what is staged is never touched, and commits of both sides are repeated where they meet.  A
-    table that is stopped is left as it is.
+    It maintains all tables of the group, or those that you name.  It may run while the group does:
+    it never touches staged files, and when a commit of one side meets one of the other, it is
+    repeated.  A stopped table is left as it is.
     """
     settings = load_tables(config)
     if settings.table_format == "hudi":

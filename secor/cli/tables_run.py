@@ -37,12 +37,12 @@ READY = 10.0
 @click.command(epilog="Example: secor tables run /etc/secor/table.toml")
 @click.argument("config", type=click.Path(path_type=Path))
 def run(config: Path) -> int:
-    """Coordinate the commits of a table group, until told to stop.
+    """Coordinate the commits of a table group until stopped.
 
-    For a group with commit.coordinator = "alone".  Of several one leads and the others stand by;
-    they elect it by the control topic, so with commit.control = "none" run only one.  SIGTERM or
-    Ctrl-C ends it after the commit that is going on.  Exit code 4 when Spark has ended: start it
-    again, as the service does.
+    Use it for a group with commit.coordinator = "alone".  Of several processes one leads and the
+    others stand by.  They elect the leader by the control topic, so with commit.control = "none"
+    run only one.  SIGTERM or Ctrl-C ends it after the commit under way.  Exit code 4 when Spark
+    has ended: start it again, as the service does.
     """
     from secor.service import logs
     from secor.service.journal import Journal, is_journal
@@ -126,12 +126,12 @@ def _coordinate(
 
 @click.command(epilog="Example: secor tables commit table.toml --now")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--now", is_flag=True, help="Wait for nobody: commit what is staged already.")
+@click.option("--now", is_flag=True, help="Ask no daemon: commit what is already staged.")
 def commit(config: Path, now: bool) -> int:
-    """Run one cycle, beside whoever coordinates.
+    """Run one cycle, beside the coordinator.
 
-    Asks the daemons to upload what they hold and waits for them as a cycle does, or, with
-    --now, does not ask.  Exit code 5 when a table is stopped or could not be committed.
+    It asks the daemons to upload what they hold and waits for them, as a cycle does; with --now it
+    does not ask.  Exit code 5 when a table is stopped or could not be committed.
     """
     from secor.cli.tables_show import Told
     from secor.wiring.table_coordination import open_channel

@@ -13,7 +13,7 @@ from secor.tables.settle import Settled
 
 config_argument = click.argument("config", type=click.Path(path_type=Path))
 table_argument = click.argument("name", metavar="TABLE", type=TABLE)
-dry_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+dry_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 
 
 @click.command(epilog="Example: secor tables accept table.toml logs.clicks --dry-run")
@@ -21,10 +21,11 @@ dry_option = click.option("--dry-run", is_flag=True, help="Only say what would b
 @table_argument
 @dry_option
 def accept(config: Path, name: str, dry_run: bool) -> None:
-    """Go on with TABLE as it is, after it was stopped.
+    """Go on with TABLE as it is now, after it was stopped.
 
-    Rows that a rollback removed stay away; files staged by now for a dropped table of this name
-    are given up; a topic that was made again, or is another cluster's, begins beside what is there.
+    Rows that a rollback removed stay away.  Files staged so far for a dropped table of this name
+    are given up.  A topic that was recreated, or is another cluster's, begins beside the existing
+    rows.
     """
     from secor.wiring.table_group import open_table_group
 
@@ -43,8 +44,8 @@ def accept(config: Path, name: str, dry_run: bool) -> None:
 def replay(config: Path, name: str, dry_run: bool) -> None:
     """Commit to TABLE again what a rollback has removed.
 
-    Files are not written again: those of the removed commits are used, as long as their
-    snapshots have not expired.
+    It writes no files: it uses those of the removed commits, as long as their snapshots have not
+    expired.
     """
     from secor.wiring.table_group import open_table_group
 

@@ -48,7 +48,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 def ls(config: Path, as_json: bool) -> int:
     """List the tables of a group: state, last commit, and what waits for the next.
 
-    Exit code 5 when one is stopped.
+    Exit code 5 when a table is stopped.
     """
     settings = load_tables(config)
     with _open(settings) as group:
@@ -101,11 +101,11 @@ def show(config: Path, name: str, as_json: bool) -> int:
 @config_argument
 @json_option
 def status(config: Path, as_json: bool) -> int:
-    """Show what is not staged yet, what is staged and not committed, and the state of each table.
+    """Show what is not staged yet, what is staged and not committed, and each table's state.
 
     "Valid through" is a timestamp of messages: the table has every message up to it.
 
-    Exit code 5 when a table or a topic partition of it is stopped.
+    Exit code 5 when a table, or a topic partition for a table, is stopped.
     """
     settings = load_tables(config)
     with _open(settings) as group:

@@ -60,13 +60,13 @@ def command(
     archive_only: bool,
     as_json: bool,
 ) -> int:
-    """Compare the objects with the topics, offset by offset, up to what is committed.
+    """Compare the objects with the topics, offset by offset, up to the committed offsets.
 
-    Without TOPIC, all that the configuration names.  Exit code 0 when nothing is missing,
-    twice, different, extra or corrupt; else 5.  With --archive-only names, metadata and
-    contents of the objects are checked by themselves.  Of a group with tables: every message is,
-    once, in each table that the routes send it to, or in quarantine; of tables whose rows are
-    changed by key, Spark compares each row with the last state of its key.
+    Without TOPIC, compare all topics of the configuration.  Exit code 0 when nothing is missing,
+    twice, different, extra or corrupt; else 5.  With --archive-only, check only names, metadata
+    and contents of the objects.  For a table group, every message must be once in each table that
+    the routes send it to, or in quarantine.  For tables whose rows are changed by key, Spark
+    compares each row with the last state of its key.
     """
     settings = load(config, os.environ)
     if settings.group.kind == "table":

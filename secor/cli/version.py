@@ -18,8 +18,8 @@ LIBRARIES = ("kafka-python", "pyarrow", "boto3", "kazoo", "obstore", "pyiceberg"
 def command(as_json: bool) -> None:
     """Print the versions of Secor, Python, the machine and the libraries that matter most.
 
-    Optional libraries that are not installed are left out.  ``decoder`` is what decodes record
-    batches: the compiled extension, or numpy and why.
+    Optional libraries that are not installed are left out.  The decoder of record batches is the
+    compiled extension, or numpy and why.
     """
     from secor.wire import DECODER
 
