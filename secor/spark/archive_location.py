@@ -76,20 +76,20 @@ def _join(*parts: str) -> str:
 
 def _connection(options: ReadOptions, known: frozenset[str]) -> dict[str, Any]:
     """Return the options of the connection.  Raises ``ConfigurationError`` for another store's."""
-    others = sorted(set(options.connection) - known)
-    if others:
+    foreign = sorted(set(options.connection) - known)
+    if foreign:
         raise ConfigurationError(
-            f"options of another kind of store than {options.path}: {', '.join(others)}"
+            f"options of another kind of store than {options.path}: {', '.join(foreign)}"
         )
     return dict(options.connection)
 
 
 def s3_place(path: str) -> tuple[str | None, str]:
     """Return bucket and prefix of ``s3://bucket/prefix`` (also s3a, s3n); None for other paths."""
-    scheme, separator, rest = path.partition("://")
+    scheme, separator, location = path.partition("://")
     if not separator or scheme.lower() not in ("s3", "s3a", "s3n"):
         return None, ""
-    bucket, _, prefix = rest.partition("/")
+    bucket, _, prefix = location.partition("/")
     if not bucket:
         raise ConfigurationError(f"{path!r} names no bucket: write s3://bucket/prefix")
     return bucket, prefix.strip("/")
@@ -98,14 +98,14 @@ def s3_place(path: str) -> tuple[str | None, str]:
 def local_place(path: str) -> Path:
     """Return the directory of a path or a ``file:`` address.  Raises ``ConfigurationError``."""
     if path.lower().startswith("file:"):
-        place = Path(unquote(urlsplit(path).path))
+        directory = Path(unquote(urlsplit(path).path))
     elif _SCHEME.match(path):
         raise ConfigurationError(
             f"{path!r}: the archive is read from s3://bucket/prefix, gs://bucket/prefix,"
             " abfss://container@account.dfs.core.windows.net/prefix, or from a local directory"
         )
     else:
-        place = Path(path)
-    if not place.is_dir():
-        raise ConfigurationError(f"there is no directory {place} on this machine")
-    return place
+        directory = Path(path)
+    if not directory.is_dir():
+        raise ConfigurationError(f"there is no directory {directory} on this machine")
+    return directory

@@ -137,7 +137,7 @@ def _watched(
         try:
             while not wait([future], POLL).done:
                 if progress is not None:
-                    progress(min(_done(context, group), tasks), tasks)
+                    progress(min(_completed_tasks(context, group), tasks), tasks)
         except BaseException:
             context.cancelJobGroup(group)
             raise
@@ -161,7 +161,7 @@ def _cause(text: str) -> str:
     return (python[-1:] or java[:1] or lines[:1] or ["no reason given"])[0]
 
 
-def _done(context: Any, group: str) -> int:
+def _completed_tasks(context: Any, group: str) -> int:
     tracker = context.statusTracker()
     done = 0
     for job in tracker.getJobIdsForGroup(group):

@@ -72,8 +72,8 @@ class Bounds:
         return replace(
             selection,
             topics=topics,
-            offsets=_meet(selection.offsets, self.offsets),
-            timestamps=_meet(selection.timestamps, self.timestamps),
+            offsets=_intersection(selection.offsets, self.offsets),
+            timestamps=_intersection(selection.timestamps, self.timestamps),
         )
 
 
@@ -88,11 +88,13 @@ def bounds_of(filters: Iterable[Any]) -> Bounds:
         if column in ("topic", "partition", "generation", "output_partition", "object"):
             bounds = replace(bounds, named=(*bounds.named, pushed))
         if column == "topic":
-            bounds = replace(bounds, topics=_both(bounds.topics, _topics(pushed)))
+            bounds = replace(bounds, topics=_common_topics(bounds.topics, _topics(pushed)))
         if column == "offset":
-            bounds = replace(bounds, offsets=_meet(bounds.offsets, _span(pushed, _whole)))
+            bounds = replace(bounds, offsets=_intersection(bounds.offsets, _span(pushed, _whole)))
         if column == "timestamp":
-            bounds = replace(bounds, timestamps=_meet(bounds.timestamps, _span(pushed, _instant)))
+            bounds = replace(
+                bounds, timestamps=_intersection(bounds.timestamps, _span(pushed, _instant))
+            )
     return bounds
 
 
@@ -110,11 +112,11 @@ def _passes(pushed: Any, value: str | int) -> bool:
     """Tell whether a value passes a filter; one that is not understood lets everything pass."""
     negated = _kind(pushed) == "Not"
     test = pushed.child if negated else pushed
-    given: Any = getattr(test, "value", None)
-    alike = given if _kind(test) == "In" else (given,)
+    literal: Any = getattr(test, "value", None)
+    alike = literal if _kind(test) == "In" else (literal,)
     if _kind(test) not in _TESTS or any(type(it) is not type(value) for it in alike):
         return True
-    return _TESTS[_kind(test)](value, given) != negated
+    return _TESTS[_kind(test)](value, literal) != negated
 
 
 def _values(pushed: Any) -> Sequence[object]:
@@ -134,7 +136,9 @@ def _topics(pushed: Any) -> frozenset[str] | None:
     return frozenset(names) if values else None
 
 
-def _both(first: frozenset[str] | None, second: frozenset[str] | None) -> frozenset[str] | None:
+def _common_topics(
+    first: frozenset[str] | None, second: frozenset[str] | None
+) -> frozenset[str] | None:
     if first is None or second is None:
         return second if first is None else first
     return first & second
@@ -149,19 +153,19 @@ def _span(pushed: Any, read: Callable[[object], tuple[int, int] | None]) -> Span
     up, down = min(it[0] for it in around), max(it[1] for it in around)
     match _kind(pushed):
         case "EqualTo" | "EqualNullSafe" | "In":
-            return _held(up, next_offset(down))
+            return _within_64_bits(up, next_offset(down))
         case "GreaterThan":
-            return _held(next_offset(down), None)
+            return _within_64_bits(next_offset(down), None)
         case "GreaterThanOrEqual":
-            return _held(up, None)
+            return _within_64_bits(up, None)
         case "LessThan":
-            return _held(None, up)
+            return _within_64_bits(None, up)
         case "LessThanOrEqual":
-            return _held(None, next_offset(down))
+            return _within_64_bits(None, next_offset(down))
     return Span()
 
 
-def _held(start: int | None, end: int | None) -> Span:
+def _within_64_bits(start: int | None, end: int | None) -> Span:
     """Return a span whose numbers a column of 64 bits can be compared with."""
     return Span(
         None if start is None else min(start, _GREATEST),
@@ -181,7 +185,7 @@ def _instant(value: object) -> tuple[int, int] | None:
     return -(-since // _MILLISECOND), since // _MILLISECOND
 
 
-def _meet(span: Span, other: Span) -> Span:
+def _intersection(span: Span, other: Span) -> Span:
     starts = [it for it in (span.start, other.start) if it is not None]
     ends = [it for it in (span.end, other.end) if it is not None]
     return Span(max(starts, default=None), min(ends, default=None))

@@ -24,13 +24,13 @@ def archive_frame(spark: SparkSession, path: str, options: Mapping[str, Any]) ->
     texts = {name: as_text(value) for name, value in options.items()}
     if "minpartitions" not in {name.lower() for name in texts}:
         texts["minPartitions"] = str(max(1, spark.sparkContext.defaultParallelism))
-    asked = parse_options({**texts, "path": path})
-    with open_archive(asked) as archive:
-        tasks = plan(archive, asked)
+    read_options = parse_options({**texts, "path": path})
+    with open_archive(read_options) as archive:
+        tasks = plan(archive, read_options)
     rows = [(bytearray(pickle.dumps(task)),) for task in tasks]
     pickled = spark.sparkContext.parallelize(rows, max(1, len(rows)))
     frame = spark.createDataFrame(pickled, "task binary")
-    return frame.mapInArrow(partial(_read_pickled, asked), ddl(asked.columns))
+    return frame.mapInArrow(partial(_read_pickled, read_options), ddl(read_options.columns))
 
 
 def _read_pickled(

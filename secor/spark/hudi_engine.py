@@ -146,8 +146,8 @@ def read_table(session: SparkSession, table: Table) -> DataFrame:
 
 def spark_location(location: str) -> str:
     """Return a location as Hadoop names it."""
-    scheme, mark, rest = location.partition("://")
-    return f"s3a://{rest}" if mark and scheme in ("s3", "s3n") else location
+    scheme, mark, path = location.partition("://")
+    return f"s3a://{path}" if mark and scheme in ("s3", "s3n") else location
 
 
 def spark_columns(schema: pa.Schema) -> StructType:

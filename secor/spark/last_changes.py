@@ -38,11 +38,11 @@ def changes_frame(
 
     ``columns`` are the table's.
     """
-    wanted = row_type(columns)
+    row = row_type(columns)
 
     def read_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from read(batch.column("id").to_pylist(), wanted)
+            yield from read(batch.column("id").to_pylist(), row)
 
     tasks = max(1, min(parts, session.sparkContext.defaultParallelism))
     frame = session.range(0, parts, 1, tasks)
@@ -86,10 +86,10 @@ def last_changes(
     value = "CAST(NULL AS STRING)"
     if order is not None:
         of_row, of_key = f"{ROW}.{quoted(order)}", ", ".join(f"{ROW}.{quoted(it)}" for it in key)
-        seen = f"max({of_row}) OVER (PARTITION BY {of_key}, topic, partition ORDER BY offset)"
-        value = f"coalesce({of_row}, {seen})"
+        preceding = f"max({of_row}) OVER (PARTITION BY {of_key}, topic, partition ORDER BY offset)"
+        value = f"coalesce({of_row}, {preceding})"
     position = ", ".join(field.name for field in POSITION)
-    more = ", collect_list(change) AS changes, sum(messages) AS messages" if every else ""
+    all_changes = ", collect_list(change) AS changes, sum(messages) AS messages" if every else ""
     session: Any = changes.sparkSession
     changes.createOrReplaceTempView(VIEW)
     return session.sql(
@@ -103,7 +103,7 @@ def last_changes(
             FROM keyed GROUP BY {keys}, change.topic, change.partition
         )
         SELECT {keys}, max_by(change, struct(value, {_BY_TIME})) AS change,
-            count(*) AS partitions{more}
+            count(*) AS partitions{all_changes}
         FROM of_partition GROUP BY {keys}
         """  # noqa: S608  # names are quoted, and nothing else comes from outside
     )

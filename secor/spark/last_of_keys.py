@@ -98,10 +98,10 @@ class ChangeOrder:
     def _ordered_sources(self) -> Numbers:
         """Return the numbers of topic partitions, ordered as topics and partitions are."""
         names = sorted(self._topics)
-        places = np.array([names.index(name) for name in self._topics], np.int64)
+        ranks = np.array([names.index(name) for name in self._topics], np.int64)
         sources = np.concatenate(self._sources)
         partitions = sources & ((1 << PARTITION_BITS) - 1)
-        return (places[sources >> PARTITION_BITS] << PARTITION_BITS) + partitions
+        return (ranks[sources >> PARTITION_BITS] << PARTITION_BITS) + partitions
 
 
 def _ends(*columns: Numbers) -> npt.NDArray[np.bool_]:

@@ -68,8 +68,8 @@ class SparkMergeEngine(TableEngine):
         """Set the property, and make the branch; see ``Publisher``."""
         session = self._application.session(table.identifier)
         target = table_name(self._catalog, table.identifier)
-        what = f"table {table.identifier}: Spark could not prepare it"
-        with failing_as(what, self._log_place):
+        action = f"table {table.identifier}: Spark could not prepare it"
+        with failing_as(action, self._log_place):
             if table.properties.get(STAGED_WRITES, "false").lower() != "true":
                 session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('{STAGED_WRITES}' = 'true')")
             if branch != MAIN and branch not in table.refs:
@@ -79,8 +79,8 @@ class SparkMergeEngine(TableEngine):
         """Move the branch by Java's library; see ``Publisher``."""
         session = self._application.session(table.identifier)
         target = table_name(self._catalog, table.identifier)
-        what = f"table {table.identifier}: Spark could not publish what it merged"
-        with failing_as(what, self._log_place):
+        action = f"table {table.identifier}: Spark could not publish what it merged"
+        with failing_as(action, self._log_place):
             return java_publish(session, target, table, commit, staged)
 
 
@@ -100,12 +100,12 @@ def _prepare(session: SparkSession, merge: Merge) -> None:
 
 def _merge_statement(target: str, key: Sequence[str], columns: Sequence[str]) -> str:
     source = {name: f"s.{column_name(at)}" for at, name in enumerate(columns)}
-    same = " AND ".join(f"t.{quoted(name)} = {source[name]}" for name in key)
+    same_key = " AND ".join(f"t.{quoted(name)} = {source[name]}" for name in key)
     sets = ", ".join(f"{quoted(name)} = {value}" for name, value in source.items())
     names = ", ".join(quoted(name) for name in columns)
     values = ", ".join(source.values())
     return (
-        f"MERGE INTO {target} AS t USING {MERGED} AS s ON {same}"  # noqa: S608  # as above
+        f"MERGE INTO {target} AS t USING {MERGED} AS s ON {same_key}"  # noqa: S608  # as above
         " WHEN MATCHED AND s.operation = 1 THEN DELETE"
         f" WHEN MATCHED THEN UPDATE SET {sets}"
         f" WHEN NOT MATCHED AND s.operation = 0 THEN INSERT ({names}) VALUES ({values})"

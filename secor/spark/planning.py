@@ -147,11 +147,11 @@ def by_offset(objects: Sequence[ArchivedObject], offsets: Span) -> list[Archived
     for archived in objects:
         first = archived.name.start_offset
         if first <= start:
-            floors[_place(archived)] = max(first, floors.get(_place(archived), 0))
+            floors[_series(archived)] = max(first, floors.get(_series(archived), 0))
     return [
         archived
         for archived in objects
-        if archived.name.start_offset >= floors.get(_place(archived), 0)
+        if archived.name.start_offset >= floors.get(_series(archived), 0)
         and (offsets.end is None or archived.name.start_offset < offsets.end)
     ]
 
@@ -224,7 +224,7 @@ def _order(archived: ArchivedObject) -> tuple[str, int, int, int, str]:
     )
 
 
-def _place(archived: ArchivedObject) -> tuple[str, int, int, str]:
+def _series(archived: ArchivedObject) -> tuple[str, int, int, str]:
     return (
         archived.topic,
         archived.name.partition,
@@ -243,11 +243,11 @@ def _prefixes(archive: Archive, selection: Selection) -> list[str]:
         prefix = "/".join(part for part in archive.prefix.split("/") if part)
         return ["" if archive.hashed or not prefix else prefix + "/"]
     below = [_GLOB.split(glob)[0] for glob in selection.output_partitions] or [""]
-    wanted = {f"{archive.root(topic)}/{start}" for topic in selection.topics for start in below}
+    candidates = {f"{archive.root(topic)}/{start}" for topic in selection.topics for start in below}
     return sorted(
         candidate
-        for candidate in wanted
-        if not any(candidate != other and candidate.startswith(other) for other in wanted)
+        for candidate in candidates
+        if not any(candidate != other and candidate.startswith(other) for other in candidates)
     )
 
 

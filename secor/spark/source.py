@@ -38,13 +38,13 @@ class SecorDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch; ``schema`` may be the user's own choice of columns."""
-        return ArchiveReader(self._asked(schema))
+        return ArchiveReader(self._read_options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's
         """Return the reader of a stream."""
-        return ArchiveStreamReader(self._asked(schema))
+        return ArchiveStreamReader(self._read_options(schema))
 
-    def _asked(self, schema: StructType) -> ReadOptions:
+    def _read_options(self, schema: StructType) -> ReadOptions:
         columns = check_columns(
             [(field.name, field.dataType.simpleString()) for field in schema.fields]
         )

@@ -31,7 +31,7 @@ def read_changes(
     open_store: OpenStore,
     objects: Sequence[tuple[str, bytes | None]],
     table: pa.Schema,
-    wanted: pa.StructType,
+    row_type: pa.StructType,
 ) -> Iterator[pa.RecordBatch]:
     """Give changes in ``objects`` to a task; see ``read_objects``.
 
@@ -40,13 +40,13 @@ def read_changes(
     try:
         store = open_store()
         for key, bits in objects:
-            batches = read_objects(store, [key], table, wanted)
-            yield from batches if bits is None else _kept(batches, bits)
+            batches = read_objects(store, [key], table, row_type)
+            yield from batches if bits is None else _kept_rows(batches, bits)
     finally:
         spare_next_task()
 
 
-def _kept(batches: Iterator[pa.RecordBatch], bits: bytes) -> Iterator[pa.RecordBatch]:
+def _kept_rows(batches: Iterator[pa.RecordBatch], bits: bytes) -> Iterator[pa.RecordBatch]:
     kept = np.unpackbits(np.frombuffer(bits, np.uint8)).astype(bool)
     for batch in batches:
         yield batch.filter(pa.array(kept[: batch.num_rows]))
@@ -54,44 +54,44 @@ def _kept(batches: Iterator[pa.RecordBatch], bits: bytes) -> Iterator[pa.RecordB
 
 
 def read_objects(
-    store: ObjectStore, keys: Sequence[str], table: pa.Schema, wanted: pa.StructType
+    store: ObjectStore, keys: Sequence[str], table: pa.Schema, row_type: pa.StructType
 ) -> Iterator[pa.RecordBatch]:
     """Give the changes in the objects ``keys``.
 
-    ``table`` is the table's present schema with field ids, ``wanted`` the same columns in the
+    ``table`` is the table's present schema with field ids, ``row_type`` the same columns in the
     types that Spark wants.  Raises ``NotFound``, ``Unavailable``, ``AccessDenied``.
     """
     for key in keys:
         with store.open(key) as file:
             parquet = pq.ParquetFile(io.BytesIO(file.read()))
-        yield from _present_batches(parquet.iter_batches(ROWS), table, wanted)
+        yield from _present_batches(parquet.iter_batches(ROWS), table, row_type)
 
 
 def present_changes(
-    changes: Iterator[pa.RecordBatch], table: pa.Schema, wanted: pa.StructType
+    changes: Iterator[pa.RecordBatch], table: pa.Schema, row_type: pa.StructType
 ) -> Iterator[pa.RecordBatch]:
     """Give changes, as they would be staged, in the columns of ``read_changes``."""
     try:
-        yield from _present_batches(changes, table, wanted)
+        yield from _present_batches(changes, table, row_type)
     finally:
         spare_next_task()
 
 
 def _present_batches(
-    changes: Iterator[pa.RecordBatch], table: pa.Schema, wanted: pa.StructType
+    changes: Iterator[pa.RecordBatch], table: pa.Schema, row_type: pa.StructType
 ) -> Iterator[pa.RecordBatch]:
     for batch in changes:
-        yield _present(batch, table, wanted)
+        yield _present(batch, table, row_type)
 
 
-def _present(batch: pa.RecordBatch, table: pa.Schema, wanted: pa.StructType) -> pa.RecordBatch:
+def _present(batch: pa.RecordBatch, table: pa.Schema, row_type: pa.StructType) -> pa.RecordBatch:
     rows = batch.column(ROW)
     by_id = _by_id(rows)
     columns = [
         _column(by_id.get(_id(field)), field, target, len(rows))
-        for field, target in zip(table, wanted.fields, strict=True)
+        for field, target in zip(table, row_type.fields, strict=True)
     ]
-    row = pa.StructArray.from_arrays(columns, fields=list(wanted.fields))
+    row = pa.StructArray.from_arrays(columns, fields=list(row_type.fields))
     position = [batch.column(field.name) for field in POSITION]
     schema = pa.schema([*POSITION, pa.field(ROW, row.type)])
     return pa.RecordBatch.from_arrays([*position, row], schema=schema)
@@ -114,8 +114,8 @@ def _column(column: pa.Array | None, field: pa.Field, target: pa.Field, count: i
     if pa.types.is_struct(kind):
         by_id = _by_id(column)
         inner = [
-            _column(by_id.get(_id(each)), each, wanted, len(column))
-            for each, wanted in zip(field.type, kind, strict=True)
+            _column(by_id.get(_id(each)), each, inner_target, len(column))
+            for each, inner_target in zip(field.type, kind, strict=True)
         ]
         return pa.StructArray.from_arrays(inner, fields=list(kind), mask=column.is_null())
     if is_list(kind):

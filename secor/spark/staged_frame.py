@@ -106,18 +106,20 @@ class StagedReader:
         """
         with ExitStack() as stack:
             with self._lock:  # one table at a time: the rows of several would be much memory
-                last = self._last(session, staged, stack)
+                last = self._last_changes(session, staged, stack)
             yield last
 
-    def _last(self, session: SparkSession, staged: ChangesToMerge, stack: ExitStack) -> LastChanges:
+    def _last_changes(
+        self, session: SparkSession, staged: ChangesToMerge, stack: ExitStack
+    ) -> LastChanges:
         path, most_row_bytes = None, self.most_row_bytes
         if reads_files_of_driver(session):
             path = Path(stack.enter_context(_temporary_directory(session))) / "changes.parquet"
             most_row_bytes = min(most_row_bytes, MOST_PLANNED_BYTES)
-        wanted = row_type(staged.columns)
-        rows = DriverRows(wanted, path, most_row_bytes)
+        row = row_type(staged.columns)
+        rows = DriverRows(row, path, most_row_bytes)
         try:
-            order, starts = self._read(staged, rows, wanted)
+            order, starts = self._read(staged, rows, row)
         except NotFound as error:
             why = f"table {staged.table.identifier}: {error}, which was staged"
             raise Unavailable(why) from error
@@ -139,7 +141,7 @@ class StagedReader:
         return LastChanges(frame, last.unordered)
 
     def _read(
-        self, staged: ChangesToMerge, rows: DriverRows, wanted: pa.StructType
+        self, staged: ChangesToMerge, rows: DriverRows, row: pa.StructType
     ) -> tuple[ChangeOrder | None, Starts]:
         """Read all changes into ``rows``.
 
@@ -153,7 +155,7 @@ class StagedReader:
         starts = [0]
         for path in staged.paths:
             starts.append(starts[-1])
-            for batch in read_objects(self._store, [path], schema, wanted):
+            for batch in read_objects(self._store, [path], schema, row):
                 starts[-1] += batch.num_rows
                 rows.add(batch)
                 if order is not None:
@@ -178,9 +180,9 @@ class StagedReader:
     ) -> DataFrame:
         open_store, schema, paths = self._open_store, staged.table.schema, staged.paths
 
-        def read(numbers: Sequence[int], wanted: pa.StructType) -> Iterator[pa.RecordBatch]:
+        def read(numbers: Sequence[int], row: pa.StructType) -> Iterator[pa.RecordBatch]:
             objects = [(paths[it], masks[it]) for it in numbers]
-            return read_changes(open_store, objects, schema, wanted)
+            return read_changes(open_store, objects, schema, row)
 
         return changes_frame(session, read, len(paths), staged.columns)
 

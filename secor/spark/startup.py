@@ -41,10 +41,10 @@ def require_jars(settings: Mapping[str, str]) -> None:
     Spark would write that to its log alone, and go on without it.
     """
     for jar in filter(None, map(str.strip, settings.get("spark.jars", "").split(","))):
-        scheme, mark, rest = jar.partition(":")
+        scheme, mark, location = jar.partition(":")
         if mark and scheme not in _LOCAL:
             continue  # Spark fetches it
-        path = Path(rest if mark else jar)
+        path = Path(location if mark else jar)
         if not (path.exists() or "*" in path.name):
             raise ConfigurationError(
                 f"spark.settings: spark.jars names {jar}, which does not exist"

@@ -53,9 +53,9 @@ class ObjectStream:
             with open_archive(self._options) as archive:
                 self._listing = self._list(archive)
         objects = cursors.between(self._listing, start, end)
-        gone = list(cursors.vanished(self._listing, start))
-        if gone and objects:
-            self._refuse_replaced(gone, start, objects)
+        vanished = list(cursors.vanished(self._listing, start))
+        if vanished and objects:
+            self._refuse_replaced(vanished, start, objects)
         return objects
 
     def _list(self, archive: Archive) -> list[ArchivedObject]:
@@ -66,9 +66,9 @@ class ObjectStream:
     ) -> dict[tuple[str, str], int]:
         """Return where the newest batch of each log begins; without those that vanish just now."""
         last = cursors.newest(objects)
-        asked = [archived for archived in last if archived.key not in self._starts]
+        unknown = [archived for archived in last if archived.key not in self._starts]
         with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="head") as pool:
-            answers = list(pool.map(lambda archived: describe(archive, archived), asked))
+            answers = list(pool.map(lambda archived: describe(archive, archived), unknown))
         known = {
             archived.key: self._starts[archived.key]
             for archived in last
@@ -85,10 +85,10 @@ class ObjectStream:
         }
 
     def _refuse_replaced(
-        self, gone: list[tuple[str, str, str]], start: Cursor, objects: list[ArchivedObject]
+        self, vanished: list[tuple[str, str, str]], start: Cursor, objects: list[ArchivedObject]
     ) -> None:
         """A try that was never committed is deleted when its batch is stored in another way."""
-        logs = {(topic, log): key for topic, log, key in gone}
+        logs = {(topic, log): key for topic, log, key in vanished}
         suspects = [archived for archived in objects if cursors.log_of(archived) in logs]
         with open_archive(self._options) as archive:
             for archived in suspects:

@@ -92,9 +92,9 @@ def _judge(changes: DataFrame, rows: DataFrame, key: Sequence[str], order: str |
     compared = [field.name for field in rows.schema if field.name in types.names]
     columns = ", ".join(map(quoted, compared))
     differing = ", ".join(
-        f"IF({_same('change', name, types)}, NULL, '{_text(name)}')" for name in compared
+        f"IF({_equals('change', name, types)}, NULL, '{_text(name)}')" for name in compared
     )
-    same = " AND ".join(_same("c", name, types) for name in compared)
+    is_equal = " AND ".join(_equals("c", name, types) for name in compared)
     named = ", ".join(f"'{_text(name)}', key_{at}" for at, name in enumerate(key))
     keys = key_columns(key)
     return cast(
@@ -113,7 +113,7 @@ def _judge(changes: DataFrame, rows: DataFrame, key: Sequence[str], order: str |
                 WHEN copies IS NULL AND exists(changes, c -> c.operation = {DELETE}) THEN 'right'
                 WHEN copies IS NULL THEN 'missing'
                 WHEN NOT exists(changes, c -> c.operation = {UPSERT}) THEN 'extra'
-                WHEN exists(changes, c -> c.operation = {UPSERT} AND {same}) THEN 'right'
+                WHEN exists(changes, c -> c.operation = {UPSERT} AND {is_equal}) THEN 'right'
                 ELSE 'different' END AS kind
             FROM {EXPECTED} FULL OUTER JOIN actual USING ({keys})
         )
@@ -126,7 +126,7 @@ def _judge(changes: DataFrame, rows: DataFrame, key: Sequence[str], order: str |
     )
 
 
-def _same(change: str, name: str, types: StructType) -> str:
+def _equals(change: str, name: str, types: StructType) -> str:
     """Return SQL that compares a column of a change with the table's; nulls are equal."""
     kind = types[name].dataType
     staged = _comparable(f"{change}.{ROW}.{quoted(name)}", kind)

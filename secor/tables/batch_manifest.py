@@ -50,14 +50,14 @@ class BatchManifest:
     def _table(self, name: str, files: Sequence[WrittenFile]) -> TableFiles:
         version = self.versions[name]
         assert version is not None, "rows of a table that is not there are in quarantine"
-        made = sorted((_data_file(file) for file in files), key=lambda file: file.path)
+        data_files = sorted((_data_file(file) for file in files), key=lambda file: file.path)
         return TableFiles(
             table=name,
             uuid=version.table.uuid,
             schema_id=version.schema_id,
             spec_id=version.spec_id,
             operation="append" if version.changes is None else "changes",
-            files=tuple(made),
+            files=tuple(data_files),
             key=() if version.changes is None else version.changes.key_ids,
         )
 

@@ -79,12 +79,14 @@ def _read_flat(
     operations[among(values, settings.deletes)] = DELETE
     for at in np.flatnonzero(operations < 0).tolist():
         value = values.at(at)
-        what = "is missing" if value is None else f"is {value[:MOST_SHOWN]!r}"
-        changed_rows.bad[int(rows[at])] = f"{settings.operation_field} {what}: no known operation"
+        problem = "is missing" if value is None else f"is {value[:MOST_SHOWN]!r}"
+        changed_rows.bad[int(rows[at])] = (
+            f"{settings.operation_field} {problem}: no known operation"
+        )
     changed_rows.add(rows, operations, _without(fields, settings.operation_field))
 
 
 def _without(fields: pa.StructArray, name: str) -> pa.StructArray:
     """Return the fields but one: the operation is no column."""
-    kept = [(given, column) for given, column in children(fields) if given.name != name]
-    return struct_of([column for _, column in kept], [given for given, _ in kept], fields)
+    kept = [(field, column) for field, column in children(fields) if field.name != name]
+    return struct_of([column for _, column in kept], [field for field, _ in kept], fields)

@@ -43,9 +43,9 @@ class ColumnNames:
 
     def rename(self, rows: pa.StructArray) -> pa.StructArray:
         """Return the rows with the names of the columns; other fields keep theirs."""
-        made = self._column(rows, self.columns)
-        assert pa.types.is_struct(made.type)
-        return made
+        renamed = self._column(rows, self.columns)
+        assert pa.types.is_struct(renamed.type)
+        return renamed
 
     def _column(self, array: pa.Array, kind: pa.DataType) -> pa.Array:
         if not self._differs(array.type, kind):
@@ -59,15 +59,15 @@ class ColumnNames:
         return self._struct(array, kind)
 
     def _struct(self, array: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
-        given = {source.name: (source, column) for source, column in children(array)}
+        remaining = {source.name: (source, column) for source, column in children(array)}
         fields, columns = [], []
         for name, sources in self._sources(array.type, kind).items():
             target = kind.field(name).type
-            child_columns = [self._child(*given.pop(source), target) for source in sources]
+            child_columns = [self._child(*remaining.pop(source), target) for source in sources]
             source, column = _first_present(name, child_columns)
             fields.append(source)
             columns.append(column)
-        for source, column in given.values():
+        for source, column in remaining.values():
             fields.append(source)
             columns.append(column)
         return struct_of(columns, fields, array)
@@ -86,15 +86,15 @@ class ColumnNames:
         sources_by_name = {field.name: [field.name] for field in kind.fields if field.name in free}
         free -= set(sources_by_name)
         for column in kind.fields:
-            others = [alias for alias in self._aliases_of(column) if alias in free]
+            candidates = [alias for alias in self._aliases_of(column) if alias in free]
             if not self.case_sensitive:
                 names = (column.name, *self._aliases_of(column))
                 lower = {name.lower() for name in names}
-                others += sorted(name for name in free if name.lower() in lower)
-            others = list(dict.fromkeys(others))
-            if others:
-                sources_by_name.setdefault(column.name, []).extend(others)
-                free -= set(others)
+                candidates += sorted(name for name in free if name.lower() in lower)
+            candidates = list(dict.fromkeys(candidates))
+            if candidates:
+                sources_by_name.setdefault(column.name, []).extend(candidates)
+                free -= set(candidates)
         return sources_by_name
 
     def _aliases_of(self, column: pa.Field) -> tuple[str, ...]:
@@ -130,9 +130,9 @@ def _first_present(
         source, column = candidates[0]
         return source.with_name(name), column
     alike = all(source.type.equals(candidates[0][0].type) for source, _ in candidates)
-    same = alike and not any(has_marks(source) for source, _ in candidates)
+    unmarked = alike and not any(has_marks(source) for source, _ in candidates)
     columns = [
-        column if same else as_json(json_texts(unmark(column, source)))
+        column if unmarked else as_json(json_texts(unmark(column, source)))
         for source, column in candidates
     ]
     rows = np.arange(len(columns[0]))

@@ -136,10 +136,10 @@ class CycleCommit:
 
         Side by side: a cycle of 1,000 partitions must not wait for 1,000 answers in turn.
         """
-        wanted = sorted(partitions)
+        ordered = sorted(partitions)
         entries = {}
         for topic_partition, entry in zip(
-            wanted, self._parallel(self._read_entry, wanted), strict=True
+            ordered, self._parallel(self._read_entry, ordered), strict=True
         ):
             if isinstance(entry, LedgerCorrupt):
                 self._observer.cycle_failed(entry)

@@ -60,15 +60,15 @@ def unwrap(fields: pa.StructArray) -> pa.StructArray:
     if not pa.types.is_struct(payload.type) or not payload.is_valid().true_count:
         return fields
     names = ("op", "before", "after")
-    own = {name: field_at(fields, name) for name in names}
+    outer = {name: field_at(fields, name) for name in names}
     inner = {name: field_at(payload, name) for name in names}
-    if not any(column.is_valid().true_count for column in own.values()):
+    if not any(column.is_valid().true_count for column in outer.values()):
         return payload
     # Some are wrapped and some are not: each message is read by what it has itself.
     wrapped = payload.is_valid().to_numpy(zero_copy_only=False)
     pieces = []
     for name in names:
-        first, second = inner[name], own[name]
+        first, second = inner[name], outer[name]
         if first.type != second.type:
             pieces.append(_merge_by_text(wrapped, first, second))
         else:

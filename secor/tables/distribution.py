@@ -179,8 +179,10 @@ def fit_changes(
     work.fail("change", changed_rows.bad)
     fitters = {UPSERT: version.rows, DELETE: changes.key_rows}
     return [
-        _fit_rows(work, version, fitters[some.operation], some.rows, some.source, some.operation)
-        for some in changed_rows.changes
+        _fit_rows(
+            work, version, fitters[group.operation], group.rows, group.source, group.operation
+        )
+        for group in changed_rows.changes
     ]
 
 

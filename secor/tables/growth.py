@@ -80,13 +80,13 @@ class _Look:
             return None
         row_changes = []
         for alike in groups(rows.take(pa.array(wrong)), self._columns):
-            same = wrong[alike]
-            changes = self.changes(observe(rows.take(pa.array(same[:1]))).type)
+            same_types = wrong[alike]
+            changes = self.changes(observe(rows.take(pa.array(same_types[:1]))).type)
             if changes:
                 grown = RowSchema(apply(self._columns, changes))
-                _, still_bad = grown.fit(rows.take(pa.array(same)))
+                _, still_bad = grown.fit(rows.take(pa.array(same_types)))
                 row_changes += [
-                    (int(row), changes) for at, row in enumerate(same) if at not in still_bad
+                    (int(row), changes) for at, row in enumerate(same_types) if at not in still_bad
                 ]
         return min(row_changes, key=lambda change: change[0], default=None)
 
@@ -120,9 +120,9 @@ def following_columns(
     seen, outvoted = seen_together([rows.take(pa.array(chosen, pa.int64()))])
     wider = [change for change in changes if not isinstance(change, AddColumn)]
     grown = apply(table.columns, wider)
-    more = _Look(table, declined).changes(seen, grown)
-    voted = [*wider, *(change for change in more if isinstance(change, AddColumn))]
+    further = _Look(table, declined).changes(seen, grown)
+    voted = [*wider, *(change for change in further if isinstance(change, AddColumn))]
     # What only a row shows that does not fit yet, and so has no vote.
     alone = still_needed(apply(table.columns, voted), changes)
-    new = [str(it) for it in outvoted if is_new(table.columns, it.path)]
+    new = [str(field) for field in outvoted if is_new(table.columns, field.path)]
     return [*voted, *alone], new

@@ -122,14 +122,14 @@ class ProofReader:
         for table, vector in group.vectors.items():
             known = vector.topic(cluster, topic_partition.topic)
             next_offset = vector.next_offset(cluster, topic_partition)
-            if known is not None and next_offset is not None and _same(known.id, topic_id):
+            if known is not None and next_offset is not None and _may_be_same(known.id, topic_id):
                 tables[table] = next_offset
                 ids |= {known.id} if known.id is not None else set()
         manifests = [
             item
             for item in self._staging.read_listed(group.listed.get(topic_partition, ()))
             if item.manifest is None
-            or (item.manifest.cluster == cluster and _same(item.manifest.topic_id, topic_id))
+            or (item.manifest.cluster == cluster and _may_be_same(item.manifest.topic_id, topic_id))
         ]
         ids |= {
             item.manifest.topic_id
@@ -139,7 +139,7 @@ class ProofReader:
         return Proof(topic_partition, tables, manifests, min(ids, default=None))
 
 
-def _same(topic_id: str | None, other: str | None) -> bool:
+def _may_be_same(topic_id: str | None, other: str | None) -> bool:
     return topic_id == other or None in (topic_id, other)
 
 

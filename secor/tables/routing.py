@@ -89,25 +89,25 @@ class Route:
         assert not self.named_by_messages
         return "".join(text + (safe_name(topic) if path else "") for text, path in self.template)
 
-    def taken(self, work: Work) -> Truths:
+    def accepted_rows(self, work: Work) -> Truths:
         """Tell for each row whether the route takes it.
 
         A tombstone has no field to look at: every route that changes rows takes it, since to
         delete a row that is not there does no harm.
         """
-        taken = work.has_fields().copy()
+        accepted = work.has_fields().copy()
         if self.selector is not None:
-            taken &= self.selector.keep(work.decoded)
+            accepted &= self.selector.keep(work.decoded)
         if work.tombstones is not None and self.deletes_rows and not self.named_by_messages:
-            taken |= work.live & work.tombstones
-        return taken
+            accepted |= work.live & work.tombstones
+        return accepted
 
-    def tables(self, work: Work, taken: Truths) -> tuple[dict[str, Rows], dict[int, str]]:
+    def tables(self, work: Work, accepted: Truths) -> tuple[dict[str, Rows], dict[int, str]]:
         """Return the rows of each table, and why others name none."""
         topic = work.chunk.topic_partition.topic
         if not self.named_by_messages:
-            return {self.name_for(topic): np.flatnonzero(taken)}, {}
-        names = np.full(len(taken), "", dtype=object)
+            return {self.name_for(topic): np.flatnonzero(accepted)}, {}
+        names = np.full(len(accepted), "", dtype=object)
         bad: dict[int, str] = {}
         safe = safe_identifier if self.named_by_field_alone else safe_name
         for text, path in self.template:
@@ -116,8 +116,8 @@ class Route:
                 names = names + safe_name(topic)
             elif path is not None:
                 field_texts = texts(field_at(work.decoded.rows, path.removeprefix("fields.")))
-                names = names + _values(field_texts, path, taken, bad, safe)
-        good = taken.copy()
+                names = names + _values(field_texts, path, accepted, bad, safe)
+        good = accepted.copy()
         good[list(bad)] = False
         return _rows_by_name(names, np.flatnonzero(good)), bad
 
@@ -131,12 +131,12 @@ def _rows_by_name(names: npt.NDArray[np.object_], rows: Rows) -> dict[str, Rows]
 
 
 def _values(
-    field_texts: Texts, path: str, taken: Truths, bad: dict[int, str], safe: Callable[[str], str]
+    field_texts: Texts, path: str, accepted: Truths, bad: dict[int, str], safe: Callable[[str], str]
 ) -> npt.NDArray[np.object_]:
     names = [safe(text) for text in field_texts.distinct]
     table = np.array([*names, ""], dtype=object)
     lengths = np.array([*(0 < len(name) <= LONGEST_NAME for name in names), False])
-    for row in np.flatnonzero(taken & ~lengths[field_texts.codes]).tolist():
+    for row in np.flatnonzero(accepted & ~lengths[field_texts.codes]).tolist():
         value = field_texts.at(row)
         why = "is missing" if value is None else f"{show_value(value)} names no table"
         bad.setdefault(row, f"{path.removeprefix('fields.')} {why}")
@@ -160,9 +160,9 @@ def route_rows(
     chosen_rows: dict[str, tuple[Route, Rows]] = {}
     routed = np.zeros(len(work.live), dtype=bool)
     for route in routes:
-        taken = route.taken(work)
-        routed |= taken
-        tables, bad = route.tables(work, taken)
+        accepted = route.accepted_rows(work)
+        routed |= accepted
+        tables, bad = route.tables(work, accepted)
         for name, rows in tables.items():
             if len(rows):
                 first, before = chosen_rows.get(name, (route, rows))

@@ -35,10 +35,10 @@ def check_key(key: Sequence[str], columns: pa.Schema, where: str) -> None:
         kind = columns.field(at).type
         if pa.types.is_nested(kind) or pa.types.is_floating(kind):
             raise ConfigurationError(f"{where}: its column {name} is {kind}, which is no key")
-    taken = sorted(RESERVED & set(columns.names))
-    if taken:
+    reserved = sorted(RESERVED & set(columns.names))
+    if reserved:
         raise ConfigurationError(
-            f"{where}: Spark has a column {taken[0]} of its own, so it cannot change rows of a"
+            f"{where}: Spark has a column {reserved[0]} of its own, so it cannot change rows of a"
             " table that has one; rename that column, or append rows"
         )
     for path, kind in _types(columns):

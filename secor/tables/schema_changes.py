@@ -94,8 +94,8 @@ def _struct(kept: pa.StructType, seen: pa.StructType, path: Path) -> Iterator[Sc
             yield MakeOptional(inner)
         yield from _column(field.type, kind, inner)
     yield from (
-        AddColumn((*path, name), made)
-        for name, made in _new_fields(shown, (field.name for field in kept.fields))
+        AddColumn((*path, name), new_type)
+        for name, new_type in _new_fields(shown, (field.name for field in kept.fields))
         if path or name.lower() not in RESERVED
     )
 
@@ -107,10 +107,10 @@ def _new_fields(
     # Most readers of tables take Id and id for one column, and no name for none.
     taken = {"", *(name.lower() for name in known)}
     for name, kind in shown.items():
-        made = column_type(kind)
-        if made is not None and name.lower() not in taken:
+        new_type = column_type(kind)
+        if new_type is not None and name.lower() not in taken:
             taken.add(name.lower())
-            yield name, made
+            yield name, new_type
 
 
 def _column(kept: pa.DataType, seen: pa.DataType, path: Path) -> Iterator[SchemaChange]:
@@ -207,9 +207,9 @@ def _applied(kind: pa.DataType, path: Path, change: SchemaChange) -> pa.DataType
     return pa.struct(fields)
 
 
-def _field(field: pa.Field, rest: Path, change: SchemaChange) -> pa.Field:
-    if rest:
-        return field.with_type(_applied(field.type, rest, change))
+def _field(field: pa.Field, inner_path: Path, change: SchemaChange) -> pa.Field:
+    if inner_path:
+        return field.with_type(_applied(field.type, inner_path, change))
     match change:
         case WidenColumn(_, kind):
             return field.with_type(kind)
@@ -247,9 +247,9 @@ def _is_needed(kind: pa.DataType, path: Path, change: SchemaChange) -> bool:
     return isinstance(change, AddColumn) and len(path) == 1 and path[0].lower() not in taken
 
 
-def _field_needs(field: pa.Field, rest: Path, change: SchemaChange) -> bool:
-    if rest:
-        return _is_needed(field.type, rest, change)
+def _field_needs(field: pa.Field, inner_path: Path, change: SchemaChange) -> bool:
+    if inner_path:
+        return _is_needed(field.type, inner_path, change)
     match change:
         case WidenColumn(_, kind):
             return _wider(field.type, kind) == kind or _more_digits(field.type, kind)
@@ -259,6 +259,8 @@ def _field_needs(field: pa.Field, rest: Path, change: SchemaChange) -> bool:
             return False
 
 
-def _more_digits(present: pa.DataType, wanted: pa.DataType) -> bool:
-    both = pa.types.is_decimal(present) and pa.types.is_decimal(wanted)
-    return bool(both and present.scale == wanted.scale and present.precision < wanted.precision)
+def _more_digits(present: pa.DataType, target: pa.DataType) -> bool:
+    are_decimals = pa.types.is_decimal(present) and pa.types.is_decimal(target)
+    return bool(
+        are_decimals and present.scale == target.scale and present.precision < target.precision
+    )

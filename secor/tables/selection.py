@@ -263,8 +263,8 @@ class _Reached:
         A topic whose id is not known may be any.
         """
         for (cluster, topic_id), (end, key) in self._last.items():
-            same = topic_id == manifest.topic_id or None in (topic_id, manifest.topic_id)
-            if cluster == manifest.cluster and same and manifest.start < end:
+            is_same_topic = topic_id == manifest.topic_id or None in (topic_id, manifest.topic_id)
+            if cluster == manifest.cluster and is_same_topic and manifest.start < end:
                 return key
         return None
 

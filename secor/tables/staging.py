@@ -136,19 +136,19 @@ class Staging:
         def counts(item: ListedManifest) -> bool:
             return bool(item.replay) or item.range.end <= committed.get(item.topic_partition, 0)
 
-        wanted = [it for it in listed if counts(it) or topic_ids.get(it.topic_partition)]
-        missing = [item for item in wanted if item.key not in self._read]
+        candidates = [it for it in listed if counts(it) or topic_ids.get(it.topic_partition)]
+        missing = [item for item in candidates if item.key not in self._read]
         for staged in self._parallel(self._read_manifest, missing):
             self._read[staged.listed.key] = staged
         deleted = self._deleted([self._read[item.key] for item in missing])
         left_out = {
             item.key
-            for item in wanted
+            for item in candidates
             if item.key in deleted
             or not (counts(item) or _is_of_another_topic(self._read[item.key], topic_ids))
         }
         self.forget(left_out)  # a batch that is given up may have a successor of its name
-        return [self._read[item.key] for item in wanted if item.key not in left_out]
+        return [self._read[item.key] for item in candidates if item.key not in left_out]
 
     def _deleted(self, read: Sequence[Staged]) -> frozenset[str]:
         """Return the keys of manifests that were deleted since they were listed.

@@ -259,12 +259,12 @@ class TopicTables:
                     f"there is no table {name} for topic {self._topic}: create it, or set"
                     " auto_create = true in [[tables]]"
                 ) from error
-            made = self._updates.create(name, route, wanting)
-            if made is None:
+            created = self._updates.create(name, route, wanting)
+            if created is None:
                 return None
-            table = made
-        same = [need for need in needs if need.uuid == table.uuid]
-        return self._updates.change(table, same) if same else table
+            table = created
+        needs_of_table = [need for need in needs if need.uuid == table.uuid]
+        return self._updates.change(table, needs_of_table) if needs_of_table else table
 
     def _earlier(self, present: Versions) -> Iterator[Versions]:
         """Give combinations of versions of the tables, nearly the present ones first."""

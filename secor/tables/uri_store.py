@@ -46,14 +46,14 @@ class UriStore:
 
     def head(self, key: str) -> StoredObject:
         """Return an object with its metadata; see ``ObjectStore``."""
-        store, inner, place = self._of(key)
-        return _named(store.head(inner), place)
+        store, inner, root = self._of(key)
+        return _named(store.head(inner), root)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Give objects by key; see ``ObjectStore``."""
-        store, inner, place = self._of(prefix)
+        store, inner, root = self._of(prefix)
         for stored in store.list(inner):
-            yield _named(stored, place)
+            yield _named(stored, root)
 
     def open(self, key: str) -> BinaryIO:
         """Open for reading; see ``ObjectStore``."""
@@ -70,15 +70,15 @@ class UriStore:
         if SCHEME not in key:
             return self._own, key, ""
         with self._lock:
-            for place, store in self._stores.items():
-                if key.startswith(place):
-                    return store, key[len(place) :], place
-            place, store = self._open_store(key)
-            self._stores[place] = store
-        return store, key[len(place) :], place
+            for root, store in self._stores.items():
+                if key.startswith(root):
+                    return store, key[len(root) :], root
+            root, store = self._open_store(key)
+            self._stores[root] = store
+        return store, key[len(root) :], root
 
 
-def _named(stored: StoredObject, place: str) -> StoredObject:
-    if not place:
+def _named(stored: StoredObject, root: str) -> StoredObject:
+    if not root:
         return stored
-    return StoredObject(place + stored.key, stored.size, stored.modified, stored.metadata)
+    return StoredObject(root + stored.key, stored.size, stored.modified, stored.metadata)

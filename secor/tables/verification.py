@@ -112,10 +112,10 @@ def compare(
     findings = []
     in_tables = _union(stored.values())
     nowhere = np.setdiff1d(routed.log, np.union1d(in_tables, quarantined))
-    wanted = np.intersect1d(nowhere, _union([routed.bad, *routed.tables.values()]))
+    expected = np.intersect1d(nowhere, _union([routed.bad, *routed.tables.values()]))
     unknown = _union(it for name, it in routed.tables.items() if name in silent)
     elsewhere = _union(it for name, it in routed.tables.items() if name in by_key)
-    lost = np.setdiff1d(wanted, np.union1d(unknown, elsewhere))
+    lost = np.setdiff1d(expected, np.union1d(unknown, elsewhere))
     if len(lost):
         findings.append(_finding("missing", topic_partition, lost, None))
     for name, offsets in sorted(routed.tables.items()):
@@ -125,11 +125,11 @@ def compare(
         absent = np.setdiff1d(np.setdiff1d(offsets, stored.get(name, _NONE)), accounted)
         if len(absent):
             findings.append(_finding("missing", topic_partition, absent, name))
-    both = np.intersect1d(in_tables, quarantined)
-    if len(both):
-        findings.append(_finding("in quarantine and", topic_partition, both, "a table"))
-    left_out = len(nowhere) - len(wanted)
-    return Compared(tuple(findings), left_out, len(np.intersect1d(wanted, unknown)))
+    in_both = np.intersect1d(in_tables, quarantined)
+    if len(in_both):
+        findings.append(_finding("in quarantine and", topic_partition, in_both, "a table"))
+    left_out = len(nowhere) - len(expected)
+    return Compared(tuple(findings), left_out, len(np.intersect1d(expected, unknown)))
 
 
 def _union(parts: Iterable[Offsets]) -> Offsets:

@@ -659,14 +659,14 @@ MUTANTS = (
     Mutant(
         "S3: later puts keep the first one's metadata",
         "secor/adapters/s3/small_puts.py",
-        "                if not name.lower().startswith(own)\n",
+        "                if not name.lower().startswith(per_object_headers)\n",
         "",
         ("tests/unit/adapters/test_s3_small_puts.py",),
     ),
     Mutant(
         "S3: a body is not compared with its checksum",
         "secor/adapters/s3/store.py",
-        "            if seen != crc32c:\n",
+        "            if actual_crc32c != crc32c:\n",
         "            if False:\n",
         STORE_TESTS,
     ),

@@ -63,8 +63,8 @@ TABLE_MUTANTS = (
     Mutant(
         "manifests that overlap are committed both",
         SELECTION,
-        "            if cluster == manifest.cluster and same and manifest.start < end:\n",
-        "            if cluster == manifest.cluster and same and manifest.end < end:\n",
+        "            if cluster == manifest.cluster and is_same_topic and manifest.start < end:\n",
+        "            if cluster == manifest.cluster and is_same_topic and manifest.end < end:\n",
         TABLES,
     ),
     Mutant(

@@ -13,10 +13,10 @@ from pyarrow.fs import FileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.typedef import Properties
 
-KEPT = 32
+MOST_CACHED = 32
 """Sets of properties: credentials that a catalog lends are others with each load."""
 
-BEGINNINGS = ("s3.", "client.", "gcs.", "adls.", "hdfs.")
+CONNECTION_PREFIXES = ("s3.", "client.", "gcs.", "adls.", "hdfs.")
 """Of the names of properties that tell a file system where it is and who asks."""
 
 FileSystems = Callable[[str, str | None], FileSystem]
@@ -32,11 +32,15 @@ class ArrowFiles(PyArrowFileIO):
 
 
 def _connecting(properties: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    named = {name: str(it) for name, it in properties.items() if name.startswith(BEGINNINGS)}
+    named = {
+        name: str(value)
+        for name, value in properties.items()
+        if name.startswith(CONNECTION_PREFIXES)
+    }
     return tuple(sorted(named.items()))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MOST_CACHED)
 def _file_systems(properties: tuple[tuple[str, str], ...]) -> FileSystems:
     file_systems: FileSystems = PyArrowFileIO(dict(properties)).fs_by_scheme
     return file_systems

@@ -112,10 +112,10 @@ class IcebergTables:
         self._create_namespace(identifier)
         properties = {"format-version": str(NEWEST_FORMAT), **new.properties}
         with translated(f"{where} cannot be made", writes=True):
-            made = self.library.create_table(
+            library_table = self.library.create_table(
                 identifier, schema, new.location, spec, properties=properties
             )
-        return describe(identifier, made)
+        return describe(identifier, library_table)
 
     def _create_namespace(self, identifier: str) -> None:
         namespace = Library.namespace_from(identifier)

@@ -145,13 +145,13 @@ class IcebergCatalog(IcebergTables):
         Reads every manifest.  Raises ``Unavailable``, ``AccessDenied``.
         """
         library_table = library_table_of(table)
-        seen: set[str] = set()
+        read_manifests: set[str] = set()
         with translated(f"table {table.identifier}: its manifests cannot be read"):
             for snapshot in library_table.metadata.snapshots:
                 for manifest in snapshot.manifests(library_table.io):
-                    if manifest.manifest_path in seen:
+                    if manifest.manifest_path in read_manifests:
                         continue
-                    seen.add(manifest.manifest_path)
+                    read_manifests.add(manifest.manifest_path)
                     for entry in manifest.fetch_manifest_entry(library_table.io):
                         yield entry.data_file.file_path
 
@@ -179,7 +179,10 @@ class IcebergCatalog(IcebergTables):
             return False
         except SecorError:
             return True
-        return any(present.metadata.snapshot_by_id(it) is not None for it in publication.added)
+        return any(
+            present.metadata.snapshot_by_id(snapshot_id) is not None
+            for snapshot_id in publication.added
+        )
 
     def _discard(self, publication: Publication) -> None:
         """Delete what a refused attempt wrote, as far as that is possible."""

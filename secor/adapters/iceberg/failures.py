@@ -48,7 +48,7 @@ _WRONG = (
     NotImplementedError,
 )
 
-_OTHERS = (exceptions.RESTError, exceptions.DynamoDbError, OSError)
+_SERVER_ERRORS = (exceptions.RESTError, exceptions.DynamoDbError, OSError)
 """Servers that answer with an error of their own, or not at all."""
 
 _CLIENTS = (
@@ -80,8 +80,8 @@ def translated(action: str, *, writes: bool = False) -> Iterator[None]:
 
 
 def _raised() -> tuple[type[Exception], ...]:
-    own = (exceptions.CommitStateUnknownException, exceptions.TableAlreadyExistsError)
-    return (*own, *_REFUSED, *_MISSING, *_DENIED, *_WRONG, *_OTHERS, *_clients())
+    outcomes = (exceptions.CommitStateUnknownException, exceptions.TableAlreadyExistsError)
+    return (*outcomes, *_REFUSED, *_MISSING, *_DENIED, *_WRONG, *_SERVER_ERRORS, *_clients())
 
 
 def _clients() -> tuple[type[Exception], ...]:
@@ -103,7 +103,7 @@ def failure(error: Exception, action: str, *, writes: bool) -> SecorError:
         return NotFound(text)
     if isinstance(error, _DENIED) or _denied(error):
         return AccessDenied(f"{text}; let this user use the catalog and its storage")
-    if isinstance(error, (*_OTHERS, *_clients())) and not isinstance(error, _WRONG):
+    if isinstance(error, (*_SERVER_ERRORS, *_clients())) and not isinstance(error, _WRONG):
         return OutcomeUnknown(text) if writes else Unavailable(text)
     return ConfigurationError(text)
 

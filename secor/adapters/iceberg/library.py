@@ -62,8 +62,8 @@ class IcebergLibrary:
     def data_location(self, table: Table) -> str:
         """Return where data files go."""
         default = f"{table.location}/data"
-        place = table.properties.get(TableProperties.WRITE_DATA_PATH, default).rstrip("/")
-        return place if "://" in place else f"file://{place}"
+        location = table.properties.get(TableProperties.WRITE_DATA_PATH, default).rstrip("/")
+        return location if "://" in location else f"file://{location}"
 
 
 class _Partitioning:
@@ -88,20 +88,20 @@ class _Partitioning:
     def place(self, rows: pa.StructArray) -> tuple[Codes, Sequence[PartitionValues]]:
         """See ``Partitioning``."""
         codes = np.zeros(len(rows), dtype=np.int64)
-        places: list[tuple[pa.Scalar | None, ...]] = [()]
+        partitions: list[tuple[pa.Scalar | None, ...]] = [()]
         for path, transform in self._transforms:
             encoded = transform(pc.struct_field(rows, path) if path else rows).dictionary_encode()
             values = [*encoded.dictionary, None]
-            own = encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
+            field_codes = encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
             # Numbered anew after each field, so that numbers stay below that of the rows.
-            used, codes = np.unique(codes * len(values) + own, return_inverse=True)
+            used, codes = np.unique(codes * len(values) + field_codes, return_inverse=True)
             pairs = (divmod(int(code), len(values)) for code in used)
-            places = [(*places[before], values[at]) for before, at in pairs]
-        return codes, [self._values(place) for place in places]
+            partitions = [(*partitions[before], values[at]) for before, at in pairs]
+        return codes, [self._values(partition) for partition in partitions]
 
-    def _values(self, place: Sequence[pa.Scalar | None]) -> PartitionValues:
+    def _values(self, partition: Sequence[pa.Scalar | None]) -> PartitionValues:
         """Return values and path; each chunk has rows of the same partitions as those before."""
-        typed = [_plain(value, kind) for value, kind in zip(place, self._types, strict=True)]
+        typed = [_plain(value, kind) for value, kind in zip(partition, self._types, strict=True)]
         name = repr(typed)  # 0.0 and -0.0 are equal, and partitions of their own
         known = self._known.get(name)
         if known is None:

@@ -56,8 +56,8 @@ class MergingCatalog(IcebergCatalog):
             self._publisher_of(table).allow_staging(table, branch)
             return self.load_table(table.identifier)
         if table.properties.get(STAGED_WRITES, "false").lower() != "true":
-            what = SetPropertiesUpdate(updates={STAGED_WRITES: "true"})
-            table = self._change(table, f"{STAGED_WRITES} cannot be set", what)
+            update = SetPropertiesUpdate(updates={STAGED_WRITES: "true"})
+            table = self._change(table, f"{STAGED_WRITES} cannot be set", update)
         if branch == MAIN or branch in table.refs:
             return table
         if MAIN not in table.refs:

@@ -118,7 +118,7 @@ def _iceberg_scalar(kind: pa.DataType, where: str) -> types.IcebergType:
 
 def _canonical(kind: pa.DataType, arrow: pa.DataType) -> pa.DataType:
     """Return ``kind`` itself where the table's ``arrow`` type stands for it, too."""
-    same = (
+    equivalent = (
         (pa.types.is_large_string(kind) and arrow == pa.string())
         or (pa.types.is_large_binary(kind) and arrow == pa.binary())
         or (_is_small(kind) and arrow == pa.int32())
@@ -129,7 +129,7 @@ def _canonical(kind: pa.DataType, arrow: pa.DataType) -> pa.DataType:
             and (kind.tz is None) == (arrow.tz is None)
         )
     )
-    return kind if same else arrow
+    return kind if equivalent else arrow
 
 
 def _is_small(kind: pa.DataType) -> bool:

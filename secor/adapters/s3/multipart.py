@@ -60,9 +60,9 @@ class MultipartUpload:
         """
         upload, whole = self._begin()
         try:
-            parts, seen = self._parts(upload, path, size, part_size_for(size, part_size))
-            if seen != crc32c:
-                raise damaged_content(path, seen, crc32c)
+            parts, actual_crc32c = self._parts(upload, path, size, part_size_for(size, part_size))
+            if actual_crc32c != crc32c:
+                raise damaged_content(path, actual_crc32c, crc32c)
             self._complete(upload, parts, {"ChecksumCRC32C": encoded(crc32c)} if whole else {})
         except SecorError as error:
             self._abort(upload, error)
@@ -84,12 +84,12 @@ class MultipartUpload:
     ) -> tuple[list[CompletedPartTypeDef], int]:
         """Upload the parts; return them, and the CRC32C of all their bytes."""
         parts: list[CompletedPartTypeDef] = []
-        seen = 0
+        crc32c = 0
         for start in range(0, size, part_size):
             with Slice(path, start, min(part_size, size - start)) as body:
-                seen = body.checksum(seen)
+                crc32c = body.checksum(crc32c)
                 parts.append(self._part(upload, len(parts) + 1, body))
-        return parts, seen
+        return parts, crc32c
 
     def _part(self, upload: str, number: int, body: Slice) -> CompletedPartTypeDef:
         checksum = encoded(body.checksum())
@@ -120,9 +120,9 @@ class MultipartUpload:
             except ClientError as error:
                 if code_of(error) != "NoSuchUpload":
                     raise
-                self._look(error)
+                self._settle_completion(error)
 
-    def _look(self, error: ClientError) -> None:
+    def _settle_completion(self, error: ClientError) -> None:
         """Settle a completion that met no upload: an earlier one, its answer lost, did it.
 
         Raises ``AlreadyExists`` when the object is there, perhaps ours.

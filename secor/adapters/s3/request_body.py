@@ -50,13 +50,13 @@ class Slice:
         self._at = base + offset
         return self._at
 
-    def checksum(self, seen: int = 0) -> int:
-        """Return the CRC32C of the whole slice, going on from ``seen``; rewinds."""
+    def checksum(self, crc32c: int = 0) -> int:
+        """Return the CRC32C of the whole slice, going on from ``crc32c``; rewinds."""
         self.seek(0)
         while block := self.read(BLOCK):
-            seen = checksum.crc32c(block, seen)
+            crc32c = checksum.crc32c(block, crc32c)
         self.seek(0)
-        return seen
+        return crc32c
 
     def __enter__(self) -> Self:
         return self

@@ -31,10 +31,10 @@ _CHECKSUM = "x-amz-checksum-crc32c"
 _METADATA = "x-amz-meta-"
 _CONTENT_SHA256 = "X-Amz-Content-SHA256"
 
-_PLACES = ("url", "url_path", "auth_path")
+_URL_FIELDS = ("url", "url_path", "auth_path")
 """What of a request ends with the key."""
 
-_OF_ONE = (*_PLACES, "headers", "body", "context")
+_PER_OBJECT_FIELDS = (*_URL_FIELDS, "headers", "body", "context")
 """What of a request is not the same for all objects."""
 
 
@@ -90,12 +90,12 @@ def _is_plain(item: tuple[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """What the requests of all puts have in common; ``places`` are its URLs up to the key."""
+    """What the requests of all puts have in common; ``url_prefixes`` are its URLs up to the key."""
 
     model: OperationModel
-    places: Mapping[str, str]
+    url_prefixes: Mapping[str, str]
     headers: Mapping[str, str]
-    rest: Mapping[str, Any]
+    shared: Mapping[str, Any]
     context: Mapping[str, Any]
     bucket: str
 
@@ -108,19 +108,21 @@ class _Template:
         if not {"Bucket", "Key"} <= arguments.keys():
             return None
         path = _quoted(arguments["Key"])
-        places = {name: params[name] for name in _PLACES if name in params}
-        if not all(place.endswith(f"/{path}") for place in places.values()):
+        url_prefixes = {name: params[name] for name in _URL_FIELDS if name in params}
+        if not all(url.endswith(f"/{path}") for url in url_prefixes.values()):
             return None
-        own = (_METADATA, _CHECKSUM, "expect")
+        per_object_headers = (_METADATA, _CHECKSUM, "expect")
         return cls(
             model=model,
-            places={name: place.removesuffix(path) for name, place in places.items()},
+            url_prefixes={name: url.removesuffix(path) for name, url in url_prefixes.items()},
             headers={
                 name: value
                 for name, value in params["headers"].items()
-                if not name.lower().startswith(own)
+                if not name.lower().startswith(per_object_headers)
             },
-            rest={name: value for name, value in params.items() if name not in _OF_ONE},
+            shared={
+                name: value for name, value in params.items() if name not in _PER_OBJECT_FIELDS
+            },
             # Without the arguments, which hold the first object's content.
             context={**context, "s3_redirect": {**redirect, "params": {}}},
             bucket=arguments["Bucket"],
@@ -136,8 +138,8 @@ class _Template:
         }
         context["s3_redirect"]["params"] = context["input_params"] = arguments
         return {
-            **self.rest,
-            **{name: place + path for name, place in self.places.items()},
+            **self.shared,
+            **{name: url + path for name, url in self.url_prefixes.items()},
             "headers": {**self.headers, **headers},
             "body": content,
             "context": context,

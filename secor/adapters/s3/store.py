@@ -199,9 +199,9 @@ class S3Store:
             return
         with Slice(path, 0, size) as body:
             # Some servers look at no checksum; and what one refuses is then spoilt on its way.
-            seen = body.checksum()
-            if seen != crc32c:
-                raise damaged_content(path, seen, crc32c)
+            actual_crc32c = body.checksum()
+            if actual_crc32c != crc32c:
+                raise damaged_content(path, actual_crc32c, crc32c)
             with translated(f"put {self._name(key)}", writes=True):
                 self._client.put_object(
                     Key=key,
@@ -219,9 +219,9 @@ class S3Store:
         metadata: Mapping[str, str],
         source: Path | str,
     ) -> None:
-        seen = checksum.crc32c(content)
-        if seen != crc32c:
-            raise damaged_content(source, seen, crc32c)
+        actual_crc32c = checksum.crc32c(content)
+        if actual_crc32c != crc32c:
+            raise damaged_content(source, actual_crc32c, crc32c)
         with translated(f"put {self._name(key)}", writes=True):
             self._small_puts.put(key, content, crc32c, metadata)
 

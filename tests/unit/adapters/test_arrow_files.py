@@ -10,7 +10,7 @@ from pyarrow.fs import LocalFileSystem
 from pyiceberg import io as library
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from secor.adapters.iceberg.arrow_files import BEGINNINGS, ArrowFiles
+from secor.adapters.iceberg.arrow_files import CONNECTION_PREFIXES, ArrowFiles
 from secor.tables.catalog import NewTable
 from tests.unit.adapters.iceberg_tables import SCHEMA, sqlite_catalog
 
@@ -40,7 +40,7 @@ def test_every_property_that_the_library_gives_a_file_system_is_told_apart() -> 
     source = Path(library.__file__).read_text()
     names = set(re.findall(r'^[A-Z0-9_]+ = "([a-z0-9]+\.[a-z0-9._-]+)"$', source, re.MULTILINE))
     assert len(names) > 50
-    others = {name for name in names if not name.startswith(BEGINNINGS)}
+    others = {name for name in names if not name.startswith(CONNECTION_PREFIXES)}
     assert others == {"hf.endpoint", "hf.token"}, "of an access that pyarrow's has no part in"
 
 
