@@ -1,4 +1,4 @@
-"""One Spark application that writes tables, with a session for each; it is started when needed."""
+"""One Spark application that writes tables, started when needed, with a session for each table."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class TableEngine:
 
 
 def _has_ended(spark: SparkSession) -> bool:
-    """Tell whether the application is gone: its process died, or its cluster ended it."""
+    """Tell whether the application has ended: its process died, or its cluster ended it."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     try:

@@ -1,4 +1,4 @@
-"""Where an archive is: from a path and options to our own store, without Hadoop's classes."""
+"""Opens the archive of a path and options in Secor's own store, without Hadoop's classes."""
 
 from __future__ import annotations
 

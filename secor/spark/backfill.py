@@ -1,7 +1,7 @@
-"""Independent pieces of work as Spark tasks, and their results back on the driver.
+"""Runs independent pieces of work as Spark tasks, and returns their results to the driver.
 
-Nothing is shuffled and nothing is written by Spark: a task puts its objects itself, if absent,
-so that tasks which fail, are repeated or run twice at a time leave nothing twice.
+Spark shuffles nothing and writes nothing.  Each task puts its objects itself, if absent, so tasks
+that fail, are repeated or run twice at a time store nothing twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MOST_TASKS = 10_000
-"""Of more pieces, neighbours share a task."""
+"""Most tasks; of more pieces, neighbours share a task."""
 
 POLL = 0.5
 """Seconds between two looks at how far a job has come."""
@@ -39,7 +39,7 @@ Work = Callable[[Iterator[Item]], Iterator[Result]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Result]):
-    """What one task gave: its results, and the error that ended it, if one did."""
+    """The outcome of one task: its results, and the error that ended it, if any."""
 
     results: tuple[Result, ...]
     error: SecorError | None = None
@@ -103,7 +103,7 @@ def run(
 
 
 class _Guarded(Generic[Item, Result]):
-    """Turns our own errors into results: a configuration does not get better by repeating."""
+    """Turns Secor's errors into results, because Spark would repeat the task for nothing."""
 
     def __init__(self, work: Work[Item, Result]) -> None:
         self._work = work
@@ -124,7 +124,7 @@ def _watched(
     tasks: int,
     progress: Callable[[int, int], None] | None,
 ) -> list[Outcome[Any]]:
-    """Run ``collect`` in a thread of its own and tell how far it is."""
+    """Run ``collect`` in a thread of its own and report its progress."""
     context = spark.sparkContext
     group = f"secor-backfill-{uuid.uuid4().hex}"
 
@@ -154,7 +154,7 @@ def _watched(
 
 
 def _cause(text: str) -> str:
-    """Return what a person can use of Spark's story: the error in Python, or the first one."""
+    """Return the useful line of Spark's traceback: the error in Python, or the first one."""
     lines = [line.strip() for line in text.splitlines()]
     python = [line for line in lines if _PYTHON.match(line)]
     java = [line for line in lines if _JAVA.match(line)]

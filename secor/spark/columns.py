@@ -1,4 +1,4 @@
-"""The columns that Spark sees, and how batches of messages become them."""
+"""The columns that Spark sees, and their values from batches of messages."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def check_columns(columns: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def as_timestamps(milliseconds: pa.Array) -> pa.Array:
-    """Return Spark's timestamps; what these cannot hold becomes null."""
+    """Return Spark's timestamps; null for milliseconds that these cannot hold."""
     representable = pc.and_(
         pc.greater_equal(milliseconds, -_MOST_MILLISECONDS),
         pc.less_equal(milliseconds, _MOST_MILLISECONDS),

@@ -1,7 +1,7 @@
-"""How far a stream over the archive has come: pure, and small enough for a checkpoint.
+"""The progress of a stream over the archive; pure, and small enough for a checkpoint.
 
-The batches of one topic partition and generation follow one another, and a batch is begun
-only after all objects of the one before it are stored.  So for each of them a cursor keeps
+The batches of one topic partition and generation follow one another, and a batch begins only
+after all objects of the batch before it are stored.  So for each of them a cursor keeps
 
 - ``settled``: where the newest batch begins; every object below it is there for good;
 - ``open``: the keys of the objects seen at or above it, whose batch may still get more.

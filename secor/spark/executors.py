@@ -1,7 +1,7 @@
-"""Notices when the cluster of a Spark application is gone.
+"""Notices that the cluster of a Spark application is gone.
 
-A standalone master that was started again does not know the applications of its predecessor:
-without executors their jobs wait for ever, and nobody says so but a line in Spark's log.
+A restarted standalone master does not know the applications of its predecessor.  Without
+executors their jobs wait for ever, and only a line in Spark's log says so.
 """
 
 from __future__ import annotations

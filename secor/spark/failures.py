@@ -1,4 +1,4 @@
-"""One line for what Spark and its gateway raise."""
+"""Reduces what Spark and its gateway raise to one line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def failing_as(what: str, log_place: str) -> Iterator[None]:
 
 @contextmanager
 def tidying() -> Iterator[None]:
-    """Let Spark's errors pass: what had failed before, or was done, matters more."""
+    """Ignore Spark's errors while tidying up: the work itself, or its failure, matters more."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -45,7 +45,7 @@ def tidying() -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of the innermost cause: those around it only say that there is one."""
+    """Return the first line of the innermost cause; the outer ones only wrap it."""
     java: Any = getattr(error, "java_exception", None)
     text = str(error).strip()
     for _ in range(DEEPEST):

@@ -1,7 +1,7 @@
-"""Filters of a query as bounds of a read: what they leave out is not read at all.
+"""Turns filters of a query into bounds of a read: objects outside the bounds are not read.
 
-Spark applies every filter again to what it gets, so a bound may let through too much, but
-never too little.  Filters are told apart by the names of their classes, which are in
+Spark applies every filter again to what it gets, so a bound may let through too much, but never
+too little.  This module knows filters by the names of their classes, which are in
 ``pyspark.sql.datasource`` from Spark 4.1 on.
 """
 
@@ -109,7 +109,7 @@ def _column(pushed: Any) -> str:
 
 
 def _passes(pushed: Any, value: str | int) -> bool:
-    """Tell whether a value passes a filter; one that is not understood lets everything pass."""
+    """Tell whether a value passes a filter; an unknown filter lets every value pass."""
     negated = _kind(pushed) == "Not"
     test = pushed.child if negated else pushed
     literal: Any = getattr(test, "value", None)
@@ -120,7 +120,7 @@ def _passes(pushed: Any, value: str | int) -> bool:
 
 
 def _values(pushed: Any) -> Sequence[object]:
-    """Return the values of which a column must have one; none where it is not of that kind."""
+    """Return the values that the filter allows for a column; none if it does not list values."""
     match _kind(pushed):
         case "EqualTo" | "EqualNullSafe":
             return (pushed.value,)
@@ -131,7 +131,7 @@ def _values(pushed: Any) -> Sequence[object]:
 
 def _topics(pushed: Any) -> frozenset[str] | None:
     values = _values(pushed)
-    # No other text is a topic's name, and none but a name may become a path.
+    # Only a topic's name may become a path.
     names = {it for it in values if isinstance(it, str) and _TOPIC.fullmatch(it)}
     return frozenset(names) if values else None
 
@@ -145,7 +145,7 @@ def _common_topics(
 
 
 def _span(pushed: Any, read: Callable[[object], tuple[int, int] | None]) -> Span:
-    """Return the numbers that pass; ``read`` gives those around a value, once up, once down."""
+    """Return the numbers that pass; ``read`` returns a value rounded up and rounded down."""
     values = _values(pushed) or (getattr(pushed, "value", None),)
     around = [span for it in values if (span := read(it)) is not None]
     if len(around) < len(values):
@@ -166,7 +166,7 @@ def _span(pushed: Any, read: Callable[[object], tuple[int, int] | None]) -> Span
 
 
 def _within_64_bits(start: int | None, end: int | None) -> Span:
-    """Return a span whose numbers a column of 64 bits can be compared with."""
+    """Return a span with bounds that fit into 64 bits, as the columns do."""
     return Span(
         None if start is None else min(start, _GREATEST),
         None if end is None or end > _GREATEST else end,
@@ -178,7 +178,7 @@ def _whole(value: object) -> tuple[int, int] | None:
 
 
 def _instant(value: object) -> tuple[int, int] | None:
-    """Return the milliseconds at or after a time, and at or before it."""
+    """Return a time in milliseconds, rounded up and rounded down."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None
     since = value - datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The archive as a DataFrame by ``mapInArrow``, for Spark before its Python data sources."""
+"""The archive as a DataFrame by ``mapInArrow``, for Spark versions without Python data sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hudi tables written by Spark: ``tables.hudi.HudiEngine``."""
+"""Writes Hudi tables with Spark: ``tables.hudi.HudiEngine``."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _save(rows: DataFrame, options: Mapping[str, str], write: HudiWrite) -> None
 
 
 def _unmoved(require_unmoved: Guard, write: HudiWrite) -> Callable[[], None]:
-    """Return what a task calls; it takes no more along than it needs."""
+    """Return the check for tasks to call; it captures only what it needs."""
     location, group, expected = write.table.location, write.group, write.expected
     taken_back = write.taken_back
     return lambda: require_unmoved(location, group, expected, taken_back)
@@ -173,7 +173,7 @@ def _spark_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _source(table: Table, field_id: int) -> str:
-    """Return the column that a partition's values are made of."""
+    """Return the column from which a partition's values come."""
     for field in table.schema:
         if int(field.metadata[FIELD_ID]) == field_id:
             return field.name
@@ -181,7 +181,7 @@ def _source(table: Table, field_id: int) -> str:
 
 
 def _columns(table: Table, columns: StructType) -> list[Any]:
-    """Return what is selected of changes: columns, those of partitions, and the deletion."""
+    """Return the columns to select from changes: the table's, partitions', the deletion mark."""
     from pyspark.sql import functions
 
     numbers = {it.name: column_name(at) for at, it in enumerate(columns)}

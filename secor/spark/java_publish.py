@@ -1,7 +1,7 @@
-"""Commits to Iceberg tables by Java's library: those of format version 3, which Python's refuses.
+"""Commits to Iceberg tables by Java's library: version 3, which Python's library refuses.
 
 Source: ``TableMetadata.Builder`` and ``TableOperations`` of org.apache.iceberg.  Its ``commit``
-replaces the metadata that it was given and no other, and does not repeat itself.
+replaces only the metadata that it was given, and does not repeat itself.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ POSITION_TYPES = {
 """Spark's types of the columns of ``staged_rows.POSITION``."""
 
 _BY_TIME = "struct(coalesce(change.timestamp, -1), change.topic, change.partition, change.offset)"
-"""Orders changes of several topic partitions, of whose order nothing is known but time."""
+"""Orders changes of several topic partitions by time, as nothing else tells their order."""
 
 
 def changes_frame(

@@ -1,6 +1,7 @@
-"""Which changes are the last of their keys, decided in the driver.
+"""Finds, in the driver, the last change of each key.
 
-Spark would shuffle and sort whole rows for it.  Here only keys and positions in Kafka are held.
+Spark would shuffle and sort whole rows for that.  This module holds only keys and positions in
+Kafka.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class ChangeOrder:
 
 
 def _ends(*columns: Numbers) -> npt.NDArray[np.bool_]:
-    """Tell of sorted rows which are the last with their values in ``columns``."""
+    """Return a mask of sorted rows: the last row of each run of equal values in ``columns``."""
     ends = np.zeros(len(columns[0]), bool)
     ends[-1] = True
     for column in columns:
@@ -133,7 +134,7 @@ def _ranks(column: Sequence[pa.Array]) -> Numbers:
 
 
 def _values(ranks: Numbers, keys: Numbers, sources: Numbers, offsets: Numbers) -> Numbers:
-    """Return ``ranks``, and for 0 the greatest that came before it in its topic partition."""
+    """Return ``ranks``; a 0 becomes the greatest rank before it in its topic partition."""
     in_order = np.lexsort((offsets, sources, keys))
     groups = np.concatenate([[0], np.cumsum(_ends(keys[in_order], sources[in_order]))[:-1]])
     base = groups * (int(ranks.max()) + 1)

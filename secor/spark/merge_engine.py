@@ -1,4 +1,4 @@
-"""Row changes merged by Spark into a snapshot that nobody sees: ``tables.merging.MergeEngine``."""
+"""Merges row changes by Spark into a snapshot that nobody sees: ``tables.merging.MergeEngine``."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SparkMergeEngine(TableEngine):
                     session.sql(_merge_statement(target, key, merge.table.schema.names))
                 finally:
                     with tidying():
-                        session.catalog.dropTempView(MERGED)  # else it holds the rows in memory
+                        session.catalog.dropTempView(MERGED)  # the view would keep rows in memory
         return Merged(last.unordered)
 
     def allow_staging(self, table: Table, branch: str) -> None:

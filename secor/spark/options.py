@@ -1,4 +1,4 @@
-"""What a reader of the archive may ask for: Spark's text options, checked."""
+"""The options of a read of the archive: Spark's option texts, checked and parsed."""
 
 from __future__ import annotations
 

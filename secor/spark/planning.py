@@ -1,4 +1,4 @@
-"""Which objects a read needs, and how they become tasks: by names, before anything is opened."""
+"""Which objects a read needs, and how they become tasks, by names, before any object is opened."""
 
 from __future__ import annotations
 
@@ -168,13 +168,13 @@ def may_hold(info: ObjectInfo, selection: Selection) -> bool:
 
 
 def described(archive: Archive, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
-    """Give the objects with what their metadata tell, several asked for at a time."""
+    """Give the objects with their metadata, several requests at a time."""
     with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="head") as pool:
         yield from pool.map(lambda archived: describe(archive, archived) or archived, objects)
 
 
 def describe(archive: Archive, archived: ArchivedObject) -> ArchivedObject | None:
-    """Return it with what its metadata tell; None when the object is gone.
+    """Return the object with its metadata; None when the object is gone.
 
     A directory that Secor did not write has no metadata at all.
     """
@@ -238,7 +238,7 @@ def _matches(name: str, globs: Sequence[str]) -> bool:
 
 
 def _prefixes(archive: Archive, selection: Selection) -> list[str]:
-    """Return what to list: as little as names and globs need, nothing of it twice."""
+    """Return the prefixes to list: as few as names and globs need, none within another."""
     if not selection.topics or any(_GLOB.search(topic) for topic in selection.topics):
         prefix = "/".join(part for part in archive.prefix.split("/") if part)
         return ["" if archive.hashed or not prefix else prefix + "/"]

@@ -1,4 +1,4 @@
-"""Iceberg's procedures in Spark, with their failures in the program's own errors."""
+"""Calls Iceberg's procedures in Spark, and translates their failures into the program's errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def call(spark: SparkSession, statement: str) -> dict[str, Any]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return what happened, without Java's traceback."""
+    """Return the first line of an error, without Java's traceback."""
     lines = [line.strip(" \t:") for line in str(error).splitlines() if line.strip(" \t:")]
     causes = [line for line in lines if "Exception: " in line or "Error: " in line]
     return (causes or lines or [type(error).__name__])[0]

@@ -1,4 +1,4 @@
-"""What a task does: its pieces of objects to batches of the columns asked for."""
+"""The work of a task: reads its pieces of objects into batches of the requested columns."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_tasks(
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Put small batches together: each one costs Spark as much as a thousand rows."""
+    """Combine small batches: each batch costs Spark as much as a thousand rows."""
     buffered: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -117,7 +117,7 @@ def _records(archive: Archive, piece: Piece) -> Iterator[pa.RecordBatch]:
 
 
 def _complete(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Give what ``read`` gives, after it has been seen to come to its end."""
+    """Give the batches of ``read`` only after reading to the end without an error."""
     buffered: list[pa.RecordBatch] = []
     size = 0
     for batch in read():
@@ -154,12 +154,12 @@ def _allowed(records: pa.RecordBatch, bounds: Bounds) -> pa.RecordBatch:
 
 
 def _recorded(records: pa.RecordBatch, column: str) -> bool:
-    """Tell whether the object's format knows this of its messages."""
+    """Tell whether the object's format records this about its messages."""
     return not records.num_rows or records.column(column).null_count < records.num_rows
 
 
 def _within(records: pa.RecordBatch, name: str, span: Span) -> pa.RecordBatch:
-    """Return the rows whose number is in the span; null is in none."""
+    """Return the rows whose number is in the span; nulls never are."""
     column = records.column(name)
     bounds = pc.min_max(column)
     least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
@@ -174,7 +174,7 @@ def _within(records: pa.RecordBatch, name: str, span: Span) -> pa.RecordBatch:
 
 
 def _inside(archive: Archive, archived: ArchivedObject, selection: Selection, what: str) -> bool:
-    """Tell whether metadata say that all of an object is asked for."""
+    """Tell whether metadata prove that the whole object is in the requested range."""
     described = archived if archived.info else describe(archive, archived)
     info = described.info if described else None
     if info is None:

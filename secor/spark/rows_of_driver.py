@@ -1,6 +1,6 @@
 """Rows that the driver hands to Spark: few as local rows, many as a file on the same machine.
 
-Their columns have numbers for names, because those of a table may be anything.
+Their columns have numbers as names, because a table's names may be anything.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEAST = {"spark.sql.session.timeZone": "UTC"}
-"""What rows depend on: nobody may set it otherwise."""
+"""Settings on which rows depend: nobody may override them."""
 
 REMEMBERED = {
     "spark.ui.retainedJobs": "20",

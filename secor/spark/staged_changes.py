@@ -1,7 +1,7 @@
-"""Staged changes as Spark reads them: Secor's own files and store, brought to present columns.
+"""Staged changes as Spark reads them, through Secor's own store, with the table's present columns.
 
-The columns of a file are those that the table had when it was written.  They are found again by
-their field ids, so a column that was renamed keeps its values, and one that was added is null.
+A file has the columns of the table at its time.  Field ids link them to the present columns, so a
+renamed column keeps its values, and an added column is null.
 """
 
 from __future__ import annotations

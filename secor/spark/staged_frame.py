@@ -1,4 +1,4 @@
-"""What is staged for a table: the last change of each key, as a DataFrame."""
+"""The staged changes of a table as a DataFrame: the last change of each key."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class StagedReader:
         Raises ``Unavailable``, ``AccessDenied``, ``OSError``, and what PySpark raises.
         """
         with ExitStack() as stack:
-            with self._lock:  # one table at a time: the rows of several would be much memory
+            with self._lock:  # one table at a time, to bound memory
                 last = self._last_changes(session, staged, stack)
             yield last
 

@@ -1,4 +1,4 @@
-"""Starts a Spark session within a time, and says in one line why it does not start."""
+"""Starts a Spark session within a time limit, and reports a failure in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream over the archive: what has come since a cursor, from listings alone."""
+"""A stream over the archive: finds the new objects since a cursor, from listings alone."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ObjectStream:
     def _batch_starts(
         self, archive: Archive, objects: list[ArchivedObject]
     ) -> dict[tuple[str, str], int]:
-        """Return where the newest batch of each log begins; without those that vanish just now."""
+        """Return where the newest batch of each log begins; leave out logs that just vanished."""
         last = cursors.newest(objects)
         unknown = [archived for archived in last if archived.key not in self._starts]
         with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="head") as pool:

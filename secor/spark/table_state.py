@@ -1,6 +1,6 @@
-"""Compares the rows of a table, by key, with what the messages of its topics make of each key.
+"""Compares the rows of a table, by key, with the last state that the messages give each key.
 
-It knows nothing of the table's format: the rows are a DataFrame, whoever reads them.
+It does not depend on the table's format: the rows are a DataFrame from any reader.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which versions of Spark the package works with."""
+"""The versions of Spark that the package supports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark's Python workers spend on tasks besides the work."""
+"""Saves time that Spark's Python workers spend before each task."""
 
 from __future__ import annotations
 

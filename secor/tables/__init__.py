@@ -1,1 +1,1 @@
-"""The table group: rows become data files of tables, and one commit a cycle makes them visible."""
+"""The table group: rows become data files of tables, visible by one commit a table and cycle."""

@@ -1,6 +1,7 @@
-"""A worker's part of a cycle: it uploads what it holds when it is asked, and says when it has.
+"""A worker's part of a cycle: it uploads what it holds when the coordinator asks, then answers.
 
-It stands around the loop.  Whatever it does not hear or say costs the coordinator a wait.
+It wraps the loop.  A request that it misses, or an answer that gets lost, only makes the
+coordinator wait.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class Answering:
         return self._loop.status()
 
     def _take(self, event: Event) -> None:
-        """Begin to answer a request.  One that is repeated is answered again, as it was."""
+        """Begin to answer a request; answer a repeated one as before."""
         current = self._request
         if current is not None and event.commit == current.commit:
             if event.kind is Kind.COMMIT_COMPLETE:
@@ -126,7 +127,7 @@ class Answering:
             self._first_messages.begin_cycle()
 
     def _answer(self, request: Event) -> None:
-        """Bring each partition to where it was when it was asked; then say so.
+        """Upload each partition up to where it was when the request came; then answer.
 
         Partitions that come before the commit is complete are answered for, too.
         """
@@ -152,7 +153,7 @@ class Answering:
             self._answered |= {answer.topic_partition for answer in answers}
 
     def _tell_written(self, status: WorkStatus, request: Event) -> None:
-        """Point to the manifest of a batch that was committed since it was last looked at."""
+        """Announce the manifest of a batch that was committed since the last look."""
         key = status.topic_partition
         before = self._uploading.get(key)
         if before is not None and before.end == status.committed:
@@ -175,7 +176,7 @@ class Answering:
 
 
 class _FirstMessages:
-    """Whose first messages since the assignment a cycle waits for.
+    """The partitions whose first messages since the assignment a cycle waits for.
 
     They have waited since the last owner died.  An answer that nothing is held would leave them
     to the next cycle.  One cycle waits for a partition at most: it may be paused, or unreachable.
@@ -186,7 +187,7 @@ class _FirstMessages:
         """Where partitions began when they were first asked; None once nothing is due."""
 
     def begin_cycle(self) -> None:
-        """Wait no more for those that the last cycle waited for."""
+        """Stop waiting for the partitions that the last cycle waited for."""
         self._begins = dict.fromkeys(self._begins)
 
     def are_due(self, status: WorkStatus) -> bool:
@@ -201,6 +202,6 @@ class _FirstMessages:
         return due
 
     def forget_all_but(self, assigned: Set[TopicPartition]) -> None:
-        """Forget what is assigned no more: it may come back unread."""
+        """Forget partitions that are no longer assigned: they may come back unread."""
         for topic_partition in self._begins.keys() - assigned:
             del self._begins[topic_partition]

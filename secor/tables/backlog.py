@@ -1,4 +1,4 @@
-"""How much is staged and not in its tables yet, for the group and for each table: pure."""
+"""How much is staged and not in its tables yet, for the group and for each table; pure."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def is_committed(item: Staged, results: Mapping[str, TableResult]) -> bool:
 
 
 def is_of_earlier_topic(item: Staged, topic_ids: Mapping[str, str | None]) -> bool:
-    """Tell whether a batch's topic was made again since."""
+    """Tell whether the batch's topic was recreated since."""
     present = topic_ids.get(item.topic_partition.topic)
     was = item.manifest.topic_id if item.manifest is not None else None
     return not item.listed.replay and None not in (was, present) and was != present
 
 
 def files_by_table(item: Staged) -> Iterator[TableFiles]:
-    """Give what a manifest has, without tables that it has no files for."""
+    """Give a manifest's files by table, without tables that it has no files for."""
     if item.manifest is not None:
         yield from (of_table for of_table in item.manifest.tables if of_table.files)
 

@@ -1,4 +1,4 @@
-"""The manifest of a batch: made when it is sealed, from what the writers of its files tell."""
+"""The manifest of a batch, built from what the writers of its files report when it is sealed."""
 
 from __future__ import annotations
 

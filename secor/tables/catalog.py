@@ -47,7 +47,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as one look at the catalog showed it.
+    """A table as the catalog showed it once.
 
     ``schemas`` and ``specs`` are by id, with every version that the table still names; Arrow
     fields carry ``FIELD_ID``.  ``refs`` has the snapshot of each branch and tag: a table
@@ -162,7 +162,7 @@ class TableCommit:
 
 
 class Outcome(StrEnum):
-    """What a commit came to; ``UNKNOWN`` is settled by loading the table again."""
+    """The result of a commit; load the table again to settle ``UNKNOWN``."""
 
     DONE = "done"
     REFUSED = "refused"

@@ -56,7 +56,7 @@ def read_changes(
 
 
 def source_of(settings: ChangeSettings, decoded: pa.StructArray) -> pa.StructArray:
-    """Return the rows as a new table would have them: what is inside of envelopes."""
+    """Return the rows as a new table would have them: the content of envelopes."""
     if settings.mode == "cdc" and settings.operation_field is None:
         after = field_at(unwrap(decoded), "after")
         return after if pa.types.is_struct(after.type) else pa.array([{}] * len(decoded))
@@ -71,7 +71,7 @@ def _read_flat(
     fields: pa.StructArray,
     changed_rows: ReadChanges,
 ) -> None:
-    """Read messages whose own field says what they are."""
+    """Read messages in which a field names the operation."""
     assert settings.operation_field is not None
     values = texts(field_at(fields, settings.operation_field))
     upserts = settings.upserts if settings.mode == "cdc" else values.distinct
@@ -87,6 +87,6 @@ def _read_flat(
 
 
 def _without(fields: pa.StructArray, name: str) -> pa.StructArray:
-    """Return the fields but one: the operation is no column."""
+    """Return the fields without ``name``: the operation does not become a column."""
     kept = [(field, column) for field, column in children(fields) if field.name != name]
     return struct_of([column for _, column in kept], [field for field, _ in kept], fields)

@@ -23,7 +23,7 @@ from secor.tables.table_version import RowSettings, TableVersion, open_version
 from secor.tables.verification import Offsets
 
 UNFIT = 2
-"""Beside ``UPSERT`` and ``DELETE``: a message of which nobody knows what it changes."""
+"""Beside ``UPSERT`` and ``DELETE``: a message whose change is unknown."""
 
 
 class ChangesOfTable:
@@ -117,12 +117,12 @@ def _unfit_changes(offsets: Offsets, chunk: Chunk, schema: pa.Schema) -> pa.Reco
 
 
 def version_to_compare(table: Table, route: Route, row_settings: RowSettings) -> TableVersion:
-    """Return a version whose rows are only compared.  Raises ``ConfigurationError``."""
+    """Return a version for comparing rows, not for writing.  Raises ``ConfigurationError``."""
     return open_version(table, route.settings, row_settings, _NothingIsWritten())
 
 
 class _NothingIsWritten:
-    """A ``TableLibrary`` for changes that are never files."""
+    """A ``TableLibrary`` for changes that are never written to files."""
 
     def partitioning(self, table: Table, schema_id: int, spec_id: int) -> _NothingIsWritten:
         return self

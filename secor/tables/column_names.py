@@ -1,6 +1,6 @@
-"""Fields brought under the names of a table's columns: exactly, by name mapping, by any case.
+"""Renames fields to the names of a table's columns: exactly, by name mapping, in any case.
 
-UUIDs written as text become their 16 bytes on the way, since no other type of text does that.
+It also turns UUIDs in text into their 16 bytes, because later stages do this for no other type.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ColumnNames:
         return source.with_type(renamed.type), renamed
 
     def _sources(self, source: pa.StructType, kind: pa.StructType) -> dict[str, list[str]]:
-        """Return for each column the fields that stand for it, the one of its name first."""
+        """Return the fields that stand for each column, first the one with the column's name."""
         free = {field.name for field in source.fields}
         sources_by_name = {field.name: [field.name] for field in kind.fields if field.name in free}
         free -= set(sources_by_name)
@@ -102,7 +102,7 @@ class ColumnNames:
         return () if field_id is None else self.aliases.get(int(field_id), ())
 
     def _differs(self, source: pa.DataType, kind: pa.DataType) -> bool:
-        """Tell whether anything is to be renamed or read as UUID."""
+        """Tell whether any field must be renamed or read as UUID."""
         if pa.types.is_struct(source) and pa.types.is_struct(kind):
             sources = self._sources(source, kind)
             if any(names != [column] for column, names in sources.items()):
@@ -122,7 +122,7 @@ class ColumnNames:
 def _first_present(
     name: str, candidates: list[tuple[pa.Field, pa.Array]]
 ) -> tuple[pa.Field, pa.Array]:
-    """Return one column of several: of each row the first value that is there.
+    """Merge several columns into one: each row has its first value that is not null.
 
     Which of them a row has depends on the row alone, and not on its neighbours.
     """
@@ -150,7 +150,7 @@ def is_uuid(kind: pa.DataType) -> bool:
 
 
 def _uuids(texts: pa.Array) -> pa.Array:
-    """Return the bytes of UUIDs; other text stays, at a length that none has."""
+    """Return the bytes of UUIDs; other text keeps a length that no UUID has."""
     return pa.array([_uuid(text) for text in texts.to_pylist()], pa.binary())
 
 

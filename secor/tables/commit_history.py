@@ -1,7 +1,7 @@
-"""One object for each commit of a table: its whole vector and files, for the day of a rollback.
+"""One object for each commit of a table, with its whole vector and files, for later rollbacks.
 
-``<prefix>/_commits/<table uuid>/<commit id>.json`` is put, if absent, before its commit.  One
-whose commit was refused is an orphan, which ``secor tables expire`` removes.
+``<prefix>/_commits/<table uuid>/<commit id>.json`` is put, if absent, before its commit.  If the
+commit is refused, its object is an orphan, which ``secor tables expire`` removes.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class CommitHistory:
                 yield ListedCommit(stored.key, uuid, commit_id, stored.size, stored.modified)
 
     def tables(self) -> set[str]:
-        """Return the names of all tables that have commit objects, each as its newest says.
+        """Return the names of all tables that have commit objects, by their newest objects.
 
         Raises ``CorruptFile``.
         """

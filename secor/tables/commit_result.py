@@ -1,4 +1,4 @@
-"""What a commit of one table is asked to do, and how it ended."""
+"""The request to commit one table, and its result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """A cycle as its tables see it.
+    """What the commits of all tables of a cycle have in common.
 
     ``id`` begins the ids of its commits.  ``advance`` returns the new valid-through timestamp
     for the old one (milliseconds); a partial commit leaves it.
@@ -66,7 +66,7 @@ class TableResult:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a commit shall do: append ``files``, write ``record`` (without its commit)."""
+    """What to commit: append ``files``, write ``record`` (without its commit)."""
 
     files: tuple[TableFiles, ...]
     manifests: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Announcements between coordinator and workers.
 
-They only make a cycle quicker.  What is lost, repeated, reordered or forged changes when
-something is committed, never what: that is decided by ledger, manifests and tables.
+They only make a cycle quicker.  An announcement that is lost, repeated, reordered or forged
+changes *when* something is committed, never *what*: ledger, manifests and tables decide that.
 """
 
 from __future__ import annotations

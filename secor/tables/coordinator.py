@@ -1,8 +1,8 @@
 """The coordinator: one exact commit for each table in each cycle.
 
-Election is for economy alone: two coordinators at once are harmless, because each commit
-requires the snapshot at which its vector was read.  Between cycles nothing is remembered that
-the next could not find again: on start there is nothing to recover.
+The election only saves work: two coordinators at once are harmless, because each commit requires
+the snapshot at which its vector was read.  Between cycles the coordinator remembers nothing that
+the next cycle could not find again, so there is nothing to recover at the start.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Coordinator:
         return 0.0
 
     def _guarded(self, act: Callable[[], None]) -> None:
-        """Leave what fails to the next cycle: all of it is still staged."""
+        """Leave a failure to the next cycle: everything is still staged."""
         try:
             act()
         except SecorError as error:

@@ -1,4 +1,4 @@
-"""The coordinator beside the loop, in a thread of its own: catalogs may be slow."""
+"""Runs the coordinator in a thread of its own, because catalogs may be slow."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The commit cycle: when to ask the workers, when to commit.  Pure: time is an argument.
 
-Every ``interval`` the coordinator asks the workers to upload what they hold, waits until the set
-of the group's topic partitions has answered, at most ``timeout``, and commits what there is.
-What comes late is in the next commit, because it is still staged.
+Every ``interval`` the coordinator asks the workers to upload what they hold.  It waits until all
+of the group's topic partitions have answered, at most ``timeout``, and commits what is staged.
+What comes late stays staged, and is in the next commit.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class Cycle:
     answered: frozenset[TopicPartition] = frozenset()
 
     def become(self, state: State) -> Cycle:
-        """Go to ``state``; a way that the table does not have is a bug."""
+        """Go to ``state``; a transition that ``TRANSITIONS`` does not have is a bug."""
         if state not in TRANSITIONS[self.state]:
             raise AssertionError(f"the cycle does not go from {self.state} to {state}")
         return replace(self, state=state)
 
     def answer(self, commit: str, partitions: frozenset[TopicPartition]) -> Cycle:
-        """Note that these have answered; what is said of another cycle counts for nothing."""
+        """Note that these have answered; ignore answers to another cycle."""
         if self.state is not State.COLLECTING or commit != self.commit:
             return self
         return replace(self, answered=self.answered | partitions)

@@ -1,4 +1,4 @@
-"""The commit of a cycle: reads ledger and staging, commits every table, releases what is done."""
+"""The commit of a cycle: reads ledger and staging, commits every table, releases manifests."""
 
 from __future__ import annotations
 
@@ -132,9 +132,9 @@ class CycleCommit:
         self._report(staged, results, ends, offsets)
 
     def _read_ledger(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Entry]:
-        """Return the entries; one that cannot be read holds its partition back.
+        """Return the entries; an unreadable entry holds its partition back.
 
-        Side by side: a cycle of 1,000 partitions must not wait for 1,000 answers in turn.
+        They are read in parallel: a cycle must not wait for 1,000 answers in turn.
         """
         ordered = sorted(partitions)
         entries = {}

@@ -1,7 +1,7 @@
 """The last stage of the table group's parser: rows of tables, by partition.
 
-A message that goes to several tables is in all of them or, if one cannot take it, in
-quarantine and in none: when it is replayed it must not come twice into the others.
+A message that goes to several tables is in all of them.  If one table cannot take it, it is in
+quarantine and in no table: a replay must not put it into the others a second time.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class TableDistribution:
     def _ask_for_table(
         self, work: Work, name: str, route: Route, rows: Rows, needed: list[tuple[int, Need]]
     ) -> None:
-        """Ask for a table that is not open, with what these messages show of its columns."""
+        """Ask for a table that is not open, with the columns that these messages show."""
         settings = route.settings
         source = source_of(settings.changes, work.decoded.rows.take(pa.array(rows)))
         seen, outvoted = seen_together([source])
@@ -174,7 +174,7 @@ def _fit_rows(
 def fit_changes(
     work: Work, version: TableVersion, changes: RowChanges, rows: Rows
 ) -> list[TableWork]:
-    """Return the rows that messages change: whole ones that they put, keys that they delete."""
+    """Return the rows that messages change: whole rows to put, keys to delete."""
     changed_rows = read_changes(changes.settings, changes.key, rows, work.decoded.rows, work.chunk)
     work.fail("change", changed_rows.bad)
     fitters = {UPSERT: version.rows, DELETE: changes.key_rows}

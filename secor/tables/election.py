@@ -1,6 +1,6 @@
 """Who coordinates: a daemon by its topic partitions, ``secor tables run`` by the control topic's.
 
-That spares work and says nothing about safety: for a moment two may believe that they lead.
+The election saves work and is not needed for safety: for a moment two may believe that they lead.
 """
 
 from __future__ import annotations

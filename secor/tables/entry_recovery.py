@@ -1,4 +1,4 @@
-"""The ledger entry of a table group's topic partition, made anew from what is there."""
+"""Rebuilds the ledger entry of a table group's topic partition."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Objects that no commit will ever need again: old commit objects, manifests, orphans.
 
-A staged file is never among them: an orphan is a file of a range that the table has already,
-which nothing that the table or a manifest names refers to.
+A staged file is never among them.  An orphan is a file of a range that the table already has, and
+neither a table nor a manifest refers to it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A table as the catalog shows it, and what it says of the group."""
+    """A table as the catalog shows it, and its record of the group."""
 
     table: Table
     record: GroupRecord
@@ -152,7 +152,7 @@ def _unnamed(
     referenced: Callable[[], Iterable[str]],
     before: float,
 ) -> Iterator[tuple[StoredObject, ObjectInfo]]:
-    """Give files of ranges that the table has, which neither a manifest nor anybody else names."""
+    """Give files of ranges that the table has, but that no manifest and nobody else names."""
     candidates = [it for it in store.list(root) if it.modified < before]
     if not candidates:
         return
@@ -173,7 +173,7 @@ def _unnamed(
 
 
 def _info(store: ObjectStore, key: str) -> ObjectInfo | None:
-    """Return what an object says of itself, None where it is not one of a batch, or replayed."""
+    """Return an object's metadata, None if it is not of a batch, or is of a replay."""
     try:
         metadata: Mapping[str, str] = store.head(key).metadata or {}
         return None if REPLAYED in metadata else ObjectInfo.of(metadata, key)

@@ -1,8 +1,9 @@
 """Replays whose rows every table has: one object for each, for ever.
 
-A table's properties name the replays that it has.  They would grow without end, so a replay is
-*finished* once all of its tables have it: ``<prefix>/_replayed/…`` is put, then its manifest is
-deleted, and then tables may forget it.  Whoever wakes late and stages it again meets the object.
+A table's properties name the replays that it has.  They would grow without end.  So once all of
+its tables have a replay, it is *finished*: ``<prefix>/_replayed/…`` is put, then the manifest is
+deleted, and then tables may forget the replay.  A process that wakes late and stages the replay
+again finds the object.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tables that others change while they are written: noticed beside the loop, taken over soon.
+"""Notices, beside the loop, that others have changed the tables, so that new batches follow.
 
-Files that were made for an earlier schema or partition spec stay right, so nothing hurries.
-A new plan begins with a new batch: the parser ends the present one.
+Files made for an earlier schema or partition spec stay right, so there is no hurry.  A new plan
+needs a new batch: the parser ends the open one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INTERVAL = 60.0
 
 
 class Freshness:
-    """What the tables of one topic are now, by their identity; for any thread."""
+    """The present identity of the tables of one topic; for any thread."""
 
     def __init__(self, clock: Clock, patience: float = PATIENCE) -> None:
         self._clock = clock
@@ -32,16 +32,16 @@ class Freshness:
         self._lock = threading.Lock()
 
     def show(self, identity: str, uuids: frozenset[str]) -> None:
-        """Note what the tables are at present, and their uuids."""
+        """Note the present identity of the tables, and their uuids."""
         with self._lock:
             self._present = identity, uuids
 
     def interrupts(
         self, topic_partition: TopicPartition, identity: str, uuids: frozenset[str]
     ) -> bool:
-        """Tell whether a batch made for tables of this identity has to end.
+        """Tell whether a batch made for tables of this identity must end.
 
-        Nothing that is staged for a table that is gone gets into its successor, so a batch for
+        Files staged for a table that is gone never get into its successor, so a batch for
         one of its ``uuids`` ends at once.
         """
         with self._lock:

@@ -1,8 +1,8 @@
-"""What a table says of one group: the vector, and the commit that wrote it.
+"""What a table records of one group: the vector, and the commit that wrote it.
 
-All of it is in properties ``secor.<group>.…`` of the table, which change only together with a
-new snapshot on the group's branch.  So a commit that requires the snapshot at which they were
-read cannot overwrite a newer vector.
+The record is in the table's properties ``secor.<group>.…``, which change only together with a
+new snapshot on the group's branch.  A commit requires the snapshot at which it read the record,
+so it cannot overwrite a newer vector.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rows for which a table's schema has to grow, found before anything of them is written."""
+"""Finds the rows for which a table's schema must grow, before any of them is written."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _Look:
         self._taken = table.origin_names
 
     def first_with_new(self, rows: pa.StructArray, extra: Sequence[int]) -> int | None:
-        """Of rows that fit: more of them show the columns of fewer, so the first can be halved."""
+        """Return the first fitting row that shows new columns, by bisection: rows only add some."""
 
         def adds(count: int) -> bool:
             return bool(self.new_columns(rows.take(pa.array(extra[:count], pa.int64()))))
@@ -122,7 +122,7 @@ def following_columns(
     grown = apply(table.columns, wider)
     further = _Look(table, declined).changes(seen, grown)
     voted = [*wider, *(change for change in further if isinstance(change, AddColumn))]
-    # What only a row shows that does not fit yet, and so has no vote.
+    # Changes that only a misfitting row needs: such a row has no vote.
     alone = still_needed(apply(table.columns, voted), changes)
     new = [str(field) for field in outvoted if is_new(table.columns, field.path)]
     return [*voted, *alone], new

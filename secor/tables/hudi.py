@@ -1,10 +1,10 @@
-"""The port to an engine that writes Hudi tables, and how these are written.
+"""The port to an engine that writes Hudi tables, and the options for writing them.
 
-Hudi has no compare-and-set on a vector.  It has a timeline: whoever begins to write puts an
-instant there, and rolls back the ones that others have left unfinished; without its instant
-nobody can complete a write.  So an engine first begins its instant, *then* sees whether the
-newest commit of the group is still the one at which the vector was read, and only then writes.
-Of two that write at the same time, the one that began last completes, at most.
+Hudi has no compare-and-set on a vector, but a timeline.  A writer that begins puts an instant
+there and rolls back the unfinished instants of others; nobody can complete a write without its
+instant.  So an engine first begins its instant, *then* checks that the newest commit of the group
+is still the one at which the vector was read, and only then writes.  When two write at the same
+time, at most the one that began last completes.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ DEFAULTS: Mapping[str, str] = MappingProxyType(
 """Hudi's metadata table leaks connections on s3a, until writes fail."""
 
 BUCKETS = "hoodie.bucket.index.num.buckets"
-"""How many files the rows of a partition are spread over by their keys, for ever."""
+"""Number of files over which keys spread the rows of a partition; it can never change."""
 
 NEW_BUCKETS = 8
 """``BUCKETS`` of a new table; Hudi's own default of 256 lets small commits write 256 files."""

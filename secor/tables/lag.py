@@ -1,4 +1,4 @@
-"""How far each table is behind the logs of its topics, in offsets: pure."""
+"""How many offsets each table is behind the logs of its topics; pure."""
 
 from __future__ import annotations
 

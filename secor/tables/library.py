@@ -1,4 +1,4 @@
-"""What is asked of the table format's library beside the catalog: places and statistics."""
+"""The port to the table format's library beside the catalog: partitions, statistics, locations."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Lost ledger entries of a table group: how far its tables and manifests prove they were.
+"""Lost ledger entries of a table group: how far tables and manifests prove that they had come.
 
 A table has everything below its vector, and a manifest all files of its range.  Manifests stay
-until every table has them, so below the greatest of these offsets nothing is missing: what no
-table and no manifest has was filtered, or is in quarantine.
+until every table has them.  So below the greatest of these offsets nothing is missing: a message
+that no table and no manifest has was filtered, or is in quarantine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Maintenance of tables by Spark: which of Iceberg's procedures are called, in which order.
+"""Maintenance of tables by Spark: which of Iceberg's procedures to call, in which order.
 
-None of them touches what is staged: staged files are in no snapshot yet, and these procedures
-delete only what a snapshot has named.  That is why ``remove_orphan_files`` is not among them.
+None of them touches staged files: these are in no snapshot yet, and the procedures delete only
+files that a snapshot has named.  ``remove_orphan_files`` would, so it is not among them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Manifests: which data files a batch of one topic partition has staged, for each table.
 
-A manifest is the last object of its batch.  Its key holds topic, partition and range, never
-the fingerprint: of one range there is one manifest, and whichever came first is the right one.
-It counts only up to the ledger's committed offset.
+A manifest is the last object of its batch.  Its key holds topic, partition and range, never the
+fingerprint: each range has one manifest, and the one that was put first is right.  A manifest
+counts only up to the ledger's committed offset.
 """
 
 from __future__ import annotations

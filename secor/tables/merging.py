@@ -1,7 +1,7 @@
 """The port to an engine that merges changes of rows into a table.
 
-The engine only stages: it writes a snapshot that no reader sees.  Who publishes it, and under
-which requirement, is the catalog's ``commit``, as for files that are appended.
+The engine only stages: it writes a snapshot that no reader sees.  The catalog's ``commit``
+publishes that snapshot, with the same requirement as for appended files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What messages need of tables that is not there yet: a table, or a wider schema."""
+"""What messages need of tables and do not find: a table, or a wider schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table that is made here looks like: declared columns, or those of the first message."""
+"""The schema and properties of a new table: declared columns, or those of the first messages."""
 
 from __future__ import annotations
 

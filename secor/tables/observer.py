@@ -1,4 +1,4 @@
-"""What the coordinator tells the outside of its doings."""
+"""What the coordinator reports to metrics, log and status page."""
 
 from __future__ import annotations
 

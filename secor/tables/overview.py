@@ -1,4 +1,4 @@
-"""What there is to be told of a table: its vector, its last commit, and what waits for it."""
+"""The overview of a table: its vector, its last commit, and what waits for the next."""
 
 from __future__ import annotations
 

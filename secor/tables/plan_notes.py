@@ -1,8 +1,8 @@
-"""What a fingerprint stands for: which versions of which tables, for whoever finds its intent.
+"""What a fingerprint stands for: which versions of which tables, for the successor of an intent.
 
 Which tables a process has open depends on the messages that it has read, and no successor can
-guess that.  So it is noted, below ``<prefix>/_plans/``, before anything is made under a plan.
-A note that is gone costs its successor a wait (it supersedes the intent), never a row.
+guess that.  So the process notes it below ``<prefix>/_plans/`` before it makes anything under a
+plan.  If a note is missing, the successor supersedes the intent and waits; no row is lost.
 """
 
 from __future__ import annotations

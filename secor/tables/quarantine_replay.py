@@ -1,18 +1,18 @@
-"""Parsing quarantined messages again into rows of tables, each exactly once.
+"""Parses quarantined messages again into rows of tables, each exactly once.
 
 For one object in quarantine, in this order:
 
-1. Its messages are parsed into data files under the present plan.
-2. The data files are put; their names are those of no other batch or replay.
-3. The **manifest of the replay** is put if absent, below ``_staged``: its files, and the offsets
-   of the messages that are still bad.  The key tells the object and nothing of the plan, so one
+1. Parse its messages into data files under the present plan.
+2. Put the data files; their names are those of no other batch or replay.
+3. Put the **manifest of the replay** if absent, below ``_staged``: its files, and the offsets of
+   the messages that are still bad.  The key names the object and nothing of the plan, so one
    replay wins; the files of others are orphans.  From here on the coordinator commits it: a
    table notes the key in the same atomic commit as the files, and takes no manifest twice.
-4. The messages that are still bad are put into a successor in quarantine, as the manifest says.
-5. The object in quarantine is deleted.
+4. Put the messages that are still bad into a successor in quarantine, as the manifest says.
+5. Delete the object in quarantine.
 
-Whoever finds a manifest of the object, or a finished replay of it, goes on at step 4 with what
-that says.  So after a crash anywhere the same command goes on where it ended.
+A process that finds a manifest of the object, or a finished replay of it, continues at step 4
+with what that says.  So after a crash anywhere the same command continues where it ended.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class TableReplay:
         )
 
     def _begun(self, archived: ArchivedObject) -> ReplayOf | None:
-        """Return what the replay that won says.
+        """Return the manifest of the replay that won, or its finished replay.
 
         A finished one first: whoever slept may have staged the object again since.
         """

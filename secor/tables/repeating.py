@@ -1,4 +1,4 @@
-"""Commits that a branch has lost, committed again: their objects tell which files they had."""
+"""Commits again what a branch has lost: the commits' objects name the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the routes send messages, by offset: for ``secor verify``, which writes nothing."""
+"""The offsets that the routes send to each table: for ``secor verify``, which writes nothing."""
 
 from __future__ import annotations
 

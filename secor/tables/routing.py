@@ -1,4 +1,4 @@
-"""Which messages go to which table: by topic, by a field, by a name made of both."""
+"""Which messages go to which table: by topic, by a field, or by a name made of both."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ class Route:
         return "".join(text + (safe_name(topic) if path else "") for text, path in self.template)
 
     def accepted_rows(self, work: Work) -> Truths:
-        """Tell for each row whether the route takes it.
+        """Return a mask of the rows that the route takes.
 
-        A tombstone has no field to look at: every route that changes rows takes it, since to
+        A tombstone has no field to look at, so every route that changes rows takes it: to
         delete a row that is not there does no harm.
         """
         accepted = work.has_fields().copy()

@@ -1,4 +1,4 @@
-"""What tells the rows of a table apart: its key, and the keys of deletions."""
+"""The keys of a table's rows, and the keys of deletions."""
 
 from __future__ import annotations
 

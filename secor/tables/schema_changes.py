@@ -1,4 +1,4 @@
-"""How a table's schema may grow: what rows ask for, and what the schema then is.
+"""How a table's schema may grow: the changes that rows need, and the schema after them.
 
 | the table has | the row shows | change |
 |---|---|---|
@@ -8,7 +8,7 @@
 | decimal | more digits before the point | a decimal with more digits, up to 38 |
 | a required column | nothing | an optional column |
 
-Inside of structs, lists and maps alike.  Nothing is dropped, renamed or narrowed.
+The same holds inside structs, lists and maps.  Nothing is dropped, renamed or narrowed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which staged files belong into the next commit of a table: pure.
+"""Which staged files belong into the next commit of a table; pure.
 
-The table's vector decides.  A manifest that ends at or below it is in the table already; one
-that begins at or above it is new; one that lies across it, or overlaps another, stops its topic
-partition for this table: nobody guesses.
+The table's vector decides.  If a manifest ends at or below it, the table already has the files; if
+it begins at or above it, they are new.  A manifest that lies across the vector, or overlaps
+another, stops its topic partition for this table: nobody guesses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A person's decisions about a table that was stopped: go on from here, or put rows back."""
+"""A person's decisions about a stopped table: go on as it is now, or put lost rows back."""
 
 from __future__ import annotations
 

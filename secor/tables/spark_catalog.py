@@ -1,7 +1,7 @@
-"""The catalog of a table group in the words of Spark: one table of names, and nothing else.
+"""Translates the properties of a table group's catalog for Spark.
 
-``catalog.properties`` are in the words of the Iceberg library for Python.  Most names mean the
-same in Iceberg's Java library; this module knows those that differ.
+``catalog.properties`` have the names of the Iceberg library for Python.  Most names mean the same
+in Iceberg's Java library; this module knows those that differ.
 """
 
 from __future__ import annotations

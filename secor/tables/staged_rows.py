@@ -1,4 +1,4 @@
-"""Changes of rows as they are staged: the columns, and where their files lie."""
+"""Staged changes of rows: their columns, and the directory of their files."""
 
 from __future__ import annotations
 

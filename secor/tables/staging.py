@@ -1,4 +1,4 @@
-"""Staged manifests in the store: which there are, what they say, their removal."""
+"""Staged manifests in the store: list, read and delete them."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Staging:
         return absent - {item.key for item in self.find()} if absent else absent
 
     def outline(self, staged: Staged) -> None:
-        """Keep no more of a manifest than which tables it is for."""
+        """Keep only an outline of a manifest: which tables it is for."""
         if staged.manifest is not None:
             outlined = replace(staged, manifest=_outline(staged.manifest), outlined=True)
             self._read[staged.listed.key] = outlined

@@ -1,7 +1,7 @@
 """The commit of one table: load, check, select, and one attempt at a time.
 
-Nothing here trusts that it is alone.  Each attempt requires the snapshot at which the vector
-was read; one that was refused, or got no answer, is followed by a new look at the table.
+Nothing here assumes that it is alone.  Each attempt requires the snapshot at which it read the
+vector.  After an attempt that was refused or got no answer, the table is loaded again.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class TableCommitter:
         return max(delay(number, rng=self._rng), min(CAP, seconds * (1 + self._rng.random())))
 
     def _settle(self, table: Table, record: GroupRecord, attempts: Attempts) -> Done | None:
-        """Look for an attempt that was done though nobody said so.
+        """Look for an attempt that was done although its answer was lost.
 
         A snapshot that was only staged has the commit's id as well, but is on no branch.
         """

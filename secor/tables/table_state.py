@@ -1,4 +1,4 @@
-"""What a table whose rows are changed by key holds, compared with the last state of each key."""
+"""The comparison of a table whose rows are changed by key with the last state of each key."""
 
 from __future__ import annotations
 

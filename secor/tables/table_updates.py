@@ -1,4 +1,4 @@
-"""Tables are made and their schemas changed as messages need it."""
+"""Creates tables and changes their schemas as messages need it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Tell = Callable[[str, int, Sequence[str], Sequence[str]], None]
 
 
 class TableUpdates:
-    """Makes and changes tables; remembers the changes that the catalog cannot make."""
+    """Creates and changes tables; remembers the changes that the catalog cannot make."""
 
     def __init__(self, catalog: Catalog, metadata_columns: Sequence[str], tell: Tell) -> None:
         """``metadata_columns`` are part of each new table."""

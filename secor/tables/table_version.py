@@ -1,4 +1,4 @@
-"""One version of a table that rows are written for: its schema and partition spec by id."""
+"""One version of a table for which rows are written: its schema and partition spec by id."""
 
 from __future__ import annotations
 

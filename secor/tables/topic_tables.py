@@ -1,7 +1,7 @@
-"""The tables of one topic: opened, made and let grow where messages need it; a plan for each set.
+"""The tables of one topic: opens, creates and grows them as messages need; one plan for each set.
 
-A plan stands for certain versions of certain tables.  What its messages need beyond that ends
-the batch before them, and the next plan has it.
+A plan stands for certain versions of certain tables.  If messages need more, the batch ends
+before them, and the next plan has what they need.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class TopicTables:
         self._plans: dict[str, TopicPlan] = {}
 
     def need(self, need: Need) -> None:
-        """Remember a need; ``plan`` sees to it."""
+        """Remember a need; the next ``plan`` meets it."""
         with self._lock:
             self._needs.append(need)
 
@@ -128,7 +128,7 @@ class TopicTables:
             self._noted.add(fingerprint)
 
     def _earlier_plan(self, present: Versions, fingerprint: str) -> TopicPlan | None:
-        """Return the plan of an open intent: the one that is noted, or one that is near."""
+        """Return the plan of an open intent: the noted plan, or one among recent versions."""
         for versions in chain(self._noted_versions(fingerprint), self._earlier(present)):
             plan = self._plan(versions)
             if plan.fingerprint == fingerprint:
@@ -194,7 +194,7 @@ class TopicTables:
         return self._freshness.interrupts(topic_partition, identity, uuids)
 
     def _present(self) -> Versions:
-        """Return the present versions of all known tables, after what was needed is done."""
+        """Return the present versions of all known tables, with all needs met."""
         with self._lock:
             needs = list(self._needs)
         wanting: dict[str, NeedsTable] = {}
@@ -248,7 +248,7 @@ class TopicTables:
         wanting: NeedsTable | None,
         needs: Sequence[NeedsSchema],
     ) -> Table | None:
-        """Return a table, made or changed as is needed; None for one that is not to be made yet."""
+        """Return a table, created or changed as needed; None if it must not be created yet."""
         try:
             table = self._catalog.load_table(name)
         except NotFound as error:

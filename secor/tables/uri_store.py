@@ -1,4 +1,4 @@
-"""One store for a group's own objects and for data files that lie elsewhere."""
+"""One store for a group's own objects and for data files in other stores."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from secor.core.ports import ObjectStore
 SCHEME = "://"
 
 CLOUD_SCHEMES = ("gs", "abfs", "abfss")
-"""Of Google Cloud Storage and Azure Blob Storage."""
+"""URI schemes of Google Cloud Storage and Azure Blob Storage."""
 
 SCHEMES = ("s3", "s3a", "s3n", "file", *CLOUD_SCHEMES)
-"""Of places that there are stores for."""
+"""URI schemes that have a store."""
 
 OpenStore = Callable[[str], tuple[str, ObjectStore]]
 """Takes a URI; returns the part of it that is the store's (ends with a slash), and the store.
@@ -26,7 +26,7 @@ Raises ``ConfigurationError`` for a place that no store is known for, ``AccessDe
 
 
 class UriStore:
-    """An ``ObjectStore`` whose keys may be whole URIs: those go to the store of their place.
+    """An ``ObjectStore`` whose keys may be whole URIs: each goes to the store of its location.
 
     ``own`` takes all other keys.  A store is opened when its first key comes.
     """
@@ -66,7 +66,7 @@ class UriStore:
         store.delete(inner)
 
     def _of(self, key: str) -> tuple[ObjectStore, str, str]:
-        """Return the store of a key, its key in there, and what stands before that."""
+        """Return the store of a key, the key in that store, and the root before that key."""
         if SCHEME not in key:
             return self._own, key, ""
         with self._lock:

@@ -1,8 +1,8 @@
-"""The vector of a table: the next offset of each source topic partition that it does not have.
+"""The vector of a table: for each source topic partition, the first offset that it does not have.
 
-It is keyed by cluster, topic (with the topic's id) and partition, and is written into the
-table's properties in the same commit as the files.  A partition that it does not name has
-given nothing to the table yet.
+Its keys are cluster, topic (with the topic's id) and partition.  It is written into the table's
+properties in the same commit as the files.  A partition that it does not name has given nothing
+to the table yet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is every offset of a topic partition in its tables, once?  By the rows' own ``_offset``."""
+"""Checks, by the rows' ``_offset``, that each offset of a topic partition is once in its tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from secor.core.model import TopicPartition, next_offset
 from secor.core.text import how_many
 
 COLUMNS = ("_topic", "_kafka_partition", "_offset")
-"""What rows must have to be compared one by one."""
+"""Columns that rows need to be compared one by one."""
 
 Offsets = npt.NDArray[np.int64]
 

@@ -1,8 +1,8 @@
 """A snapshot that appends data files which are already written, without opening them.
 
-The library's own append goes through a transaction that copies the table's metadata again and
-again, writes every file under the default partition spec, and commits again by itself.  This
-one writes the same manifests and the same manifest list, and leaves the commit to the caller.
+The library's own append uses a transaction: it copies the table's metadata again and again,
+writes every file under the default partition spec, and repeats commits by itself.  This module
+writes the same manifests and the same manifest list, and leaves the commit to the caller.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """File systems of pyarrow that outlive one load of a table, with their connections.
 
-The library makes a file access for each load of a table, and with it a client of S3 whose
-connections all have to be opened anew.
+For each load of a table the library makes a new file access, with a new client of S3 that must
+open all of its connections anew.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.typedef import Properties
 
 MOST_CACHED = 32
-"""Sets of properties: credentials that a catalog lends are others with each load."""
+"""Sets of properties; a catalog may lend other credentials with each load."""
 
 CONNECTION_PREFIXES = ("s3.", "client.", "gcs.", "adls.", "hdfs.")
-"""Of the names of properties that tell a file system where it is and who asks."""
+"""Prefixes of the properties that tell a file system its address and credentials."""
 
 FileSystems = Callable[[str, str | None], FileSystem]
-"""By scheme and place, such as a bucket."""
+"""Returns the file system of a scheme and, for example, a bucket."""
 
 
 class ArrowFiles(PyArrowFileIO):
-    """The library's file access by pyarrow; those of equal properties share file systems."""
+    """The library's file access by pyarrow; instances with equal properties share file systems."""
 
     def __init__(self, properties: Properties) -> None:
         super().__init__(properties)

@@ -1,4 +1,4 @@
-"""Tables of any catalog that the Iceberg library knows: look, make, let schemas grow."""
+"""Tables of any catalog that the Iceberg library knows: load, list, create, change schemas."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def open_catalog(
 
 
 def _load(name: str, properties: Mapping[str, Any]) -> Library:
-    """Open a catalog; of several that open a new SQL catalog at once, each makes some tables."""
+    """Open a catalog; several processes that open a new SQL catalog each create some tables."""
     for _ in range(SQL_TABLES):
         try:
             return _load_once(name, properties)
@@ -79,7 +79,7 @@ SQL_TABLES = 2
 
 ARROW = "secor.adapters.iceberg.arrow_files.ArrowFiles"
 STORE_FILES = "secor.adapters.iceberg.store_files.StoreFiles"
-"""How the library is told what reads and writes files: by the name of a class."""
+"""The property that names the class which reads and writes files."""
 
 
 class IcebergTables:

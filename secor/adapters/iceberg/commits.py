@@ -156,7 +156,7 @@ class IcebergCatalog(IcebergTables):
                         yield entry.data_file.file_path
 
     def _begin_table(self, table: Table) -> CommitResult:
-        """Give a table without snapshots an empty one: it can have no other branch before."""
+        """Commit an empty snapshot to a table without any: a branch needs one."""
         first = self.commit(table, TableCommit(base=None, files=()))
         if first.outcome is Outcome.UNKNOWN:
             return first
@@ -164,10 +164,10 @@ class IcebergCatalog(IcebergTables):
         return CommitResult(Outcome.REFUSED, why=first.why or why)
 
     def _may_be_there(self, publication: Publication) -> bool:
-        """Tell whether what a refused attempt has added may be the table's all the same.
+        """Tell whether the table may have the snapshots of a refused attempt nevertheless.
 
-        A proxy or the server itself may send a request again whose answer was lost: the second
-        one is refused, because of the first.  Its files are the table's then.
+        A proxy or the server itself may repeat a request whose answer was lost.  The second
+        request is refused because of the first, but the files are the table's.
         """
         if not publication.added:
             return False

@@ -1,4 +1,4 @@
-"""What the library and its clients raise, as the program's own errors."""
+"""Errors of the Iceberg library and its clients, translated into this program's errors."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ _CLIENTS = (
     ("botocore.exceptions", "ClientError"),
     ("thrift.Thrift", "TException"),
 )
-"""Bases of what clients of catalogs raise; only those that are imported can raise anything."""
+"""Base classes of the errors of catalog clients; only imported modules can raise them."""
 
 _DENIED_FILE = re.compile(
     r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_CLIENT_TOKEN_ID"
     r"|SIGNATURE_DOES_NOT_MATCH|UNKNOWN \(HTTP status 40[13]\)) during "
 )
-"""How pyarrow says it: it has no kind of error for it, and names of objects stand in its text."""
+"""pyarrow has no error class for a denial, and its texts contain names of objects."""
 
 
 @contextmanager
 def translated(action: str, *, writes: bool = False) -> Iterator[None]:
-    """Raise the program's errors for the library's; ``action`` begins each message.
+    """Translate the library's errors into the program's; ``action`` begins each message.
 
-    With ``writes``, an answer that did not come may stand for a change that was made:
+    With ``writes``, a missing answer may hide a change that was made:
     ``OutcomeUnknown``, else ``Unavailable``.
     """
     try:
@@ -91,7 +91,7 @@ def _clients() -> tuple[type[Exception], ...]:
 
 
 def failure(error: Exception, action: str, *, writes: bool) -> SecorError:
-    """Return the program's error for one of those."""
+    """Return the program's error for one of the library's."""
     text = f"{action}: {_text(error)}"
     if isinstance(error, exceptions.CommitStateUnknownException):
         return OutcomeUnknown(text)
@@ -115,7 +115,7 @@ def _status(error: Exception) -> int | None:
 
 
 def _denied(error: Exception) -> bool:
-    """Tell a denial by what is named for it: hosts, ports and tables may be called anything."""
+    """Recognise a denial by error class or code: hosts and tables may have any name."""
     if isinstance(error, PermissionError):
         return True
     answer = getattr(error, "response", None)

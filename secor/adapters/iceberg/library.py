@@ -93,14 +93,14 @@ class _Partitioning:
             encoded = transform(pc.struct_field(rows, path) if path else rows).dictionary_encode()
             values = [*encoded.dictionary, None]
             field_codes = encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
-            # Numbered anew after each field, so that numbers stay below that of the rows.
+            # Renumber after each field, so that no number exceeds the number of rows.
             used, codes = np.unique(codes * len(values) + field_codes, return_inverse=True)
             pairs = (divmod(int(code), len(values)) for code in used)
             partitions = [(*partitions[before], values[at]) for before, at in pairs]
         return codes, [self._values(partition) for partition in partitions]
 
     def _values(self, partition: Sequence[pa.Scalar | None]) -> PartitionValues:
-        """Return values and path; each chunk has rows of the same partitions as those before."""
+        """Return values and path, from a cache: most chunks have rows of the same partitions."""
         typed = [_plain(value, kind) for value, kind in zip(partition, self._types, strict=True)]
         name = repr(typed)  # 0.0 and -0.0 are equal, and partitions of their own
         known = self._known.get(name)
@@ -169,7 +169,7 @@ def _plain(value: pa.Scalar | None, kind: IcebergType) -> Any:
 
 
 def _path_of(columns: pa.Schema | pa.StructType, field_id: int) -> list[int] | None:
-    """Return where a column is, by the positions of the structs around it."""
+    """Return the path of a column as positions in the structs around it."""
     for at, field in enumerate(columns):
         if int(field.metadata[FIELD_ID]) == field_id:
             return [at]

@@ -1,4 +1,4 @@
-"""A catalog whose commits may have changes of rows: an engine stages them, Python publishes."""
+"""A catalog that also commits changes of rows: an engine stages them, Python publishes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class MergingCatalog(IcebergCatalog):
     def _change(
         self, table: Table, failure: str, update: TableUpdate, *requirements: TableRequirement
     ) -> Table:
-        """Change metadata alone; return the table as it is then."""
+        """Change only metadata; return the changed table."""
         library_table = library_table_of(table)
         same_table = AssertTableUUID(uuid=library_table.metadata.table_uuid)
         with translated(f"table {table.identifier}: {failure}", writes=True):

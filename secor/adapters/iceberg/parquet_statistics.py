@@ -1,7 +1,7 @@
-"""Statistics of Parquet data files, as the Iceberg library makes them.
+"""Statistics of Parquet data files, as the Iceberg library computes them.
 
-For common types they are read here, with the same result: a batch may have hundreds of small
-files, and the library takes two milliseconds for each.
+For common types this module reads them itself, with the same result: a batch may have hundreds
+of small files, and the library takes two milliseconds for each.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PACKED: Mapping[type[PrimitiveType], str] = {
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """What is kept of a column: ``lower`` and ``upper`` make bounds, None without any."""
+    """How to read one column: ``lower`` and ``upper`` make its bounds, None for no bounds."""
 
     field_id: int
     counts: bool = True
@@ -72,7 +72,7 @@ class _ColumnTotals:
 def parquet_statistics(
     plan: Mapping[int, StatisticsCollector], ids: Mapping[str, int]
 ) -> ParquetStatistics:
-    """Return what reads a footer; ``plan`` is by field id, ``ids`` by the columns' paths."""
+    """Return a reader of footers; ``plan`` is by field id, ``ids`` by the columns' paths."""
     columns = {path: _column(plan[field_id]) for path, field_id in ids.items()}
     known = {path: column for path, column in columns.items() if column is not None}
 
@@ -87,7 +87,7 @@ def parquet_statistics(
 
 
 def _column(collector: StatisticsCollector) -> _Column | None:
-    """Return how a column is read, None for one that is the library's matter."""
+    """Return how to read a column, None if the library must do it."""
     mode, kind = collector.mode, collector.iceberg_type
     if mode.type is MetricModeTypes.NONE:
         return _Column(collector.field_id, counts=False)

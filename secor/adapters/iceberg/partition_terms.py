@@ -1,4 +1,4 @@
-"""Partition terms as people write them, ``day(ts)`` or ``bucket(16, id)``, to a spec."""
+"""Partition terms as people write them, ``day(ts)`` or ``bucket(16, id)``, made into a spec."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Files of tables in Google's and Azure's stores, read and written by the group's own store.
 
-Metadata so has the credentials, endpoint, proxy and retries of data files, and put-if-absent.
+So metadata has the same credentials, endpoint, proxy and retries as data files, and is put if
+absent.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class _Upload:
 
 @contextmanager
 def _as_library_errors() -> Iterator[None]:
-    """Raise what the library knows from files: it tells them from answers of the catalog."""
+    """Raise ``OSError``s: by these the library distinguishes files from the catalog."""
     try:
         yield
     except NotFound as error:

@@ -113,7 +113,7 @@ def connect(
 
 
 def _send_at_once(params: dict[str, Any], **_: object) -> None:
-    """Send a body that is in memory without asking before whether the server takes it.
+    """Send a body that is in memory without first asking whether the server accepts it.
 
     The question is another round trip, and costs as much again as the sending.
     """

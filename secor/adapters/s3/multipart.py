@@ -1,4 +1,4 @@
-"""Large objects, in parts; they become visible by the completion, which is conditional."""
+"""Large objects, uploaded in parts: they become visible by the completion, which is conditional."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class MultipartUpload:
         self._condition = condition
 
     def put(self, path: Path, size: int, crc32c: int, part_size: int) -> None:
-        """Upload and complete; on any failure abort, so that no parts are left to be paid.
+        """Upload and complete; on any failure abort, so that no paid parts are left behind.
 
         Raises as ``ObjectStore.put`` does.
         """
@@ -123,7 +123,7 @@ class MultipartUpload:
                 self._settle_completion(error)
 
     def _settle_completion(self, error: ClientError) -> None:
-        """Settle a completion that met no upload: an earlier one, its answer lost, did it.
+        """Settle a completion that found no upload: an earlier one, its answer lost, ended it.
 
         Raises ``AlreadyExists`` when the object is there, perhaps ours.
         """

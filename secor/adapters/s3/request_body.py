@@ -41,11 +41,11 @@ class Slice:
         return block
 
     def tell(self) -> int:
-        """Return the place in the slice."""
+        """Return the position in the slice."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place in the slice; botocore does before it sends the body again."""
+        """Go to a position in the slice; botocore does so before it sends the body again."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._length}[whence]
         self._at = base + offset
         return self._at

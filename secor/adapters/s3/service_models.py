@@ -1,7 +1,8 @@
-"""botocore's descriptions of services, read in a fraction of the time that it takes itself.
+"""botocore's descriptions of services, read in a fraction of the time that botocore takes.
 
-It looks into the folder of each of four hundred services to learn whether S3 is one, and makes
-ordered dictionaries of three megabytes of JSON, although every dictionary keeps its order.
+To learn whether S3 is a service, botocore looks into the folder of each of four hundred services.
+It also makes ordered dictionaries of three megabytes of JSON, although every dictionary keeps
+its order.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _READERS: Mapping[str, Callable[[Path], bytes]] = {".json": Path.read_bytes, ".j
 
 
 def _is_there(look: Callable[[], bool]) -> bool:
-    """Return the answer; no within a folder that this user may not enter."""
+    """Return what ``look`` says; False within a folder that this user may not enter."""
     try:
         return look()
     except PermissionError:
@@ -32,7 +33,7 @@ def _is_there(look: Callable[[], bool]) -> bool:
 
 
 class _ModelFiles(JSONFileLoader):
-    """Reads files; paths are without their suffix."""
+    """Reads JSON files, plain or compressed; paths have no suffix."""
 
     def load_file(self, file_path: str) -> Any:
         """Return what the file says, None where there is none."""
@@ -44,18 +45,18 @@ class _ModelFiles(JSONFileLoader):
 
 
 class ModelLoader(Loader):
-    """A loader of service models that takes each folder for a service."""
+    """A loader of service models that takes every folder for a service."""
 
     FILE_LOADER_CLASS = _ModelFiles
 
     def list_available_services(self, type_name: str) -> list[str]:
-        """Return the names of all services, without a look whether they have such a model."""
+        """Return the names of all services, without checking that they have such a model."""
         folders = [path for path in map(Path, self.search_paths) if _is_there(path.is_dir)]
         return sorted({service.name for folder in folders for service in folder.iterdir()})
 
 
 def use_quick_models(session: Session) -> None:
-    """Let the session read its models so, from where it would have."""
+    """Let the session read its models with ``ModelLoader``, from the same folders."""
     paths = create_loader(session.get_config_variable("data_path")).search_paths
     loader = ModelLoader(extra_search_paths=list(paths), include_default_search_paths=False)
     session.register_component("data_loader", loader)

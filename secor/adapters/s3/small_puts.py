@@ -1,9 +1,9 @@
 """Puts of small objects, at a fraction of the CPU that botocore takes for each.
 
-Nearly all of what botocore does for a put is the same for every object of a store: it resolves
-the endpoint, serializes the settings and parses an answer that says nothing.  Here it does so
-for the first put; the request of that one serves for the others.  botocore still signs each
-request, sends it, repeats it, follows it to another region and parses what is not a success.
+For every object of a store botocore does nearly the same: it resolves the endpoint, serializes
+the settings and parses an empty answer.  Here it does that once: the request of the first put
+is a template for the others.  botocore still signs each request, sends it, repeats it, follows
+it to another region, and parses every answer that is not a success.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _METADATA = "x-amz-meta-"
 _CONTENT_SHA256 = "X-Amz-Content-SHA256"
 
 _URL_FIELDS = ("url", "url_path", "auth_path")
-"""What of a request ends with the key."""
+"""Fields of a request that end with the key."""
 
 _PER_OBJECT_FIELDS = (*_URL_FIELDS, "headers", "body", "context")
-"""What of a request is not the same for all objects."""
+"""Fields of a request that differ from object to object."""
 
 
 class SmallPuts:
@@ -77,13 +77,13 @@ class SmallPuts:
             raise ClientError(parsed, _PUT)
 
     def _keep_template(self, params: Mapping[str, Any], model: OperationModel, **_: object) -> None:
-        """Take it from the first request that botocore puts together; called by its events."""
+        """Make the template from botocore's first request; botocore's events call this."""
         if self._template is None:
             self._template = _Template.of(params, model)
 
 
 def _is_plain(item: tuple[str, str]) -> bool:
-    """Tell whether a name and its value stand in a header as they are."""
+    """Tell whether a name and its value need no encoding in a header."""
     name, value = item
     return name.isascii() and value.isascii()
 
@@ -101,7 +101,7 @@ class _Template:
 
     @classmethod
     def of(cls, params: Mapping[str, Any], model: OperationModel) -> _Template | None:
-        """Take it from a request of botocore; None where that does not look as expected."""
+        """Make a template from a request of botocore; None if that does not look as expected."""
         context = params["context"]
         redirect = context.get("s3_redirect", {})
         arguments = redirect.get("params", {})
@@ -152,13 +152,13 @@ def _quoted(key: str) -> str:
 
 
 class _BodilessRequest(AWSRequest):
-    """What is signed.  A body that stays unsigned would only be looked at, again and again."""
+    """What is signed, without the body: botocore would inspect an unsigned body repeatedly."""
 
     body = ""
 
 
 class _PutEndpoint(Endpoint):
-    """Prepares a request with less copying than botocore, which does all the rest."""
+    """Prepares a request with less copying; botocore's endpoint does everything else."""
 
     def __init__(self, client: S3Client) -> None:
         """Share the connections and the events of ``client``."""
@@ -186,20 +186,20 @@ class _PutEndpoint(Endpoint):
 
 
 class _Parser:
-    """Parses as ``parser``, but for a success: whoever puts wants to know nothing else of it."""
+    """Parses as ``parser``, except for a success, of which a put needs only the status."""
 
     def __init__(self, parser: ResponseParser) -> None:
         self._parser = parser
 
     def parse(self, response: Mapping[str, Any], shape: Any) -> Any:
-        """Return what the response says.  botocore has seen to errors behind a success."""
+        """Return the parsed response.  botocore has already handled errors behind status 200."""
         if response["status_code"] == HTTPStatus.OK:
             return {"ResponseMetadata": {"HTTPStatusCode": HTTPStatus.OK}}
         return self._parser.parse(response, shape)
 
 
 class _ParserFactory(ResponseParserFactory):
-    """Makes such parsers."""
+    """Creates parsers of this kind."""
 
     def create_parser(self, protocol_name: str) -> Any:
         """Return the parser of a protocol."""

@@ -198,7 +198,7 @@ class S3Store:
             self._put_bytes(key, content, crc32c, metadata, path)
             return
         with Slice(path, 0, size) as body:
-            # Some servers look at no checksum; and what one refuses is then spoilt on its way.
+            # Some servers check no checksum.  If one refuses this body, it was spoilt in transit.
             actual_crc32c = body.checksum()
             if actual_crc32c != crc32c:
                 raise damaged_content(path, actual_crc32c, crc32c)
