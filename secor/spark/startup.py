@@ -24,6 +24,10 @@ _WARNING = re.compile(
 )
 """Lines as ``session.start_spark`` lets Spark write them; those of ``util`` are always there."""
 
+_SAFE_PATH = "spark.executorEnv.PYTHONSAFEPATH"
+"""Keeps the working directory out of the workers' ``sys.path``: a checkout there, named ``secor``,
+would be taken for the package."""
+
 _LONGEST = 300
 _WRONG = (
     "java.lang.IllegalArgumentException",
@@ -64,6 +68,7 @@ def get_or_start(
     from pyspark.errors import PySparkRuntimeError
 
     began = _size(log)
+    builder = builder.config(_SAFE_PATH, "1")
     try:
         with _printing_to_stderr():
             return cast("SparkSession", _within(timeout, builder))

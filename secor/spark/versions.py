@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from typing import Any
 
 from secor.core.errors import ConfigurationError
@@ -29,19 +30,21 @@ def require_spark(spark: Any, least: tuple[int, int], what: str) -> None:
             )
 
 
-def require_pyspark(what: str) -> None:
-    """Raise ``ConfigurationError`` when PySpark is not installed."""
-    try:
-        import pyspark  # noqa: F401  # only whether it is there
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"{what} needs PySpark, which is not installed: {how_to_install('spark')}"
-        ) from error
+def require_pyspark(what: str, extra: str = "spark") -> None:
+    """Raise ``ConfigurationError`` when PySpark, or pandas for it, is not installed.
+
+    PySpark does not depend on pandas, but refuses ``mapInArrow`` without it.
+    """
+    for package, name in (("pyspark", "PySpark"), ("pandas", "pandas")):
+        if find_spec(package) is None:
+            raise ConfigurationError(
+                f"{what} needs {name}, which is not installed: {how_to_install(extra)}"
+            )
 
 
 def require_spark_35() -> None:
     """Raise ``ConfigurationError`` unless this is PySpark 3.5, the newest that Hudi knows."""
-    require_pyspark("writing Hudi tables")
+    require_pyspark("writing Hudi tables", "hudi")
     import pyspark
 
     if not pyspark.__version__.startswith("3.5."):

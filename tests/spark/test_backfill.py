@@ -155,6 +155,25 @@ def test_tasks_of_this_machine_run_in_the_python_of_the_command(
         assert running.sparkContext.pythonExec == sys.executable
 
 
+IMPORTING = """
+from secor.spark.backfill import session
+with session("beside a checkout", "local[1]") as spark:
+    task = lambda _: __import__("secor.config.model").__file__
+    print(spark.sparkContext.parallelize([0], 1).map(task).collect()[0])
+"""
+
+
+def test_workers_do_not_take_a_checkout_in_the_working_directory_for_the_package(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "secor" / "config").mkdir(parents=True)
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTING],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip().endswith("secor/__init__.py"), done.stderr
+
+
 def test_without_java_the_command_says_what_it_needs(scene: Scene) -> None:
     done = subprocess.run(
         [
