@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import sys
-import threading
 import time
 from contextlib import closing
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -27,6 +24,7 @@ from secor.tables.cycle import State, Timing
 if TYPE_CHECKING:
     from secor.service.monitoring.health import Health
     from secor.service.monitoring.table_telemetry import TableTelemetry
+    from secor.service.stop_signal import StopSignal
     from secor.spark.hudi_engine import SparkHudiEngine
     from secor.spark.merge_engine import SparkMergeEngine
 
@@ -50,6 +48,7 @@ def run(config: Path) -> int:
     from secor.service.monitoring.health import Health
     from secor.service.monitoring.table_telemetry import TableTelemetry
     from secor.service.status.table_board import TableBoard
+    from secor.service.stop_signal import StopSignal
     from secor.wiring.http_server import metrics_server, pages_of_tables
     from secor.wiring.table_group import clock
     from secor.wiring.table_names import fixed_tables
@@ -62,7 +61,7 @@ def run(config: Path) -> int:
     log = structlog.get_logger("secor.tables.run")
     if settings.commit.coordinator != "alone":
         log.warning("not_alone", what='commit.coordinator = "daemon": a daemon coordinates, too')
-    stopping = _stop_on_signals()
+    stopping = StopSignal()
     metrics = Metrics()
     board = TableBoard(clock, _sender(), fixed_tables(settings))
     observer = TableTelemetry(metrics, clock, board)
@@ -93,7 +92,7 @@ def _coordinate(
     engine: SparkMergeEngine | SparkHudiEngine | None,
     observer: TableTelemetry,
     health: Health,
-    stopping: threading.Event,
+    stopping: StopSignal,
 ) -> bool:
     """Coordinate or stand by until told to stop; False when Spark has ended by itself.
 
@@ -167,14 +166,3 @@ def _silent(config: Config) -> Config:
 
 def _sender() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
-
-
-def _stop_on_signals() -> threading.Event:
-    stopping = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    return stopping
