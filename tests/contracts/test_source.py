@@ -529,6 +529,16 @@ def test_the_reader_gives_exactly_the_range(broker: Broker, opened: ExitStack) -
         list(reader.read(tp, 900, 901))
 
 
+def test_a_new_reader_knows_the_ends_of_logs_at_once(broker: Broker, opened: ExitStack) -> None:
+    topic = broker.topic(partitions=2)
+    broker.produce(topic, numbered(10))
+    reader = KafkaReader(broker.options)
+    opened.callback(reader.close)
+    partitions = [TopicPartition(topic, number) for number in range(2)]
+    absent = TopicPartition("no-such-topic", 0)
+    assert reader.ends([*partitions, absent]) == dict(zip(partitions, (10, 0), strict=True))
+
+
 def test_the_reader_finds_the_offset_of_a_time(broker: Broker, opened: ExitStack) -> None:
     topic = broker.topic()
     tp = TopicPartition(topic, 0)

@@ -21,6 +21,8 @@ from secor.core.errors import RestartPartition, Unavailable
 from secor.core.model import Chunk, LogRange, TopicPartition
 
 _ROUND = 0.5
+_LEADERS_WITHIN = 1.0
+_LOOK_AGAIN = 0.05
 
 
 class KafkaReader:
@@ -112,29 +114,46 @@ class KafkaReader:
         }
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the last stable offsets; those that no leader told of now are left out."""
+        """Return the last stable offsets; what no leader answers for now is left out.
+
+        Waits up to a second for the metadata that names the leaders.
+        """
         ends: dict[TopicPartition, int] = self._client.call(
             self._ends, sorted(partitions), timeout=self._timeout + 1, what="the ends of the logs"
         )
         return ends
 
     async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        cluster, leaders = self._client.cluster, dict[Any, list[TopicPartition]]()
+        deadline = time.monotonic() + min(_LEADERS_WITHIN, self._timeout)
+        while self._without_leader(partitions) and time.monotonic() < deadline:
+            await self._client.net.sleep(_LOOK_AGAIN)
+        leaders: dict[Any, list[TopicPartition]] = {}
         for topic_partition in partitions:
-            leader = cluster.leader_for_partition(to_client(topic_partition))
-            if leader in (None, -1):
-                cluster.add_topic(topic_partition.topic)
-            else:
-                leaders.setdefault(leader, []).append(topic_partition)
-        if sum(map(len, leaders.values())) < len(partitions):
-            cluster.request_update()
+            leader = self._client.cluster.leader_for_partition(to_client(topic_partition))
+            leaders.setdefault(leader, []).append(topic_partition)
         ends: dict[TopicPartition, int] = {}
         for leader, of_leader in leaders.items():
+            if leader in (None, -1):
+                continue
             try:
                 ends |= await self._questions.ends(leader, of_leader)
             except kafka_errors.RetriableError:
                 continue  # the next question may find another leader
         return ends
+
+    def _without_leader(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Tell whether the leader of one is not known; ask for it."""
+        cluster = self._client.cluster
+        topics = {
+            it.topic
+            for it in partitions
+            if cluster.leader_for_partition(to_client(it)) in (None, -1)
+        }
+        for topic in topics:
+            cluster.add_topic(topic)
+        if topics:
+            cluster.request_update()
+        return bool(topics)
 
     def end(self, topic_partition: TopicPartition, *, committed: bool) -> int:
         """Return the log's last stable offset, or its high watermark."""
