@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Self
 
 import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -16,8 +17,14 @@ from secor.core.errors import ConfigurationError, SecorError, Unavailable
 from secor.spark.startup import get_or_start, require_jars
 
 
+class _Builder:
+    def config(self, name: str, value: str) -> Self:
+        assert (name, value) == ("spark.executorEnv.PYTHONSAFEPATH", "1")
+        return self
+
+
 def test_a_java_that_ends_at_once_is_one_line_that_says_where_to_look() -> None:
-    class Builder:
+    class Builder(_Builder):
         def getOrCreate(self) -> None:  # noqa: N802  # Spark's
             raise FileNotFoundError("java\nand more")
 
@@ -30,7 +37,7 @@ def test_a_java_that_ends_at_once_is_one_line_that_says_where_to_look() -> None:
 def test_what_java_prints_is_no_part_of_a_commands_output(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    class Builder:
+    class Builder(_Builder):
         def getOrCreate(self) -> str:  # noqa: N802  # Spark's
             subprocess.run(["echo", "# WARNING: of a library"], check=True)
             return "a session"
@@ -51,7 +58,7 @@ def test_a_spark_that_hangs_as_it_starts_is_killed_in_time(monkeypatch: pytest.M
     class Gateway:
         proc = Process()
 
-    class Builder:
+    class Builder(_Builder):
         def getOrCreate(self) -> None:  # noqa: N802  # Spark's
             assert killed.wait(60)
 
@@ -75,7 +82,7 @@ def test_the_last_words_of_sparks_log_are_told(
 
     over = threading.Event()
 
-    class Builder:
+    class Builder(_Builder):
         def __init__(self, words: list[str]) -> None:
             self.words = words
 
@@ -115,7 +122,7 @@ def test_wrong_settings_are_told_from_a_cluster_that_refuses(
         toString=lambda: f"{name}: what is wrong\n\tand more",
     )
 
-    class Builder:
+    class Builder(_Builder):
         def getOrCreate(self) -> None:  # noqa: N802  # Spark's
             raise Py4JJavaError("An error occurred", thrown)
 
@@ -125,7 +132,7 @@ def test_wrong_settings_are_told_from_a_cluster_that_refuses(
 
 
 def test_what_is_raised_in_time_is_raised_here() -> None:
-    class Builder:
+    class Builder(_Builder):
         def getOrCreate(self) -> None:  # noqa: N802  # Spark's
             raise KeyError("x")
 
@@ -134,7 +141,7 @@ def test_what_is_raised_in_time_is_raised_here() -> None:
 
 
 def test_a_session_in_time_is_returned() -> None:
-    class Builder:
+    class Builder(_Builder):
         def getOrCreate(self) -> str:  # noqa: N802  # Spark's
             return "session"
 
