@@ -23,6 +23,7 @@ from secor.adapters.iceberg.store_files import STORE
 from secor.adapters.iceberg.types import arrow_schema, iceberg_schema, iceberg_type
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.ports import ObjectStore
+from secor.core.text import mask_urls
 from secor.tables.catalog import (
     NEWEST_FORMAT,
     AddColumn,
@@ -70,7 +71,9 @@ def _load(name: str, properties: Mapping[str, Any]) -> Library:
 
 
 def _load_once(name: str, properties: Mapping[str, Any]) -> Library:
-    with translated(f"catalog {name}"):
+    uri = properties.get("uri")
+    where = f"catalog {name}" if uri is None else f"catalog {name} at {mask_urls(str(uri))}"
+    with translated(where):
         return load_catalog(name, **properties)
 
 

@@ -206,6 +206,15 @@ def test_what_iceberg_cannot_widen_is_refused(tables: IcebergTables) -> None:
         tables.update_schema(table, [WidenColumn(("text",), pa.int64())])
 
 
+def test_a_catalog_that_does_not_answer_is_named_with_its_place_and_without_secrets() -> None:
+    uri = "sqlite:////no/such/directory/catalog.db"
+    with pytest.raises(Unavailable, match=f"catalog secor at {uri}: .*unable to open database"):
+        open_catalog("secor", {"type": "sql", "uri": uri})
+    with pytest.raises(Unavailable, match=r"catalog secor at http://\*+@127.0.0.1:9/: ") as raised:
+        open_catalog("secor", {"type": "rest", "uri": "http://me:hidden@127.0.0.1:9/"})
+    assert "hidden" not in str(raised.value)
+
+
 def test_a_catalog_that_cannot_be_opened_is_a_fault_of_the_configuration() -> None:
     with pytest.raises(ConfigurationError):
         open_catalog("secor", {"type": "nonsense"})
