@@ -15,7 +15,7 @@ import pyarrow as pa
 from secor.core.model import Chunk
 from secor.formats.typed.nested_arrays import children, struct_of
 from secor.parsing.fields import field_at, texts
-from secor.tables.debezium import read_envelopes, unwrap
+from secor.tables.debezium import envelopes_of, objects_of, read_envelopes
 from secor.tables.row_changes import (
     DELETE,
     MOST_SHOWN,
@@ -55,14 +55,19 @@ def read_changes(
     return changed_rows
 
 
-def source_of(settings: ChangeSettings, decoded: pa.StructArray) -> pa.StructArray:
-    """Return the rows as a new table would have them: the content of envelopes."""
+def sources_of(settings: ChangeSettings, decoded: pa.StructArray) -> list[pa.StructArray]:
+    """Return the rows as a new table would have them: the content of envelopes.
+
+    Rows of one type each are together; there is at least one group.
+    """
     if settings.mode == "cdc" and settings.operation_field is None:
-        after = field_at(unwrap(decoded), "after")
-        return after if pa.types.is_struct(after.type) else pa.array([{}] * len(decoded))
+        found = [
+            after for _, alike in envelopes_of(decoded) for _, after in objects_of(alike, "after")
+        ]
+        return found or [pa.array([{}] * len(decoded), pa.struct([]))]
     if settings.operation_field is not None:
-        return _without(decoded, settings.operation_field)
-    return decoded
+        return [_without(decoded, settings.operation_field)]
+    return [decoded]
 
 
 def _read_flat(

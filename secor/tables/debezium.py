@@ -7,40 +7,44 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.parsing.fields import field_at, texts
+from secor.core.variant_json import is_mixed
+from secor.formats.typed.nested_arrays import text_of
+from secor.parsing.decoders.columns import build_apart
+from secor.parsing.fields import field_at, parse_mixed, texts
 from secor.tables.row_changes import DELETE, MOST_SHOWN, UPSERT, ReadChanges, Truths, among
 
 UPSERTS = ("c", "r", "u")
 DELETES = ("d",)
 
+Rows = npt.NDArray[np.int64]
 
-def read_envelopes(
-    rows: npt.NDArray[np.int64], fields: pa.StructArray, changed_rows: ReadChanges
-) -> list[npt.NDArray[np.int64]]:
+
+def read_envelopes(rows: Rows, fields: pa.StructArray, changed_rows: ReadChanges) -> list[Rows]:
     """Read Debezium's envelopes; return the rows of deletions that only their key tells."""
-    if not len(rows):
-        return []
-    envelopes = unwrap(fields)
+    return [_read(rows[at], alike, changed_rows) for at, alike in envelopes_of(fields)]
+
+
+def _read(rows: Rows, envelopes: pa.StructArray, changed_rows: ReadChanges) -> Rows:
     values = texts(field_at(envelopes, "op"))
-    before, after = field_at(envelopes, "before"), field_at(envelopes, "after")
-    sides = {UPSERT: after, DELETE: before}
     deletes = among(values, DELETES)
-    by_key = deletes & ~_present(before)
-    upserts = among(values, UPSERTS) & _present(after)
+    by_key = deletes & ~_has(envelopes, "before")
+    upserts = among(values, UPSERTS) & _has(envelopes, "after")
     operations = np.where(upserts, UPSERT, np.where(deletes & ~by_key, DELETE, -1))
     for at in np.flatnonzero((operations < 0) & ~by_key).tolist():
         changed_rows.bad[int(rows[at])] = _why_no_envelope(values.at(at))
-    for operation, side in sides.items():
-        if pa.types.is_struct(side.type):
-            changed_rows.add(rows, np.where(operations == operation, operation, -1), side)
-        else:
-            wrong = rows[operations == operation].tolist()
-            changed_rows.bad |= dict.fromkeys(wrong, "no Debezium envelope: its row is no object")
-    return [rows[by_key]]
+    for operation, side in ((UPSERT, "after"), (DELETE, "before")):
+        unread = operations == operation
+        for chosen, objects in objects_of(envelopes, side):
+            mine = np.where(unread[chosen], operation, -1)
+            changed_rows.add(rows[chosen], mine, objects)
+            unread[chosen] = False
+        wrong = rows[unread].tolist()
+        changed_rows.bad |= dict.fromkeys(wrong, "no Debezium envelope: its row is no object")
+    return rows[by_key]
 
 
-def _present(column: pa.Array) -> Truths:
-    present: Truths = column.is_valid().to_numpy(zero_copy_only=False)
+def _has(envelopes: pa.StructArray, name: str) -> Truths:
+    present: Truths = field_at(envelopes, name).is_valid().to_numpy(zero_copy_only=False)
     return present
 
 
@@ -54,31 +58,51 @@ def _why_no_envelope(operation: str | None) -> str:
     return f"op is {operation[:MOST_SHOWN]!r}: no known operation"
 
 
-def unwrap(fields: pa.StructArray) -> pa.StructArray:
-    """Return envelopes without the schema that the JSON converter puts around them."""
-    payload = field_at(fields, "payload")
-    if not pa.types.is_struct(payload.type) or not payload.is_valid().true_count:
-        return fields
-    names = ("op", "before", "after")
-    outer = {name: field_at(fields, name) for name in names}
-    inner = {name: field_at(payload, name) for name in names}
-    if not any(column.is_valid().true_count for column in outer.values()):
-        return payload
-    # Some are wrapped and some are not: each message is read by what it has itself.
-    wrapped = payload.is_valid().to_numpy(zero_copy_only=False)
-    pieces = []
-    for name in names:
-        first, second = inner[name], outer[name]
-        if first.type != second.type:
-            pieces.append(_merge_by_text(wrapped, first, second))
-        else:
-            pieces.append(pc.if_else(pa.array(wrapped), first, second))
-    return pa.StructArray.from_arrays(pieces, list(names))
+def envelopes_of(fields: pa.StructArray) -> list[tuple[Rows, pa.StructArray]]:
+    """Return envelopes without the schema that the JSON converter puts around some of them.
+
+    Those that are read alike are together, with the numbers of their rows.
+    """
+    wrapped = objects_of(fields, "payload")
+    outer = np.ones(len(fields), dtype=bool)
+    for at, _ in wrapped:
+        outer[at] = False
+    rest = np.flatnonzero(outer)
+    if not len(rest):
+        return wrapped
+    return [*wrapped, (rest, fields.take(pa.array(rest)) if wrapped else fields)]
 
 
-def _merge_by_text(wrapped: Truths, first: pa.Array, second: pa.Array) -> pa.Array:
-    merged = [
-        a if inner else b
-        for inner, a, b in zip(wrapped, first.to_pylist(), second.to_pylist(), strict=True)
-    ]
-    return pa.array(merged)
+def objects_of(rows: pa.StructArray, name: str) -> list[tuple[Rows, pa.StructArray]]:
+    """Return the objects in the column ``name``, and the numbers of the rows that have one.
+
+    Where some rows have a value of another kind there, the column is text for all of them:
+    the objects are read again, so that no row depends on what its neighbours have.
+    """
+    index = rows.type.get_field_index(name)
+    if index < 0:
+        return []
+    column = pc.struct_field(rows, [index])
+    if is_mixed(rows.type.field(index)):
+        return _objects_in_text(column)
+    if not pa.types.is_struct(column.type):
+        return []
+    valid = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    if not len(valid):
+        return []
+    return [(valid, column if len(valid) == len(column) else column.take(pa.array(valid)))]
+
+
+def _objects_in_text(column: pa.Array) -> list[tuple[Rows, pa.StructArray]]:
+    values = parse_mixed(column)
+    chosen = np.array([at for at, it in enumerate(values) if isinstance(it, dict)], np.int64)
+    if not len(chosen):
+        return []
+    objects = [values[at] for at in chosen]
+    sizes = text_of(column).take(pa.array(chosen)).cast(pa.binary())
+    messages = pa.RecordBatch.from_arrays([sizes], ["value"])
+    alike = []
+    for at, decoded in build_apart(objects, {}, messages):
+        good = np.delete(np.arange(len(at)), list(decoded.bad))
+        alike.append((chosen[at][good], decoded.rows.take(pa.array(good))))
+    return alike

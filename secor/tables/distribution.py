@@ -18,7 +18,7 @@ from secor.core.model import SCHEMA, Chunk, Part, TopicPartition
 from secor.formats.typed.dominance import seen_together
 from secor.parsing.parts import ROW, parts_of, together
 from secor.parsing.placement import Work, rows_of
-from secor.tables.change_reading import read_changes, source_of
+from secor.tables.change_reading import read_changes, sources_of
 from secor.tables.growth import first_change, following_columns
 from secor.tables.needs import Need, Needs, NeedsSchema, NeedsTable
 from secor.tables.new_tables import can_be_made
@@ -129,8 +129,8 @@ class TableDistribution:
     ) -> None:
         """Ask for a table that is not open, with the columns that these messages show."""
         settings = route.settings
-        source = source_of(settings.changes, work.decoded.rows.take(pa.array(rows)))
-        seen, outvoted = seen_together([source])
+        sources = sources_of(settings.changes, work.decoded.rows.take(pa.array(rows)))
+        seen, outvoted = seen_together(sources)
         of_messages = settings.auto_create and settings.schema_file is None
         key = () if settings.changes.mode == "insert" else settings.changes.key
         if of_messages and not _shows_columns(seen, key):

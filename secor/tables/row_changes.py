@@ -46,7 +46,9 @@ class ChangeSettings:
         if self.mode == "append":
             return ""
         values = f"{self.operation_field}:{self.upserts}:{self.deletes}"
-        return f" {self.mode}:{self.key}:{values}"
+        # Only what is read in another way than before has other fingerprints than before.
+        version = ":2" if self.mode in ("upsert", "cdc") else ""
+        return f" {self.mode}:{self.key}:{values}{version}"
 
 
 @dataclass(frozen=True, slots=True)

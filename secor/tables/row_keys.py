@@ -15,7 +15,7 @@ from secor.core.errors import ConfigurationError
 from secor.core.foreign_json import load_json
 from secor.core.model import SCHEMA, Chunk
 from secor.parsing.decoders.json import JsonDecoder
-from secor.tables.row_changes import DELETE, Changes, ReadChanges
+from secor.tables.row_changes import DELETE, ReadChanges
 
 RESERVED = frozenset({"_file", "_pos", "_deleted", "_spec_id", "_partition"})
 """Columns that Spark has beside those of an Iceberg table: it merges into none that has its own."""
@@ -73,9 +73,10 @@ def read_keys(
     """Read the identifier columns of deletions out of Kafka's keys."""
     keys = chunk.records.column("key").take(pa.array(rows)).to_pylist()
     objects = [_key_object(key, raw) for raw in keys]
+    why = f"deletes, and its key does not tell {', '.join(key)}"
     for row, text in zip(rows.tolist(), objects, strict=True):
         if text is None:
-            changed_rows.bad[row] = f"deletes, and its key does not tell {', '.join(key)}"
+            changed_rows.bad[row] = why
     good = np.array([text is not None for text in objects])
     if not good.any():
         return
@@ -83,7 +84,12 @@ def read_keys(
     columns = {name: pa.nulls(len(values), SCHEMA.field(name).type) for name in SCHEMA.names}
     messages = pa.RecordBatch.from_pydict({**columns, "value": values}, schema=SCHEMA)
     for group, decoded in JsonDecoder().decode_apart(messages, None):
-        changed_rows.changes.append(Changes(DELETE, rows[good][group], decoded.rows))
+        deleted = rows[good][group]
+        for at, reason in decoded.bad.items():
+            changed_rows.bad[int(deleted[at])] = f"{why}: {reason}"
+        operations = np.full(len(deleted), DELETE)
+        operations[list(decoded.bad)] = -1
+        changed_rows.add(deleted, operations, decoded.rows)
 
 
 def _key_object(key: Sequence[str], raw: bytes | None) -> bytes | None:

@@ -248,3 +248,61 @@ def test_what_a_message_becomes_depends_on_no_neighbour(tmp_path: Path) -> None:
         rows = [it for group in groups for it in operations(world, world.stage(*group))]
         seen.append((rows, sorted(world.reasons())))
     assert json.dumps(seen[0]) == json.dumps(seen[1])
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("hostile", ["text", 7, [1], [{"id": 5}]])
+def test_a_cut_envelope_takes_no_other_envelope_along(
+    tmp_path: Path, wrapped: bool, hostile: object
+) -> None:
+    """The column of a side is text for all messages as soon as one of them has no object."""
+    world = world_of(tmp_path, DEBEZIUM)
+    messages: list[Any] = [
+        {"op": "c", "after": {"id": 1, "v": "a", "none": None, "in": {"n": 1}}},
+        {"op": "c", "before": None, "after": hostile},
+        {"op": "u", "before": {"id": 1}, "after": {"id": 2, "v": "b", "in": {"m": 2}}},
+        {"op": "d", "before": hostile},
+        {"op": "d", "before": {"id": 1}},
+    ]
+    if wrapped:
+        messages = [{"schema": {}, "payload": it} for it in messages]
+    manifests = world.stage(*messages)
+    assert operations(world, manifests) == [(0, 0, 1), (2, 0, 2), (4, 1, 1)]
+    assert world.reasons() == ["change: no Debezium envelope: its row is no object"] * 2
+    assert [it["row"]["in"] for it in staged(world, manifests)[:2]] == [
+        {"n": 1, "m": None},
+        {"n": None, "m": 2},
+    ]
+
+
+@pytest.mark.parametrize("after", ["text", {"id": "x"}, {"id": {"a": 1}}, {"id": 1, "v": 2**64}])
+@pytest.mark.parametrize("op", ["c", 5, {"a": 1}])
+def test_envelopes_with_and_without_a_schema_may_hold_different_types(
+    tmp_path: Path, after: object, op: object
+) -> None:
+    world = world_of(tmp_path, DEBEZIUM)
+    good = {"op": "c", "after": {"id": 1, "v": "a"}}
+    world.stage(good)
+    manifests = world.stage(good, {"payload": {"op": op, "after": after}}, good)
+    rows = operations(world, manifests)
+    assert [row for row in rows if row[0] != 2] == [(1, 0, 1), (3, 0, 1)]
+    assert len(rows) + len(world.reasons()) == 3
+
+
+@pytest.mark.parametrize("payload", ["text", 7, [1]])
+def test_a_payload_that_is_no_object_takes_no_other_along(tmp_path: Path, payload: object) -> None:
+    world = world_of(tmp_path, DEBEZIUM)
+    envelope = {"op": "c", "after": {"id": 1, "v": "a"}}
+    manifests = world.stage({"payload": envelope}, {"payload": payload}, envelope)
+    assert operations(world, manifests) == [(0, 0, 1), (2, 0, 1)]
+    (reason,) = world.reasons()
+    assert reason.startswith("change: no Debezium envelope: it has no op")
+
+
+@pytest.mark.parametrize("key", [b'{"id": NaN}', b'{"id": 1e400}', rb'{"id": "\ud800"}'])
+def test_a_key_that_cannot_be_read_deletes_nothing(tmp_path: Path, key: bytes) -> None:
+    world = world_of(tmp_path, UPSERT)
+    manifests = world.stage({"id": 7}, Keyed(key, None), Keyed(b'{"id": 7}', None))
+    assert operations(world, manifests) == [(0, 0, 7), (2, 1, 7)]
+    (reason,) = world.reasons()
+    assert reason.startswith("change: deletes, and its key does not tell id: ")
