@@ -253,12 +253,15 @@ def _check(value: Manifest | TableFiles | DataFile) -> None:
             right = True
         else:
             right = isinstance(content, _TYPES.get(name, object)) and content is not True
-        if not right or (isinstance(content, int) and not -1 << 63 <= content < 1 << 63):
+        least = 0 if name in ("records", "size") else -1 << 63
+        if not right or (isinstance(content, int) and not least <= content < 1 << 63):
             raise ValueError(f"{name} is {content!r}"[:80])
 
 
 def _whole_numbers(values: Any) -> tuple[int, ...]:
-    if not isinstance(values, list | tuple) or not all(type(value) is int for value in values):
+    if not isinstance(values, list | tuple) or not all(
+        type(value) is int and 0 <= value < 1 << 63 for value in values
+    ):
         raise ValueError(f"no list of whole numbers: {values!r}"[:80])
     return tuple(values)
 
@@ -292,6 +295,8 @@ def _data_file(data: Mapping[str, Any]) -> DataFile:
 
 
 def _check_statistics(name: str, values: Mapping[int, Any]) -> None:
+    if not all(0 <= field_id < 1 << 31 for field_id in values):
+        raise ValueError(f"{name} of no field: {list(values)}"[:80])
     if name.endswith("_bounds"):
         for value in values.values():
             bytes.fromhex(value)

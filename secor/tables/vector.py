@@ -105,7 +105,10 @@ def _offsets(data: Mapping[str, object]) -> TopicOffsets:
     topic_id, partitions = data["id"], data["partitions"]
     if not isinstance(partitions, dict) or not isinstance(topic_id, str | None):
         raise ValueError(f"not the offsets of a topic: {data!r}")
-    offsets = {int(partition): int(offset) for partition, offset in partitions.items()}
-    if any(number < 0 for pair in offsets.items() for number in pair):
+    for offset in partitions.values():
+        if type(offset) is not int or not 0 <= offset < 1 << 63:
+            raise ValueError(f"no offset: {offset!r}"[:80])
+    offsets = {int(partition): offset for partition, offset in partitions.items()}
+    if any(partition < 0 for partition in offsets):
         raise ValueError(f"a negative number among {offsets}")
     return TopicOffsets(topic_id, offsets)

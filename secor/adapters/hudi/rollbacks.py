@@ -15,6 +15,7 @@ from typing import Any
 import fastavro
 
 from secor.core.errors import CorruptFile
+from secor.core.foreign_avro import UNREADABLE
 from secor.core.text import error_text
 
 ROLLBACK = "rollback"
@@ -46,7 +47,7 @@ def instants_of_rollback(body: bytes, key: str) -> tuple[str, ...]:
             return tuple(map(str, data["commitsRollback"]))
         planned = data["instantToRollback"]
         return () if planned is None else (str(planned["commitTime"]),)
-    except (ValueError, KeyError, TypeError, EOFError, StopIteration) as error:
+    except UNREADABLE as error:
         raise CorruptFile(
             f"{key}: no rollback of Hudi's ({error_text(error)}); if it is a plan that nobody can"
             " read, delete it: Hudi would do the same"

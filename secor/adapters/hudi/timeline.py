@@ -16,6 +16,7 @@ import fastavro
 
 from secor.adapters.hudi.rollbacks import MAX_PLAN, ROLLBACK, Rollback, instants_of_rollback
 from secor.core.errors import CorruptFile, NotFound
+from secor.core.foreign_avro import UNREADABLE
 from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import read_bytes
@@ -180,5 +181,5 @@ def extra_metadata(body: bytes, key: str) -> Mapping[str, str]:
             data = load_json(body)
         extra = data.get("extraMetadata") or {}  # type: ignore[union-attr]
         return {str(name): str(value) for name, value in extra.items() if value is not None}
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, StopIteration) as error:
+    except UNREADABLE as error:
         raise CorruptFile(f"{key}: no commit of Hudi's ({error_text(error)})") from error

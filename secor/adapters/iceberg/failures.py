@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +47,10 @@ _WRONG = (
     ValueError,
     TypeError,
     NotImplementedError,
+    ArithmeticError,
+    struct.error,
 )
+"""The last two are for numbers that are too large for the type of their column."""
 
 _SERVER_ERRORS = (exceptions.RESTError, exceptions.DynamoDbError, OSError)
 """Servers that answer with an error of their own, or not at all."""

@@ -189,6 +189,16 @@ def test_partition_values_are_those_of_the_manifest(
     assert str(next(iter(found.values()))) == str(value)
 
 
+@pytest.mark.parametrize("value", [2**40, -(2**40), "x", 1.5, [1], {"a": 1}])
+def test_a_partition_value_of_another_type_stops_the_table_alone(
+    tmp_path: Path, value: object
+) -> None:
+    catalog = sqlite_catalog(tmp_path)
+    table = make_table(catalog, ("bucket(4, id)",))
+    with pytest.raises(ConfigurationError, match="its manifests cannot be written"):
+        catalog.commit(table, TableCommit(None, (stage(table, [1], partition=(value,)),)))
+
+
 def test_null_partition_values(tmp_path: Path) -> None:
     catalog = sqlite_catalog(tmp_path)
     table = make_table(catalog, ("day",))

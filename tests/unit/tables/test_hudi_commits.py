@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from contextlib import suppress
 
+import fastavro
 import pytest
 from greenlet import getcurrent, greenlet
 
 from secor.adapters.hudi.fence import require_unmoved
 from secor.adapters.hudi.leftovers import delete_leftovers
+from secor.adapters.hudi.rollbacks import instants_of_rollback
+from secor.adapters.hudi.timeline import extra_metadata
 from secor.core.errors import ConfigurationError, CorruptFile, Refused, TableStopped, Unavailable
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import TableCommit
@@ -562,6 +566,27 @@ def test_the_timeline_of_older_tables_is_read_too() -> None:
     put_bytes(store, f"{LOCATION}/.hoodie/20261122000000003.clean", b"Obj")
     put_bytes(store, f"{LOCATION}/.hoodie/archived/20261122000000009.commit", b"{}")
     assert world.catalog().load_table(TABLE).properties["secor.g.vector"] == "{}"
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz", "snappy"])
+def test_a_damaged_file_of_the_timeline_is_corrupt_whatever_the_library_raises(codec: str) -> None:
+    file = io.BytesIO()
+    texts = {"type": "map", "values": "string"}
+    fields = [
+        {"name": "extraMetadata", "type": texts},
+        {"name": "commitsRollback", "type": {"type": "array", "items": "string"}},
+    ]
+    schema = {"type": "record", "name": "Commit", "fields": fields}
+    fastavro.writer(
+        file, schema, [{"extraMetadata": {"a": "b" * 50}, "commitsRollback": ["c"]}], codec=codec
+    )
+    whole = file.getvalue()
+    for at in range(4, len(whole)):
+        for byte in (0, whole[at] ^ 1, 255):
+            damaged = whole[:at] + bytes([byte]) + whole[at + 1 :]
+            for read in (extra_metadata, instants_of_rollback):
+                with suppress(CorruptFile):
+                    read(damaged, "the key")
 
 
 def test_a_commit_that_cannot_be_read_is_told_with_its_place(world: HudiWorld) -> None:

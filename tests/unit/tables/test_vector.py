@@ -31,6 +31,13 @@ def test_it_never_goes_back() -> None:
         VECTOR.advance("c", "id", {CLICKS: 4}, CLICKS.topic)
 
 
+@pytest.mark.parametrize("offset", ["1e400", "NaN", "1.7", "true", "null", '"5"', str(2**63)])
+def test_an_offset_that_a_person_has_edited_is_named(offset: str) -> None:
+    text = '{"c":{"t":{"id":null,"partitions":{"0":' + offset + "}}}}"
+    with pytest.raises(CorruptFile, match="the table"):
+        Vector.parse(text, "the table")
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "7", '{"c":[]}', '{"c":{"t":{"id":null,"partitions":{"0":-1}}}}', '{"c":{"t":{}}}'],
