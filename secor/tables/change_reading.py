@@ -61,10 +61,10 @@ def sources_of(settings: ChangeSettings, decoded: pa.StructArray) -> list[pa.Str
     Rows of one type each are together; there is at least one group.
     """
     if settings.mode == "cdc" and settings.operation_field is None:
-        found = [
+        objects = [
             after for _, alike in envelopes_of(decoded) for _, after in objects_of(alike, "after")
         ]
-        return found or [pa.array([{}] * len(decoded), pa.struct([]))]
+        return objects or [pa.array([{}] * len(decoded), pa.struct([]))]
     if settings.operation_field is not None:
         return [_without(decoded, settings.operation_field)]
     return [decoded]
