@@ -27,6 +27,8 @@ class Waiting:
         self._manager = manager
         self._clock = clock
         self._warned_of = ""
+        self._told_error = False
+        """Whether the last warning had an error.  The first error of a server is told at once."""
         self._warned_at = clock.monotonic()
         self._log = structlog.get_logger("secor.start")
 
@@ -39,9 +41,15 @@ class Waiting:
         self._manager.status(f"waiting for {hindrance.server}: {text}")
         now = self._clock.monotonic()
         waited = now - hindrance.since
-        due = hindrance.server != self._warned_of or now - self._warned_at >= REMIND
-        if due and (hindrance.error is not None or waited >= PATIENCE):
+        has_error = hindrance.error is not None
+        due = (
+            hindrance.server != self._warned_of
+            or now - self._warned_at >= REMIND
+            or (has_error and not self._told_error)
+        )
+        if due and (has_error or waited >= PATIENCE):
             self._warned_of, self._warned_at = hindrance.server, now
+            self._told_error = has_error
             self._log.warning(
                 "waiting",
                 server=hindrance.server,

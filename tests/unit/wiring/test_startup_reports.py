@@ -84,6 +84,15 @@ def test_a_snapshot_of_the_loop_ends_it(setup: Setup) -> None:
     assert picture(setup.board, setup.health)["hindrance"] is None
 
 
+def test_the_first_error_of_a_server_that_was_silent_is_told_at_once(setup: Setup) -> None:
+    silent = setup.hindrance("the Kafka brokers", None)
+    assert len(setup.warned(silent, int(PATIENCE) + 2)) == 1
+    failed = setup.hindrance("the Kafka brokers", ERROR)
+    assert setup.warned(failed, 10) == [(0, "the Kafka brokers")]
+    assert setup.warned(silent, 10) == []
+    assert setup.warned(failed, 10) == []
+
+
 def test_a_warning_comes_at_once_and_then_every_few_minutes(setup: Setup) -> None:
     warned = setup.warned(setup.hindrance("the object store", ERROR), 2 * int(REMIND) + 10)
     assert warned == [(at, "the object store") for at in (0, REMIND, 2 * REMIND)]
