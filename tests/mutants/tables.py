@@ -276,7 +276,7 @@ TABLE_MUTANTS = (
     Mutant(
         "a partition that tables know begins anew where its entry is lost",
         "secor/consume/positioning.py",
-        "            self._refuse_lost(topic_partition, topic_id, since)\n",
+        "                self._refuse_lost(topic_partition, topic_id, since)\n",
         "",
         ("tests/unit/consume/test_positioning.py",),
     ),

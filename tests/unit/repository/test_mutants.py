@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ def test_the_text_of_each_mutant_occurs_once(mutant: Mutant) -> None:
     text = (ROOT / mutant.file).read_text()
     assert text.count(mutant.before) == 1
     assert mutant.after != mutant.before
+    if mutant.file.endswith(".py"):
+        ast.parse(text.replace(mutant.before, mutant.after))
 
 
 def test_no_two_mutants_have_one_name() -> None:
