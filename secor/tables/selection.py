@@ -231,7 +231,7 @@ def _of_partition(
             done.add(key)
             continue
         next_offset = record.vector.next_offset(manifest.cluster, manifest.topic_partition)
-        has_it = next_offset is not None and manifest.end <= next_offset
+        has_it = is_below(record.vector, manifest)
         if not has_it:
             of_table = _without(of_table, given_up)
             _check_table(table, uuid, of_table, operations)
@@ -249,6 +249,12 @@ def _of_partition(
         else:
             take.append((manifest, key, of_table))
     return _Chosen(tuple(take), frozenset(done), "")
+
+
+def is_below(vector: Vector, manifest: Manifest) -> bool:
+    """Tell whether a table with this vector has the files of a manifest, or has given them up."""
+    next_offset = vector.next_offset(manifest.cluster, manifest.topic_partition)
+    return next_offset is not None and manifest.end <= next_offset
 
 
 class _Reached:

@@ -12,7 +12,7 @@ from secor.tables.commit_result import Attempts, CommitRequest, Done, Proposal
 from secor.tables.group_record import GroupRecord, Lineage, lineage
 from secor.tables.manifest import Manifest, Operation
 from secor.tables.repeating import files_of, lost_commits
-from secor.tables.selection import select
+from secor.tables.selection import is_below, select
 from secor.tables.staging import Staged
 from secor.tables.table_commit import TableCommitter
 from secor.tables.vector import TopicOffsets, Vector
@@ -135,8 +135,7 @@ def _is_settled(
     """Tell whether the table has a manifest, or has given it up."""
     if item.listed.replay:
         return item.listed.key in record.replays or is_finished(item.listed.key)
-    next_offset = record.vector.next_offset(manifest.cluster, manifest.topic_partition)
-    return next_offset is not None and manifest.end <= next_offset
+    return is_below(record.vector, manifest)
 
 
 def _apart(

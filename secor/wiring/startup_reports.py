@@ -27,7 +27,7 @@ class Waiting:
         self._manager = manager
         self._clock = clock
         self._warned_of = ""
-        self._told_error = False
+        self._warned_with_error = False
         """Whether the last warning had an error.  The first error of a server is told at once."""
         self._warned_at = clock.monotonic()
         self._log = structlog.get_logger("secor.start")
@@ -45,11 +45,11 @@ class Waiting:
         due = (
             hindrance.server != self._warned_of
             or now - self._warned_at >= REMIND
-            or (has_error and not self._told_error)
+            or (has_error and not self._warned_with_error)
         )
         if due and (has_error or waited >= PATIENCE):
             self._warned_of, self._warned_at = hindrance.server, now
-            self._told_error = has_error
+            self._warned_with_error = has_error
             self._log.warning(
                 "waiting",
                 server=hindrance.server,

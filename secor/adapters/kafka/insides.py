@@ -168,9 +168,9 @@ def compare_fetches_at_once() -> None:
     FetchPartition.__eq__ = _asks_for_the_same
 
 
-def _asks_for_the_same(one: Any, other: Any) -> bool:
-    return one is other or (
-        type(one) is type(other) and bool(_fetch_fields(one) == _fetch_fields(other))
+def _asks_for_the_same(partition: Any, other: Any) -> bool:
+    return partition is other or (
+        type(partition) is type(other) and bool(_fetch_fields(partition) == _fetch_fields(other))
     )
 
 

@@ -125,7 +125,7 @@ class KafkaReader:
 
     async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         deadline = time.monotonic() + min(_LEADERS_WITHIN, self._timeout)
-        while self._without_leader(partitions) and time.monotonic() < deadline:
+        while self._request_leaders(partitions) and time.monotonic() < deadline:
             await self._client.net.sleep(_LOOK_AGAIN)
         leaders: dict[Any, list[TopicPartition]] = {}
         for topic_partition in partitions:
@@ -141,8 +141,8 @@ class KafkaReader:
                 continue  # the next question may find another leader
         return ends
 
-    def _without_leader(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Tell whether the leader of one is not known; ask for it."""
+    def _request_leaders(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Request metadata for partitions whose leader is unknown; tell whether there are any."""
         cluster = self._client.cluster
         topics = {
             it.topic
