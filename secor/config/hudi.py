@@ -10,6 +10,7 @@ from typing import Self
 from pydantic import model_validator
 
 from secor.config.values import Maybe, Section, fault
+from secor.core.partition_terms import parse_term
 
 OWN = frozenset(
     {
@@ -38,10 +39,8 @@ ONLY_HUDI: Mapping[str, object] = MappingProxyType({"type": "copy-on-write", "pr
 WRITER_KEYS = ("location", "properties")
 """Settings of each commit to a Hudi table, new or not."""
 
-PATH_TRANSFORMS = frozenset({"", "year", "month", "day", "hour", "truncate"})
+PATH_TRANSFORMS = frozenset({"identity", "year", "month", "day", "hour", "truncate"})
 """Transforms that make the path of a partition of a Hudi table."""
-
-_TERM = re.compile(r"(\w+)\((?:\d+,\s*)?([^(),]+)\)")
 
 
 def check_place(uri: str, key: str) -> None:
@@ -84,10 +83,9 @@ def check_partitions(
     """Raise a fault unless rows are found again: in their partition, or by a global index."""
     index = properties.get("hoodie.index.type", "").upper()
     for term in terms:
-        matched = _TERM.fullmatch(term)
-        transform, column = (matched[1], matched[2]) if matched else ("", term)
-        if transform not in PATH_TRANSFORMS:
-            known = ", ".join(sorted(PATH_TRANSFORMS - {""}))
+        transform, column = parse_term(term)
+        if transform.partition("[")[0] not in PATH_TRANSFORMS:
+            known = ", ".join(sorted(PATH_TRANSFORMS - {"identity"}))
             raise fault(f"{term}: use a column, or one of {known} of it", "partition_by")
         if mode != "append" and column not in key and index not in GLOBAL_INDEXES:
             why = (

@@ -21,6 +21,8 @@ from secor.config.values import (
     Section,
     fault,
 )
+from secor.core.errors import ConfigurationError
+from secor.core.partition_terms import parse_term
 from secor.core.text import safe_name
 
 _NAME = re.compile(r"[A-Za-z0-9_.\-]+")
@@ -72,6 +74,11 @@ class TableRoute(Section):
             check_path(self.field, "field")
             if sum(given) > 1:
                 raise fault("give one of equals, one_of, matches; none: the field exists", "field")
+        for term in self.partition_by:
+            try:
+                parse_term(term)
+            except ConfigurationError as error:
+                raise fault(str(error), "partition_by") from error
         self._check_format()
         for key, value in ONLY_NEW.items():
             if self.format == "hudi" and key in WRITER_KEYS:
@@ -167,6 +174,22 @@ def namesakes(routes: Sequence[TableRoute], topics: Iterable[str]) -> dict[str, 
                 table = route.table.replace("{topic}", safe_name(topic))
                 topics_by_table.setdefault(table, set()).add(topic)
     return {table: sorted(names) for table, names in topics_by_table.items() if len(names) > 1}
+
+
+def other_creation(routes: Sequence[TableRoute]) -> tuple[int, str] | None:
+    """Return number and key of a route that makes another's table in another way; None if none.
+
+    Whichever message came first would decide how the table is.
+    """
+    first: dict[str, TableRoute] = {}
+    for number, route in enumerate(routes):
+        if not route.auto_create:
+            continue
+        before = first.setdefault(route.table, route)
+        for key in ONLY_NEW:
+            if getattr(before, key) != getattr(route, key):
+                return number, key
+    return None
 
 
 def describe_namesakes(table: str, topics: Sequence[str]) -> str:

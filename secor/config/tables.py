@@ -26,6 +26,11 @@ def _mask(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: MASK if is_secret_name(name) else it for name, it in properties.items()}
 
 
+TYPES = ("rest", "sql", "glue", "hive")
+"""Types of catalogs that can be used."""
+
+_KNOWN = '"rest", "sql", "glue" or "hive"'
+
 CANNOT_COMMIT = frozenset({"dynamodb", "bigquery"})
 """Types of catalogs whose ``commit_table`` the Iceberg library 0.12 does not have."""
 
@@ -44,9 +49,11 @@ class Catalog(Section):
         if kind in CANNOT_COMMIT:
             raise fault(
                 f'the Iceberg library for Python cannot commit to a catalog of type "{kind}": use'
-                ' "rest", "sql", "glue" or "hive"',
+                f" {_KNOWN}",
                 "properties",
             )
+        if kind not in ("", *TYPES):
+            raise fault(f'no type of catalog is called "{kind}": use {_KNOWN}', "properties")
         return self
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -12,12 +11,7 @@ from pyiceberg.transforms import Transform, parse_transform
 
 from secor.adapters.iceberg.types import iceberg_schema
 from secor.core.errors import ConfigurationError
-
-_TERM = re.compile(
-    r"\s*(?P<name>[a-z]+?)s?\(\s*((?P<width>\d+)\s*,\s*)?(?P<column>[^(),]+?)\s*\)\s*"
-)
-_WITH_WIDTH = ("bucket", "truncate")
-_WITHOUT = ("identity", "year", "month", "day", "hour", "void")
+from secor.core.partition_terms import parse_term
 
 
 def partition_spec(schema: Schema, terms: Sequence[str], where: str) -> PartitionSpec:
@@ -32,32 +26,10 @@ def partition_spec(schema: Schema, terms: Sequence[str], where: str) -> Partitio
     return PartitionSpec(*fields)
 
 
-def check_declared(table: str, schema: pa.Schema | None, terms: Sequence[str]) -> None:
-    """Raise ``ConfigurationError`` for terms that are none, or not for the columns declared.
-
-    Without ``schema`` messages tell the columns, and only the terms themselves are looked at.
-    """
-    for term in terms:
-        parse_term(term)
-    if schema is not None:
-        where = f"table {table}"
-        partition_spec(iceberg_schema(schema, where), terms, where)
-
-
-def parse_term(term: str) -> tuple[str, str]:
-    """Return transform (``bucket[16]``) and column of a term.  Raises ``ConfigurationError``."""
-    match = _TERM.fullmatch(term)
-    if match is None:
-        if re.fullmatch(r"[^(),]+", term):
-            return "identity", term.strip()
-        raise ConfigurationError(f"{term!r} is no partition field: write day(ts) or bucket(16, id)")
-    name, width = match["name"], match["width"]
-    if name in _WITH_WIDTH and width is not None and int(width):
-        return f"{name}[{int(width)}]", match["column"]
-    if name in _WITHOUT and width is None:
-        return name, match["column"]
-    known = ", ".join([*_WITHOUT, *(f"{name}(N, ...)" for name in _WITH_WIDTH)])
-    raise ConfigurationError(f"{term!r}: no such partition transform; there are {known}")
+def check_declared(table: str, schema: pa.Schema, terms: Sequence[str]) -> None:
+    """Raise ``ConfigurationError`` for terms that are not for the columns declared."""
+    where = f"table {table}"
+    partition_spec(iceberg_schema(schema, where), terms, where)
 
 
 def _field(schema: Schema, term: str, field_id: int, where: str) -> PartitionField:

@@ -27,6 +27,7 @@ _TRANSFORM = re.compile(r"transforms\..+\.type")
 _OF_KAFKA = {
     "security.protocol": "kafka.security_protocol",
     "sasl.mechanism": "kafka.sasl_mechanism",
+    "sasl.kerberos.service.name": "kafka.sasl_kerberos_service_name",
     "client.id": "kafka.client_id",
 }
 _MILLISECONDS = (
@@ -105,6 +106,11 @@ def _kafka(draft: Draft) -> None:
             copy_jaas(draft, name)
         elif name != servers:
             draft.unsupported("write it by hand: [kafka], see docs/security.md", name)
+    protocol = "iceberg.kafka.security.protocol"
+    if draft.value(protocol).startswith("SASL_") and not draft.value(
+        "iceberg.kafka.sasl.mechanism"
+    ):
+        draft.set("kafka.sasl_mechanism", "GSSAPI", note="Kafka's default")
     draft.copy("kafka.reset", "consumer.override.auto.offset.reset")
 
 
@@ -112,6 +118,9 @@ def _parser(draft: Draft) -> None:
     converter = draft.value("value.converter")
     if converter in ("", _JSON):
         draft.set("parser.decoder", "json", "value.converter")
+        if not converter:
+            why = "the connector names no value.converter, so the Connect worker's is used"
+            draft.todo(f"set parser.decoder as messages are written (JSON here): {why}")
         enveloped = draft.flag("value.converter.schemas.enable", default=bool(converter))
         if enveloped:
             why = "messages are {schema, payload}: their fields are found under payload"

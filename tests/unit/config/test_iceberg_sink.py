@@ -86,6 +86,24 @@ def test_a_least_connector_becomes_a_table_group(tmp_path: Path) -> None:
     assert {outcome for outcome, _ in draft.outcomes.values()} == {Outcome.MAPPED}
 
 
+def test_kafkas_default_mechanism_is_taken_where_none_is_given(tmp_path: Path) -> None:
+    more = {
+        "iceberg.kafka.security.protocol": "SASL_SSL",
+        "iceberg.kafka.sasl.kerberos.service.name": "brokers",
+    }
+    config, _ = imported(tmp_path, more)
+    assert config["kafka"]["sasl_mechanism"] == "GSSAPI"
+    assert config["kafka"]["sasl_kerberos_service_name"] == "brokers"
+
+
+def test_a_converter_that_only_the_worker_names_is_for_a_person(tmp_path: Path) -> None:
+    _, draft = imported(tmp_path, {})
+    assert any("names no value.converter" in todo for todo in draft.todos)
+    more = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
+    _, draft = imported(tmp_path, {**more, "value.converter.schemas.enable": "false"})
+    assert not any("value.converter" in todo for todo in draft.todos)
+
+
 EVERYTHING: dict[str, Any] = {
     "tasks.max": 2,
     "topics": "events",

@@ -12,6 +12,7 @@ from secor.config.model import Config
 from secor.config.show import settings
 
 ROUTE = {"table": "db.t"}
+MADE = {**ROUTE, "auto_create": True}
 
 
 def tree(**more: Any) -> dict[str, Any]:
@@ -38,6 +39,21 @@ def loaded(**more: Any) -> Config:
             {"catalog": {"properties": {"type": "dynamodb"}}},
             "catalog.properties",
             'cannot commit to a catalog of type "dynamodb"',
+        ),
+        (
+            {"catalog": {"properties": {"type": "sqll"}}},
+            "catalog.properties",
+            'no type of catalog is called "sqll": use "rest", "sql"',
+        ),
+        (
+            {"tables": [{**ROUTE, "auto_create": True, "partition_by": ["week(ts)"]}]},
+            "tables.0.partition_by",
+            "no such partition transform",
+        ),
+        (
+            {"tables": [{**MADE, "topics": "a"}, ROUTE, {**MADE, "partition_by": "day(ts)"}]},
+            "tables.2.partition_by",
+            "another [[tables]] creates db.t with another partition_by",
         ),
         (
             {
