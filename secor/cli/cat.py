@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.archive.objects import ArchivedObject
-from secor.cli.open_archive import archive_of
+from secor.cli.open_archive import archive_of, refuse_tables
 from secor.config.load import load
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange
@@ -83,6 +83,8 @@ def _stored(
     from secor.wiring.clients import open_store
 
     config = load(Path(what[0]), os.environ)
+    if not any("/" in key for key in what[1:]):
+        refuse_tables(config, what[0])
     if len(what) == 1:
         raise ConfigurationError("say which TOPIC or KEY to print; secor ls lists them")
     store = opened.enter_context(open_store(config))

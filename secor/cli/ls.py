@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from secor.archive.objects import ArchivedObject
-from secor.cli.open_archive import archive_of, archived_topics, human_size, table
+from secor.cli.open_archive import archive_of, archived_topics, human_size, refuse_tables, table
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
@@ -36,6 +36,7 @@ def command(
     from secor.wiring.clients import open_store
 
     settings = load(config, os.environ)
+    refuse_tables(settings, config)
     with open_store(settings) as store:
         if topic is None:
             _topics(settings, store, as_json=as_json)

@@ -14,6 +14,15 @@ from secor.wiring.archives import archive_of, earlier_routes, places_of
 __all__ = ["archive_of", "archived_topics", "earlier_routes", "human_size", "of_topic", "table"]
 
 
+def refuse_tables(config: Config, where: object) -> None:
+    """Raise ``ConfigurationError`` for a group whose objects are the files of tables."""
+    if config.group.kind == "table":
+        raise ConfigurationError(
+            f"{where}: the messages of a table group are rows of its tables: use 'secor tables ls',"
+            " 'secor quarantine ls', and an engine for SQL"
+        )
+
+
 def archived_topics(config: Config, store: ObjectStore) -> list[str]:
     """Return the topics that have objects where the configuration puts them, by name."""
     return _own_topics(config, store, lambda place: place)

@@ -125,7 +125,8 @@ def replay(
                 done.append(replay_object(archived))
                 if not as_json and (verbose or done[-1].skipped not in (None, ALL_STILL_BAD)):
                     tell_replayed(done[-1], dry_run=dry_run)
-    summarize(done, dry_run=dry_run, as_json=as_json)
+    into_tables = settings.group.kind == "table"
+    summarize(done, into_tables=into_tables, dry_run=dry_run, as_json=as_json)
     return Exit.DIFFERENT if any(replayed.bad or replayed.skipped for replayed in done) else Exit.OK
 
 

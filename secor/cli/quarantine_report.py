@@ -109,11 +109,17 @@ def tell_replayed(replayed: Replayed, *, dry_run: bool) -> None:
         click.echo(f"  {number:,} × {reason}")
 
 
-def schema_remedy(reasons: Counter[str]) -> str | None:
+def schema_remedy(reasons: Counter[str], *, into_tables: bool = False) -> str | None:
     """Return what to do about messages that are in conflict with the schema, None without any."""
     conflicts = sum(number for why, number in reasons.items() if why.startswith("schema:"))
     if not conflicts:
         return None
+    if into_tables:
+        return (
+            f"{conflicts:,} do not fit the columns of their tables, and will not at any replay:"
+            " change the columns with an engine (ALTER TABLE), or send the messages to another"
+            " table ([[tables]]), then replay"
+        )
     return (
         f"{conflicts:,} are in conflict with the schema, and will be at every replay: declare types"
         " that hold them (secor schema show, output.schema_file), then replay; for what is stored"
@@ -121,7 +127,7 @@ def schema_remedy(reasons: Counter[str]) -> str | None:
     )
 
 
-def summarize(done: Sequence[Replayed], *, dry_run: bool, as_json: bool) -> None:
+def summarize(done: Sequence[Replayed], *, into_tables: bool, dry_run: bool, as_json: bool) -> None:
     """Print what became of all messages, and what to do about those that are still bad."""
     totals = {
         "objects": len(done),
@@ -153,7 +159,7 @@ def summarize(done: Sequence[Replayed], *, dry_run: bool, as_json: bool) -> None
         )
         reasons = sum((replayed.reasons for replayed in done), Counter[str]())
         _show_reasons(reasons)
-        remedy = schema_remedy(reasons)
+        remedy = schema_remedy(reasons, into_tables=into_tables)
         if remedy is not None:
             click.echo(remedy)
     else:

@@ -35,6 +35,9 @@ class Log(Protocol):
     def topic_id(self, topic: str) -> str | None:
         """Return a topic's id; None where brokers have none."""
 
+    def cluster_id(self) -> str:
+        """Return the id of the cluster."""
+
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
         """Return where the log begins and ends."""
 

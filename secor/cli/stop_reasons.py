@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Protocol
@@ -9,9 +10,18 @@ from typing import Protocol
 from secor.archive.repair.stop_reason import first_object, stop_reason
 from secor.cli.open_archive import archive_of, earlier_routes
 from secor.config.model import Config
-from secor.core.errors import AccessDenied, LedgerCorrupt, StopPartition, Unavailable
+from secor.core.clock import SystemClock
+from secor.core.errors import (
+    AccessDenied,
+    ConfigurationError,
+    LedgerCorrupt,
+    StopPartition,
+    Unavailable,
+)
 from secor.core.model import Entry, LogRange, TopicPartition
 from secor.core.ports import ObjectStore, OffsetLedger
+
+CLOCK = SystemClock()
 
 
 class TopicIds(Protocol):
@@ -19,6 +29,9 @@ class TopicIds(Protocol):
 
     def topic_id(self, topic: str) -> str | None:
         """Return a topic's id; None where brokers have none."""
+
+    def cluster_id(self) -> str:
+        """Return the id of the cluster."""
 
 
 class LogRanges(Protocol):
@@ -38,6 +51,7 @@ class StopReasons:
         self._opened = opened
         self._ids: dict[str, str | None] = {}
         self._store: ObjectStore | None = None
+        self._refuse_lost: Callable[[TopicPartition, str | None, float], None] | None = None
 
     def find(
         self, topic_partition: TopicPartition, entry: Entry, log: LogRange
@@ -46,7 +60,7 @@ class StopReasons:
         topic = topic_partition.topic
         if topic not in self._ids:
             self._ids[topic] = self._brokers.topic_id(topic)
-        return stop_reason(
+        reason = stop_reason(
             topic_partition,
             entry,
             log,
@@ -55,6 +69,9 @@ class StopReasons:
             stops_at_loss=self._config.kafka.on_data_loss == "stop",
             starts=self._config.kafka.reset != "none",
         )
+        if reason is None and entry.committed is None and self._config.group.kind == "table":
+            return self._known_to_tables(topic_partition, self._ids[topic])
+        return reason
 
     def look(
         self, ledger: OffsetLedger, brokers: LogRanges, topic_partition: TopicPartition
@@ -71,19 +88,43 @@ class StopReasons:
 
     def _first_object(self, topic_partition: TopicPartition) -> str | None:
         """Look into the store; one that does not answer is another command's business."""
-        from secor.wiring.clients import open_store
-
         config, topic = self._config, topic_partition.topic
         if config.group.kind == "table":
             return None  # its data files belong to tables, not to names
         try:
-            if self._store is None:
-                self._store = self._opened.enter_context(open_store(config))
-            archive = archive_of(config, topic, self._store, earlier_routes(config, self._store))
+            store = self._open_store()
+            archive = archive_of(config, topic, store, earlier_routes(config, store))
             generation = config.for_topic(topic).output.generation
             return first_object(archive, topic_partition, generation)
         except (AccessDenied, Unavailable):
             return None
+
+    def _known_to_tables(
+        self, topic_partition: TopicPartition, topic_id: str | None
+    ) -> StopPartition | None:
+        """Look into tables and manifests; what does not answer is another command's business."""
+        from secor.wiring.table_catalogs import open_tables
+        from secor.wiring.table_entries import guard_of_first_entries
+
+        try:
+            if self._refuse_lost is None:
+                catalog, _ = open_tables(self._config)
+                self._refuse_lost = guard_of_first_entries(
+                    self._config, catalog, self._open_store(), self._brokers.cluster_id, CLOCK
+                )
+            self._refuse_lost(topic_partition, topic_id, 0.0)
+        except StopPartition as error:
+            return error
+        except (AccessDenied, ConfigurationError, Unavailable):
+            pass
+        return None
+
+    def _open_store(self) -> ObjectStore:
+        from secor.wiring.clients import open_store
+
+        if self._store is None:
+            self._store = self._opened.enter_context(open_store(self._config))
+        return self._store
 
 
 def sentence(topic_partition: TopicPartition, error: StopPartition) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from secor.cli.doctor_checks import SCRATCH, Finding, examine
 from secor.cli.store_checks import impatient, rights
@@ -11,22 +12,25 @@ from secor.config.format_version import why_no_growth
 from secor.config.model import Config
 from secor.config.table_routes import describe_namesakes, namesakes
 from secor.core.errors import ConfigurationError, NotFound
-from secor.core.ports import ObjectStore
 from secor.tables.catalog import Catalog
 from secor.tables.group_record import GroupRecord, groups_of, property_name
 from secor.tables.library import TableLibrary
+from secor.tables.overview import MADE, TO_BE_MADE
 from secor.tables.routing import Route
-from secor.tables.table_version import TableVersion, open_version
+from secor.tables.table_version import open_version
+
+if TYPE_CHECKING:
+    from secor.adapters.iceberg.commits import IcebergCatalog
 
 
 def of_tables(config: Config) -> Iterator[Finding]:
     """Check control topic, catalog, each table known by name, and that files can be put there."""
     from secor.wiring.clients import open_store
-    from secor.wiring.table_catalogs import open_tables
+    from secor.wiring.table_catalogs import check_writable, open_tables
     from secor.wiring.table_storage import store_of_tables
 
     yield from _of_control(config)
-    opened: list[tuple[Catalog, TableLibrary]] = []
+    opened: list[tuple[IcebergCatalog, TableLibrary]] = []
 
     def reach() -> str:
         catalog, library = open_tables(config)
@@ -34,20 +38,21 @@ def of_tables(config: Config) -> Iterator[Finding]:
         known = [name for name in namespaces if "{" not in name]
         tables = sum(len(catalog.list_tables(name)) for name in known)
         opened.append((catalog, library))
+        check_writable(catalog)
         return f"{config.catalog.name} answers; tables in {', '.join(known) or '{...}'}: {tables}"
 
     yield examine("catalog", reach)
     for catalog, library in opened:
         yield from _of_topics(config, catalog)
-        versions: list[TableVersion] = []
+        roots: list[str] = []
         for name, route in sorted(named_tables(config).items()):
-            look = partial(_look, config, catalog, library, name, route, versions)
+            look = partial(_look, config, catalog, library, name, route, roots)
             yield examine("table", look)
-        if versions:
+        if roots:
             with open_store(impatient(config)) as own:
                 store = store_of_tables(config, own)
-                for root in dict.fromkeys(version.root for version in versions):
-                    yield from _rights(store, root)
+                for root in dict.fromkeys(roots):
+                    yield from rights(store, f"{root}/{SCRATCH}")
 
 
 def _of_control(config: Config) -> Iterator[Finding]:
@@ -132,34 +137,34 @@ def named_tables(config: Config) -> dict[str, Route]:
 
 def _look(
     config: Config,
-    catalog: Catalog,
+    catalog: IcebergCatalog,
     library: TableLibrary,
     name: str,
     route: Route,
-    versions: list[TableVersion],
+    roots: list[str],
 ) -> str:
+    """Look at one table; add where its files are, or will be, to ``roots``."""
+    from secor.wiring.table_catalogs import place_of_new_table
     from secor.wiring.tables import row_settings
 
     try:
         table = catalog.load_table(name)
     except NotFound as error:
-        if route.settings.auto_create:
-            return f"{name} does not exist: it is made with its first messages"
-        raise ConfigurationError(
-            f"{name} does not exist: create it, or set auto_create = true in [[tables]]"
-        ) from error
+        if not route.settings.auto_create:
+            raise ConfigurationError(f"{name} {TO_BE_MADE}") from error
+        place = place_of_new_table(config, catalog, name, route)
+        if place is None:
+            return f"{name} {MADE}"
+        roots.append(place)
+        return f"{name} {MADE}, in {place}"
     if route.settings.evolve:
         why = why_no_growth(name, table.format_version, config.catalog.properties)
         if why is not None:
             raise ConfigurationError(why)
     version = open_version(table, route.settings, row_settings(config), library)
-    versions.append(version)
+    roots.append(version.root)
     partitions = ", ".join(f"{it.transform}({it.name})" for it in table.spec) or "none"
     return (
         f"{name}: {len(table.schema)} columns, partitions: {partitions}, files:"
         f" {version.data_format.extension.removeprefix('.')} in {version.root}"
     )
-
-
-def _rights(store: ObjectStore, root: str) -> Iterator[Finding]:
-    yield from rights(store, f"{root}/{SCRATCH}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,7 @@ from secor.cli.exit_codes import Exit
 from secor.cli.load_tables import load_tables
 from secor.cli.open_archive import human_size, table
 from secor.cli.progress import duration
+from secor.cli.stop_reasons import StopReasons, sentence
 from secor.cli.table_type import TABLE
 from secor.config.model import Config
 from secor.core.errors import SecorError, Unavailable
@@ -26,7 +27,7 @@ from secor.tables.backlog import backlog
 from secor.tables.commit_history import CommitObject
 from secor.tables.commit_result import Result, TableResult
 from secor.tables.observer import Backlog
-from secor.tables.overview import TableOverview, look_at
+from secor.tables.overview import TableOverview
 from secor.tables.staging import Staged
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def show(config: Path, name: str, as_json: bool) -> int:
     with _open(settings) as group:
         staged = group.staged()
         group.require(name, staged)
-        overview = look_at(group.committer, name, staged)
+        overview = group.look_at(name, staged)
         lag = group.lag(overview, staged)
         last = overview.record.commit
         commits = list(
@@ -105,11 +106,13 @@ def status(config: Path, as_json: bool) -> int:
 
     "Valid through" is a timestamp of messages: the table has every message up to it.
 
-    Exit code 5 when a table, or a topic partition for a table, is stopped.
+    Exit code 5 when a table or a topic partition is stopped.
     """
     settings = load_tables(config)
-    with _open(settings) as group:
+    with _open(settings) as group, ExitStack() as opened:
         unstaged = group.unstaged()
+        reasons = StopReasons(settings, group.brokers, opened)
+        stopped = _stopped(group, reasons, list(unstaged))
         staged = group.staged()
         seen = _look(group, staged)
         lags = {overview.table: group.lag(overview, staged) for overview in seen}
@@ -118,14 +121,17 @@ def status(config: Path, as_json: bool) -> int:
     if as_json:
         data = {
             "unstaged": {str(key): offsets for key, offsets in unstaged.items()},
+            "stopped": {str(key): why for key, why in stopped.items()},
             "staged": _backlog(summary, now),
             "tables": [_as_json(overview, lags[overview.table]) for overview in seen],
         }
         click.echo(json.dumps(data, indent=2))
-        return _exit(seen)
+        return Exit.DIFFERENT if stopped else _exit(seen)
     if unstaged:
         where = how_many(len(unstaged), "topic partition")
-        click.echo(f"not staged yet: {sum(unstaged.values()):,} offsets of {where}")
+        click.echo(f"not staged yet: {how_many(sum(unstaged.values()), 'offset')} of {where}")
+    for key, why in stopped.items():
+        click.echo(f"{key}: {why}")
     click.echo(_waiting(summary, now))
     for overview in seen:
         valid = overview.record.valid_through
@@ -134,7 +140,15 @@ def status(config: Path, as_json: bool) -> int:
         click.echo(f"{overview.table}: {overview.state}{behind}{rows}, {_through(valid, now)}")
         if overview.why:
             click.echo(f"  {overview.why}")
-    return _exit(seen)
+    return Exit.DIFFERENT if stopped else _exit(seen)
+
+
+def _stopped(
+    group: TableGroup, reasons: StopReasons, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, str]:
+    """Return why topic partitions are stopped that have something to stage."""
+    errors = {key: reasons.look(group.ledger, group.brokers, key)[2] for key in partitions}
+    return {key: sentence(key, error) for key, error in errors.items() if error is not None}
 
 
 def _waiting(summary: Backlog, now: float) -> str:
@@ -218,7 +232,7 @@ def _open(config: Config) -> AbstractContextManager[TableGroup]:
 
 def _look(group: TableGroup, staged: list[Staged]) -> list[TableOverview]:
     names = group.tables(staged)
-    return list(group.parallel(lambda name: look_at(group.committer, name, staged), names))
+    return list(group.parallel(lambda name: group.look_at(name, staged), names))
 
 
 def _exit(seen: Sequence[TableOverview]) -> int:

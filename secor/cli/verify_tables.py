@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,15 +12,17 @@ import numpy as np
 
 from secor.archive.quarantine.listing import messages, quarantined
 from secor.cli.exit_codes import Exit
-from secor.cli.open_archive import archive_of
+from secor.cli.open_archive import archive_of, of_topic
 from secor.config.model import Config
+from secor.core.errors import ConfigurationError, TableStopped
 from secor.core.model import TopicPartition
 from secor.core.text import how_many
 from secor.tables.catalog import Table
 from secor.tables.group_record import GroupRecord
-from secor.tables.overview import tables_of_group
+from secor.tables.overview import has_files
 from secor.tables.selection import select
 from secor.tables.staging import Staged
+from secor.tables.table_commit import GONE
 from secor.tables.table_state import TableState
 from secor.tables.verification import (
     COLUMNS,
@@ -47,6 +49,7 @@ LINES = 20
 """Findings printed for each table whose rows are changed by key; --json has more."""
 
 Stored = dict[str, dict[TopicPartition, Offsets]]
+Loaded = dict[str, tuple[Table, GroupRecord]]
 
 
 @dataclass
@@ -112,21 +115,46 @@ def verify_tables(config: Config, topics: tuple[str, ...], *, as_json: bool) -> 
     from secor.wiring.table_group import open_table_group
 
     with open_table_group(config) as group, open_reader(config) as reader:
+        partitions = _partitions(group, reader, topics)
         staged = group.staged()
-        partitions = {
-            it for it in group.topics.partitions() if not topics or it.topic in set(topics)
-        }
-        tables = _read_tables(group, staged)
+        loaded = _load(group, staged)
+        tables = _read_tables(group, loaded)
         verified = Verified(len(partitions), remarks=tables.remarks)
-        waiting = _waiting(group, staged)
+        waiting = _waiting(loaded, staged)
         bounds = {key: _bound(group, key, waiting) for key in partitions}
-        verified.findings += _of_tables(group, tables.stored, staged, bounds)
+        verified.findings += _of_tables(tables.stored, loaded, bounds)
         for key in sorted(partitions):
             _compare_partition(verified, group, reader, tables, key, bounds[key])
         if tables.changed:
             verified.states += _compare_states(group, reader, tables)
     verified.print(as_json=as_json)
     return Exit.DIFFERENT if verified.wrong else Exit.OK
+
+
+def _partitions(
+    group: TableGroup, reader: KafkaReader, topics: tuple[str, ...]
+) -> set[TopicPartition]:
+    """Return those of ``topics``, or of the whole group.  Raises ``ConfigurationError``."""
+    partitions = group.topics.partitions()
+    for topic in topics:
+        of_topic(reader.partitions(topic), topic)
+        if not any(it.topic == topic for it in partitions):
+            raise ConfigurationError(
+                f"{group.name} does not read the topic {topic!r}: look at [kafka]"
+            )
+    return {it for it in partitions if not topics or it.topic in topics}
+
+
+def _load(group: TableGroup, staged: Sequence[Staged]) -> Loaded:
+    """Load the tables; one that no messages have made yet has nothing to compare."""
+    loaded: Loaded = {}
+    for name in group.tables(staged):
+        try:
+            loaded[name] = group.committer.look(name)
+        except TableStopped as error:
+            if error.reason != GONE or has_files(staged, name):
+                raise
+    return loaded
 
 
 def _compare_partition(
@@ -143,8 +171,11 @@ def _compare_partition(
     rows = {name: it[key] for name, it in tables.stored.items() if key in it}
     rows = {name: it[it < bound] for name, it in rows.items()}
     bad = _quarantined(group.config, group, key)
-    result = compare(key, routed, rows, bad[bad < bound], tables.silent, tables.changed)
+    bad = bad[bad < bound]
+    result = compare(key, routed, rows, bad, tables.silent, tables.changed)
     verified.findings += result.findings
+    if len(bad):
+        verified.remarks.append(f"{key}: {len(bad)} in quarantine")
     if result.left_out:
         verified.remarks.append(f"{key}: {result.left_out} filtered or not routed")
     verified.unknown += result.unknown
@@ -163,14 +194,13 @@ def _compare_states(
         return [states.compare(*tables.changed[name]) for name in sorted(tables.changed)]
 
 
-def _read_tables(group: TableGroup, staged: list[Staged]) -> TablesToVerify:
+def _read_tables(group: TableGroup, loaded: Loaded) -> TablesToVerify:
     """Read the offsets of rows, of tables whose rows tell them."""
     from secor.wiring.table_changes import appends_to, route_that_changes
 
     tables = TablesToVerify()
     topics = {it.topic for it in group.topics.partitions()}
-    for name in _names(group, staged):
-        table, record = group.committer.look(name)
+    for name, (table, record) in loaded.items():
         if any(route_that_changes(group.config, topic, name) for topic in topics):
             if not appends_to(group.config, topics, name):
                 tables.changed[name] = table, record
@@ -187,30 +217,22 @@ def _read_tables(group: TableGroup, staged: list[Staged]) -> TablesToVerify:
     return tables
 
 
-def _names(group: TableGroup, staged: list[Staged]) -> list[str]:
-    return tables_of_group(group.catalog, group.name, group.named, group.namespaces, staged)
-
-
-def _waiting(group: TableGroup, staged: list[Staged]) -> set[str]:
+def _waiting(loaded: Loaded, staged: Sequence[Staged]) -> set[str]:
     """Return the keys of manifests that some table waits for."""
     waiting = {item.listed.key for item in staged if item.manifest is None}
-    for name in _names(group, staged):
-        table, record = group.committer.look(name)
+    for name, (table, record) in loaded.items():
         waiting |= set(select(name, table.uuid, record, staged).manifests)
     return waiting
 
 
 def _of_tables(
-    group: TableGroup,
-    stored: Stored,
-    staged: list[Staged],
-    bounds: Mapping[TopicPartition, int],
+    stored: Stored, loaded: Loaded, bounds: Mapping[TopicPartition, int]
 ) -> Iterator[Finding]:
     """Give what is wrong with a table by itself."""
     for name, offsets in stored.items():
         yield from repeated(name, offsets)
         # Replayed messages may lie above a vector that moves with ordinary batches alone.
-        vector = _reached(group.committer.look(name)[1])
+        vector = _reached(loaded[name][1])
         reached = {key: max(it, bounds.get(key, it)) for key, it in vector.items()}
         yield from beyond(name, offsets, reached)
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from secor.core.errors import SchemaGrew
 from secor.core.model import SCHEMA, Chunk, Part, TopicPartition
 from secor.formats.typed.dominance import seen_together
+from secor.parsing.fields import field_at
 from secor.parsing.parts import ROW, parts_of, together
 from secor.parsing.placement import Work, rows_of
 from secor.tables.change_reading import read_changes, sources_of
@@ -26,7 +27,7 @@ from secor.tables.routing import Route, Rows, route_rows
 from secor.tables.row_changes import DELETE, UPSERT
 from secor.tables.row_keys import missing_keys
 from secor.tables.staged_rows import staged_rows
-from secor.tables.table_rows import Fitted, TableRows
+from secor.tables.table_rows import METADATA_TYPES, Fitted, TableRows
 from secor.tables.table_version import RowChanges, TableVersion, identity_of
 
 POSITION = ("offset", "timestamp")
@@ -34,6 +35,10 @@ POSITION = ("offset", "timestamp")
 
 STREAM_PREFIX = "table="
 """Output streams of tables begin with this."""
+
+
+MOST_TABLES = 1000
+"""Of one topic; messages may name any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +135,17 @@ class TableDistribution:
         """Ask for a table that is not open, with the columns that these messages show."""
         settings = route.settings
         sources = sources_of(settings.changes, work.decoded.rows.take(pa.array(rows)))
-        seen, outvoted = seen_together(sources)
-        of_messages = settings.auto_create and settings.schema_file is None
-        key = () if settings.changes.mode == "insert" else settings.changes.key
-        if of_messages and not _shows_columns(seen, key):
-            why = f"there is no table {name} yet, and the message tells no columns of it"
+        seen, outvoted = seen_together(sources, settings.times)
+        if len(self._versions) >= MOST_TABLES:
+            why = f"{name} is one table too many: messages of a topic may name {MOST_TABLES:,}"
             work.fail("route", dict.fromkeys(rows.tolist(), why))
             return
+        if settings.auto_create and settings.schema_file is None:
+            missing = _missing_columns(sources, seen, settings.first_columns(METADATA_TYPES))
+            if missing is not None:
+                why = f"there is no table {name} yet, and the message tells no {missing} of it"
+                work.fail("route", dict.fromkeys(rows.tolist(), why))
+                return
         need = NeedsTable(name, route, seen, tuple(map(str, outvoted)))
         needed.append((_offset(work, int(rows[0])), need))
 
@@ -154,9 +163,23 @@ def finish(fitted: Sequence[TableWork]) -> list[Part]:
     return together([_parts(table) for table in fitted]) if fitted else []
 
 
-def _shows_columns(seen: pa.DataType, key: Sequence[str]) -> bool:
-    """Tell whether messages of this type are enough to make a table with this key."""
-    return can_be_made(seen) and all(seen.get_field_index(name) >= 0 for name in key)
+def _missing_columns(
+    sources: Sequence[pa.StructArray], seen: pa.DataType, names: Sequence[str]
+) -> str | None:
+    """Return what messages lack to make a table; None if they are enough.
+
+    One of them has to have all of the columns ``names``.  Two that have some each would be enough
+    together and not by themselves, and then it would matter which were fetched together.
+    """
+    if not can_be_made(seen):
+        return "columns"
+    for rows in sources:
+        valid = np.ones(len(rows), dtype=bool)
+        for name in names:
+            valid &= field_at(rows, name).is_valid().to_numpy(zero_copy_only=False)
+        if valid.any():
+            return None
+    return " and ".join(names)
 
 
 def _fit_rows(

@@ -50,13 +50,16 @@ class Proof:
         offsets += [(it.range.end, it.listed.key) for it in self.manifests]
         return max(offsets, default=None)
 
-    def check(self) -> None:
-        """Raise ``ConfigurationError`` where nobody can tell which manifests are right."""
+    def check_manifests(self) -> None:
+        """Raise ``ConfigurationError`` for a manifest that is not this group's, or unreadable."""
         for item in self.manifests:
             if item.manifest is None:
-                raise ConfigurationError(
-                    f"{self.topic_partition}: {item.fault}; delete it if it is none of this group's"
-                )
+                remedy = "" if item.foreign else "; delete it if it is none of this group's"
+                raise ConfigurationError(f"{self.topic_partition}: {item.fault}{remedy}")
+
+    def check(self) -> None:
+        """Raise ``ConfigurationError`` where nobody can tell which manifests are right."""
+        self.check_manifests()
         for before, item in pairwise(sorted(self.manifests, key=lambda it: it.range)):
             if item.range.start < before.range.end:
                 raise ConfigurationError(
@@ -154,12 +157,14 @@ class FirstEntryGuard:
     def __call__(self, topic_partition: TopicPartition, topic_id: str | None, since: float) -> None:
         """Raise ``LedgerLost`` where there must have been an entry."""
         try:
-            group = self._recent(since)
-            reached = self._reader.read(group, topic_partition, topic_id).reached
-        except (CorruptFile, UnsupportedTable) as error:
+            proof = self._reader.read(self._recent(since), topic_partition, topic_id)
+            proof.check_manifests()
+            reached = proof.reached
+        except (ConfigurationError, CorruptFile, UnsupportedTable) as error:
+            why = str(error).removeprefix(f"{topic_partition}: ")
             raise LedgerLost(
                 f"{topic_partition}: the group has no offset, and whether it had one cannot be"
-                f" seen: {error}"
+                f" seen: {why}"
             ) from error
         if reached is not None:
             end, what = reached

@@ -16,12 +16,13 @@ from secor.tables.catalog import Catalog
 from secor.tables.group_record import GroupRecord
 from secor.tables.selection import select
 from secor.tables.staging import Staged
-from secor.tables.table_commit import TableCommitter
+from secor.tables.table_commit import GONE, TableCommitter
 
 
 @dataclass(frozen=True, slots=True)
 class TableOverview:
-    """``state`` is ``ok``, ``new`` (no commit yet), ``stopped`` or ``failed``, ``why`` the reason.
+    """``state`` is ``ok``, ``new`` (no commit yet), ``absent`` (made with its first messages),
+    ``stopped`` or ``failed``, ``why`` the reason.
 
     ``staged_…`` is what the next commit takes; ``stopped`` says why topic partitions go no
     further.
@@ -45,6 +46,14 @@ class TableOverview:
             return False
         reached = self.record.vector.next_offset(item.manifest.cluster, item.topic_partition)
         return reached is None or item.range.end > reached
+
+
+def has_files(staged: Iterable[Staged], table: str) -> bool:
+    """Tell whether files for a table are staged, or may be: a manifest cannot be read."""
+    return any(
+        item.manifest is None or any(files.table == table for files in item.manifest.tables)
+        for item in staged
+    )
 
 
 def tables_of_group(
@@ -93,8 +102,17 @@ def require_table(name: str, group: str, tables: Sequence[str], catalog: Catalog
         raise ConfigurationError(f"{name}: the catalog has no such table; {has}") from error
 
 
-def look_at(committer: TableCommitter, table: str, staged: Sequence[Staged]) -> TableOverview:
-    """Look at one table; what is wrong with it is in the answer."""
+MADE = "does not exist: it is made with its first messages"
+TO_BE_MADE = "does not exist: create it, or set auto_create = true in [[tables]]"
+
+
+def look_at(
+    committer: TableCommitter, table: str, staged: Sequence[Staged], *, auto_create: bool = False
+) -> TableOverview:
+    """Look at one table; what is wrong with it is in the answer.
+
+    With ``auto_create``, messages make the table: one without files need not exist.
+    """
     record, uuid = GroupRecord(), None
     try:
         loaded, record = committer.look(table, settles=True)
@@ -102,6 +120,9 @@ def look_at(committer: TableCommitter, table: str, staged: Sequence[Staged]) -> 
         committer.look(table)
         chosen = select(table, loaded.uuid, record, staged)
     except TableStopped as error:
+        if error.reason == GONE and not has_files(staged, table):
+            state, why = ("absent", MADE) if auto_create else ("stopped", TO_BE_MADE)
+            return TableOverview(table, uuid, state, why, record)
         return TableOverview(table, uuid, "stopped", f"{error.reason}: {error}", record)
     except SecorError as error:
         return TableOverview(table, uuid, "failed", str(error), record)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from secor.core.partition_terms import TIMES, parse_term
 from secor.core.text import safe_name
 from secor.parsing.fields import Texts, field_at, show_value, texts
 from secor.parsing.placement import Work
@@ -34,6 +35,17 @@ class TableSettings:
     location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     changes: ChangeSettings = field(default_factory=ChangeSettings)
+
+    @property
+    def times(self) -> list[str]:
+        """The columns by whose times rows are partitioned."""
+        terms = map(parse_term, self.partition_by)
+        return [column for transform, column in terms if transform in TIMES]
+
+    def first_columns(self, known: Container[str]) -> list[str]:
+        """Return the columns without which no table is made, ``known`` ones left out."""
+        names = [*self.changes.key, *(parse_term(term)[1] for term in self.partition_by)]
+        return [name for name in dict.fromkeys(names) if name not in known]
 
 
 @dataclass(frozen=True, slots=True)

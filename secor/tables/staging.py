@@ -34,7 +34,7 @@ class Staged:
     """A manifest that was read, or the fault that it has.
 
     One that is ``outlined`` names its tables, and of each only one file.  One that is ``absent``
-    was listed and could not be found.
+    was listed and could not be found, and one that is ``foreign`` is another group's.
     """
 
     listed: ListedManifest
@@ -42,6 +42,7 @@ class Staged:
     fault: str = ""
     outlined: bool = False
     absent: bool = False
+    foreign: bool = False
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -191,7 +192,7 @@ class Staging:
             return Staged(listed, None, f"{listed.key}: its content is of another range")
         if manifest.group != self._group:
             why = f"{listed.key}: is of group {manifest.group!r}; give each group its own prefix"
-            return Staged(listed, None, why)
+            return Staged(listed, None, why, foreign=True)
         return Staged(listed, manifest)
 
     def delete_of_earlier_topic(self, staged: Staged) -> None:

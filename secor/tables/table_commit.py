@@ -50,6 +50,9 @@ from secor.tables.staging import Staged
 ATTEMPTS = 10
 """Attempts of one commit before the table has to wait for the next cycle."""
 
+GONE = "gone"
+"""Why a table is stopped that the catalog does not have."""
+
 
 class TableCommitter:
     """Commits to tables of one group; may be called from several threads, one for each table."""
@@ -93,7 +96,7 @@ class TableCommitter:
             raise TableStopped(
                 f"{identifier}: the catalog has no such table: it was dropped or renamed; what is"
                 " staged for it is kept",
-                "gone",
+                GONE,
             ) from error
         except UnsupportedTable as error:
             raise TableStopped(str(error), "format_version") from error

@@ -37,13 +37,20 @@ class TableUpdates:
     def create(self, name: str, route: Route, need: NeedsTable | None) -> Table | None:
         """Return the table, made by us or by somebody else; None while its columns are unknown."""
         seen = None if need is None else need.seen
-        new = new_table(route.settings, seen, self._metadata_columns)
-        if new is None:
-            return None
         try:
+            new = new_table(route.settings, seen, self._metadata_columns)
+            if new is None:
+                return None
             table = self._catalog.create_table(name, new)
         except AlreadyExists:
             return self._catalog.load_table(name)
+        except ConfigurationError as error:
+            if route.settings.schema_file is not None:
+                raise
+            raise ConfigurationError(
+                f"{error}; if the first messages are wrong, declare the columns: schema_file in"
+                " [[tables]]"
+            ) from error
         outvoted = () if need is None else need.outvoted
         self._tell(name, table.schema_id, list(table.schema.names), outvoted)
         return table

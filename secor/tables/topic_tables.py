@@ -15,6 +15,7 @@ from secor.batch.plan import TopicPlan
 from secor.core.errors import ConfigurationError, CorruptFile, NotFound, TableUnusable
 from secor.core.model import TopicPartition
 from secor.tables.catalog import Catalog, Table
+from secor.tables.distribution import MOST_TABLES
 from secor.tables.freshness import Freshness
 from secor.tables.library import TableLibrary
 from secor.tables.needs import Need, Needs, NeedsSchema, NeedsTable
@@ -22,9 +23,6 @@ from secor.tables.plan_notes import NotedVersion, PlanNotes
 from secor.tables.routing import Route
 from secor.tables.table_updates import TableUpdates, Tell
 from secor.tables.table_version import RowSettings, TableVersion, identity_of, open_version
-
-MOST_TABLES = 1000
-"""Of one topic that are named by messages."""
 
 LOOKED_FOR = 200
 """Combinations of earlier versions among which that of an open intent is looked for."""
@@ -68,7 +66,7 @@ class TopicTables:
         self._lock = threading.Lock()
         self._needs: list[Need] = []
         self._named: dict[str, Route] = {}
-        """Tables that messages have named."""
+        """Tables that messages have named; at most ``MOST_TABLES``."""
         self._plans: dict[str, TopicPlan] = {}
 
     def need(self, need: Need) -> None:
@@ -218,6 +216,7 @@ class TopicTables:
                 )
             elif not route.settings.auto_create:
                 versions[name] = None
+        self._named = {name: it for name, it in self._named.items() if name in versions}
         with self._lock:
             self._needs = self._needs[len(needs) :]
         return versions
@@ -231,15 +230,9 @@ class TopicTables:
         }
 
     def _name(self, name: str, route: Route) -> None:
-        """Remember a table that messages have named."""
-        if not route.named_by_messages or name in self._named:
-            return
-        if len(self._named) >= MOST_TABLES:
-            raise TableUnusable(
-                f"topic {self._topic}: its messages name more than {MOST_TABLES} tables; does"
-                " the field of the template hold what it should?"
-            )
-        self._named[name] = route
+        """Remember a table that messages have named; one too many stays in quarantine."""
+        if route.named_by_messages and len(self._named) < MOST_TABLES:
+            self._named.setdefault(name, route)
 
     def _table(
         self,

@@ -42,12 +42,17 @@ def unusable_materials(config: Config) -> dict[str, str]:
 
 
 def _unusable_tables(config: Config) -> dict[str, str]:
-    """See that new tables can be declared: their schema files, their partition terms."""
+    """See that a catalog can be opened, and that new tables fit their schema files."""
     if not config.tables:
         return {}
+    from secor.wiring.table_catalogs import check_catalog
     from secor.wiring.tables import check_new_table
 
     unusable: dict[str, str] = {}
+    try:
+        check_catalog(config)
+    except ConfigurationError as error:
+        unusable["catalog.properties"] = str(error)
     for at, table in enumerate(config.tables):
         try:
             check_new_table(table)

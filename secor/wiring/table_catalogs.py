@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError
 from secor.tables.merging import MergeEngine, Publisher
+from secor.tables.routing import Route
 from secor.tables.spark_catalog import SparkCatalog, spark_catalog
 from secor.wiring.clients import clear, make_store
 from secor.wiring.table_storage import store_of_tables
@@ -36,6 +37,38 @@ def open_tables(config: Config) -> tuple[IcebergCatalog, IcebergLibrary]:
         store = store_of_tables(config, make_store(config.store, connections=4))
     library = open_catalog(config.catalog.name, properties, store)
     return IcebergCatalog(library), IcebergLibrary()
+
+
+def check_catalog(config: Config) -> None:
+    """Raise ``ConfigurationError`` for properties that open no catalog; asks no server."""
+    from secor.adapters.iceberg.catalog_checks import check_properties
+
+    if config.table_format == "iceberg":
+        new_tables = any(it.auto_create and it.location is None for it in config.tables)
+        check_properties(config.catalog.name, config.catalog.properties, new_tables=new_tables)
+
+
+def check_writable(catalog: IcebergCatalog) -> None:
+    """Raise ``AccessDenied``, ``Unavailable`` where a database lets nobody write."""
+    from secor.adapters.iceberg import catalog_checks
+
+    catalog_checks.check_writable(catalog.library)
+
+
+def place_of_new_table(
+    config: Config, catalog: IcebergCatalog, name: str, route: Route
+) -> str | None:
+    """Return the URI at which a table would be made; None where the catalog's server decides.
+
+    Raises ``ConfigurationError`` where there is none.
+    """
+    from secor.adapters.iceberg import catalog_checks
+
+    if route.settings.location is not None:
+        return route.settings.location
+    if config.table_format == "hudi":
+        return config.hudi.location_of(name)
+    return catalog_checks.place_of_new_table(catalog.library, name)
 
 
 class PublishingEngine(MergeEngine, Publisher, Protocol):

@@ -26,7 +26,7 @@ from secor.tables.cycle_commit import CycleCommit, GroupTopics
 from secor.tables.hudi import HudiEngine
 from secor.tables.lag import lag_of
 from secor.tables.observer import TableObserver
-from secor.tables.overview import TableOverview, require_table, tables_of_group
+from secor.tables.overview import TableOverview, look_at, require_table, tables_of_group
 from secor.tables.plan_notes import PlanNotes
 from secor.tables.selection import APPENDS, EVERY_OPERATION
 from secor.tables.settle import Settling
@@ -86,6 +86,7 @@ class TableGroup:
     config: Config
     objects: ObjectStore
     ledger: OffsetLedger
+    brokers: KafkaReader
     topics: GroupTopics
     catalog: IcebergCatalog
     staging: Staging
@@ -134,6 +135,11 @@ class TableGroup:
     def tables(self, staged: Sequence[Staged]) -> list[str]:
         """Return the tables that the group has, or is about to have, rows in."""
         return tables_of_group(self.catalog, self.name, self.named, self.namespaces, staged)
+
+    def look_at(self, name: str, staged: Sequence[Staged]) -> TableOverview:
+        """Look at one table; what is wrong with it is in the answer."""
+        auto_create = any(it.auto_create and it.table == name for it in self.config.tables)
+        return look_at(self.committer, name, staged, auto_create=auto_create)
 
     def require(self, name: str, staged: Sequence[Staged]) -> None:
         """Raise ``ConfigurationError`` for a table that nobody knows."""
@@ -247,6 +253,7 @@ def open_table_group(
             config=config,
             objects=store_of_tables(config, store),
             ledger=ledger,
+            brokers=reader,
             topics=BrokerTopics(config, reader),
             catalog=catalog,
             staging=Staging(store, prefix, group, threads.map),

@@ -252,7 +252,8 @@ def check_new_table(table: TableRoute) -> None:
 
     route = route_of(table)
     new = new_table(route.settings, None)
-    check_declared(table.table, None if new is None else new.schema, table.partition_by)
+    if new is not None:
+        check_declared(table.table, new.schema, table.partition_by)
 
 
 def row_settings(config: Config) -> RowSettings:

@@ -69,6 +69,20 @@ _DENIED_FILE = re.compile(
 )
 """pyarrow has no error class for a denial, and its texts contain names of objects."""
 
+_NO_BUCKET = re.compile(r"AWS Error NO_SUCH_BUCKET during ")
+
+_DENIED_BY_SQLITE = ("SQLITE_AUTH", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_READONLY")
+"""How the names of SQLite's codes begin."""
+
+_DENIED_BY_POSTGRESQL = frozenset({"25006", "28000", "28P01", "3D000", "42501"})
+"""Codes: read only, not let in, wrong password, no such database, no right."""
+
+_NOT_LET_IN = re.compile(
+    r'failed: FATAL:  (password authentication failed for user|(role|database) "[^"]*" does not'
+    r" exist|permission denied for database|no pg_hba.conf entry for)"
+)
+"""PostgreSQL's client has no codes for a connection that was refused."""
+
 
 @contextmanager
 def translated(action: str, *, writes: bool = False) -> Iterator[None]:
@@ -107,6 +121,8 @@ def failure(error: Exception, action: str, *, writes: bool) -> SecorError:
         return NotFound(text)
     if isinstance(error, _DENIED) or _denied(error):
         return AccessDenied(f"{text}; let this user use the catalog and its storage")
+    if isinstance(error, OSError) and _NO_BUCKET.search(str(error)):
+        return AccessDenied(f"{text}; make the bucket, or correct warehouse and location")
     if isinstance(error, (*_SERVER_ERRORS, *_clients())) and not isinstance(error, _WRONG):
         return OutcomeUnknown(text) if writes else Unavailable(text)
     return ConfigurationError(text)
@@ -125,7 +141,17 @@ def _denied(error: Exception) -> bool:
     answer = getattr(error, "response", None)
     if isinstance(answer, dict):  # botocore's
         return is_denial(answer)
-    return isinstance(error, OSError) and _DENIED_FILE.search(str(error)) is not None
+    if isinstance(error, OSError):
+        return _DENIED_FILE.search(str(error)) is not None
+    return _denied_by_database(getattr(error, "orig", None))
+
+
+def _denied_by_database(error: object) -> bool:
+    """Recognise a denial in what SQLAlchemy's errors have from a database's own client."""
+    if getattr(error, "sqlite_errorname", "").startswith(_DENIED_BY_SQLITE):
+        return True
+    code = getattr(error, "pgcode", None) or getattr(error, "sqlstate", None)
+    return code in _DENIED_BY_POSTGRESQL or _NOT_LET_IN.search(str(error)) is not None
 
 
 def _text(error: Exception) -> str:

@@ -4,13 +4,14 @@ A field whose values are of several kinds would be JSON text for good because of
 messages.  So where one kind has 99 of 100 values of a field, the others are outvoted: they do
 not count for the schema, and are in quarantine as what does not fit it.
 
-A field of text of which the first ``FIRST_VALUES`` values are ISO 8601 times is one of times.
+A field of text of which the first ``FIRST_VALUES`` values are ISO 8601 times is one of times; of
+a field that is known to hold times fewer are enough.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +58,13 @@ class Outvoted:
         return f"{name} ({self.count:,} of {self.total:,} are {self.others}, not {self.kind})"
 
 
-def seen_together(groups: Sequence[pa.StructArray]) -> tuple[pa.StructType, list[Outvoted]]:
-    """Return the type of rows, decoded in groups of one type each, and what was outvoted."""
+def seen_together(
+    groups: Sequence[pa.StructArray], times: Collection[str] = ()
+) -> tuple[pa.StructType, list[Outvoted]]:
+    """Return the type of rows, decoded in groups of one type each, and what was outvoted.
+
+    ``times`` are dotted names of fields that hold times: of these any number of values is enough.
+    """
     tally: Tally = {}
     for rows in groups:
         _count(rows, False, (), tally)
@@ -72,7 +78,7 @@ def seen_together(groups: Sequence[pa.StructArray]) -> tuple[pa.StructType, list
         both = widen(together, other)
         if pa.types.is_struct(both):  # else there are too many fields
             together = both
-    return _with_times(together, columns), outvoted
+    return _with_times(together, columns, times), outvoted
 
 
 def _find_outvoted(path: Path, kinds: Counter[str]) -> Outvoted | None:
@@ -184,22 +190,31 @@ def _prune_value(value: Any, path: Path, winners: Mapping[Path, str]) -> Any:
     return value
 
 
-def _with_times(kind: pa.DataType, columns: Sequence[pa.Array]) -> Any:
-    """Return the type with times for text whose first values are times in all ``columns``."""
+def _with_times(kind: pa.DataType, columns: Sequence[pa.Array], times: Collection[str]) -> Any:
+    """Return the type with times for text whose first values are times in all ``columns``.
+
+    A name in ``times`` that is empty is that of the columns themselves.
+    """
     if pa.types.is_struct(kind):
-        fields = [
-            field.with_type(_with_times(field.type, _fields(columns, field.name)))
-            for field in kind.fields
-        ]
+        fields = []
+        for field in kind.fields:
+            within = [
+                "" if name == field.name else name.removeprefix(f"{field.name}.")
+                for name in times
+                if name == field.name or name.startswith(f"{field.name}.")
+            ]
+            narrower = _with_times(field.type, _fields(columns, field.name), within)
+            fields.append(field.with_type(narrower))
         return pa.struct(fields)
     if is_list(kind):
         items = [flatten(column) for column in columns if is_list(column.type)]
-        return pa.list_(_with_times(kind.value_type, items))
+        return pa.list_(_with_times(kind.value_type, items, ()))
     if not pa.types.is_string(kind):
         return kind
     texts = [column.drop_null() for column in columns if pa.types.is_string(column.type)]
     first = pa.concat_arrays([pa.nulls(0, pa.string()), *texts])[:FIRST_VALUES]
-    narrower = time_type(first) if len(first) == FIRST_VALUES else None
+    needed = 1 if "" in times else FIRST_VALUES
+    narrower = time_type(first) if len(first) >= needed else None
     return kind if narrower is None else narrower
 
 

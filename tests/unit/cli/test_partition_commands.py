@@ -324,3 +324,10 @@ def test_replay_names_the_remedy_for_conflicts_with_the_schema() -> None:
     assert told.startswith("2 are in conflict")
     assert "output.schema_file" in told
     assert "secor backfill" in told
+
+
+def test_a_group_with_tables_is_told_of_columns_and_routes() -> None:
+    told = schema_remedy(Counter({"schema: db.t: a: 'x' is no long": 2}), into_tables=True)
+    assert told is not None
+    assert "ALTER TABLE" in told
+    assert "output.schema_file" not in told  # which its configuration refuses

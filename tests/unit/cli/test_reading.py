@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from click.testing import CliRunner, Result
@@ -157,3 +158,21 @@ def test_verify_of_the_archive_alone_needs_no_broker(config: Path) -> None:
     result = run(verify.command, config, "--archive-only", "--json")
     assert result.return_value == 5
     assert json.loads(result.stdout)["counts"]["corrupt"] == 1
+
+
+@pytest.mark.parametrize(("command", "more"), [(ls, []), (ls, ["t"]), (cat, []), (cat, ["t"])])
+def test_a_group_with_tables_is_read_by_other_commands(
+    tmp_path: Path, command: ModuleType, more: list[str]
+) -> None:
+    path = tmp_path / "table.toml"
+    path.write_text(
+        f"""
+        group = {{ name = "g", kind = "table" }}
+        kafka = {{ bootstrap_servers = ["127.0.0.1:1"], topics = ["t"] }}
+        store = {{ kind = "local", local = {{ directory = "{tmp_path}" }} }}
+        tables = [{{ table = "db.t" }}]
+        """
+    )
+    result = CliRunner().invoke(command.command, [str(path), *more])
+    assert isinstance(result.exception, ConfigurationError)
+    assert "secor tables ls" in str(result.exception)

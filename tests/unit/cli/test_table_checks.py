@@ -84,7 +84,8 @@ def test_all_is_well_and_nothing_is_left_behind(tmp_path: Path) -> None:
     assert any(
         "db.a: 1 columns, partitions: bucket[4](id_bucket), files: parquet" in it for it in texts
     )
-    assert "db.b does not exist: it is made with its first messages" in texts
+    made = f"it is made with its first messages, in file://{tmp_path}/warehouse/db/b"
+    assert f"db.b does not exist: {made}" in texts
     assert {"put", "get", "list", "put once", "delete"} <= {finding.check for finding in found}
     assert not list((tmp_path / "warehouse").rglob("_secor-doctor/*"))
 
@@ -107,7 +108,6 @@ def test_a_catalog_that_does_not_answer_is_one_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"partition_by": ["week(ts)"]}, "no such partition transform"),
         ({"schema_file": "missing.avsc"}, "cannot be read"),
         ({"schema_file": "DECLARED", "partition_by": ["day(nowhere)"]}, "no column nowhere"),
     ],
@@ -244,3 +244,61 @@ def test_a_right_that_is_missing_is_named(
     findings = control_findings(tmp_path, monkeypatch, brokers, coordinator="alone")
     assert words in findings[f"{check} FAULT"]
     assert len(findings) == 2
+
+
+def change_catalog(config: Config, **properties: str | None) -> Config:
+    given = {**config.catalog.properties, **properties}
+    kept = {name: value for name, value in given.items() if value is not None}
+    catalog = config.catalog.model_copy(update={"properties": kept})
+    return config.model_copy(update={"catalog": catalog})
+
+
+def test_where_a_new_table_is_to_be_is_tried(tmp_path: Path) -> None:
+    """A bucket that does not exist was seen only by the first commit."""
+    (tmp_path / "file").touch()
+    config = config_of(tmp_path, {"table": "db.{topic}", "auto_create": True})
+    config = change_catalog(config, warehouse=f"file://{tmp_path}/file")
+    faults = [it for it in of_tables(config) if not it.ok]
+    assert [it.check for it in faults] == ["put", "put"]
+    assert f"{tmp_path}/file" in faults[0].text
+
+
+def test_a_catalog_that_lets_nobody_write_is_a_fault(tmp_path: Path) -> None:
+    sqlite_catalog(tmp_path)
+    config = config_of(tmp_path, {"table": "db.t", "auto_create": True})
+    read_only = change_catalog(config, uri=f"sqlite:///file:{tmp_path}/catalog.db?mode=ro&uri=true")
+    faults = told([it for it in of_tables(read_only) if not it.ok])
+    assert "attempt to write a readonly database" in faults.pop("catalog FAULT")
+    assert not faults
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"type": None, "uri": None}, "write type and uri of the catalog"),
+        ({"uri": None}, "write type and uri of the catalog"),
+        ({"type": None, "uri": "mysql://host/db"}, "write type and uri of the catalog"),
+        ({"warehouse": None}, "there is no place for new tables"),
+    ],
+)
+def test_a_catalog_that_cannot_be_opened_is_told_by_config_check(
+    tmp_path: Path, properties: dict[str, str | None], words: str
+) -> None:
+    config = config_of(tmp_path, {"table": "db.t", "auto_create": True})
+    assert "catalog.properties" not in unusable_materials(config)
+    changed = change_catalog(config, **properties)
+    assert words in unusable_materials(changed)["catalog.properties"]
+
+
+def test_a_catalog_needs_no_place_where_every_table_has_one(tmp_path: Path) -> None:
+    route = {"table": "db.t", "auto_create": True, "location": "s3://bucket/t"}
+    config = change_catalog(config_of(tmp_path, route), warehouse=None)
+    assert not unusable_materials(config)
+
+
+def test_the_librarys_own_variables_may_name_the_catalog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = change_catalog(config_of(tmp_path, {"table": "db.t"}), type=None, uri=None)
+    monkeypatch.setenv("PYICEBERG_CATALOG__SECOR__URI", "https://catalog.example")
+    assert not unusable_materials(config)

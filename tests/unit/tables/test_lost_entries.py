@@ -6,6 +6,7 @@ from secor.archive.objects import Archive
 from secor.archive.repair.recover_ledger import Recovery
 from secor.core.errors import ConfigurationError, LedgerLost
 from secor.core.model import OffsetRange
+from secor.core.small_objects import put_bytes
 from secor.formats import make_format
 from secor.tables.entry_recovery import plan_table_recovery
 from secor.tables.lost_entries import FirstEntryGuard, Proof, ProofReader, quarantined_after
@@ -99,9 +100,27 @@ def test_manifests_that_overlap_are_for_a_person(world: TableWorld) -> None:
 
 
 def test_a_manifest_that_cannot_be_read_is_for_a_person(world: TableWorld) -> None:
-    world.put(world.manifest(0, 5, group="another"))
-    with pytest.raises(ConfigurationError, match="is of group 'another'"):
+    put_bytes(world.store, world.manifest(0, 5).key(PREFIX), b"rubbish")
+    with pytest.raises(ConfigurationError, match="delete it if it is none of this group's"):
         quarantined_after(proof(world), [])
+
+
+def test_a_manifest_of_another_group_is_not_to_be_deleted(world: TableWorld) -> None:
+    """It is that group's only record of files that no table has yet."""
+    world.put(world.manifest(0, 5, group="another"))
+    with pytest.raises(ConfigurationError, match=r"is of group 'another'; .* its own prefix$"):
+        quarantined_after(proof(world), [])
+
+
+def test_a_partition_that_another_group_stages_in_the_same_place_gets_no_first_entry(
+    world: TableWorld,
+) -> None:
+    world.put(world.manifest(0, 5, group="another"))
+    proofs = reader(world)
+    guard = FirstEntryGuard(proofs, lambda since: proofs.read_group())
+    with pytest.raises(LedgerLost, match="is of group 'another'; give each group its own") as error:
+        guard(CLICKS, "topic-id", 0.0)
+    assert "offsets recover" not in str(error.value)  # which would find nothing to recover
 
 
 def test_a_partition_that_tables_know_gets_no_first_entry(world: TableWorld) -> None:

@@ -94,6 +94,43 @@ def test_a_message_that_tells_no_columns_makes_no_table(tmp_path: Path) -> None:
     assert [row["id"] for row in world.rows()] == [None, 1]
 
 
+def test_messages_without_a_partitions_column_make_no_table(tmp_path: Path) -> None:
+    """The first message of a topic stopped it: there was no column to make the partitions of."""
+    world = WorkerWorld(tmp_path, [{**FLIGHTS, "partition_by": ["day(at)", "id"]}])
+    world.write({"id": 1})
+    world.write({"at": "2026-01-01T00:00:00Z"}, {"id": 2})  # not enough: in no message together
+    assert world.catalog.list_tables("db") == []
+    assert len(world.reasons()) == 3
+    assert all("the message tells no at and id of it" in reason for reason in world.reasons())
+    world.write({"id": 3}, {"id": 4, "at": "2026-01-01T00:00:00Z"})
+    assert sorted(row["id"] for row in world.rows()) == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("at", "kind"), [("2026-01-01T00:00:00Z", "UTC"), ("2026-01-01 00:00", None)]
+)
+def test_a_column_whose_day_is_taken_holds_times_from_its_first_value(
+    tmp_path: Path, at: str, kind: str | None
+) -> None:
+    """Text, as of any other column whose first 1,000 values are not there yet, has no day."""
+    world = WorkerWorld(tmp_path, [{**FLIGHTS, "partition_by": ["day(meta.at)", "hour(at)"]}])
+    world.write({"at": at, "other": at, "meta": {"at": at, "other": at}})
+    schema = world.catalog.load_table("db.flights").schema
+    assert schema.field("at").type == pa.timestamp("us", kind)
+    assert schema.field("meta").type.field("at").type == pa.timestamp("us", kind)
+    assert schema.field("other").type == schema.field("meta").type.field("other").type
+    assert pa.types.is_string(schema.field("other").type)
+    world.write({"at": "soon", "meta": {"at": at}})
+    assert [reason.split(":")[0] for reason in world.reasons()] == ["schema"]
+
+
+def test_where_rows_came_from_need_not_be_in_a_message(tmp_path: Path) -> None:
+    rows = {"rows": {"metadata_columns": ["_timestamp"]}}
+    world = WorkerWorld(tmp_path, [{**FLIGHTS, "partition_by": ["day(_timestamp)"]}], rows)
+    world.write({"id": 1})
+    assert [row["id"] for row in world.rows()] == [1]
+
+
 def test_a_table_is_made_of_a_declared_schema(tmp_path: Path) -> None:
     declared = tmp_path / "flight.avsc"
     declared.write_text(
@@ -115,7 +152,7 @@ def test_a_table_is_made_of_a_declared_schema(tmp_path: Path) -> None:
 
 def test_a_bad_partition_spec_stops_the_topic_before_anything_is_written(tmp_path: Path) -> None:
     world = WorkerWorld(tmp_path, [{**FLIGHTS, "partition_by": ["day(id)"]}])
-    with pytest.raises(TableUnusable, match="id is long, which day does not take"):
+    with pytest.raises(TableUnusable, match=r"id is long, which day does not take.*schema_file"):
         world.write({"id": 1})
     assert world.catalog.list_tables("db") == []
 

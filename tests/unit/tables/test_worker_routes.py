@@ -13,6 +13,7 @@ import pytest
 
 from secor.batch.workspace import Workspace
 from secor.core.errors import AlreadyExists, TableUnusable
+from secor.tables import distribution, topic_tables
 from secor.tables.catalog import NewTable
 from tests.unit.tables.worker_world import WorkerWorld
 
@@ -46,6 +47,32 @@ def test_a_message_goes_to_every_table_that_takes_it(tmp_path: Path) -> None:
         "db.known": [1, 3],
         "db.others": [2, 4],
     }
+
+
+def test_tables_beyond_the_limit_are_in_quarantine_and_stop_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (distribution, topic_tables):
+        monkeypatch.setattr(module, "MOST_TABLES", 3)
+    world = WorkerWorld(tmp_path, [{"table": "logs.{fields.kind}", **MADE}])
+    world.write(*[{"id": number, "kind": f"k{number}"} for number in range(5)])
+    world.write({"id": 5, "kind": "k5"}, {"id": 6, "kind": "k1"})
+    assert world.catalog.list_tables("logs") == ["logs.k0", "logs.k1", "logs.k2"]
+    assert ids(world, "logs.k1") == [1, 6]
+    reasons = [reason for reason in world.reasons() if "is one table too many" in reason]
+    assert len(reasons) == 3
+
+
+def test_a_table_that_was_dropped_makes_room_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (distribution, topic_tables):
+        monkeypatch.setattr(module, "MOST_TABLES", 2)
+    world = WorkerWorld(tmp_path, [{"table": "logs.{fields.kind}", **MADE}])
+    world.write({"id": 1, "kind": "a"}, {"id": 2, "kind": "b"})
+    world.catalog.library.drop_table("logs.a")
+    world.stage({"id": 3, "kind": "c"}, {"id": 4, "kind": "b"})
+    assert world.catalog.list_tables("logs") == ["logs.b", "logs.c"]
 
 
 def test_a_message_names_its_table(tmp_path: Path) -> None:

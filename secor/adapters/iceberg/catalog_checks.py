@@ -1,0 +1,93 @@
+"""What can be seen of a catalog before it is used: its properties, its rights, where tables go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pyiceberg.catalog import (
+    LOCATION,
+    PY_CATALOG_IMPL,
+    TYPE,
+    URI,
+    WAREHOUSE_LOCATION,
+    Catalog,
+    CatalogType,
+    MetastoreCatalog,
+    infer_catalog_type,
+)
+from pyiceberg.exceptions import NoSuchNamespaceError
+from pyiceberg.utils.config import Config, merge_config
+
+from secor.adapters.iceberg.failures import translated
+from secor.core.errors import ConfigurationError
+
+_WITH_URI = (CatalogType.REST, CatalogType.HIVE, CatalogType.SQL)
+_NO_URI = (
+    'write type and uri of the catalog, such as type = "rest", uri = "https://..."; or'
+    ' type = "sql", uri = "sqlite:////var/lib/secor/catalog.db", warehouse = "s3://bucket/path"'
+)
+_NO_PLACE = (
+    "there is no place for new tables: write warehouse, such as s3://bucket/path, or location in"
+    " [[tables]]"
+)
+
+
+def check_properties(name: str, properties: Mapping[str, Any], *, new_tables: bool) -> None:
+    """Raise ``ConfigurationError`` for properties that open no catalog; asks no server.
+
+    The library's own files and variables count, too.  With ``new_tables``, a place for them must
+    be known.
+    """
+    merged = _merged(name, properties)
+    if PY_CATALOG_IMPL in merged:
+        return
+    kind = merged.get(TYPE)
+    try:
+        catalog_type = CatalogType(kind.lower()) if kind else infer_catalog_type(name, merged)
+    except ValueError as error:
+        raise ConfigurationError(_NO_URI) from error
+    if catalog_type in _WITH_URI and URI not in merged:
+        raise ConfigurationError(_NO_URI)
+    if new_tables and catalog_type is CatalogType.SQL and WAREHOUSE_LOCATION not in merged:
+        raise ConfigurationError(_NO_PLACE)
+
+
+def _merged(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    own = Config().get_catalog_config(name) or {}
+    return cast("dict[str, Any]", merge_config(own, dict(properties)))
+
+
+def check_writable(library: Catalog) -> None:
+    """Raise ``AccessDenied``, ``Unavailable`` where a database lets nobody write; changes nothing.
+
+    Only catalogs in a database can be asked without a change.
+    """
+    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+    from sqlalchemy import false, update
+
+    if not isinstance(library, SqlCatalog):
+        return
+    nothing = update(IcebergTables).where(false()).values(metadata_location="")
+    with translated("its database"), library.engine.begin() as connection:
+        connection.execute(nothing)
+
+
+def place_of_new_table(library: Catalog, identifier: str) -> str | None:
+    """Return the URI at which a table would be made; None where the catalog's server decides.
+
+    Raises ``ConfigurationError`` where there is none.
+    """
+    if not isinstance(library, MetastoreCatalog):
+        return None
+    *parts, name = identifier.split(".")
+    namespace = ".".join(parts)
+    warehouse = library.properties.get(WAREHOUSE_LOCATION)
+    with translated(f"namespace {namespace}"):
+        try:
+            place = library.load_namespace_properties(namespace).get(LOCATION)
+        except NoSuchNamespaceError:
+            place = None  # it is made with the table
+    if place is None and warehouse is None:
+        raise ConfigurationError(_NO_PLACE)
+    return f"{place or f'{warehouse}/{namespace}'}/{name}"
