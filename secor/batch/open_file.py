@@ -6,7 +6,7 @@ from typing import cast
 
 import pyarrow as pa
 
-from secor.batch.workspace import LocalFile
+from secor.batch.local_file import LocalFile
 from secor.core.model import Part
 from secor.core.naming import ObjectName
 from secor.core.ports import FileWriter, LogFormat, RenderedRows, RenderingWriter
@@ -92,8 +92,8 @@ class OpenFile:
 
     @property
     def written(self) -> int:
-        """Bytes that wait for the writer, and those that it has written or put aside."""
-        return self._waiting_bytes + self.local.size + self.local.aside
+        """Bytes that wait for the writer, and those that it has written or spilled."""
+        return self._waiting_bytes + self.local.size + self.local.spilled
 
     def close(self) -> None:
         """Write the rest, and finish the local file."""

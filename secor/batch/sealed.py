@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from secor.batch.local_file import LocalFile
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
-from secor.batch.workspace import LocalFile
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.naming import ObjectName, UniqueName
 from secor.core.object_info import ObjectInfo

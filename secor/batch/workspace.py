@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import re
@@ -11,114 +10,15 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-from crc32c import crc32c
-
+from secor.batch.local_file import LocalFile, exhaustion, retryable
 from secor.batch.parse_trail import Death, death_of
-from secor.core.errors import (
-    ConfigurationError,
-    DescriptorsExhausted,
-    DiskFull,
-    LocalFilesRefused,
-    RestartPartition,
-)
+from secor.core.errors import ConfigurationError
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-_OUR_FAULT = frozenset({errno.EBADF, errno.EINVAL, errno.EFAULT})
 _OUR_FILES = re.compile(r"\d{9,}|\.lock|\.parsing")
 
 
 LEFT = 1
 """Bytes of a file that waits to become another one; they are overwritten."""
-
-
-CROWDED = 128
-"""Files in the making, beyond which each should do without a compressor at first: hours of a day
-in four topic partitions still have one each, hundreds of output partitions do not."""
-
-
-class LocalFile:
-    """A file in the making: its size in bytes and its CRC32C grow with every write.
-
-    ``aside`` are bytes on disk that are taken back before the file's own are written.
-    """
-
-    def __init__(self, workspace: Workspace, path: Path) -> None:
-        """Name the file; it is created by the first write or by ``finish``."""
-        self._workspace = workspace
-        self.path = path
-        self.size = 0
-        self.crc32c = 0
-        self.aside = 0
-        self._aside_crc32c = 0
-        self._longer = False
-
-    def write(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
-        """Append ``data`` whole.  Raises ``LocalFilesExhausted``; the file is of no use then."""
-        assert not self.aside
-        self.size += self._write(data, self.size)
-        self.crc32c = crc32c(data, self.crc32c)
-
-    @property
-    def crowded(self) -> bool:
-        """Whether so many files are in the making that it should put bytes aside."""
-        return self._workspace.in_the_making > CROWDED
-
-    def put_aside(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
-        """Keep ``data`` on disk, to be taken before anything is written; raises as ``write``."""
-        assert not self.size
-        self.aside += self._write(data, self.aside)
-        self._aside_crc32c = crc32c(data, self._aside_crc32c)
-        self._longer = True
-
-    def take_aside(self) -> bytes:
-        """Return what was put aside; what is written next takes its place.
-
-        Raises ``LocalFilesExhausted``, also if it is not the same any more.
-        """
-        descriptor = self._workspace.descriptor(self)
-        with _retryable(self.path):
-            data = os.pread(descriptor, self.aside, 0)
-            if len(data) != self.aside or crc32c(data) != self._aside_crc32c:
-                raise OSError(errno.EIO, "somebody has changed it")
-        self.aside, self._aside_crc32c = 0, 0
-        return data
-
-    def _write(self, data: bytes | bytearray | memoryview | pa.Buffer, position: int) -> int:
-        """Write ``data`` whole; return its bytes."""
-        view = memoryview(data).cast("B")
-        descriptor = self._workspace.descriptor(self)
-        written = 0
-        with _retryable(self.path):
-            while written < len(view):
-                written += os.pwrite(descriptor, view[written:], position + written)
-        return written
-
-    def finish(self) -> None:
-        """Close it; it stands on disk even if nothing was written."""
-        descriptor = self._workspace.descriptor(self)
-        if self._longer or not self.size:
-            with _retryable(self.path):
-                os.ftruncate(descriptor, self.size)
-        self._workspace.finished(self)
-
-    def check_readable(self) -> None:
-        """Raise ``RestartPartition`` where somebody has deleted the file, or taken the right."""
-        try:
-            with self.path.open("rb"):
-                pass
-        except OSError as error:
-            if error.errno in _NO_DESCRIPTOR:
-                return  # who puts it tries again
-            raise RestartPartition(
-                f"{self.path}: {error.strerror}; its messages are read again"
-            ) from error
-
-    def delete(self) -> None:
-        """Close and delete it; what cannot be deleted goes with the directory, at last."""
-        self._workspace.finished(self)
-        self._workspace.remove(self.path)
 
 
 class Workspace:
@@ -143,7 +43,7 @@ class Workspace:
         self.deaths: list[Death] = []
         """Over what processes of the directories that were deleted had died."""
         try:
-            with _exhaustion(directory):
+            with exhaustion(directory):
                 directory.mkdir(parents=True, exist_ok=True)
                 with _starting(directory, self.deaths):
                     self.directory = directory / instance
@@ -186,10 +86,10 @@ class Workspace:
         while len(self._open) >= self._limit:
             os.close(self._open.popitem(last=False)[1])
         flags = os.O_RDWR | os.O_CLOEXEC
-        begun = file.size or file.aside
+        begun = file.size or file.spilled
         if not begun:  # else somebody has deleted what was written before
             flags |= os.O_CREAT
-        with _retryable(file.path):
+        with retryable(file.path):
             if not begun and self._emptied:
                 with contextlib.suppress(OSError):  # then a new one is made
                     self._emptied.pop().rename(file.path)
@@ -241,37 +141,6 @@ class Workspace:
         self._open.clear()
         _delete(self.directory)
         os.close(self._lock)
-
-
-@contextlib.contextmanager
-def _exhaustion(path: Path) -> Iterator[None]:
-    """Turn what another try may mend into ``LocalFilesExhausted``."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _NO_ROOM:
-            raise DiskFull(f"{path}: {error.strerror}; free some room") from error
-        if error.errno in _NO_DESCRIPTOR:
-            raise DescriptorsExhausted(
-                f"{path}: {error.strerror}; raise this process's limit of open files, or lower"
-                " limits.open_files"
-            ) from error
-        raise
-
-
-@contextlib.contextmanager
-def _retryable(path: Path) -> Iterator[None]:
-    """Turn what the file system refuses while the process runs into ``LocalFilesExhausted``."""
-    try:
-        with _exhaustion(path):
-            yield
-    except OSError as error:
-        if error.errno in _OUR_FAULT:
-            raise
-        raise LocalFilesRefused(
-            f"{path}: {error.strerror}; this user has to be able to write in local.directory, and"
-            " nobody else may delete there"
-        ) from error
 
 
 def _delete(directory: Path) -> None:

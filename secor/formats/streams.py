@@ -41,8 +41,8 @@ WRITTEN = 32 * 1024
 GZIP_STATE, ZSTD_STATE = 160 * 1024, 1330 * 1024
 """Bytes of memory that a compressor keeps once it was given some; measured."""
 
-ASIDE = 8 * FED
-"""Bytes that a file of a crowded sink puts aside before its compressor is given some."""
+MOST_SPILLED = 8 * FED
+"""Bytes that a file spills to disk, where many are open, before its compressor is given some."""
 
 UNFED_STATE = 8 * 1024
 """Bytes of memory that it takes before, with the file that it is for; measured."""
@@ -84,32 +84,32 @@ class PlainStream:
         """Nothing is held back."""
 
 
-class SparingMemory(Sink, Protocol):
+class SpillingSink(Sink, Protocol):
     """A sink that can keep bytes outside of memory until they are compressed."""
 
     @property
-    def crowded(self) -> bool:
+    def should_spill(self) -> bool:
         """Whether so many files are open that their compressors would fill the memory."""
 
-    def put_aside(self, data: Data, /) -> None:
-        """Keep ``data`` behind what was put aside before; nothing may have been written yet."""
+    def spill(self, data: Data, /) -> None:
+        """Keep ``data`` behind what was spilled before; nothing may have been written yet."""
 
-    def take_aside(self) -> bytes:
-        """Return all that was put aside, and keep it no longer."""
+    def take_spilled(self) -> bytes:
+        """Return all that was spilled, and keep it no longer."""
 
 
 class _Blocks:
     """Cuts what is written into blocks and feeds a compressor with them.
 
     ``state`` is what the compressor keeps in memory, in bytes; it is made when it is needed.
-    Where hundreds of files are open, the first blocks of each are put aside on disk, and
+    Where hundreds of files are open, the first blocks of each are spilled to disk, and
     compressed when there are more, or at the end.
     """
 
     def __init__(self, sink: Sink, make: Callable[[], Any], state: int) -> None:
         self._sink = sink
-        self._spare = cast("SparingMemory", sink) if hasattr(sink, "put_aside") else None
-        self._aside = 0
+        self._spill_sink = cast("SpillingSink", sink) if hasattr(sink, "spill") else None
+        self._spilled = 0
         self._make = make
         self._compressor: Any = None
         self._state = state
@@ -137,8 +137,8 @@ class _Blocks:
         whole = len(view) - len(view) % FED
         blocks += [view[at : at + FED] for at in range(0, whole, FED)]
         self._rest += view[whole:]
-        if not self._put_aside(blocks):
-            self._feed_aside()
+        if not self._spill(blocks):
+            self._feed_spilled()
             self._feed(blocks)
         return None
 
@@ -148,7 +148,7 @@ class _Blocks:
 
     def close(self) -> None:
         """Compress the rest and end the container."""
-        self._feed_aside()
+        self._feed_spilled()
         if self._rest:
             self._feed([self._rest])
             self._rest = bytearray()
@@ -160,23 +160,25 @@ class _Blocks:
         self._compressor, self._compressed = None, bytearray()
         self._held = 0
 
-    def _put_aside(self, blocks: Sequence[bytearray | memoryview]) -> bool:
+    def _spill(self, blocks: Sequence[bytearray | memoryview]) -> bool:
         """Keep blocks out of memory, unless they are too many or the compressor has begun."""
-        if self._spare is None or self._compressor is not None:
+        if self._spill_sink is None or self._compressor is not None:
             return False
         size = len(blocks) * FED
-        if self._aside + size > ASIDE or not (self._aside or self._spare.crowded):
+        if self._spilled + size > MOST_SPILLED or not (
+            self._spilled or self._spill_sink.should_spill
+        ):
             return False
-        self._aside += size
+        self._spilled += size
         for block in blocks:
-            self._spare.put_aside(block)
+            self._spill_sink.spill(block)
         return True
 
-    def _feed_aside(self) -> None:
-        """Compress what was put aside."""
-        if self._aside and self._spare is not None:
-            view = memoryview(self._spare.take_aside())
-            self._aside = 0
+    def _feed_spilled(self) -> None:
+        """Compress what was spilled."""
+        if self._spilled and self._spill_sink is not None:
+            view = memoryview(self._spill_sink.take_spilled())
+            self._spilled = 0
             self._feed([view[at : at + FED] for at in range(0, len(view), FED)])
 
     def _feed(self, blocks: Sequence[bytearray | memoryview]) -> None:

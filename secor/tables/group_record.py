@@ -56,7 +56,7 @@ class GroupRecord:
     """The properties of one group.
 
     ``valid_through`` (milliseconds): the table has every message up to this timestamp.
-    ``replaced`` are ids of topics that were made again since: what is staged of them is not
+    ``replaced_topics`` are ids of topics that were recreated since: what is staged of them is not
     needed any more.  ``replays`` are the keys of manifests of replays that the table has and that
     may still be staged.
     """
@@ -64,7 +64,7 @@ class GroupRecord:
     vector: Vector = field(default_factory=Vector)
     commit: LastCommit | None = None
     valid_through: int | None = None
-    replaced: tuple[str, ...] = ()
+    replaced_topics: tuple[str, ...] = ()
     replays: tuple[str, ...] = ()
 
     def properties(self, group: str) -> dict[str, str]:
@@ -74,8 +74,8 @@ class GroupRecord:
             texts["commit"] = json.dumps(_commit_data(self.commit), separators=(",", ":"))
         if self.valid_through is not None:
             texts["valid-through"] = str(self.valid_through)
-        if self.replaced:
-            texts["replaced"] = json.dumps(self.replaced, separators=(",", ":"))
+        if self.replaced_topics:
+            texts["replaced"] = json.dumps(self.replaced_topics, separators=(",", ":"))
         # Always written: a property that a commit leaves out keeps its value.
         texts["replays"] = json.dumps(self.replays, separators=(",", ":"))
         return {property_name(group, name): text for name, text in texts.items()}
@@ -108,7 +108,7 @@ class GroupRecord:
                 vector=Vector.parse(vector, where + "vector") if vector else Vector(),
                 commit=_commit(load_json(commit)) if commit else None,
                 valid_through=int(valid_through) if valid_through else None,
-                replaced=tuple(map(str, load_json(replaced))) if replaced else (),
+                replaced_topics=tuple(map(str, load_json(replaced))) if replaced else (),
                 replays=tuple(map(str, load_json(replays))) if replays else (),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:

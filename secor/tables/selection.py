@@ -217,7 +217,7 @@ def _of_partition(
         key, manifest = item.listed.key, item.manifest
         if manifest is None:
             return _Chosen(tuple(take), frozenset(done), item.fault)
-        if manifest.topic_id is not None and manifest.topic_id in record.replaced:
+        if manifest.topic_id is not None and manifest.topic_id in record.replaced_topics:
             done.add(key)  # of an earlier topic of this name, whose offsets mean nothing here
             continue
         if (last := reached.overlapped_by(manifest)) is not None:
@@ -295,7 +295,7 @@ def _check_table(
         if files.uuid != uuid:
             raise TableStopped(
                 f"{table}: files are staged for the table {files.uuid}, and {table} is now"
-                f" {uuid}: it was dropped and made again; '{ACCEPT}' gives those files up",
+                f" {uuid}: it was dropped and recreated; '{ACCEPT}' gives those files up",
                 "replaced",
             )
         if files.operation not in operations:
@@ -318,7 +318,7 @@ def _check_source(table: str, vector: Vector, manifest: Manifest) -> None:
     ids = {known.id if known is not None else None, manifest.topic_id} - {None}
     if known is not None and len(ids) > 1:
         raise TableStopped(
-            f"{table}: the topic {manifest.topic} was made again: its id was {known.id} and is"
+            f"{table}: the topic {manifest.topic} was recreated: its id was {known.id} and is"
             f" {manifest.topic_id}; '{ACCEPT}' goes on with the new one",
             "topic_recreated",
         )

@@ -40,7 +40,7 @@ class Settling:
         """Go on with the table, topics and clusters as they are now.
 
         Rows of a rolled back commit stay away; files staged for a dropped table are given up;
-        topics that were made again, or are another cluster's, begin anew beside what is there.
+        topics that were recreated, or are another cluster's, begin anew beside what is there.
         """
         changes: list[str] = []
 
@@ -110,7 +110,7 @@ def _accepted(
     # What is left of a source as the table knows it is committed first: afterwards it is foreign.
     chosen = select(table.identifier, table.uuid, record, known, operations, is_finished, given_up)
     vector = chosen.vector
-    replaced = list(record.replaced)
+    replaced = list(record.replaced_topics)
     for manifest in foreign:
         if why := _foreign(vector, manifest):
             changes.append(why)
@@ -124,7 +124,10 @@ def _accepted(
         if changes and topic_partition.topic in {it.topic for it in foreign}:
             changes.append(f"what is left of {topic_partition} before that is given up: {why}")
     record = replace(
-        record, vector=vector, replays=chosen.replays, replaced=tuple(dict.fromkeys(replaced))
+        record,
+        vector=vector,
+        replays=chosen.replays,
+        replaced_topics=tuple(dict.fromkeys(replaced)),
     )
     return Proposal(chosen.files, chosen.manifests, record)
 
@@ -155,7 +158,7 @@ def _apart(
         is_second = record.vector.topic(*source) is None and (
             first_id != manifest.topic_id and None not in (first_id, manifest.topic_id)
         )
-        if item.listed.replay or manifest.topic_id in record.replaced:
+        if item.listed.replay or manifest.topic_id in record.replaced_topics:
             known.append(item)
         elif is_second or _foreign(record.vector, manifest):
             foreign.setdefault(source, manifest)

@@ -198,11 +198,11 @@ def tables_are_gone(scene: Scene) -> None:
     scene.library.rename_table((scene.topic, "elsewhere"), (scene.topic, RENAMED))
     given_up = len(scene.ids)
     scene.library.drop_table((scene.topic, DROPPED))
-    scene.wait_for_stop(DROPPED, "was dropped and made again", produce=3)
+    scene.wait_for_stop(DROPPED, "was dropped and recreated", produce=3)
     scene.wait_for_rows(*COMPLETE, what="rows of the tables that go on")
 
     def accepted() -> bool:
-        if scene.is_stopped(DROPPED, "was dropped and made again"):  # another worker was later
+        if scene.is_stopped(DROPPED, "was dropped and recreated"):  # another worker was later
             scene.secor("tables", "accept", f"{scene.topic}.{DROPPED}")
             scene.produce(3)
         return scene.rows(DROPPED)[-60:] == scene.ids[-60:]
@@ -227,7 +227,7 @@ def topic_is_made_again(scene: Scene) -> None:
     scene.secor("tables", "commit", "--now")  # manifests of the same ranges go
     daemon = scene.daemon()
     for name in TABLES:
-        scene.wait_for_stop(name, "was made again")
+        scene.wait_for_stop(name, "was recreated")
         scene.secor("tables", "accept", f"{scene.topic}.{name}")
     scene.wait_for_rows(*COMPLETE, what="rows of the new topic beside those of the old")
     daemon.send(signal.SIGTERM)

@@ -68,10 +68,10 @@ TABLE_MUTANTS = (
         TABLES,
     ),
     Mutant(
-        "manifests of a topic that was made again since are taken for the present one's",
+        "manifests of a topic that was recreated since are taken for the present one's",
         SELECTION,
-        "        if manifest.topic_id is not None and manifest.topic_id in record.replaced:\n",
-        "        if False:\n",
+        " is not None and manifest.topic_id in record.replaced_topics:\n",
+        " is not None and False:\n",
         TABLES,
     ),
     Mutant(
@@ -139,7 +139,7 @@ TABLE_MUTANTS = (
         UNIT,
     ),
     Mutant(
-        "a topic that was made again is not noticed",
+        "a topic that was recreated is not noticed",
         SELECTION,
         "    if known is not None and len(ids) > 1:\n",
         "    if known is not None and len(ids) > 2:\n",

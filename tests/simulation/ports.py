@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from secor.batch.workspace import LocalFile, Workspace
+from secor.batch.local_file import LocalFile
+from secor.batch.workspace import Workspace
 from secor.core.errors import (
     AlreadyExists,
     DiskFull,

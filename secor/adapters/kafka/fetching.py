@@ -120,7 +120,7 @@ class Fetching:
             self._fail(
                 topic_partition,
                 TopicRecreated(
-                    f"{topic_partition}: the topic was deleted and made again while it was "
+                    f"{topic_partition}: the topic was deleted and recreated while it was "
                     "read; accept the new one with 'secor offsets accept CONFIG"
                     f" {topic_partition.topic}'"
                 ),

@@ -102,7 +102,7 @@ class PartitionCheck:
                 committed,
                 count=committed - log_range.end,
                 text=f"the committed offset {committed} is beyond the log's end {log_range.end}:"
-                " the topic was made again or cut; see secor offsets accept",
+                " the topic was recreated or cut; see secor offsets accept",
             )
 
     def _pass_over(self, start: int) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from secor.batch.workspace import CROWDED, Workspace
+from secor.batch.local_file import SPILL_ABOVE
+from secor.batch.workspace import Workspace
 from secor.core.errors import (
     ConfigurationError,
     DescriptorsExhausted,
@@ -30,50 +31,50 @@ def test_a_file_knows_its_size_and_checksum(tmp_path: Path) -> None:
     assert (file.size, file.crc32c) == (11, crc32c(b"hello world"))
 
 
-def test_bytes_put_aside_are_on_disk_until_they_are_taken_and_leave_nothing(
+def test_spilled_bytes_are_on_disk_until_they_are_taken_and_leave_nothing(
     tmp_path: Path,
 ) -> None:
     workspace = Workspace(tmp_path, "me", open_files=1, reused_files=1)
     workspace.create().delete()
     file, other = workspace.create(), workspace.create()
-    file.put_aside(b"raw bytes, ")
+    file.spill(b"raw bytes, ")
     other.write(b"x")  # closes the descriptor of the first
-    file.put_aside(memoryview(b"and more of them"))
-    assert (file.aside, file.size, file.path.stat().st_size) == (27, 0, 27)
+    file.spill(memoryview(b"and more of them"))
+    assert (file.spilled, file.size, file.path.stat().st_size) == (27, 0, 27)
     other.write(b"x")
-    assert file.take_aside() == b"raw bytes, and more of them"
+    assert file.take_spilled() == b"raw bytes, and more of them"
     other.write(b"x")
     file.write(b"short")
     file.finish()
     assert file.path.read_bytes() == b"short"
-    assert (file.aside, file.size, file.crc32c) == (0, 5, crc32c(b"short"))
+    assert (file.spilled, file.size, file.crc32c) == (0, 5, crc32c(b"short"))
 
 
-def test_bytes_put_aside_leave_nothing_in_a_file_without_a_byte(tmp_path: Path) -> None:
+def test_spilled_bytes_leave_nothing_in_a_file_without_a_byte(tmp_path: Path) -> None:
     file = Workspace(tmp_path, "me").create()
-    file.put_aside(b"raw")
-    file.take_aside()
+    file.spill(b"raw")
+    file.take_spilled()
     file.finish()
     assert file.path.read_bytes() == b""
 
 
 @pytest.mark.parametrize("left", [b"", b"raw byte", b"raw bytez"])
-def test_bytes_put_aside_that_somebody_changed_are_not_taken(tmp_path: Path, left: bytes) -> None:
+def test_spilled_bytes_that_somebody_changed_are_not_taken(tmp_path: Path, left: bytes) -> None:
     file = Workspace(tmp_path, "me").create()
-    file.put_aside(b"raw bytes")
+    file.spill(b"raw bytes")
     file.path.write_bytes(left)
     with pytest.raises(LocalFilesRefused, match="changed"):
-        file.take_aside()
+        file.take_spilled()
 
 
-def test_it_is_crowded_while_many_files_are_in_the_making(tmp_path: Path) -> None:
+def test_files_should_spill_while_many_files_are_in_the_making(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, "me")
-    files = [workspace.create() for _ in range(CROWDED + 2)]
-    assert files[0].crowded
+    files = [workspace.create() for _ in range(SPILL_ABOVE + 2)]
+    assert files[0].should_spill
     files.pop().finish()
-    assert files[0].crowded
+    assert files[0].should_spill
     files.pop().delete()
-    assert not files[0].crowded
+    assert not files[0].should_spill
 
 
 def test_a_file_without_a_byte_still_stands(tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ import pytest
 from crc32c import crc32c
 
 from secor.batch.batch import Batch
+from secor.batch.local_file import SPILL_ABOVE
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
 from secor.batch.sealed import SealedBatch
-from secor.batch.workspace import CROWDED, Workspace
+from secor.batch.workspace import Workspace
 from secor.config.load import validate
 from secor.config.output import TYPED_FORMATS
 from secor.core.model import Chunk, TopicPartition
@@ -101,7 +102,7 @@ def test_line_25_thousands_of_output_partitions_take_few_descriptors_and_little_
 
 @pytest.mark.parametrize("format", ["text", "jsonlines"])
 def test_hundreds_of_compressed_files_have_no_compressor_each(format: str, tmp_path: Path) -> None:
-    outputs, lines = CROWDED + 40, 3
+    outputs, lines = SPILL_ABOVE + 40, 3
     text = random.Random(1).randbytes(3 * FED // 4).hex()  # a file has more than one block
 
     def line(offset: int) -> bytes:
@@ -116,7 +117,7 @@ def test_hundreds_of_compressed_files_have_no_compressor_each(format: str, tmp_p
         batch.append(Chunk(HERE, messages(list(some), line), some.stop))
     assert batch.buffered < outputs * (FED + GZIP_STATE) // 2
     whole = lines * outputs * (len(text) - outputs)
-    assert batch.size > whole, "what is put aside is not counted"
+    assert batch.size > whole, "what is spilled is not counted"
     for file in batch.seal(Reason.AGE).files:
         content = file.local.path.read_bytes()
         assert (len(content), crc32c(content)) == (file.local.size, file.local.crc32c)

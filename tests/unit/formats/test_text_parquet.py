@@ -18,10 +18,10 @@ from secor.core.ports import LogFormat
 from secor.formats import format_of_key, make_format
 from secor.formats.parquet import ParquetFormat
 from secor.formats.streams import (
-    ASIDE,
     BLOCK,
     FED,
     GZIP_STATE,
+    MOST_SPILLED,
     UNFED_STATE,
     WRITTEN,
     ZSTD_STATE,
@@ -123,63 +123,63 @@ def test_compressed_bytes_depend_on_the_content_alone(
     assert results[0] == results[1]
 
 
-class CrowdedSink(io.BytesIO):
-    """Takes bytes aside from the start, or from ``after`` requests on."""
+class SpillSink(io.BytesIO):
+    """Asks to spill from the start, or from ``after`` requests on."""
 
     def __init__(self, after: int = 0) -> None:
         super().__init__()
-        self.aside = b""
-        self.most_aside = 0
-        self._until_crowded = after
+        self.spilled = b""
+        self.most_spilled = 0
+        self._until_spills = after
 
     @property
-    def crowded(self) -> bool:
-        self._until_crowded -= 1
-        return self._until_crowded < 0
+    def should_spill(self) -> bool:
+        self._until_spills -= 1
+        return self._until_spills < 0
 
-    def put_aside(self, data: bytes | memoryview) -> None:
+    def spill(self, data: bytes | memoryview) -> None:
         assert not self.tell(), "something was written before"
-        self.aside += data
-        self.most_aside = max(self.most_aside, len(self.aside))
+        self.spilled += data
+        self.most_spilled = max(self.most_spilled, len(self.spilled))
 
-    def take_aside(self) -> bytes:
-        taken, self.aside = self.aside, b""
+    def take_spilled(self) -> bytes:
+        taken, self.spilled = self.spilled, b""
         return taken
 
 
 @pytest.mark.parametrize(("stream", "state"), [(GzipStream, GZIP_STATE), (ZstdStream, ZSTD_STATE)])
 @STEADY
 @given(
-    size=st.integers(0, ASIDE + 2 * FED),
-    cuts=st.lists(st.integers(0, ASIDE), max_size=6),
+    size=st.integers(0, MOST_SPILLED + 2 * FED),
+    cuts=st.lists(st.integers(0, MOST_SPILLED), max_size=6),
     after=st.integers(0, 2),
 )
-def test_compressed_bytes_do_not_depend_on_what_was_put_aside(
+def test_compressed_bytes_do_not_depend_on_what_was_spilled(
     stream: type[GzipStream] | type[ZstdStream], state: int, size: int, cuts: list[int], after: int
 ) -> None:
     content = (random.Random(1).randbytes(700) * (size // 700 + 1))[:size]
-    sink, crowded = io.BytesIO(), CrowdedSink(after)
+    sink, spilling = io.BytesIO(), SpillSink(after)
     target = stream(sink)
     target.write(content)
     target.close()
-    target = stream(crowded)
+    target = stream(spilling)
     for start, end in itertools.pairwise([0, *sorted(min(cut, size) for cut in cuts), size]):
         target.write(content[start:end])
-        if crowded.aside:
+        if spilling.spilled:
             assert target.buffered() < FED + UNFED_STATE, "its compressor has begun"
     target.close()
-    assert crowded.getvalue() == sink.getvalue()
-    assert crowded.aside == b""
-    assert crowded.most_aside <= ASIDE
+    assert spilling.getvalue() == sink.getvalue()
+    assert spilling.spilled == b""
+    assert spilling.most_spilled <= MOST_SPILLED
 
 
-def test_the_first_blocks_of_a_file_are_put_aside_only_where_it_is_crowded() -> None:
-    crowded, roomy = CrowdedSink(), CrowdedSink(after=1)
-    for sink in (crowded, roomy):
+def test_the_first_blocks_of_a_file_are_spilled_only_where_many_are_open() -> None:
+    spilling, roomy = SpillSink(), SpillSink(after=1)
+    for sink in (spilling, roomy):
         target = GzipStream(sink)
         target.write(b"x" * (3 * FED + 1))
         target.write(b"x" * FED)
-        assert len(sink.aside) == (4 * FED if sink is crowded else 0)
+        assert len(sink.spilled) == (4 * FED if sink is spilling else 0)
         target.close()
 
 

@@ -170,7 +170,7 @@ def test_a_topic_made_again_is_stopped_even_where_its_offsets_look_done(world: T
 def test_two_ids_of_a_topic_are_not_taken_in_one_commit(world: TableWorld) -> None:
     world.stage(world.manifest(0, 5))
     world.stage(world.manifest(0, 5, topic_partition=OTHER, topic_id="new-id"))
-    with pytest.raises(TableStopped, match="made again"):
+    with pytest.raises(TableStopped, match="was recreated"):
         choose(world)
 
 
