@@ -55,7 +55,7 @@ def expire(config: Path, dry_run: bool, older_than: float, as_json: bool) -> Non
     """Delete old commit objects, finished manifests, merged changes, and orphaned data files.
 
     Staged files that are not committed stay.  So does what a rollback may need: commits of
-    snapshots that the table still has.  Run it in normal operation.
+    snapshots that the table still has.  The service may run meanwhile.
     """
     from secor.wiring.table_group import open_table_group
 
