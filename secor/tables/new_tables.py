@@ -12,7 +12,7 @@ from secor.formats.typed.schema import RowSchema
 from secor.tables.catalog import STAGED_WRITES, NewTable
 from secor.tables.routing import TableSettings
 from secor.tables.row_keys import check_key
-from secor.tables.schema_changes import column_type, columns_of
+from secor.tables.schema_changes import changes_for, column_type, columns_of
 from secor.tables.table_rows import METADATA_TYPES
 
 DEFAULT_PROPERTIES = {
@@ -30,7 +30,7 @@ times slower, where a table does not say it.
 
 def can_be_made(seen: pa.DataType) -> bool:
     """Tell whether messages of this type tell a column of a new table."""
-    return bool(pa.types.is_struct(seen)) and columns_of(seen).num_fields > 0
+    return bool(pa.types.is_struct(seen)) and bool(changes_for(pa.struct([]), seen))
 
 
 def new_table(

@@ -197,13 +197,14 @@ def _with_times(kind: pa.DataType, columns: Sequence[pa.Array], times: Collectio
     """
     if pa.types.is_struct(kind):
         fields = []
+        columns_by_name = _fields(columns)
         for field in kind.fields:
             within = [
                 "" if name == field.name else name.removeprefix(f"{field.name}.")
                 for name in times
                 if name == field.name or name.startswith(f"{field.name}.")
             ]
-            narrower = _with_times(field.type, _fields(columns, field.name), within)
+            narrower = _with_times(field.type, columns_by_name.get(field.name, ()), within)
             fields.append(field.with_type(narrower))
         return pa.struct(fields)
     if is_list(kind):
@@ -218,11 +219,11 @@ def _with_times(kind: pa.DataType, columns: Sequence[pa.Array], times: Collectio
     return kind if narrower is None else narrower
 
 
-def _fields(columns: Sequence[pa.Array], name: str) -> list[pa.Array]:
-    return [
-        column
-        for struct in columns
-        if pa.types.is_struct(struct.type)
-        for field, column in children(struct)
-        if field.name == name
-    ]
+def _fields(columns: Sequence[pa.Array]) -> dict[str, list[pa.Array]]:
+    """Return the columns of all structs by name: asked for one by one, they take n² time."""
+    by_name: dict[str, list[pa.Array]] = {}
+    for struct in columns:
+        if pa.types.is_struct(struct.type):
+            for field, column in children(struct):
+                by_name.setdefault(field.name, []).append(column)
+    return by_name

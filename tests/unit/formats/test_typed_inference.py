@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from secor.core.errors import ConfigurationError
+from secor.formats.typed import dominance
 from secor.formats.typed.fitting import fit_array
 from secor.formats.typed.inference import MAX_FIELDS, final, observe, typed, widen
-from secor.formats.typed.nested_arrays import JSON
+from secor.formats.typed.nested_arrays import JSON, children
 from secor.formats.typed.schema import RowSchema
 
 MARK = {b"secor.encoding": b"json"}
@@ -181,3 +182,21 @@ def test_a_proposed_schema_fits_its_samples_and_is_read_again() -> None:
 def test_no_schema_is_proposed_for_messages_without_fields() -> None:
     with pytest.raises(ConfigurationError, match="no fields"):
         RowSchema.infer([pa.array([{}, None], pa.struct([]))])
+
+
+def test_the_fields_of_a_wide_message_are_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each field, 5,000 of them took a minute."""
+    calls: list[pa.Array] = []
+
+    def counted(array: pa.StructArray) -> list[tuple[pa.Field, pa.Array]]:
+        calls.append(array)
+        return children(array)
+
+    monkeypatch.setattr(dominance, "children", counted)
+    width = 100
+    rows = pa.StructArray.from_arrays(
+        [pa.array(["2026"])] * width, [f"f{number}" for number in range(width)]
+    )
+    kind, _ = dominance.seen_together([rows])
+    assert kind.num_fields == width
+    assert len(calls) < width
