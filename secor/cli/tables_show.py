@@ -75,7 +75,7 @@ def show(config: Path, name: str, as_json: bool) -> int:
     with _open(settings) as group:
         staged = group.staged()
         group.require(name, staged)
-        overview = group.look_at(name, staged)
+        [overview] = group.look_at([name], staged)
         lag = group.lag(overview, staged)
         last = overview.record.commit
         commits = list(
@@ -231,8 +231,7 @@ def _open(config: Config) -> AbstractContextManager[TableGroup]:
 
 
 def _look(group: TableGroup, staged: list[Staged]) -> list[TableOverview]:
-    names = group.tables(staged)
-    return list(group.parallel(lambda name: group.look_at(name, staged), names))
+    return group.look_at(group.tables(staged), staged)
 
 
 def _exit(seen: Sequence[TableOverview]) -> int:

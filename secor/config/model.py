@@ -176,10 +176,9 @@ class Config(Section):
                 raise fault("names the control topic, which holds no rows", "kafka.topics")
             for table, topics in namesakes(self.tables, self.kafka.topics).items():
                 raise fault(describe_namesakes(table, topics), "tables")
-            other = other_creation(self.tables)
+            other = other_creation(self.tables, self.kafka.topics)
             if other is not None:
-                number, key = other
-                table = self.tables[number].table
+                number, key, table = other
                 why = f"another [[tables]] creates {table} with another {key}: give both the same"
                 raise fault(why, f"tables.{number}.{key}")
             self._check_engine()
@@ -210,7 +209,7 @@ class Config(Section):
                     'rows are merged by Spark, in "secor tables run": set'
                     ' commit.coordinator = "alone"'
                 )
-                raise fault(why, f"tables.{number}.mode")
+                raise fault(f"{route.table}: {why}", "commit.coordinator")
             if route.format == "iceberg":
                 catalog = self.catalog.properties
                 check_format_version(f"tables.{number}", route.mode, route.properties, catalog)

@@ -141,6 +141,9 @@ ONLY_NEW: Mapping[str, object] = MappingProxyType(
 )
 """Settings of tables that are made here, with their defaults."""
 
+OF_CREATION = ("mode", "key", "optional_columns")
+"""What else changes how a table is made."""
+
 ONLY_CHANGES: Mapping[str, object] = MappingProxyType(
     {"key": (), "operation_field": None, "upserts": (), "deletes": ()}
 )
@@ -176,20 +179,30 @@ def namesakes(routes: Sequence[TableRoute], topics: Iterable[str]) -> dict[str, 
     return {table: sorted(names) for table, names in topics_by_table.items() if len(names) > 1}
 
 
-def other_creation(routes: Sequence[TableRoute]) -> tuple[int, str] | None:
-    """Return number and key of a route that makes another's table in another way; None if none.
+def other_creation(
+    routes: Sequence[TableRoute], topics: Sequence[str]
+) -> tuple[int, str, str] | None:
+    """Return number, key and table of a route that creates another's table in another way.
 
-    Whichever message came first would decide how the table is.
+    Whichever message came first would decide how the table is.  ``topics`` are those that are
+    known by name.  None if all routes agree.
     """
     first: dict[str, TableRoute] = {}
     for number, route in enumerate(routes):
-        if not route.auto_create:
-            continue
-        before = first.setdefault(route.table, route)
-        for key in ONLY_NEW:
-            if getattr(before, key) != getattr(route, key):
-                return number, key
+        for table in _created(route, topics):
+            before = first.setdefault(table, route)
+            for key in (*ONLY_NEW, *OF_CREATION):
+                if getattr(before, key) != getattr(route, key):
+                    return number, key, table
     return None
+
+
+def _created(route: TableRoute, topics: Sequence[str]) -> set[str]:
+    """Return the tables that a route creates, as far as they can be told; templates as they are."""
+    if not route.auto_create:
+        return set()
+    named = {route.table.replace("{topic}", safe_name(it)) for it in topics if route.takes(it)}
+    return named | {route.table}
 
 
 def describe_namesakes(table: str, topics: Sequence[str]) -> str:

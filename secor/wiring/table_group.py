@@ -134,12 +134,34 @@ class TableGroup:
 
     def tables(self, staged: Sequence[Staged]) -> list[str]:
         """Return the tables that the group has, or is about to have, rows in."""
-        return tables_of_group(self.catalog, self.name, self.named, self.namespaces, staged)
+        named = {*self.named, *self._tables_of_topics()}
+        return tables_of_group(self.catalog, self.name, named, self.namespaces, staged)
 
-    def look_at(self, name: str, staged: Sequence[Staged]) -> TableOverview:
-        """Look at one table; what is wrong with it is in the answer."""
-        auto_create = any(it.auto_create and it.table == name for it in self.config.tables)
-        return look_at(self.committer, name, staged, auto_create=auto_create)
+    def _tables_of_topics(self) -> dict[str, bool]:
+        """Return the tables that the topics name, and whether messages create them."""
+        routes = (
+            (route, topic)
+            for topic in {it.topic for it in self.topics.partitions()}
+            for route in routes_of(self.config, topic)
+            if not route.named_by_messages
+        )
+        tables: dict[str, bool] = {}
+        for route, topic in routes:
+            name = route.name_for(topic)
+            tables[name] = tables.get(name, False) or route.settings.auto_create
+        return tables
+
+    def look_at(self, names: Sequence[str], staged: Sequence[Staged]) -> list[TableOverview]:
+        """Look at tables; what is wrong with one is in its overview."""
+        created = self._tables_of_topics()
+        for table in self.config.tables:
+            created[table.table] = created.get(table.table, False) or table.auto_create
+
+        def look(name: str) -> TableOverview:
+            auto_create = created.get(name, False)
+            return look_at(self.committer, name, staged, auto_create=auto_create)
+
+        return list(self.parallel(look, names))
 
     def require(self, name: str, staged: Sequence[Staged]) -> None:
         """Raise ``ConfigurationError`` for a table that nobody knows."""

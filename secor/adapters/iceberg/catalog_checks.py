@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
 from typing import Any, cast
 
 from pyiceberg.catalog import (
@@ -21,8 +23,18 @@ from pyiceberg.utils.config import Config, merge_config
 
 from secor.adapters.iceberg.failures import translated
 from secor.core.errors import ConfigurationError
+from secor.core.text import mask_urls
+from secor.tables.uri_store import SCHEME, SCHEMES
 
-_WITH_URI = (CatalogType.REST, CatalogType.HIVE, CatalogType.SQL)
+_SCHEMES: Mapping[CatalogType | None, tuple[str, ...]] = MappingProxyType(
+    {
+        CatalogType.REST: ("http://", "https://"),
+        CatalogType.HIVE: ("thrift://",),
+        CatalogType.SQL: (),
+    }
+)
+"""How the URIs begin of catalogs that need one."""
+
 _NO_URI = (
     'write type and uri of the catalog, such as type = "rest", uri = "https://..."; or'
     ' type = "sql", uri = "sqlite:////var/lib/secor/catalog.db", warehouse = "s3://bucket/path"'
@@ -40,17 +52,55 @@ def check_properties(name: str, properties: Mapping[str, Any], *, new_tables: bo
     be known.
     """
     merged = _merged(name, properties)
-    if PY_CATALOG_IMPL in merged:
+    if implementation := merged.get(PY_CATALOG_IMPL):
+        _import_class(implementation)
         return
-    kind = merged.get(TYPE)
+    kind, uri = merged.get(TYPE), merged.get(URI) or ""
     try:
         catalog_type = CatalogType(kind.lower()) if kind else infer_catalog_type(name, merged)
     except ValueError as error:
         raise ConfigurationError(_NO_URI) from error
-    if catalog_type in _WITH_URI and URI not in merged:
+    schemes = _SCHEMES.get(catalog_type)
+    if schemes is not None and not uri:
         raise ConfigurationError(_NO_URI)
-    if new_tables and catalog_type is CatalogType.SQL and WAREHOUSE_LOCATION not in merged:
+    if schemes and not uri.startswith(schemes):
+        raise ConfigurationError(f"uri {mask_urls(uri)!r}: write {' or '.join(schemes)}host...")
+    if catalog_type is CatalogType.SQL:
+        _load_driver(uri)
+    if catalog_type is not CatalogType.REST:  # to which a warehouse is a name
+        _check_warehouse(merged.get(WAREHOUSE_LOCATION) or "", needed=new_tables, of=catalog_type)
+
+
+def _import_class(path: str) -> None:
+    module, _, name = path.rpartition(".")
+    try:
+        getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{PY_CATALOG_IMPL} {path}: cannot be imported: {error}"
+        ) from error
+
+
+def _load_driver(uri: str) -> None:
+    """Load the client of a database, as far as it is installed."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        make_url(uri).get_dialect().import_dbapi()
+    except (SQLAlchemyError, ImportError, ValueError) as error:
+        raise ConfigurationError(
+            f"uri {mask_urls(uri)!r}: {error}; write it as SQLAlchemy does, such as"
+            " postgresql+psycopg2://user:password@host/db, and install the driver"
+        ) from error
+
+
+def _check_warehouse(warehouse: str, *, needed: bool, of: CatalogType | None) -> None:
+    if needed and not warehouse and of is CatalogType.SQL:
         raise ConfigurationError(_NO_PLACE)
+    if warehouse and warehouse.partition(SCHEME)[0] not in SCHEMES:
+        known = ", ".join(f"{it}{SCHEME}" for it in SCHEMES)
+        raise ConfigurationError(f"warehouse {warehouse!r}: write a URI that begins with {known}")
 
 
 def _merged(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:

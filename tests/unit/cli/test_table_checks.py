@@ -279,6 +279,15 @@ def test_a_catalog_that_lets_nobody_write_is_a_fault(tmp_path: Path) -> None:
         ({"uri": None}, "write type and uri of the catalog"),
         ({"type": None, "uri": "mysql://host/db"}, "write type and uri of the catalog"),
         ({"warehouse": None}, "there is no place for new tables"),
+        ({"warehouse": ""}, "there is no place for new tables"),
+        ({"warehouse": "hdfs://host/lake"}, "write a URI that begins with s3://"),
+        ({"warehouse": "/var/lake"}, "write a URI that begins with s3://"),
+        ({"uri": ""}, "write type and uri of the catalog"),
+        ({"uri": "foo"}, "write it as SQLAlchemy does"),
+        ({"uri": "oracle+nothing://user:secret@host/db"}, "*@host/db'"),
+        ({"type": "rest", "uri": "localhost:8181"}, "write http:// or https://host"),
+        ({"type": "hive", "uri": "localhost:9083"}, "write thrift://host"),
+        ({"type": None, "py-catalog-impl": "nope.Nope"}, "nope.Nope: cannot be imported"),
     ],
 )
 def test_a_catalog_that_cannot_be_opened_is_told_by_config_check(

@@ -34,7 +34,7 @@ MORE = {"commit": {"coordinator": "alone"}, "hudi": {"warehouse": "s3://bucket/h
         ),
         ({"catalog": {"name": "other"}}, "catalog", "in no catalog"),
         ({"commit": {"coordinator": "alone", "branch": "b"}}, "commit.branch", "no branches"),
-        ({"commit": {}}, "mode", "commit.coordinator"),
+        ({"commit": {}}, "commit.coordinator", "rows are merged by Spark"),
         ({"tables": [{**HUDI, "precombine": "at"}]}, "precombine", "not compared"),
         ({"tables": [{**HUDI, "properties": {"write.x": "1"}}]}, "properties", "begin with hoodie"),
         (

@@ -57,6 +57,30 @@ def loaded(**more: Any) -> Config:
         ),
         (
             {
+                "commit": {"coordinator": "alone"},
+                "tables": [
+                    {**MADE, "mode": "upsert", "key": ["id"]},
+                    {**MADE, "mode": "upsert", "key": ["id2"]},
+                ],
+            },
+            "tables.1.key",
+            "another [[tables]] creates db.t with another key",
+        ),
+        (
+            {
+                "commit": {"coordinator": "alone"},
+                "tables": [MADE, {**MADE, "mode": "upsert", "key": ["id"]}],
+            },
+            "tables.1.mode",
+            "another [[tables]] creates db.t with another mode",
+        ),
+        (
+            {"tables": [{**MADE, "table": "db.{topic}", "partition_by": "day(ts)"}, MADE]},
+            "tables.1.partition_by",
+            "another [[tables]] creates db.t with another partition_by",
+        ),
+        (
+            {
                 "kafka": {"bootstrap_servers": ["localhost:1"], "topics": ["a-b", "a_b"]},
                 "tables": [{"table": "db.{topic}"}],
             },
@@ -99,6 +123,13 @@ def test_what_cannot_be_is_a_fault_at_its_key(more: dict[str, Any], key: str, wo
     config, faults = validate(tree(**more))
     assert config is None
     assert words in faults[key]
+
+
+def test_a_coordinator_that_cannot_merge_is_the_only_fault() -> None:
+    """Without the faulty mode, its key would be a fault, too."""
+    _, faults = validate(tree(tables=[{**MADE, "mode": "upsert", "key": ["id"]}]))
+    assert list(faults) == ["commit.coordinator"]
+    assert "db.t: rows are merged by Spark" in faults["commit.coordinator"]
 
 
 @pytest.mark.parametrize("kind", ["backup", "partition"])
