@@ -169,7 +169,13 @@ def _store(config: Config) -> AbstractContextManager[ObjectStore]:
 
 
 def _topics(config: Config, store: ObjectStore, topic: str | None) -> Sequence[str]:
-    return [topic] if topic is not None else quarantined_topics(config, store)
+    """Return the topics that are wanted.  Says so where one has nothing and others have."""
+    if topic is None:
+        return quarantined_topics(config, store)
+    if next(iter(quarantined(archive_of(config, topic, store), topic)), None) is None:
+        others = ", ".join(quarantined_topics(config, store)) or "none"
+        click.echo(f"nothing of {topic} is in quarantine; topics that have: {others}", err=True)
+    return [topic]
 
 
 def _lines(config: Config, store: ObjectStore, topic: str | None, *, raw: bool) -> Iterator[bytes]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,15 +13,21 @@ from secor.config.format_version import why_no_growth
 from secor.config.model import Config
 from secor.config.table_routes import describe_namesakes, namesakes
 from secor.core.errors import ConfigurationError, NotFound
+from secor.core.ports import ObjectStore
+from secor.core.text import how_many
 from secor.tables.catalog import Catalog
 from secor.tables.group_record import GroupRecord, groups_of, property_name
 from secor.tables.library import TableLibrary
 from secor.tables.overview import MADE, TO_BE_MADE
 from secor.tables.routing import Route
 from secor.tables.table_version import open_version
+from secor.tables.uri_store import SCHEME
 
 if TYPE_CHECKING:
     from secor.adapters.iceberg.commits import IcebergCatalog
+
+MOST_TABLES = 20
+"""Tables that are looked at one by one: a pattern may match thousands of topics."""
 
 
 def of_tables(config: Config) -> Iterator[Finding]:
@@ -43,16 +50,51 @@ def of_tables(config: Config) -> Iterator[Finding]:
 
     yield examine("catalog", reach)
     for catalog, library in opened:
-        yield from _of_topics(config, catalog)
+        topics = set(config.kafka.topics)
+        yield from _of_topics(config, catalog, topics)
+        yield examine("tables", partial(_stopped, config))
         roots: list[str] = []
-        for name, route in sorted(named_tables(config).items()):
+        named = sorted(named_tables(config, topics).items())
+        for name, route in named[:MOST_TABLES]:
             look = partial(_look, config, catalog, library, name, route, roots)
             yield examine("table", look)
+        if len(named) > MOST_TABLES:
+            left = how_many(len(named) - MOST_TABLES, "other table")
+            yield Finding("table", True, f"{left}: not looked at")
         if roots:
             with open_store(impatient(config)) as own:
                 store = store_of_tables(config, own)
-                for root in dict.fromkeys(roots):
-                    yield from rights(store, f"{root}/{SCRATCH}")
+                yield from _rights(store, dict.fromkeys(roots))
+
+
+def _rights(store: ObjectStore, roots: Iterable[str]) -> Iterator[Finding]:
+    """Try what is done with the files of tables; a bucket where nothing can be put is told once."""
+    closed: set[str] = set()
+    for root in roots:
+        scheme, _, path = root.partition(SCHEME)
+        place = root if scheme == "file" else path.partition("/")[0]
+        if place in closed:
+            continue
+        for finding in rights(store, f"{root}/{SCRATCH}"):
+            if finding.ok:
+                yield finding
+                continue
+            yield replace(finding, text=f"{root}: {finding.text}")
+            if finding.check == "put":
+                closed.add(place)
+
+
+def _stopped(config: Config) -> str:
+    """See that nothing stops the tables that the group has."""
+    from secor.wiring.table_group import open_table_group
+
+    with open_table_group(config) as group:
+        staged = group.staged()
+        overviews = group.look_at(group.tables(staged), staged)
+    wrong = [it for it in overviews if it.state in ("stopped", "failed") and it.why != TO_BE_MADE]
+    if wrong:
+        raise ConfigurationError("; ".join(f"{it.table} is {it.state}: {it.why}" for it in wrong))
+    return "none is stopped"
 
 
 def _of_control(config: Config) -> Iterator[Finding]:
@@ -68,8 +110,11 @@ def _of_control(config: Config) -> Iterator[Finding]:
         yield examine("election", partial(check_election, config, members_of(config)))
 
 
-def _of_topics(config: Config, catalog: Catalog) -> Iterator[Finding]:
-    """Check that no two topics, and no two groups, meet in a table by mistake."""
+def _of_topics(config: Config, catalog: Catalog, known: set[str]) -> Iterator[Finding]:
+    """Check that no two topics, and no two groups, meet in a table by mistake.
+
+    The topics that the brokers have are added to ``known``.
+    """
     from secor.wiring.clients import open_reader
 
     kafka = config.kafka
@@ -82,6 +127,7 @@ def _of_topics(config: Config, catalog: Catalog) -> Iterator[Finding]:
             )
             topics = {it.topic for it in partitions}
             seen.append((reader.cluster_id(), topics))
+            known.update(topics)
         for table, several in namesakes(config.tables, topics).items():
             raise ConfigurationError(describe_namesakes(table, several))
         return f"each of {len(topics)} has tables of its own"
@@ -123,12 +169,12 @@ def _tables_of_topics(config: Config, topics: set[str]) -> set[str]:
     }
 
 
-def named_tables(config: Config) -> dict[str, Route]:
-    """Return the tables that no message needs to name, of the topics that are known by name."""
+def named_tables(config: Config, topics: Iterable[str]) -> dict[str, Route]:
+    """Return the tables of topics that no message needs to name."""
     from secor.wiring.tables import routes_of
 
     routes: dict[str, Route] = {}
-    for topic in config.kafka.topics:
+    for topic in sorted(topics):
         for route in routes_of(config, topic):
             if not route.named_by_messages:
                 routes.setdefault(route.name_for(topic), route)

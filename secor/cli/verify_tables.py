@@ -68,9 +68,14 @@ class TablesToVerify:
 
 @dataclass
 class Verified:
-    """What came of it; ``unknown`` messages may be in tables that do not tell."""
+    """What came of it.
+
+    ``stopped`` says of tables why they are not compared; ``unknown`` messages may be in tables
+    that do not tell.
+    """
 
     partitions: int
+    stopped: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     states: list[TableState] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -81,17 +86,18 @@ class Verified:
     def wrong(self) -> int:
         """How many findings there are."""
         of_tables = sum(sum(state.wrong.values()) + state.unfit for state in self.states)
-        return len(self.findings) + of_tables
+        return len(self.stopped) + len(self.findings) + of_tables
 
     def print(self, *, as_json: bool) -> None:
         """Print all of it."""
         if as_json:
-            listed = [str(finding) for finding in self.findings]
+            listed = [*self.stopped.values(), *map(str, self.findings)]
             states = [state.as_json() for state in self.states]
             data = {"compared": self.compared, "findings": listed, "remarks": self.remarks}
             click.echo(json.dumps({**data, "states": states}, indent=2))
             return
         for line in [
+            *(f"not compared: {why}" for why in self.stopped.values()),
             *(str(finding) for finding in self.findings),
             *(line for state in self.states for line in state.lines(LINES)),
             *self.remarks,
@@ -117,9 +123,10 @@ def verify_tables(config: Config, topics: tuple[str, ...], *, as_json: bool) -> 
     with open_table_group(config) as group, open_reader(config) as reader:
         partitions = _partitions(group, reader, topics)
         staged = group.staged()
-        loaded = _load(group, staged)
+        loaded, stopped = _load(group, staged, {it.topic for it in partitions})
         tables = _read_tables(group, loaded)
-        verified = Verified(len(partitions), remarks=tables.remarks)
+        tables.silent |= stopped.keys()
+        verified = Verified(len(partitions), stopped=stopped, remarks=tables.remarks)
         waiting = _waiting(loaded, staged)
         bounds = {key: _bound(group, key, waiting) for key in partitions}
         verified.findings += _of_tables(tables.stored, loaded, bounds)
@@ -145,16 +152,26 @@ def _partitions(
     return {it for it in partitions if not topics or it.topic in topics}
 
 
-def _load(group: TableGroup, staged: Sequence[Staged]) -> Loaded:
-    """Load the tables; one that no messages have made yet has nothing to compare."""
+def _load(
+    group: TableGroup, staged: Sequence[Staged], topics: set[str]
+) -> tuple[Loaded, dict[str, str]]:
+    """Load the tables of the topics; also return why others cannot be compared.
+
+    One that no messages have made yet has nothing to compare.
+    """
     loaded: Loaded = {}
+    stopped: dict[str, str] = {}
     for name in group.tables(staged):
+        if not any(group.feeds(name, topic) for topic in topics):
+            continue
         try:
             loaded[name] = group.committer.look(name)
+            select(name, loaded[name][0].uuid, loaded[name][1], staged)
         except TableStopped as error:
+            loaded.pop(name, None)
             if error.reason != GONE or has_files(staged, name):
-                raise
-    return loaded
+                stopped[name] = str(error)
+    return loaded, stopped
 
 
 def _compare_partition(

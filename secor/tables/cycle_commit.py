@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from secor.core.errors import LedgerCorrupt
+from secor.core.errors import LedgerCorrupt, TableStopped
 from secor.core.model import Entry, TopicPartition
 from secor.core.ports import Clock, OffsetLedger
 from secor.tables.backlog import (
@@ -21,8 +21,12 @@ from secor.tables.commit_result import CommitRequest, Result, TableResult
 from secor.tables.cycle import valid_through
 from secor.tables.lag import Feeds, lacking_by_table, lag_by_table
 from secor.tables.observer import TableObserver
+from secor.tables.selection import REPLACED
 from secor.tables.staging import ManifestNeeded, Staged, Staging
-from secor.tables.table_commit import TableCommitter
+from secor.tables.table_commit import GONE, TableCommitter
+
+NOT_THERE = (GONE, REPLACED)
+"""Why tables are stopped that no longer have what they had."""
 
 
 class GroupTopics(Protocol):
@@ -89,6 +93,8 @@ class CycleCommit:
         self._feeds = feeds
         self._greatest: dict[TopicPartition, int] = {}
         """The greatest timestamp of each topic partition, in milliseconds."""
+        self._kept: dict[str, frozenset[str]] = {}
+        """By table, the keys of manifests that it had when a cycle last saw it."""
         self._sources: set[TopicPartition] | None = None
         """Topic partitions with manifests, as the last listing showed them."""
 
@@ -215,6 +221,22 @@ class CycleCommit:
             elif not item.outlined and not item.listed.replay:
                 self._staging.outline(item)
 
+    def _remember(
+        self, staged: Sequence[Staged], results: Mapping[str, TableResult]
+    ) -> dict[str, TableResult]:
+        """Return the results; of a table that could not be seen, with what it had before.
+
+        Manifests stay for an hour: without that, all of them would count as not committed.
+        """
+        remembered = dict(results)
+        for table, result in results.items():
+            if result.error is None:
+                keys = (it.listed.key for it in staged if not lacks(it, table, results))
+                self._kept[table] = frozenset(keys)
+            elif not (isinstance(result.error, TableStopped) and result.error.reason in NOT_THERE):
+                remembered[table] = replace(result, done=self._kept.get(table, frozenset()))
+        return remembered
+
     def _report(
         self,
         staged: Sequence[Staged],
@@ -222,6 +244,7 @@ class CycleCommit:
         ends: Mapping[TopicPartition, int],
         committed: Mapping[TopicPartition, int],
     ) -> None:
+        results = self._remember(staged, results)
         waiting = [
             item
             for item in staged

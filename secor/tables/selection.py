@@ -24,6 +24,9 @@ APPENDS: frozenset[Operation] = frozenset({"append"})
 ACCEPT = "secor tables accept"
 """The command that every stop for a changed source or table names."""
 
+REPLACED = "replaced"
+"""Why a table is stopped that is another one of the same name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -296,7 +299,7 @@ def _check_table(
             raise TableStopped(
                 f"{table}: files are staged for the table {files.uuid}, and {table} is now"
                 f" {uuid}: it was dropped and recreated; '{ACCEPT}' gives those files up",
-                "replaced",
+                REPLACED,
             )
         if files.operation not in operations:
             raise TableStopped(

@@ -44,7 +44,7 @@ from secor.tables.group_record import (
 )
 from secor.tables.manifest import Operation
 from secor.tables.repeating import files_of, is_undone_by_accident, lost_commits
-from secor.tables.selection import APPENDS, Selection, select
+from secor.tables.selection import ACCEPT, APPENDS, Selection, select
 from secor.tables.staging import Staged
 
 ATTEMPTS = 10
@@ -95,7 +95,8 @@ class TableCommitter:
         except NotFound as error:
             raise TableStopped(
                 f"{identifier}: the catalog has no such table: it was dropped or renamed; what is"
-                " staged for it is kept",
+                " staged for it is kept. Rename it back; or create it anew, as the next message"
+                f" does with auto_create, then use '{ACCEPT}'",
                 GONE,
             ) from error
         except UnsupportedTable as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 
@@ -55,6 +55,9 @@ _WRONG = (
 _SERVER_ERRORS = (exceptions.RESTError, exceptions.DynamoDbError, OSError)
 """Servers that answer with an error of their own, or not at all."""
 
+_WRONG_OF_CLIENTS = (("sqlalchemy.exc", "ArgumentError"),)
+"""Errors of a URI or a driver, which no waiting mends."""
+
 _CLIENTS = (
     ("sqlalchemy.exc", "SQLAlchemyError"),
     ("botocore.exceptions", "BotoCoreError"),
@@ -74,14 +77,16 @@ _NO_BUCKET = re.compile(r"AWS Error NO_SUCH_BUCKET during ")
 _DENIED_BY_SQLITE = ("SQLITE_AUTH", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_READONLY")
 """How the names of SQLite's codes begin."""
 
-_DENIED_BY_POSTGRESQL = frozenset({"25006", "28000", "28P01", "3D000", "42501"})
-"""Codes: read only, not let in, wrong password, no such database, no right."""
+_DENIED_BY_POSTGRESQL = frozenset({"25006", "28000", "28P01", "42501"})
+"""Codes: read only, not let in, wrong password, no right."""
 
 _NOT_LET_IN = re.compile(
-    r'failed: FATAL:  (password authentication failed for user|(role|database) "[^"]*" does not'
-    r" exist|permission denied for database|no pg_hba.conf entry for)"
+    r'failed: FATAL:  (password authentication failed for user|role "[^"]*" does not exist'
+    r"|permission denied for database|no pg_hba.conf entry for)"
 )
 """PostgreSQL's client has no codes for a connection that was refused."""
+
+_NO_DATABASE = re.compile(r'failed: FATAL:  database "[^"]*" does not exist')
 
 
 @contextmanager
@@ -103,8 +108,16 @@ def _raised() -> tuple[type[Exception], ...]:
 
 
 def _clients() -> tuple[type[Exception], ...]:
+    return _imported(_CLIENTS)
+
+
+def _wrong() -> tuple[type[Exception], ...]:
+    return (*_WRONG, *_imported(_WRONG_OF_CLIENTS))
+
+
+def _imported(names: Sequence[tuple[str, str]]) -> tuple[type[Exception], ...]:
     return tuple(
-        getattr(sys.modules[module], name) for module, name in _CLIENTS if module in sys.modules
+        getattr(sys.modules[module], name) for module, name in names if module in sys.modules
     )
 
 
@@ -121,9 +134,11 @@ def failure(error: Exception, action: str, *, writes: bool) -> SecorError:
         return NotFound(text)
     if isinstance(error, _DENIED) or _denied(error):
         return AccessDenied(f"{text}; let this user use the catalog and its storage")
+    if _NO_DATABASE.search(str(getattr(error, "orig", ""))):
+        return AccessDenied(f"{text}; make the database, or correct uri")
     if isinstance(error, OSError) and _NO_BUCKET.search(str(error)):
         return AccessDenied(f"{text}; make the bucket, or correct warehouse and location")
-    if isinstance(error, (*_SERVER_ERRORS, *_clients())) and not isinstance(error, _WRONG):
+    if isinstance(error, (*_SERVER_ERRORS, *_clients())) and not isinstance(error, _wrong()):
         return OutcomeUnknown(text) if writes else Unavailable(text)
     return ConfigurationError(text)
 

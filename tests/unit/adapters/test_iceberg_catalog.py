@@ -8,7 +8,14 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalogBaseTable
 
 from secor.adapters.iceberg.catalog import IcebergTables, open_catalog
-from secor.core.errors import AlreadyExists, ConfigurationError, NotFound, Refused, Unavailable
+from secor.core.errors import (
+    AccessDenied,
+    AlreadyExists,
+    ConfigurationError,
+    NotFound,
+    Refused,
+    Unavailable,
+)
 from secor.tables.catalog import (
     FIELD_ID,
     AddColumn,
@@ -208,7 +215,7 @@ def test_what_iceberg_cannot_widen_is_refused(tables: IcebergTables) -> None:
 
 def test_a_catalog_that_does_not_answer_is_named_with_its_place_and_without_secrets() -> None:
     uri = "sqlite:////no/such/directory/catalog.db"
-    with pytest.raises(Unavailable, match=f"catalog secor at {uri}: .*unable to open database"):
+    with pytest.raises(AccessDenied, match=f"catalog secor at {uri}: .*unable to open database"):
         open_catalog("secor", {"type": "sql", "uri": uri})
     with pytest.raises(Unavailable, match=r"catalog secor at http://\*+@127.0.0.1:9/: ") as raised:
         open_catalog("secor", {"type": "rest", "uri": "http://me:hidden@127.0.0.1:9/"})

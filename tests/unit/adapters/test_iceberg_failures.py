@@ -12,7 +12,13 @@ from botocore.exceptions import ClientError
 from sqlalchemy.exc import OperationalError
 
 from secor.adapters.iceberg.failures import translated
-from secor.core.errors import AccessDenied, OutcomeUnknown, SecorError, Unavailable
+from secor.core.errors import (
+    AccessDenied,
+    ConfigurationError,
+    OutcomeUnknown,
+    SecorError,
+    Unavailable,
+)
 
 ARROW = "When listing objects under key 'k/' in bucket 'b': AWS Error"
 """How pyarrow's errors begin (seen with 26.0, against a server that answers 403)."""
@@ -98,7 +104,6 @@ SERVER = 'connection to server at "db", port 5432 failed: '
         of_database("permission denied for table iceberg_tables", pgcode="42501"),
         of_database("cannot execute UPDATE in a read-only transaction", sqlstate="25006"),
         of_database(f'{SERVER}FATAL:  password authentication failed for user "secor"'),
-        of_database(f'{SERVER}FATAL:  database "lake" does not exist'),
         of_database(f'{SERVER}FATAL:  role "secor" does not exist'),
     ],
     ids=str,
@@ -134,3 +139,15 @@ def test_a_database_that_may_only_be_read_denies(tmp_path: Path) -> None:
     missing = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/missing/c.db")
     with pytest.raises(AccessDenied, match="unable to open"), translated("catalog"):
         missing.connect()
+
+
+def test_a_database_that_does_not_exist_is_to_be_made() -> None:
+    denied = raised(of_database(f'{SERVER}FATAL:  database "lake" does not exist'))
+    assert type(denied) is AccessDenied
+    assert str(denied).endswith("make the database, or correct uri")
+
+
+@pytest.mark.parametrize("uri", ["postgresql+psycopg9://host/db", "nonsense"])
+def test_a_driver_that_does_not_exist_is_not_waited_for(uri: str) -> None:
+    with pytest.raises(ConfigurationError), translated("catalog"):
+        sqlalchemy.create_engine(uri)

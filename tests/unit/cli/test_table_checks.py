@@ -13,16 +13,19 @@ import pytest
 
 from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
 from secor.cli.doctor_checks import Finding
-from secor.cli.table_checks import of_tables
+from secor.cli.table_checks import _rights, of_tables
 from secor.config.load import validate
 from secor.config.model import Config
 from secor.core.errors import AccessDenied
 from secor.core.model import TopicPartition
 from secor.tables.catalog import NewTable, TableCommit
 from secor.tables.group_record import GroupRecord
+from secor.tables.overview import TableOverview
+from secor.tables.staging import Staged
 from secor.tables.vector import Vector
-from secor.wiring import clients, control_access
+from secor.wiring import clients, control_access, table_group
 from secor.wiring.check_references import unusable_materials
+from tests.fakes.store import FakeStore
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
 
 NO_CONTROL = {"control": "none"}
@@ -61,6 +64,29 @@ class Reader:
 
     def cluster_id(self) -> str:
         return "cluster"
+
+
+@dataclass
+class Group:
+    """The group's tables, as ``tables status`` looks at them."""
+
+    overviews: list[TableOverview] = field(default_factory=list)
+
+    def staged(self) -> list[Staged]:
+        return []
+
+    def tables(self, staged: Sequence[Staged]) -> list[str]:
+        return [overview.table for overview in self.overviews]
+
+    def look_at(self, names: Sequence[str], staged: Sequence[Staged]) -> list[TableOverview]:
+        return self.overviews
+
+
+@pytest.fixture(autouse=True)
+def group(monkeypatch: pytest.MonkeyPatch) -> Group:
+    tables = Group()
+    monkeypatch.setattr(table_group, "open_table_group", lambda config: nullcontext(tables))
+    return tables
 
 
 @pytest.fixture(autouse=True)
@@ -260,7 +286,7 @@ def test_where_a_new_table_is_to_be_is_tried(tmp_path: Path) -> None:
     config = change_catalog(config, warehouse=f"file://{tmp_path}/file")
     faults = [it for it in of_tables(config) if not it.ok]
     assert [it.check for it in faults] == ["put", "put"]
-    assert f"{tmp_path}/file" in faults[0].text
+    assert faults[0].text.startswith(f"file://{tmp_path}/file/db/a: ")
 
 
 def test_a_catalog_that_lets_nobody_write_is_a_fault(tmp_path: Path) -> None:
@@ -311,3 +337,42 @@ def test_the_librarys_own_variables_may_name_the_catalog(
     config = change_catalog(config_of(tmp_path, {"table": "db.t"}), type=None, uri=None)
     monkeypatch.setenv("PYICEBERG_CATALOG__SECOR__URI", "https://catalog.example")
     assert not unusable_materials(config)
+
+
+def test_a_table_that_is_stopped_is_a_fault(tmp_path: Path, group: Group) -> None:
+    sqlite_catalog(tmp_path)
+    record = GroupRecord()
+    group.overviews = [
+        TableOverview("db.a", "uuid", "stopped", "was rolled back", record),
+        TableOverview("db.b", None, "absent", "does not exist: ...", record),
+        TableOverview("db.c", "uuid", "ok", "", record),
+    ]
+    found = told(list(of_tables(config_of(tmp_path, {"table": "db.t", "auto_create": True}))))
+    assert found["tables FAULT"] == "db.a is stopped: was rolled back"
+    group.overviews = group.overviews[1:]
+    found = told(list(of_tables(config_of(tmp_path, {"table": "db.t", "auto_create": True}))))
+    assert found["tables ok"] == "none is stopped"
+
+
+def test_tables_of_topics_that_only_a_pattern_names_are_looked_at(
+    tmp_path: Path, reader: Reader
+) -> None:
+    sqlite_catalog(tmp_path)
+    config = config_of(tmp_path, {"table": "db.{topic}", "auto_create": True})
+    kafka = config.kafka.model_copy(update={"topics": (), "topics_pattern": ".*"})
+    reader.topics = tuple(f"t{number:02d}" for number in range(25))
+    found = list(of_tables(config.model_copy(update={"kafka": kafka})))
+    looked_at = [it.text for it in found if it.check == "table"]
+    assert len(looked_at) == 21
+    assert f"in file://{tmp_path}/warehouse/db/t00" in looked_at[0]
+    assert looked_at[-1] == "5 other tables: not looked at"
+
+
+def test_a_bucket_that_does_not_exist_is_told_once() -> None:
+    class Nowhere(FakeStore):
+        def put(self, key: str, *content: object) -> None:
+            raise AccessDenied("there is no bucket")
+
+    roots = ["s3://bucket/a", "s3://bucket/b", "s3://other/c", "_changes/db.t"]
+    texts = [finding.text for finding in _rights(Nowhere(), roots)]
+    assert texts == [f"{root}: there is no bucket" for root in (roots[0], *roots[2:])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from secor.core.errors import Unavailable
 from secor.tables.lag import lag_of
 from secor.tables.overview import look_at
 from tests.unit.tables.world import CLICKS, EVENTS, OTHER, TableWorld
@@ -52,3 +53,31 @@ def test_only_topics_that_may_have_rows_for_a_table_count(world: TableWorld) -> 
     coordinator = world.coordinator(tables=[EVENTS, SECOND], feeds=lambda table, _: table == EVENTS)
     coordinator.step()
     assert world.observer.backlogs[-1].lag == {EVENTS: 27, SECOND: 0}
+
+
+def test_a_catalog_that_is_away_makes_nothing_wait_that_the_table_has(
+    world: TableWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Manifests stay for an hour: all of them counted as not committed."""
+    coordinator = world.coordinator()
+    world.stage(world.manifest(0, 5, [EVENTS]))
+    coordinator.step()
+    world.clock.advance(10)
+    coordinator.step()
+
+    def away(identifier: str) -> None:
+        raise Unavailable("the catalog is away")
+
+    load_table = world.catalog.load_table
+    monkeypatch.setattr(world.catalog, "load_table", away)
+    world.stage(world.manifest(5, 9, [EVENTS]))
+    world.clock.advance(10)
+    coordinator.step()
+    seen = world.observer.backlogs[-1]
+    assert (seen.manifests, seen.by_table[EVENTS].manifests) == (1, 1)
+    assert seen.lag[EVENTS] == (20 - 5) + 7
+    monkeypatch.setattr(world.catalog, "load_table", load_table)
+    world.clock.advance(10)
+    coordinator.step()
+    assert world.observer.backlogs[-1].manifests == 0
+    assert world.live() == ["0-5@0", "5-9@0"]
