@@ -70,8 +70,8 @@ class TablesToVerify:
 class Verified:
     """What came of it.
 
-    ``stopped`` says of tables why they are not compared; ``unknown`` messages may be in tables
-    that do not tell.
+    ``stopped`` says of tables why they are not compared; ``quarantined`` counts messages;
+    ``unknown`` ones may be in tables that do not tell.
     """
 
     partitions: int
@@ -79,6 +79,7 @@ class Verified:
     findings: list[Finding] = field(default_factory=list)
     states: list[TableState] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    quarantined: dict[TopicPartition, int] = field(default_factory=dict)
     compared: int = 0
     unknown: int = 0
 
@@ -94,13 +95,15 @@ class Verified:
             listed = [*self.stopped.values(), *map(str, self.findings)]
             states = [state.as_json() for state in self.states]
             data = {"compared": self.compared, "findings": listed, "remarks": self.remarks}
-            click.echo(json.dumps({**data, "states": states}, indent=2))
+            quarantined = {str(key): count for key, count in self.quarantined.items()}
+            click.echo(json.dumps({**data, "quarantined": quarantined, "states": states}, indent=2))
             return
         for line in [
             *(f"not compared: {why}" for why in self.stopped.values()),
             *(str(finding) for finding in self.findings),
             *(line for state in self.states for line in state.lines(LINES)),
             *self.remarks,
+            *(f"{key}: {count:,} in quarantine" for key, count in self.quarantined.items()),
             *(state.remark for state in self.states),
         ]:
             click.echo(line)
@@ -192,7 +195,7 @@ def _compare_partition(
     result = compare(key, routed, rows, bad, tables.silent, tables.changed)
     verified.findings += result.findings
     if len(bad):
-        verified.remarks.append(f"{key}: {len(bad)} in quarantine")
+        verified.quarantined[key] = len(bad)
     if result.left_out:
         verified.remarks.append(f"{key}: {result.left_out} filtered or not routed")
     verified.unknown += result.unknown
