@@ -18,7 +18,7 @@ from secor.core.text import how_many
 from secor.tables.catalog import Catalog
 from secor.tables.group_record import GroupRecord, groups_of, property_name
 from secor.tables.library import TableLibrary
-from secor.tables.overview import MADE, TO_BE_MADE
+from secor.tables.overview import CREATED_BY_MESSAGES, MUST_BE_CREATED
 from secor.tables.routing import Route
 from secor.tables.table_version import open_version
 from secor.tables.uri_store import SCHEME
@@ -91,7 +91,9 @@ def _stopped(config: Config) -> str:
     with open_table_group(config) as group:
         staged = group.staged()
         overviews = group.look_at(group.tables(staged), staged)
-    wrong = [it for it in overviews if it.state in ("stopped", "failed") and it.why != TO_BE_MADE]
+    wrong = [
+        it for it in overviews if it.state in ("stopped", "failed") and it.why != MUST_BE_CREATED
+    ]
     if wrong:
         raise ConfigurationError("; ".join(f"{it.table} is {it.state}: {it.why}" for it in wrong))
     return "none is stopped"
@@ -139,7 +141,7 @@ def _of_topics(config: Config, catalog: Catalog, known: set[str]) -> Iterator[Fi
 
 def _other_groups(config: Config, catalog: Catalog, cluster: str, topics: set[str]) -> str:
     looked_at = 0
-    for name in sorted(_tables_of_topics(config, topics)):
+    for name in sorted(named_tables(config, topics)):
         try:
             table = catalog.load_table(name)
         except NotFound:
@@ -156,17 +158,6 @@ def _other_groups(config: Config, catalog: Catalog, cluster: str, topics: set[st
                     f" the table's properties {property_name(group, '')}*"
                 )
     return f"no other group feeds these topics into the {looked_at} tables that exist"
-
-
-def _tables_of_topics(config: Config, topics: set[str]) -> set[str]:
-    from secor.wiring.tables import routes_of
-
-    return {
-        route.name_for(topic)
-        for topic in topics
-        for route in routes_of(config, topic)
-        if not route.named_by_messages
-    }
 
 
 def named_tables(config: Config, topics: Iterable[str]) -> dict[str, Route]:
@@ -197,12 +188,12 @@ def _look(
         table = catalog.load_table(name)
     except NotFound as error:
         if not route.settings.auto_create:
-            raise ConfigurationError(f"{name} {TO_BE_MADE}") from error
+            raise ConfigurationError(f"{name} {MUST_BE_CREATED}") from error
         place = place_of_new_table(config, catalog, name, route)
         if place is None:
-            return f"{name} {MADE}"
+            return f"{name} {CREATED_BY_MESSAGES}"
         roots.append(place)
-        return f"{name} {MADE}, in {place}"
+        return f"{name} {CREATED_BY_MESSAGES}, in {place}"
     if route.settings.evolve:
         why = why_no_growth(name, table.format_version, config.catalog.properties)
         if why is not None:

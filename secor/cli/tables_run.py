@@ -132,12 +132,12 @@ def commit(config: Path, now: bool) -> int:
     It asks the daemons to upload what they hold and waits for them, as a cycle does; with --now it
     does not ask.  Exit code 5 when a table is stopped or could not be committed.
     """
-    from secor.cli.tables_show import Told
+    from secor.cli.cycle_report import CycleReport
     from secor.wiring.table_coordination import open_channel
     from secor.wiring.table_group import open_table_group
 
     settings = load_tables(config)
-    commit_report = Told()
+    commit_report = CycleReport()
     asks = not now and settings.commit.control != "none"
     with (
         merging(settings) as engine,

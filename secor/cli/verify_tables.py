@@ -168,10 +168,10 @@ def _load(
         if not any(group.feeds(name, topic) for topic in topics):
             continue
         try:
-            loaded[name] = group.committer.look(name)
-            select(name, loaded[name][0].uuid, loaded[name][1], staged)
+            table, record = group.committer.look(name)
+            select(name, table.uuid, record, staged)
+            loaded[name] = table, record
         except TableStopped as error:
-            loaded.pop(name, None)
             if error.reason != GONE or has_files(staged, name):
                 stopped[name] = str(error)
     return loaded, stopped

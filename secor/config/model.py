@@ -17,7 +17,12 @@ from secor.config.parser import Parser, check_together
 from secor.config.process import Limits, Local, Logs, Metrics
 from secor.config.servers import Kafka, Ledger, ZooKeeper
 from secor.config.stores import S3, Azure, Gcs, LocalStore, Store
-from secor.config.table_routes import TableRoute, describe_namesakes, namesakes, other_creation
+from secor.config.table_routes import (
+    TableRoute,
+    conflicting_creation,
+    describe_namesakes,
+    namesakes,
+)
 from secor.config.tables import (
     Catalog,
     Commit,
@@ -176,7 +181,7 @@ class Config(Section):
                 raise fault("names the control topic, which holds no rows", "kafka.topics")
             for table, topics in namesakes(self.tables, self.kafka.topics).items():
                 raise fault(describe_namesakes(table, topics), "tables")
-            other = other_creation(self.tables, self.kafka.topics)
+            other = conflicting_creation(self.tables, self.kafka.topics)
             if other is not None:
                 number, key, table = other
                 why = f"another [[tables]] creates {table} with another {key}: give both the same"

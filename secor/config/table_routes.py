@@ -179,7 +179,7 @@ def namesakes(routes: Sequence[TableRoute], topics: Iterable[str]) -> dict[str, 
     return {table: sorted(names) for table, names in topics_by_table.items() if len(names) > 1}
 
 
-def other_creation(
+def conflicting_creation(
     routes: Sequence[TableRoute], topics: Sequence[str]
 ) -> tuple[int, str, str] | None:
     """Return number, key and table of a route that creates another's table in another way.
@@ -189,7 +189,7 @@ def other_creation(
     """
     first: dict[str, TableRoute] = {}
     for number, route in enumerate(routes):
-        for table in _created(route, topics):
+        for table in _created_tables(route, topics):
             before = first.setdefault(table, route)
             for key in (*ONLY_NEW, *OF_CREATION):
                 if getattr(before, key) != getattr(route, key):
@@ -197,7 +197,7 @@ def other_creation(
     return None
 
 
-def _created(route: TableRoute, topics: Sequence[str]) -> set[str]:
+def _created_tables(route: TableRoute, topics: Sequence[str]) -> set[str]:
     """Return the tables that a route creates, as far as they can be told; templates as they are."""
     if not route.auto_create:
         return set()

@@ -25,7 +25,7 @@ from secor.tables.selection import REPLACED
 from secor.tables.staging import ManifestNeeded, Staged, Staging
 from secor.tables.table_commit import GONE, TableCommitter
 
-NOT_THERE = (GONE, REPLACED)
+LOST_ROWS = (GONE, REPLACED)
 """Why tables are stopped that no longer have what they had."""
 
 
@@ -93,7 +93,7 @@ class CycleCommit:
         self._feeds = feeds
         self._greatest: dict[TopicPartition, int] = {}
         """The greatest timestamp of each topic partition, in milliseconds."""
-        self._kept: dict[str, frozenset[str]] = {}
+        self._present_keys: dict[str, frozenset[str]] = {}
         """By table, the keys of manifests that it had when a cycle last saw it."""
         self._sources: set[TopicPartition] | None = None
         """Topic partitions with manifests, as the last listing showed them."""
@@ -221,21 +221,21 @@ class CycleCommit:
             elif not item.outlined and not item.listed.replay:
                 self._staging.outline(item)
 
-    def _remember(
+    def _with_present_keys(
         self, staged: Sequence[Staged], results: Mapping[str, TableResult]
     ) -> dict[str, TableResult]:
         """Return the results; of a table that could not be seen, with what it had before.
 
         Manifests stay for an hour: without that, all of them would count as not committed.
         """
-        remembered = dict(results)
+        seen = dict(results)
         for table, result in results.items():
             if result.error is None:
                 keys = (it.listed.key for it in staged if not lacks(it, table, results))
-                self._kept[table] = frozenset(keys)
-            elif not (isinstance(result.error, TableStopped) and result.error.reason in NOT_THERE):
-                remembered[table] = replace(result, done=self._kept.get(table, frozenset()))
-        return remembered
+                self._present_keys[table] = frozenset(keys)
+            elif not (isinstance(result.error, TableStopped) and result.error.reason in LOST_ROWS):
+                seen[table] = replace(result, done=self._present_keys.get(table, frozenset()))
+        return seen
 
     def _report(
         self,
@@ -244,7 +244,7 @@ class CycleCommit:
         ends: Mapping[TopicPartition, int],
         committed: Mapping[TopicPartition, int],
     ) -> None:
-        results = self._remember(staged, results)
+        results = self._with_present_keys(staged, results)
         waiting = [
             item
             for item in staged

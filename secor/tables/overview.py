@@ -102,8 +102,8 @@ def require_table(name: str, group: str, tables: Sequence[str], catalog: Catalog
         raise ConfigurationError(f"{name}: the catalog has no such table; {has}") from error
 
 
-MADE = "does not exist: it is made with its first messages"
-TO_BE_MADE = "does not exist: create it, or set auto_create = true in [[tables]]"
+CREATED_BY_MESSAGES = "does not exist: it is made with its first messages"
+MUST_BE_CREATED = "does not exist: create it, or set auto_create = true in [[tables]]"
 
 
 def look_at(
@@ -121,7 +121,9 @@ def look_at(
         chosen = select(table, loaded.uuid, record, staged)
     except TableStopped as error:
         if error.reason == GONE and not has_files(staged, table):
-            state, why = ("absent", MADE) if auto_create else ("stopped", TO_BE_MADE)
+            state, why = (
+                ("absent", CREATED_BY_MESSAGES) if auto_create else ("stopped", MUST_BE_CREATED)
+            )
             return TableOverview(table, uuid, state, why, record)
         return TableOverview(table, uuid, "stopped", f"{error.reason}: {error}", record)
     except SecorError as error:

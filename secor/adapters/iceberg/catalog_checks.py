@@ -26,7 +26,7 @@ from secor.core.errors import ConfigurationError
 from secor.core.text import mask_urls
 from secor.tables.uri_store import SCHEME, SCHEMES
 
-_SCHEMES: Mapping[CatalogType | None, tuple[str, ...]] = MappingProxyType(
+_URI_SCHEMES: Mapping[CatalogType | None, tuple[str, ...]] = MappingProxyType(
     {
         CatalogType.REST: ("http://", "https://"),
         CatalogType.HIVE: ("thrift://",),
@@ -60,15 +60,18 @@ def check_properties(name: str, properties: Mapping[str, Any], *, new_tables: bo
         catalog_type = CatalogType(kind.lower()) if kind else infer_catalog_type(name, merged)
     except ValueError as error:
         raise ConfigurationError(_NO_URI) from error
-    schemes = _SCHEMES.get(catalog_type)
+    schemes = _URI_SCHEMES.get(catalog_type)
     if schemes is not None and not uri:
         raise ConfigurationError(_NO_URI)
     if schemes and not uri.startswith(schemes):
         raise ConfigurationError(f"uri {mask_urls(uri)!r}: write {' or '.join(schemes)}host...")
     if catalog_type is CatalogType.SQL:
         _load_driver(uri)
-    if catalog_type is not CatalogType.REST:  # to which a warehouse is a name
-        _check_warehouse(merged.get(WAREHOUSE_LOCATION) or "", needed=new_tables, of=catalog_type)
+    warehouse = merged.get(WAREHOUSE_LOCATION) or ""
+    if new_tables and not warehouse and catalog_type is CatalogType.SQL:
+        raise ConfigurationError(_NO_PLACE)
+    if warehouse and catalog_type is not CatalogType.REST:  # to which it is a name
+        _check_warehouse(warehouse)
 
 
 def _import_class(path: str) -> None:
@@ -95,10 +98,8 @@ def _load_driver(uri: str) -> None:
         ) from error
 
 
-def _check_warehouse(warehouse: str, *, needed: bool, of: CatalogType | None) -> None:
-    if needed and not warehouse and of is CatalogType.SQL:
-        raise ConfigurationError(_NO_PLACE)
-    if warehouse and warehouse.partition(SCHEME)[0] not in SCHEMES:
+def _check_warehouse(warehouse: str) -> None:
+    if warehouse.partition(SCHEME)[0] not in SCHEMES:
         known = ", ".join(f"{it}{SCHEME}" for it in SCHEMES)
         raise ConfigurationError(f"warehouse {warehouse!r}: write a URI that begins with {known}")
 
