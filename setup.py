@@ -98,7 +98,9 @@ setup(
         "python-snappy>=0.7",
         "kazoo>=2.11,<2.12",  # adapters/zookeeper use its insides
         "boto3>=1.44.5,<1.45",
-        "botocore[crt]>=1.44.5,<1.45",  # CRC32C; adapters/s3 use its insides
+        "botocore[crt]>=1.44.5,<1.45",  # adapters/s3 use its insides
+        "awscrt",  # CRC32C and signatures of puts; botocore says which version
+        "urllib3>=1.26",  # what botocore asks by
         "pyarrow>=20",
         "numpy>=2",
         "msgpack>=1.1",

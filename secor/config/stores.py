@@ -72,9 +72,12 @@ class S3(Section):
 
     @property
     def request_lifetime(self) -> float:
-        """Seconds after which a request has landed, or will not, with all its attempts."""
-        tries = self.max_attempts * (self.connect_timeout + self.read_timeout)
-        return tries + (self.max_attempts - 1) * _LONGEST_BACKOFF
+        """Seconds after which a request has landed, or will not, with all its attempts.
+
+        A put may have one before botocore's.
+        """
+        tries = (self.max_attempts + 1) * (self.connect_timeout + self.read_timeout)
+        return tries + self.max_attempts * _LONGEST_BACKOFF
 
     def _check_names(self) -> None:
         if self.bucket and not _BUCKET.fullmatch(self.bucket):

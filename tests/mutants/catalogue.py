@@ -658,8 +658,8 @@ MUTANTS = (
     ),
     Mutant(
         "S3: later puts keep the first one's metadata",
-        "secor/adapters/s3/small_puts.py",
-        "                if not name.lower().startswith(per_object_headers)\n",
+        "secor/adapters/s3/put_template.py",
+        "                if not name.startswith(_PER_PUT_HEADERS)\n",
         "",
         ("tests/unit/adapters/test_s3_small_puts.py",),
     ),

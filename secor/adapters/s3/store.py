@@ -167,6 +167,7 @@ class S3Store:
 
     def close(self) -> None:
         """Close the connections."""
+        self._small_puts.close()
         self._client.close()
 
     @property
