@@ -12,9 +12,11 @@ from typing import Protocol
 import pyarrow as pa
 from crc32c import crc32c
 
+from secor.batch.spill_file import NAME, SpillFile
 from secor.core.errors import (
     DescriptorsExhausted,
     DiskFull,
+    LocalFilesExhausted,
     LocalFilesRefused,
     RestartPartition,
 )
@@ -31,6 +33,9 @@ in four topic partitions still have one each, hundreds of output partitions do n
 class LocalFiles(Protocol):
     """What a file asks of its workspace."""
 
+    directory: Path
+    spill_file: SpillFile
+
     @property
     def in_the_making(self) -> int:
         """Files that are not finished."""
@@ -41,14 +46,14 @@ class LocalFiles(Protocol):
     def finished(self, file: LocalFile) -> None:
         """Close the file's descriptor, if one is open."""
 
-    def remove(self, path: Path) -> None:
-        """Delete a file, as far as that is possible."""
+    def remove(self, path: Path, size: int) -> None:
+        """Delete a file of ``size`` bytes, as far as that is possible."""
 
 
 class LocalFile:
     """A file in the making: its size in bytes and its CRC32C grow with every write.
 
-    ``spilled`` are bytes on disk that are taken back before the file's own are written.
+    ``spilled`` are bytes on disk, in a file that all share, until they are taken back.
     """
 
     def __init__(self, workspace: LocalFiles, path: Path) -> None:
@@ -59,12 +64,17 @@ class LocalFile:
         self.crc32c = 0
         self.spilled = 0
         self._spilled_crc32c = 0
-        self._longer = False
+        self._slots: list[int] = []
 
     def write(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
         """Append ``data`` whole.  Raises ``LocalFilesExhausted``; the file is of no use then."""
-        assert not self.spilled
-        self.size += self._write(data, self.size)
+        view = memoryview(data).cast("B")
+        descriptor = self._workspace.descriptor(self)
+        written = 0
+        with retryable(self.path):
+            while written < len(view):
+                written += os.pwrite(descriptor, view[written:], self.size + written)
+        self.size += written
         self.crc32c = crc32c(data, self.crc32c)
 
     @property
@@ -73,40 +83,39 @@ class LocalFile:
         return self._workspace.in_the_making > SPILL_ABOVE
 
     def spill(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
-        """Keep ``data`` on disk, to be taken before anything is written; raises as ``write``."""
-        assert not self.size
-        self.spilled += self._write(data, self.spilled)
-        self._spilled_crc32c = crc32c(data, self._spilled_crc32c)
-        self._longer = True
-
-    def take_spilled(self) -> bytes:
-        """Return what was spilled; what is written next takes its place.
-
-        Raises ``LocalFilesExhausted``, also if it is not the same any more.
-        """
-        descriptor = self._workspace.descriptor(self)
-        with retryable(self.path):
-            data = os.pread(descriptor, self.spilled, 0)
-            if len(data) != self.spilled or crc32c(data) != self._spilled_crc32c:
-                raise OSError(errno.EIO, "somebody has changed it")
-        self.spilled, self._spilled_crc32c = 0, 0
-        return data
-
-    def _write(self, data: bytes | bytearray | memoryview | pa.Buffer, position: int) -> int:
-        """Write ``data`` whole; return its bytes."""
+        """Keep ``data`` on disk until it is taken; raises as ``write``."""
         view = memoryview(data).cast("B")
-        descriptor = self._workspace.descriptor(self)
-        written = 0
-        with retryable(self.path):
-            while written < len(view):
-                written += os.pwrite(descriptor, view[written:], position + written)
-        return written
+        path = self._workspace.directory / NAME
+        with retryable(path):
+            self._workspace.spill_file.append(path, self._slots, self.spilled, view)
+        self.spilled += view.nbytes
+        self._spilled_crc32c = crc32c(data, self._spilled_crc32c)
+
+    def take_spilled(self) -> Iterator[bytes]:
+        """Yield what was spilled, piece by piece.
+
+        Raises ``LocalFilesExhausted``, also, at the end, if it is not the same any more.
+        """
+        checksum = 0
+        with retryable(self._workspace.directory / NAME):
+            for data in self._workspace.spill_file.read(self._slots, self.spilled):
+                checksum = crc32c(data, checksum)
+                yield data
+            if checksum != self._spilled_crc32c:
+                raise OSError(errno.EIO, "somebody has changed the spilled bytes")
+        self._forget_spilled()
+
+    def _forget_spilled(self) -> None:
+        slots, self._slots = self._slots, []
+        self.spilled, self._spilled_crc32c = 0, 0
+        with retryable(self._workspace.directory / NAME):
+            self._workspace.spill_file.free(slots)
 
     def finish(self) -> None:
         """Close it; it stands on disk even if nothing was written."""
         descriptor = self._workspace.descriptor(self)
-        if self._longer or not self.size:
-            with retryable(self.path):
+        with retryable(self.path):
+            if os.fstat(descriptor).st_size != self.size:  # of the file that it was before
                 os.ftruncate(descriptor, self.size)
         self._workspace.finished(self)
 
@@ -124,8 +133,10 @@ class LocalFile:
 
     def delete(self) -> None:
         """Close and delete it; what cannot be deleted goes with the directory, at last."""
+        with contextlib.suppress(LocalFilesExhausted):
+            self._forget_spilled()
         self._workspace.finished(self)
-        self._workspace.remove(self.path)
+        self._workspace.remove(self.path, self.size)
 
 
 @contextlib.contextmanager

@@ -12,13 +12,17 @@ from pathlib import Path
 
 from secor.batch.local_file import LocalFile, exhaustion, retryable
 from secor.batch.parse_trail import Death, death_of
+from secor.batch.spill_file import SpillFile
 from secor.core.errors import ConfigurationError
 
-_OUR_FILES = re.compile(r"\d{9,}|\.lock|\.parsing")
+_OUR_FILES = re.compile(r"\d{9,}|\.lock|\.parsing|\.spilled")
 
+LEFT = 64 * 1024
+"""Most bytes of a file that waits to become another one.
 
-LEFT = 1
-"""Bytes of a file that waits to become another one; they are overwritten."""
+They are overwritten: pages that the system has already cost less than new ones.  And ext4 writes
+a file to disk when it is closed after it was emptied.
+"""
 
 
 class Workspace:
@@ -40,6 +44,7 @@ class Workspace:
         self._open: OrderedDict[LocalFile, int] = OrderedDict()
         self._count = 0
         self._making: set[LocalFile] = set()
+        self.spill_file = SpillFile()
         self.deaths: list[Death] = []
         """Over what processes of the directories that were deleted had died."""
         try:
@@ -86,11 +91,10 @@ class Workspace:
         while len(self._open) >= self._limit:
             os.close(self._open.popitem(last=False)[1])
         flags = os.O_RDWR | os.O_CLOEXEC
-        begun = file.size or file.spilled
-        if not begun:  # else somebody has deleted what was written before
+        if not file.size:  # else somebody has deleted what was written before
             flags |= os.O_CREAT
         with retryable(file.path):
-            if not begun and self._emptied:
+            if not file.size and self._emptied:
                 with contextlib.suppress(OSError):  # then a new one is made
                     self._emptied.pop().rename(file.path)
             try:
@@ -109,8 +113,8 @@ class Workspace:
             with contextlib.suppress(OSError):  # a cache: what is not whole is not stored
                 os.close(descriptor)
 
-    def remove(self, path: Path) -> None:
-        """Delete a file, or empty it for the next one; as far as that is possible.
+    def remove(self, path: Path, size: int) -> None:
+        """Delete a file of ``size`` bytes, or keep it for the next one; as far as possible.
 
         Nobody reads it any more: a batch is dropped only while no upload of it is under way.
         """
@@ -118,8 +122,8 @@ class Workspace:
             if len(self._emptied) >= self._reused_files:
                 path.unlink()
                 return
-            # Not to 0: ext4 writes a file to disk when it is closed after that.
-            os.truncate(path, LEFT)
+            if size > LEFT:
+                os.truncate(path, LEFT)
             self._emptied.append(path)
 
     def _make_directory(self) -> None:
@@ -139,6 +143,7 @@ class Workspace:
         for descriptor in self._open.values():
             os.close(descriptor)
         self._open.clear()
+        self.spill_file.close()
         _delete(self.directory)
         os.close(self._lock)
 

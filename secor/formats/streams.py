@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Protocol, TypeAlias, cast
 
 import pyarrow as pa
@@ -43,6 +43,9 @@ GZIP_STATE, ZSTD_STATE = 160 * 1024, 1330 * 1024
 
 MOST_SPILLED = 8 * FED
 """Bytes that a file spills to disk, where many are open, before its compressor is given some."""
+
+SPILLED = 8 * 1024
+"""Bytes that are spilled at once; fewer wait for more."""
 
 UNFED_STATE = 8 * 1024
 """Bytes of memory that it takes before, with the file that it is for; measured."""
@@ -94,8 +97,8 @@ class SpillingSink(Sink, Protocol):
     def spill(self, data: Data, /) -> None:
         """Keep ``data`` behind what was spilled before; nothing may have been written yet."""
 
-    def take_spilled(self) -> bytes:
-        """Return all that was spilled, and keep it no longer."""
+    def take_spilled(self) -> Iterator[bytes]:
+        """Yield all that was spilled, piece by piece; at the end it is kept no longer."""
 
 
 class _Blocks:
@@ -119,27 +122,10 @@ class _Blocks:
 
     def write(self, data: Data, /) -> object:
         """Append ``data``; whole blocks are compressed without a copy."""
-        view = memoryview(data)
-        if len(self._rest) + view.nbytes < FED:
-            self._rest += view
-            return None
-        view = view.cast("B")
-        if self._rest:
-            wanted = FED - len(self._rest)
-            self._rest += view[:wanted]
-            view = view[wanted:]
-            if len(self._rest) < FED:
-                return None
-            blocks: list[bytearray | memoryview] = [self._rest]
-            self._rest = bytearray()
-        else:
-            blocks = []
-        whole = len(view) - len(view) % FED
-        blocks += [view[at : at + FED] for at in range(0, whole, FED)]
-        self._rest += view[whole:]
-        if not self._spill(blocks):
+        view = memoryview(data).cast("B")
+        if not self._spill(view):
             self._feed_spilled()
-            self._feed(blocks)
+            self._append(view)
         return None
 
     def buffered(self) -> int:
@@ -160,26 +146,50 @@ class _Blocks:
         self._compressor, self._compressed = None, bytearray()
         self._held = 0
 
-    def _spill(self, blocks: Sequence[bytearray | memoryview]) -> bool:
-        """Keep blocks out of memory, unless they are too many or the compressor has begun."""
+    def _spill(self, view: memoryview) -> bool:
+        """Keep bytes out of memory, unless they are too many or the compressor has begun."""
         if self._spill_sink is None or self._compressor is not None:
             return False
-        size = len(blocks) * FED
+        size = len(self._rest) + view.nbytes
         if self._spilled + size > MOST_SPILLED or not (
             self._spilled or self._spill_sink.should_spill
         ):
             return False
+        if size < SPILLED:
+            self._rest += view
+            return True
+        if self._rest:
+            self._spill_sink.spill(self._rest)
+            self._rest = bytearray()
+        self._spill_sink.spill(view)
         self._spilled += size
-        for block in blocks:
-            self._spill_sink.spill(block)
         return True
 
     def _feed_spilled(self) -> None:
-        """Compress what was spilled."""
+        """Compress what was spilled, and keep the rest for a whole block."""
         if self._spilled and self._spill_sink is not None:
-            view = memoryview(self._spill_sink.take_spilled())
+            rest, self._rest = self._rest, bytearray()
             self._spilled = 0
-            self._feed([view[at : at + FED] for at in range(0, len(view), FED)])
+            for piece in self._spill_sink.take_spilled():
+                self._append(memoryview(piece))
+            self._append(memoryview(rest))
+
+    def _append(self, view: memoryview) -> None:
+        """Compress whole blocks, and keep the rest."""
+        if len(self._rest) + view.nbytes < FED:
+            self._rest += view
+            return
+        blocks: list[bytearray | memoryview] = []
+        if self._rest:
+            wanted = FED - len(self._rest)
+            self._rest += view[:wanted]
+            view = view[wanted:]
+            blocks = [self._rest]
+            self._rest = bytearray()
+        whole = len(view) - len(view) % FED
+        blocks += [view[at : at + FED] for at in range(0, whole, FED)]
+        self._rest += view[whole:]
+        self._feed(blocks)
 
     def _feed(self, blocks: Sequence[bytearray | memoryview]) -> None:
         """Compress block after block, and write what comes of several at once."""

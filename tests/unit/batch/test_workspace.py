@@ -11,7 +11,8 @@ import pytest
 from crc32c import crc32c
 
 from secor.batch.local_file import SPILL_ABOVE
-from secor.batch.workspace import Workspace
+from secor.batch.spill_file import SLOT
+from secor.batch.workspace import LEFT, Workspace
 from secor.core.errors import (
     ConfigurationError,
     DescriptorsExhausted,
@@ -34,37 +35,70 @@ def test_a_file_knows_its_size_and_checksum(tmp_path: Path) -> None:
 def test_spilled_bytes_are_on_disk_until_they_are_taken_and_leave_nothing(
     tmp_path: Path,
 ) -> None:
-    workspace = Workspace(tmp_path, "me", open_files=1, reused_files=1)
-    workspace.create().delete()
+    workspace = Workspace(tmp_path, "me")
     file, other = workspace.create(), workspace.create()
     file.spill(b"raw bytes, ")
-    other.write(b"x")  # closes the descriptor of the first
+    other.spill(b"those of another")
     file.spill(memoryview(b"and more of them"))
-    assert (file.spilled, file.size, file.path.stat().st_size) == (27, 0, 27)
-    other.write(b"x")
-    assert file.take_spilled() == b"raw bytes, and more of them"
-    other.write(b"x")
+    assert (file.spilled, file.size, file.path.exists()) == (27, 0, False)
+    assert list(file.take_spilled()) == [b"raw bytes, and more of them"]
     file.write(b"short")
     file.finish()
     assert file.path.read_bytes() == b"short"
     assert (file.spilled, file.size, file.crc32c) == (0, 5, crc32c(b"short"))
+    assert b"".join(other.take_spilled()) == b"those of another"
+    assert spill_file(workspace).stat().st_size == 0
+    workspace.close()
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_spilled_bytes_leave_nothing_in_a_file_without_a_byte(tmp_path: Path) -> None:
+def spill_file(workspace: Workspace) -> Path:
+    return workspace.directory / ".spilled"
+
+
+def test_slots_of_spilled_bytes_are_used_again(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, "me")
+    content = {number: bytes([number]) * (SLOT * number + number) for number in range(4)}
+    kept = workspace.create()
+    kept.spill(b"kept")
+    for _ in range(3):
+        files = {number: workspace.create() for number in content}
+        for half in (slice(0, SLOT + 5), slice(SLOT + 5, None)):
+            for number, file in files.items():
+                file.spill(content[number][half])
+        assert spill_file(workspace).stat().st_size <= SLOT * 10
+        files.pop(2).delete()
+        for number, file in files.items():
+            assert b"".join(file.take_spilled()) == content[number]
+    assert b"".join(kept.take_spilled()) == b"kept"
+
+
+def test_no_room_for_spilled_bytes_is_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = Workspace(tmp_path, "me").create()
-    file.spill(b"raw")
-    file.take_spilled()
-    file.finish()
-    assert file.path.read_bytes() == b""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(DiskFull, match=r"\.spilled: No space left"):
+        file.spill(b"x")
+    file.delete()
 
 
 @pytest.mark.parametrize("left", [b"", b"raw byte", b"raw bytez"])
 def test_spilled_bytes_that_somebody_changed_are_not_taken(tmp_path: Path, left: bytes) -> None:
-    file = Workspace(tmp_path, "me").create()
+    workspace = Workspace(tmp_path, "me")
+    file = workspace.create()
     file.spill(b"raw bytes")
-    file.path.write_bytes(left)
-    with pytest.raises(LocalFilesRefused, match="changed"):
-        file.take_spilled()
+    spill_file(workspace).write_bytes(left)
+    with pytest.raises(LocalFilesRefused, match="somebody has"):
+        list(file.take_spilled())
+    file.delete()
+    another = workspace.create()
+    another.spill(b"others")
+    assert b"".join(another.take_spilled()) == b"others"
 
 
 def test_files_should_spill_while_many_files_are_in_the_making(tmp_path: Path) -> None:
@@ -116,7 +150,7 @@ def test_a_deleted_file_becomes_another_one_and_nothing_of_it_is_left(tmp_path: 
     for file in (first, second):
         file.delete()
     (left,) = (path for path in workspace.directory.iterdir() if path.name != ".lock")
-    assert (left.stat().st_ino, left.stat().st_size) == (made, 1)
+    assert (left.stat().st_ino, left.stat().st_size) == (made, 10)
     third = workspace.create()
     third.write(b"a")
     third.write(b"b")
@@ -126,6 +160,11 @@ def test_a_deleted_file_becomes_another_one_and_nothing_of_it_is_left(tmp_path: 
     with pytest.raises(RestartPartition):
         first.check_readable()
     third.delete()
+    large = workspace.create()
+    large.write(b"x" * 2 * LEFT)
+    large.finish()
+    large.delete()
+    assert (large.path.stat().st_ino, large.path.stat().st_size) == (made, LEFT)
     empty = workspace.create()
     empty.finish()
     assert empty.path.read_bytes() == b""
