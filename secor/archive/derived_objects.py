@@ -19,7 +19,7 @@ def put_derived(
     """
     metadata = {**file.info.metadata(), label[0]: label[1]}
     try:
-        store.put(key, file.local.path, file.local.crc32c, metadata)
+        store.put(key, file.local.content(), file.local.crc32c, metadata)
     except AlreadyExists as error:
         if not _is_same(store.head(key), file, label):
             raise ObjectConflict(conflict) from error

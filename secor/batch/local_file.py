@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 from crc32c import crc32c
 
-from secor.batch.spill_file import NAME, SpillFile
+from secor.batch.shared_file import SLOT, Extent, SharedFile
 from secor.core.errors import (
     DescriptorsExhausted,
     DiskFull,
-    LocalFilesExhausted,
     LocalFilesRefused,
     RestartPartition,
 )
@@ -25,16 +25,19 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 _OUR_FAULT = frozenset({errno.EBADF, errno.EINVAL, errno.EFAULT})
 
-SPILL_ABOVE = 128
-"""Files in the making, beyond which each should do without a compressor at first: hours of a day
-in four topic partitions still have one each, hundreds of output partitions do not."""
+SHARE_ABOVE = 128
+"""Files in the making, beyond which each should do without a compressor at first, and without a
+file of its own: hours of a day in four topic partitions still have them, hundreds of output
+partitions do not."""
+
+LARGEST_SHARED = 4 * SLOT
+"""Bytes of a file that is a part of another one; a larger one is worth a file of its own."""
 
 
 class LocalFiles(Protocol):
     """What a file asks of its workspace."""
 
-    directory: Path
-    spill_file: SpillFile
+    shared: SharedFile
 
     @property
     def in_the_making(self) -> int:
@@ -46,97 +49,125 @@ class LocalFiles(Protocol):
     def finished(self, file: LocalFile) -> None:
         """Close the file's descriptor, if one is open."""
 
-    def remove(self, path: Path, size: int) -> None:
-        """Delete a file of ``size`` bytes, as far as that is possible."""
+    def remove(self, path: Path) -> None:
+        """Delete a file, as far as that is possible."""
 
 
 class LocalFile:
     """A file in the making: its size in bytes and its CRC32C grow with every write.
 
-    ``spilled`` are bytes on disk, in a file that all share, until they are taken back.
+    Where many are in the making, a small one is a part of a file that all share, and is nowhere
+    else.  There it also keeps bytes on disk that are to be compressed later.
     """
 
     def __init__(self, workspace: LocalFiles, path: Path) -> None:
-        """Name the file; it is created by the first write or by ``finish``."""
+        """Name the file; ``created`` tells whether it is a file of its own by now."""
         self._workspace = workspace
         self.path = path
+        self.created = False
         self.size = 0
         self.crc32c = 0
-        self.spilled = 0
-        self._spilled_crc32c = 0
-        self._slots: list[int] = []
+        self._content = Extent(workspace.shared)
+        self._spilled = Extent(workspace.shared)
+
+    @property
+    def spilled(self) -> int:
+        """Bytes on disk that are not taken yet."""
+        return self._spilled.size
 
     def write(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
         """Append ``data`` whole.  Raises ``LocalFilesExhausted``; the file is of no use then."""
         view = memoryview(data).cast("B")
+        if self._shares(view.nbytes):
+            with retryable(self._workspace.shared.path):
+                self._content.write(view)
+        else:
+            self._leave_shared()
+            self._write_at(view, self.size)
+        self.size += view.nbytes
+        self.crc32c = crc32c(data, self.crc32c)
+
+    def _shares(self, more: int) -> bool:
+        """Whether it is, with so many bytes more, a part of the shared file."""
+        begun = self._content.size if self.size else self.should_share
+        return bool(begun) and self.size + more <= LARGEST_SHARED
+
+    def _leave_shared(self) -> None:
+        """Move to a file of its own."""
+        if self._content.size:
+            position = 0
+            with retryable(self._workspace.shared.path):
+                for data in self._content.read():
+                    self._write_at(memoryview(data), position)
+                    position += len(data)
+                self._content.free()
+
+    def _write_at(self, view: memoryview, position: int) -> None:
         descriptor = self._workspace.descriptor(self)
         written = 0
         with retryable(self.path):
             while written < len(view):
-                written += os.pwrite(descriptor, view[written:], self.size + written)
-        self.size += written
-        self.crc32c = crc32c(data, self.crc32c)
+                written += os.pwrite(descriptor, view[written:], position + written)
 
     @property
-    def should_spill(self) -> bool:
-        """Whether so many files are in the making that it should spill."""
-        return self._workspace.in_the_making > SPILL_ABOVE
+    def should_share(self) -> bool:
+        """Whether so many files are in the making that small ones should share one."""
+        return self._workspace.in_the_making > SHARE_ABOVE
+
+    should_spill = should_share
 
     def spill(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
         """Keep ``data`` on disk until it is taken; raises as ``write``."""
-        view = memoryview(data).cast("B")
-        path = self._workspace.directory / NAME
-        with retryable(path):
-            self._workspace.spill_file.append(path, self._slots, self.spilled, view)
-        self.spilled += view.nbytes
-        self._spilled_crc32c = crc32c(data, self._spilled_crc32c)
+        with retryable(self._workspace.shared.path):
+            self._spilled.write(memoryview(data).cast("B"))
 
     def take_spilled(self) -> Iterator[bytes]:
         """Yield what was spilled, piece by piece.
 
         Raises ``LocalFilesExhausted``, also, at the end, if it is not the same any more.
         """
-        checksum = 0
-        with retryable(self._workspace.directory / NAME):
-            for data in self._workspace.spill_file.read(self._slots, self.spilled):
-                checksum = crc32c(data, checksum)
-                yield data
-            if checksum != self._spilled_crc32c:
-                raise OSError(errno.EIO, "somebody has changed the spilled bytes")
-        self._forget_spilled()
-
-    def _forget_spilled(self) -> None:
-        slots, self._slots = self._slots, []
-        self.spilled, self._spilled_crc32c = 0, 0
-        with retryable(self._workspace.directory / NAME):
-            self._workspace.spill_file.free(slots)
+        with retryable(self._workspace.shared.path):
+            yield from self._spilled.read()
+            self._spilled.free()
 
     def finish(self) -> None:
         """Close it; it stands on disk even if nothing was written."""
-        descriptor = self._workspace.descriptor(self)
-        with retryable(self.path):
-            if os.fstat(descriptor).st_size != self.size:  # of the file that it was before
-                os.ftruncate(descriptor, self.size)
+        if not self._content.size:
+            self._workspace.descriptor(self)
         self._workspace.finished(self)
 
-    def check_readable(self) -> None:
-        """Raise ``RestartPartition`` where somebody has deleted the file, or taken the right."""
+    def content(self) -> Path | bytes:
+        """Return where its bytes are, or those that it has in the shared file.
+
+        Raises ``RestartPartition`` where somebody has deleted or changed it, or taken the right.
+        """
+        place = self._workspace.shared.path if self._content.size else self.path
         try:
+            if self._content.size:
+                return b"".join(self._content.read())
             with self.path.open("rb"):
-                pass
+                return self.path
         except OSError as error:
             if error.errno in _NO_DESCRIPTOR:
-                return  # who puts it tries again
+                return self.path  # who puts it tries again
             raise RestartPartition(
-                f"{self.path}: {error.strerror}; its messages are read again"
+                f"{place}: {error.strerror}; its messages are read again"
             ) from error
+
+    def open(self) -> BinaryIO:
+        """Open it for reading.  Raises what ``content`` raises."""
+        content = self.content()
+        return io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
 
     def delete(self) -> None:
         """Close and delete it; what cannot be deleted goes with the directory, at last."""
-        with contextlib.suppress(LocalFilesExhausted):
-            self._forget_spilled()
+        with contextlib.suppress(OSError):
+            self._content.free()
+        with contextlib.suppress(OSError):
+            self._spilled.free()
         self._workspace.finished(self)
-        self._workspace.remove(self.path, self.size)
+        if self.created:
+            self._workspace.remove(self.path)
 
 
 @contextlib.contextmanager

@@ -12,17 +12,10 @@ from pathlib import Path
 
 from secor.batch.local_file import LocalFile, exhaustion, retryable
 from secor.batch.parse_trail import Death, death_of
-from secor.batch.spill_file import SpillFile
+from secor.batch.shared_file import SharedFile
 from secor.core.errors import ConfigurationError
 
-_OUR_FILES = re.compile(r"\d{9,}|\.lock|\.parsing|\.spilled")
-
-LEFT = 64 * 1024
-"""Most bytes of a file that waits to become another one.
-
-They are overwritten: pages that the system has already cost less than new ones.  And ext4 writes
-a file to disk when it is closed after it was emptied.
-"""
+_OUR_FILES = re.compile(r"\d{9,}|\.lock|\.parsing|\.shared")
 
 
 class Workspace:
@@ -30,21 +23,16 @@ class Workspace:
 
     Directories of processes that ended without cleaning up are deleted when one opens.
     At most ``open_files`` descriptors are open; the longest unused is closed first and
-    opened again when it is written.  Up to ``reused_files`` files are emptied instead of deleted,
-    and become new ones: ext4 makes a file several times slower after many were deleted.
+    opened again when it is written.  ``shared`` is for small files, of which there are many: ext4
+    makes a file several times slower after many were deleted.
     """
 
-    def __init__(
-        self, directory: Path, instance: str, open_files: int = 512, reused_files: int = 0
-    ) -> None:
+    def __init__(self, directory: Path, instance: str, open_files: int = 512) -> None:
         """Make the directory.  Raises ``ConfigurationError`` or ``LocalFilesExhausted``."""
         self._limit = open_files
-        self._reused_files = reused_files
-        self._emptied: list[Path] = []
         self._open: OrderedDict[LocalFile, int] = OrderedDict()
         self._count = 0
         self._making: set[LocalFile] = set()
-        self.spill_file = SpillFile()
         self.deaths: list[Death] = []
         """Over what processes of the directories that were deleted had died."""
         try:
@@ -54,6 +42,7 @@ class Workspace:
                     self.directory = directory / instance
                     self.directory.mkdir()
                     self._lock = self._take_lock()
+                    self.shared = SharedFile(self.directory)
         except OSError as error:
             raise ConfigurationError(
                 f"local.directory {directory}: {error.strerror}; name a directory that this "
@@ -91,17 +80,15 @@ class Workspace:
         while len(self._open) >= self._limit:
             os.close(self._open.popitem(last=False)[1])
         flags = os.O_RDWR | os.O_CLOEXEC
-        if not file.size:  # else somebody has deleted what was written before
+        if not file.created:  # else somebody has deleted what was written before
             flags |= os.O_CREAT
         with retryable(file.path):
-            if not file.size and self._emptied:
-                with contextlib.suppress(OSError):  # then a new one is made
-                    self._emptied.pop().rename(file.path)
             try:
                 descriptor = os.open(file.path, flags, 0o600)
             except FileNotFoundError:
                 self._make_directory()
                 descriptor = os.open(file.path, flags, 0o600)
+        file.created = True
         self._open[file] = descriptor
         return descriptor
 
@@ -113,18 +100,10 @@ class Workspace:
             with contextlib.suppress(OSError):  # a cache: what is not whole is not stored
                 os.close(descriptor)
 
-    def remove(self, path: Path, size: int) -> None:
-        """Delete a file of ``size`` bytes, or keep it for the next one; as far as possible.
-
-        Nobody reads it any more: a batch is dropped only while no upload of it is under way.
-        """
+    def remove(self, path: Path) -> None:
+        """Delete a file, as far as that is possible."""
         with contextlib.suppress(OSError):
-            if len(self._emptied) >= self._reused_files:
-                path.unlink()
-                return
-            if size > LEFT:
-                os.truncate(path, LEFT)
-            self._emptied.append(path)
+            path.unlink()
 
     def _make_directory(self) -> None:
         """Make the directory anew where somebody has deleted it."""
@@ -143,7 +122,7 @@ class Workspace:
         for descriptor in self._open.values():
             os.close(descriptor)
         self._open.clear()
-        self.spill_file.close()
+        self.shared.close()
         _delete(self.directory)
         os.close(self._lock)
 

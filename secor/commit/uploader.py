@@ -254,11 +254,9 @@ class _CommitAttempts:
 
     def _put_once(self, file: BatchFile, proof: LeaseProof) -> None:
         proof.renew()
-        file.local.check_readable()
+        content = file.local.content()
         try:
-            self._ports.store.put(
-                file.key, file.local.path, file.local.crc32c, file.info.metadata()
-            )
+            self._ports.store.put(file.key, content, file.local.crc32c, file.info.metadata())
         except AlreadyExists:
             self._compare(file, proof)
 

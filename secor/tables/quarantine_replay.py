@@ -181,9 +181,8 @@ class TableReplay:
         for file in sealed.files:
             if file.name.root != sealed.plan.stream(QUARANTINE).root:
                 self._put(file, archived)
-        assert sealed.last is not None
         key = self._manifest_key(archived)
-        manifest = Manifest.parse(sealed.last.local.path.read_bytes(), key)
+        manifest = _manifest_of(sealed)
         replay = ReplayOf(archived.key, _number(archived), tuple(_bad_offsets(sealed)))
         put_bytes(self._objects, key, replace(manifest, replay=replay).dump())
         winner = self._begun(archived)
@@ -224,7 +223,7 @@ class TableReplay:
         """Put a file; where it stands already, it is of this object: its name says so."""
         metadata = {**file.info.metadata(), REPLAYED: name_of(archived)}
         with suppress(AlreadyExists):
-            self._objects.put(file.key, file.local.path, file.local.crc32c, metadata)
+            self._objects.put(file.key, file.local.content(), file.local.crc32c, metadata)
 
 
 def _number(archived: ArchivedObject) -> str:
@@ -248,7 +247,7 @@ def _bad_offsets(sealed: SealedBatch) -> list[int]:
     log_format = sealed.plan.stream(QUARANTINE).log_format
     offsets: list[int] = []
     for file in bad_files(sealed):
-        with file.local.path.open("rb") as opened:
+        with file.local.open() as opened:
             for records in log_format.read(opened, file.key):
                 offsets += records.column("offset").to_pylist()
     return offsets
@@ -266,9 +265,13 @@ def _result(archived: ArchivedObject, sealed: SealedBatch, filtered: int) -> Rep
 
 
 def _changes_rows(sealed: SealedBatch) -> bool:
+    return any(files.operation == "changes" for files in _manifest_of(sealed).tables)
+
+
+def _manifest_of(sealed: SealedBatch) -> Manifest:
     assert sealed.last is not None
-    manifest = Manifest.parse(sealed.last.local.path.read_bytes(), sealed.last.key)
-    return any(files.operation == "changes" for files in manifest.tables)
+    with sealed.last.local.open() as file:
+        return Manifest.parse(file.read(), sealed.last.key)
 
 
 def records_of(archived: ArchivedObject) -> int:

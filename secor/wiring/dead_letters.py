@@ -54,5 +54,5 @@ def _bad(batch: SealedBatch) -> Iterator[pa.RecordBatch]:
     stream = batch.plan.stream(QUARANTINE)
     for file in batch.files:
         if file.name.root == stream.root:
-            with file.local.path.open("rb") as opened:
+            with file.local.open() as opened:
                 yield from stream.log_format.read(opened, file.key)

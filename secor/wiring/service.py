@@ -49,9 +49,6 @@ from secor.wiring.topic_keeper import TopicKeeper
 if TYPE_CHECKING:
     from secor.service.status.table_board import TableBoard
 
-REUSED_FILES = 4096
-"""Local files that wait, emptied, to become others: as many as some large batches have."""
-
 STUCK = 120.0
 """Seconds without a turn of the loop after which the process says that it is not alive."""
 
@@ -79,7 +76,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
     metrics.starting.set(1)
     with ExitStack() as opened:
         directory = config.local.directory / config.group.name
-        workspace = Workspace(directory, instance, config.limits.open_files, REUSED_FILES)
+        workspace = Workspace(directory, instance, config.limits.open_files)
         opened.callback(workspace.close)
         metrics.open_files.set_function(lambda: workspace.open_files)
         metrics.local_free_bytes.set_function(lambda: workspace.free_bytes)

@@ -119,7 +119,7 @@ def _put(
         batch.append(chunk)
     sealed = batch.seal(Reason.INTENT)
     for file in sealed.files:
-        files.put(file.key, file.local.path, file.local.crc32c, file.info.metadata())
+        files.put(file.key, file.local.content(), file.local.crc32c, file.info.metadata())
     sealed.delete()
     return size
 

@@ -207,7 +207,7 @@ class Publisher:
                 while block := file.read(_BLOCK):
                     local.write(block)
             local.finish()
-            self.store.put(target, local.path, local.crc32c, metadata)
+            self.store.put(target, local.content(), local.crc32c, metadata)
         except AlreadyExists:
             self._exists(target, stored.size, metadata)
         finally:

@@ -64,7 +64,7 @@ def reasons_of(sealed: SealedBatch) -> Counter[str]:
     reasons: Counter[str] = Counter()
     log_format = sealed.plan.stream(QUARANTINE).log_format
     for file in bad_files(sealed):
-        with file.local.path.open("rb") as opened:
+        with file.local.open() as opened:
             for records in log_format.read(opened, file.key):
                 reasons.update(release_part(records)[1])
     return reasons

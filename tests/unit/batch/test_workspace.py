@@ -3,16 +3,18 @@
 import errno
 import fcntl
 import os
+import random
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from crc32c import crc32c
 
-from secor.batch.local_file import SPILL_ABOVE
-from secor.batch.spill_file import SLOT
-from secor.batch.workspace import LEFT, Workspace
+from secor.batch.local_file import LARGEST_SHARED, SHARE_ABOVE, LocalFile
+from secor.batch.shared_file import SLOT, Extent, SharedFile
+from secor.batch.workspace import Workspace
 from secor.core.errors import (
     ConfigurationError,
     DescriptorsExhausted,
@@ -47,13 +49,13 @@ def test_spilled_bytes_are_on_disk_until_they_are_taken_and_leave_nothing(
     assert file.path.read_bytes() == b"short"
     assert (file.spilled, file.size, file.crc32c) == (0, 5, crc32c(b"short"))
     assert b"".join(other.take_spilled()) == b"those of another"
-    assert spill_file(workspace).stat().st_size == 0
+    assert shared_file(workspace).stat().st_size == 0
     workspace.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def spill_file(workspace: Workspace) -> Path:
-    return workspace.directory / ".spilled"
+def shared_file(workspace: Workspace) -> Path:
+    return workspace.directory / ".shared"
 
 
 def test_slots_of_spilled_bytes_are_used_again(tmp_path: Path) -> None:
@@ -66,7 +68,7 @@ def test_slots_of_spilled_bytes_are_used_again(tmp_path: Path) -> None:
         for half in (slice(0, SLOT + 5), slice(SLOT + 5, None)):
             for number, file in files.items():
                 file.spill(content[number][half])
-        assert spill_file(workspace).stat().st_size <= SLOT * 10
+        assert shared_file(workspace).stat().st_size <= SLOT * 10
         files.pop(2).delete()
         for number, file in files.items():
             assert b"".join(file.take_spilled()) == content[number]
@@ -82,7 +84,7 @@ def test_no_room_for_spilled_bytes_is_a_full_disk(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(DiskFull, match=r"\.spilled: No space left"):
+    with pytest.raises(DiskFull, match=r"\.shared: No space left"):
         file.spill(b"x")
     file.delete()
 
@@ -92,8 +94,8 @@ def test_spilled_bytes_that_somebody_changed_are_not_taken(tmp_path: Path, left:
     workspace = Workspace(tmp_path, "me")
     file = workspace.create()
     file.spill(b"raw bytes")
-    spill_file(workspace).write_bytes(left)
-    with pytest.raises(LocalFilesRefused, match="somebody has"):
+    shared_file(workspace).write_bytes(left)
+    with pytest.raises(LocalFilesRefused, match="changed it"):
         list(file.take_spilled())
     file.delete()
     another = workspace.create()
@@ -103,7 +105,7 @@ def test_spilled_bytes_that_somebody_changed_are_not_taken(tmp_path: Path, left:
 
 def test_files_should_spill_while_many_files_are_in_the_making(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, "me")
-    files = [workspace.create() for _ in range(SPILL_ABOVE + 2)]
+    files = [workspace.create() for _ in range(SHARE_ABOVE + 2)]
     assert files[0].should_spill
     files.pop().finish()
     assert files[0].should_spill
@@ -141,47 +143,88 @@ def test_a_deleted_file_is_gone_and_closed(tmp_path: Path) -> None:
     assert not file.path.exists()
 
 
-def test_a_deleted_file_becomes_another_one_and_nothing_of_it_is_left(tmp_path: Path) -> None:
-    workspace = Workspace(tmp_path, "me", reused_files=1)
-    first, second = workspace.create(), workspace.create()
-    first.write(b"some bytes")
-    second.write(b"x")
-    made = first.path.stat().st_ino
-    for file in (first, second):
+def many(workspace: Workspace) -> list[LocalFile]:
+    """Begin so many files that those begun then share one."""
+    return [workspace.create() for _ in range(SHARE_ABOVE)]
+
+
+@pytest.mark.parametrize("size", [1, SLOT, LARGEST_SHARED, LARGEST_SHARED + 1, 6 * SLOT])
+@pytest.mark.parametrize("piece", [SLOT - 1, 3 * SLOT, 6 * SLOT])
+def test_small_ones_of_many_files_are_parts_of_one(
+    tmp_path: Path, size: int, piece: int, request: pytest.FixtureRequest
+) -> None:
+    workspace = Workspace(tmp_path, "me")
+    request.addfinalizer(workspace.close)
+    many(workspace)
+    content = random.Random(size).randbytes(size)
+    files = [workspace.create() for _ in range(3)]
+    for at in range(0, size, piece):
+        for file in files:
+            file.write(content[at : at + piece])
+    files.pop(0).delete()
+    for file in files:
+        file.finish()
+        assert (file.size, file.crc32c) == (size, crc32c(content))
+        assert file.path.exists() == (size > LARGEST_SHARED)
+        found = file.content()
+        assert isinstance(found, bytes) == (size <= LARGEST_SHARED)
+        with file.open() as opened:
+            assert opened.read() == content
         file.delete()
-    (left,) = (path for path in workspace.directory.iterdir() if path.name != ".lock")
-    assert (left.stat().st_ino, left.stat().st_size) == (made, 10)
-    third = workspace.create()
-    third.write(b"a")
-    third.write(b"b")
-    third.finish()
-    assert (third.path.read_bytes(), third.path.stat().st_ino) == (b"ab", made)
-    assert not first.path.exists()
-    with pytest.raises(RestartPartition):
-        first.check_readable()
-    third.delete()
-    large = workspace.create()
-    large.write(b"x" * 2 * LEFT)
-    large.finish()
-    large.delete()
-    assert (large.path.stat().st_ino, large.path.stat().st_size) == (made, LEFT)
-    empty = workspace.create()
-    empty.finish()
-    assert empty.path.read_bytes() == b""
-    empty.delete()
-    workspace.close()
-    assert list(tmp_path.iterdir()) == []
+        assert not file.path.exists()
+    if size <= LARGEST_SHARED:
+        assert shared_file(workspace).stat().st_size == 0
 
 
-def test_an_emptied_file_that_somebody_deletes_is_not_missed(tmp_path: Path) -> None:
-    workspace = Workspace(tmp_path, "me", reused_files=1)
+def test_a_file_has_spilled_bytes_and_content_at_once(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, "me")
+    many(workspace)
     file = workspace.create()
-    file.write(b"x")
+    spilled = random.Random(1).randbytes(3 * SLOT)
+    file.spill(spilled)
+    for piece in file.take_spilled():
+        file.write(piece[::-1])
+    file.finish()
+    content = file.content()
+    assert content == b"".join(spilled[at : at + SLOT][::-1] for at in range(0, len(spilled), SLOT))
+
+
+def test_a_shared_file_that_somebody_changes_is_read_again_from_kafka(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, "me")
+    many(workspace)
+    file = workspace.create()
+    file.write(b"some bytes")
+    file.finish()
+    shared_file(workspace).write_bytes(b"some bytez")
+    with pytest.raises(RestartPartition, match="changed it; its messages are read again"):
+        file.content()
+
+
+def test_a_file_without_a_byte_stands_beside_many_others(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, "me")
+    many(workspace)
+    file = workspace.create()
+    file.finish()
+    assert file.content() == file.path
     file.delete()
-    file.path.unlink()
-    another = workspace.create()
-    another.write(b"y")
-    assert another.path.read_bytes() == b"y"
+    assert not file.path.exists()
+
+
+def test_threads_take_and_free_slots(tmp_path: Path) -> None:
+    shared = SharedFile(tmp_path)
+
+    def use(number: int) -> None:
+        for _ in range(200):
+            extent = Extent(shared)
+            content = bytes([number]) * (SLOT + number)
+            extent.write(memoryview(content))
+            assert b"".join(extent.read()) == content
+            extent.free()
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(use, range(4)))
+    assert shared.path.stat().st_size == 0
+    shared.close()
 
 
 def test_a_full_disk_is_told_from_other_errors(
@@ -223,7 +266,7 @@ def test_rights_that_go_while_it_runs_are_an_error_that_another_try_may_mend(
                 call()
         patched.setattr(Path, "open", refused)
         with pytest.raises(RestartPartition, match="read again"):
-            file.check_readable()
+            file.content()
         file.delete()
     workspace.create().write(b"x")
     workspace.close()
@@ -245,7 +288,7 @@ def test_a_directory_that_somebody_deletes_is_made_anew_and_no_half_file_is_take
         with pytest.raises(LocalFilesRefused, match="No such file"):
             use()
     with pytest.raises(RestartPartition, match="No such file"):
-        half.check_readable()
+        half.content()
     half.delete()
     Workspace(tmp_path, "other")
     assert after.path.exists(), "its lock is held"

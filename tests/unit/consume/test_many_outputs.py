@@ -15,10 +15,10 @@ import pytest
 from crc32c import crc32c
 
 from secor.batch.batch import Batch
-from secor.batch.local_file import SPILL_ABOVE
+from secor.batch.local_file import SHARE_ABOVE
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
-from secor.batch.sealed import SealedBatch
+from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import Workspace
 from secor.config.load import validate
 from secor.config.output import TYPED_FORMATS
@@ -92,7 +92,7 @@ def test_line_25_thousands_of_output_partitions_take_few_descriptors_and_little_
         offsets = list(range(user, ROUNDS * USERS, USERS))
         assert name.start_offset == 0
         assert file.info.first_offset == user
-        content = file.local.path.read_bytes()
+        content = content_of(file)
         if format == "parquet":
             assert rows(format, content) == [(at, (user, str(at))) for at in offsets]
             continue
@@ -100,9 +100,14 @@ def test_line_25_thousands_of_output_partitions_take_few_descriptors_and_little_
         assert [json.loads(line)["country"] for line in lines] == [str(at) for at in offsets]
 
 
+def content_of(file: BatchFile) -> bytes:
+    with file.local.open() as opened:
+        return opened.read()
+
+
 @pytest.mark.parametrize("format", ["text", "jsonlines"])
 def test_hundreds_of_compressed_files_have_no_compressor_each(format: str, tmp_path: Path) -> None:
-    outputs, lines = SPILL_ABOVE + 40, 3
+    outputs, lines = SHARE_ABOVE + 40, 3
     text = random.Random(1).randbytes(3 * FED // 4).hex()  # a file has more than one block
 
     def line(offset: int) -> bytes:
@@ -119,7 +124,7 @@ def test_hundreds_of_compressed_files_have_no_compressor_each(format: str, tmp_p
     whole = lines * outputs * (len(text) - outputs)
     assert batch.size > whole, "what is spilled is not counted"
     for file in batch.seal(Reason.AGE).files:
-        content = file.local.path.read_bytes()
+        content = content_of(file)
         assert (len(content), crc32c(content)) == (file.local.size, file.local.crc32c)
         alone = io.BytesIO()
         stream = GzipStream(alone)

@@ -1,0 +1,106 @@
+"""One file for the bytes of many small files: the file system makes no file for each of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from crc32c import crc32c
+
+SLOT = 64 * 1024
+"""Bytes of the file that belong to one extent; they are used again when it is freed."""
+
+NAME = ".shared"
+
+
+class SharedFile:
+    """Slots of a file; threads may share it.  Raises ``OSError`` for what the system refuses.
+
+    A slot that is written again costs less than a new one: the system has its pages already.
+    The file is emptied when nobody has a slot.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Name the file; the first byte makes it."""
+        self.path = directory / NAME
+        self._descriptor: int | None = None
+        self._free: list[int] = []
+        self._slots = 0
+        self._lock = threading.Lock()
+
+    def descriptor(self) -> int:
+        """Return the file's descriptor; it is opened once."""
+        if self._descriptor is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._descriptor = os.open(self.path, flags, 0o600)
+        return self._descriptor
+
+    def take_slot(self) -> int:
+        """Return a slot that nobody has."""
+        with self._lock:
+            if self._free:
+                return self._free.pop()
+            self._slots += 1
+            return self._slots - 1
+
+    def free(self, slots: list[int]) -> None:
+        """Let others have these slots."""
+        if not slots:
+            return
+        with self._lock:
+            self._free += slots
+            if len(self._free) == self._slots:
+                os.ftruncate(self.descriptor(), 0)
+                self._free, self._slots = [], 0
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class Extent:
+    """Bytes in slots of a shared file; ``size`` and ``crc32c`` grow with every write.
+
+    One thread writes it.  Raises ``OSError``.
+    """
+
+    def __init__(self, shared: SharedFile) -> None:
+        """Begin without a slot."""
+        self.size = 0
+        self.crc32c = 0
+        self._shared = shared
+        self._slots: list[int] = []
+
+    def write(self, data: memoryview) -> None:
+        """Append bytes."""
+        descriptor = self._shared.descriptor()
+        self.crc32c = crc32c(data, self.crc32c)
+        while data.nbytes:
+            begun = self.size % SLOT
+            if self.size == len(self._slots) * SLOT:
+                self._slots.append(self._shared.take_slot())
+            position = self._slots[-1] * SLOT + begun
+            written = os.pwrite(descriptor, data[: SLOT - begun], position)
+            self.size, data = self.size + written, data[written:]
+
+    def read(self) -> Iterator[bytes]:
+        """Yield the bytes of each slot; at the end, an error if they are not the same any more."""
+        checksum = 0
+        for number, slot in enumerate(self._slots):
+            length = min(SLOT, self.size - number * SLOT)
+            data = os.pread(self._shared.descriptor(), length, slot * SLOT)
+            checksum = crc32c(data, checksum)
+            yield data
+        if checksum != self.crc32c:
+            raise OSError(errno.EIO, "somebody has changed it")
+
+    def free(self) -> None:
+        """Give the bytes up, and begin again."""
+        slots, self._slots = self._slots, []
+        self.size = self.crc32c = 0
+        self._shared.free(slots)
