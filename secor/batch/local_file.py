@@ -17,6 +17,7 @@ from secor.batch.shared_file import SLOT, Extent, SharedFile
 from secor.core.errors import (
     DescriptorsExhausted,
     DiskFull,
+    LocalFilesExhausted,
     LocalFilesRefused,
     RestartPartition,
 )
@@ -118,8 +119,10 @@ class LocalFile:
 
     def spill(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
         """Keep ``data`` on disk until it is taken; raises as ``write``."""
-        with retryable(self._workspace.shared.path):
+        try:  # many small pieces come here: a context manager costs as much as the rest
             self._spilled.write(memoryview(data).cast("B"))
+        except OSError as error:
+            raise refused(error, self._workspace.shared.path) from error
 
     def take_spilled(self) -> Iterator[bytes]:
         """Yield what was spilled, piece by piece.
@@ -170,32 +173,32 @@ class LocalFile:
             self._workspace.remove(self.path)
 
 
-@contextlib.contextmanager
-def exhaustion(path: Path) -> Iterator[None]:
-    """Turn what another try may mend into ``LocalFilesExhausted``."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _NO_ROOM:
-            raise DiskFull(f"{path}: {error.strerror}; free some room") from error
-        if error.errno in _NO_DESCRIPTOR:
-            raise DescriptorsExhausted(
-                f"{path}: {error.strerror}; raise this process's limit of open files, or lower"
-                " limits.open_files"
-            ) from error
-        raise
+def exhausted(error: OSError, path: Path) -> LocalFilesExhausted | None:
+    """Return what another try may mend of an error, if it is such a one."""
+    if error.errno in _NO_ROOM:
+        return DiskFull(f"{path}: {error.strerror}; free some room")
+    if error.errno in _NO_DESCRIPTOR:
+        return DescriptorsExhausted(
+            f"{path}: {error.strerror}; raise this process's limit of open files, or lower"
+            " limits.open_files"
+        )
+    return None
+
+
+def refused(error: OSError, path: Path) -> Exception:
+    """Return what the file system refused while the process runs; our own fault as it is."""
+    if error.errno in _OUR_FAULT:
+        return error
+    return exhausted(error, path) or LocalFilesRefused(
+        f"{path}: {error.strerror}; this user has to be able to write in local.directory, and"
+        " nobody else may delete there"
+    )
 
 
 @contextlib.contextmanager
 def retryable(path: Path) -> Iterator[None]:
     """Turn what the file system refuses while the process runs into ``LocalFilesExhausted``."""
     try:
-        with exhaustion(path):
-            yield
+        yield
     except OSError as error:
-        if error.errno in _OUR_FAULT:
-            raise
-        raise LocalFilesRefused(
-            f"{path}: {error.strerror}; this user has to be able to write in local.directory, and"
-            " nobody else may delete there"
-        ) from error
+        raise refused(error, path) from error

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
-from secor.batch.local_file import LocalFile, exhaustion, retryable
+from secor.batch.local_file import LocalFile, exhausted, retryable
 from secor.batch.parse_trail import Death, death_of
 from secor.batch.shared_file import SharedFile
 from secor.core.errors import ConfigurationError
@@ -36,14 +36,15 @@ class Workspace:
         self.deaths: list[Death] = []
         """Over what processes of the directories that were deleted had died."""
         try:
-            with exhaustion(directory):
-                directory.mkdir(parents=True, exist_ok=True)
-                with _starting(directory, self.deaths):
-                    self.directory = directory / instance
-                    self.directory.mkdir()
-                    self._lock = self._take_lock()
-                    self.shared = SharedFile(self.directory)
+            directory.mkdir(parents=True, exist_ok=True)
+            with _starting(directory, self.deaths):
+                self.directory = directory / instance
+                self.directory.mkdir()
+                self._lock = self._take_lock()
+                self.shared = SharedFile(self.directory)
         except OSError as error:
+            if (full := exhausted(error, directory)) is not None:
+                raise full from error
             raise ConfigurationError(
                 f"local.directory {directory}: {error.strerror}; name a directory that this "
                 "user may write"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import closing
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -66,15 +67,17 @@ class PutConnections:
         except (OSError, AwsCrtError) as error:
             raise Unavailable(f"nothing was sent: {error_text(error)}") from error
         try:
-            status, body = _exchange(connection, put, signed)
+            answer, body = _exchange(connection, put, signed)
         except (OSError, HTTPException) as error:
             connection.close()
             raise OutcomeUnknown(f"no answer: {error_text(error)}") from error
-        if connection.sock is not None:  # the server keeps it open
+        if answer.will_close:
+            connection.close()
+        else:
             self._idle.append(connection)
-        if status != HTTPStatus.OK or b"<Error" in body:
-            refused = 300 <= status < 500 or status == HTTPStatus.SERVICE_UNAVAILABLE
-            raise (Unavailable if refused else OutcomeUnknown)(f"HTTP status {status}")
+        if answer.status != HTTPStatus.OK or b"<Error" in body:
+            refused = 300 <= answer.status < 500 or answer.status == HTTPStatus.SERVICE_UNAVAILABLE
+            raise (Unavailable if refused else OutcomeUnknown)(f"HTTP status {answer.status}")
 
     def close(self) -> None:
         """Close the connections that are not in use."""
@@ -143,12 +146,19 @@ def _close_all(connections: list[HTTPConnection]) -> None:
 
 def _exchange(
     connection: HTTPConnection, put: Put, headers: list[tuple[str, str]]
-) -> tuple[int, bytes]:
-    """Send the put, and return the status and the body of the answer."""
-    connection.putrequest("PUT", put.path, skip_host=True, skip_accept_encoding=True)
-    for name, value in headers:
-        connection.putheader(name, value)
-    connection.putheader("Content-Length", str(len(put.content)))
-    connection.endheaders(put.content)
-    answer = connection.getresponse()
-    return answer.status, answer.read()
+) -> tuple[HTTPResponse, bytes]:
+    """Send the put, and return the answer and its body.
+
+    Headers and body go at once: ``http.client`` would send them apart, and each time wait for
+    the interpreter's lock.
+    """
+    lines = [
+        f"PUT {put.path} HTTP/1.1",
+        *(f"{name}: {value}" for name, value in headers),
+        f"Content-Length: {len(put.content)}",
+        "\r\n",
+    ]
+    connection.sock.sendall("\r\n".join(lines).encode("latin-1") + put.content)
+    with closing(HTTPResponse(connection.sock, method="PUT")) as answer:
+        answer.begin()
+        return answer, answer.read()
