@@ -13,6 +13,9 @@ from crc32c import crc32c
 SLOT = 64 * 1024
 """Bytes of the file that belong to one extent; they are used again when it is freed."""
 
+KEPT = 128 * 1024 * 1024 // SLOT
+"""Most slots at the end of the file that nobody has."""
+
 NAME = ".shared"
 
 
@@ -20,15 +23,14 @@ class SharedFile:
     """Slots of a file; threads may share it.  Raises ``OSError`` for what the system refuses.
 
     A slot that is written again costs less than a new one: the system has its pages already.
-    The file is emptied when nobody has a slot.
+    The lowest are taken first, so that the end of the file gets free, and is cut off.
     """
 
     def __init__(self, directory: Path) -> None:
         """Name the file; the first byte makes it."""
         self.path = directory / NAME
         self._descriptor: int | None = None
-        self._free: list[int] = []
-        self._slots = 0
+        self._used = bytearray()  # of each slot: 1 if somebody has it
         self._lock = threading.Lock()
 
     def descriptor(self) -> int:
@@ -41,20 +43,22 @@ class SharedFile:
     def take_slot(self) -> int:
         """Return a slot that nobody has."""
         with self._lock:
-            if self._free:
-                return self._free.pop()
-            self._slots += 1
-            return self._slots - 1
+            slot = self._used.find(0)
+            if slot < 0:
+                slot = len(self._used)
+                self._used.append(1)
+            self._used[slot] = 1
+            return slot
 
     def free(self, slots: list[int]) -> None:
         """Let others have these slots."""
-        if not slots:
-            return
         with self._lock:
-            self._free += slots
-            if len(self._free) == self._slots:
-                os.ftruncate(self.descriptor(), 0)
-                self._free, self._slots = [], 0
+            for slot in slots:
+                self._used[slot] = 0
+            end = self._used.rfind(1) + 1
+            if len(self._used) - end > KEPT:
+                del self._used[end:]
+                os.ftruncate(self.descriptor(), end * SLOT)
 
     def close(self) -> None:
         """Close the file."""
