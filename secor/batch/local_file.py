@@ -90,7 +90,7 @@ class LocalFile:
 
     def _shares(self, more: int) -> bool:
         """Whether it is, with so many bytes more, a part of the shared file."""
-        begun = self._content.size if self.size else self.should_share
+        begun = self._content.size if self.size else self.should_spill
         return bool(begun) and self.size + more <= LARGEST_SHARED
 
     def _leave_shared(self) -> None:
@@ -111,11 +111,9 @@ class LocalFile:
                 written += os.pwrite(descriptor, view[written:], position + written)
 
     @property
-    def should_share(self) -> bool:
-        """Whether so many files are in the making that small ones should share one."""
+    def should_spill(self) -> bool:
+        """Whether so many files are in the making that they spill, and small ones share one."""
         return self._workspace.in_the_making > SHARE_ABOVE
-
-    should_spill = should_share
 
     def spill(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
         """Keep ``data`` on disk until it is taken; raises as ``write``."""
