@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from crc32c import crc32c
@@ -26,9 +26,10 @@ class SharedFile:
     The lowest are taken first, so that the end of the file gets free, and is cut off.
     """
 
-    def __init__(self, directory: Path) -> None:
-        """Name the file; the first byte makes it."""
+    def __init__(self, directory: Path, open_file: Callable[[Path, int], int]) -> None:
+        """Name the file; the first byte makes it, by ``open_file`` (a path, flags)."""
         self.path = directory / NAME
+        self._open_file = open_file
         self._descriptor: int | None = None
         self._used = bytearray()  # of each slot: 1 if somebody has it
         self._lock = threading.Lock()
@@ -37,7 +38,7 @@ class SharedFile:
         """Return the file's descriptor; it is opened once."""
         if self._descriptor is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._descriptor = os.open(self.path, flags, 0o600)
+            self._descriptor = self._open_file(self.path, flags)
         return self._descriptor
 
     def take_slot(self) -> int:

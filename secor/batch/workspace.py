@@ -41,7 +41,7 @@ class Workspace:
                 self.directory = directory / instance
                 self.directory.mkdir()
                 self._lock = self._take_lock()
-                self.shared = SharedFile(self.directory)
+                self.shared = SharedFile(self.directory, self._open_file)
         except OSError as error:
             if (full := exhausted(error, directory)) is not None:
                 raise full from error
@@ -84,11 +84,7 @@ class Workspace:
         if not file.created:  # else somebody has deleted what was written before
             flags |= os.O_CREAT
         with retryable(file.path):
-            try:
-                descriptor = os.open(file.path, flags, 0o600)
-            except FileNotFoundError:
-                self._make_directory()
-                descriptor = os.open(file.path, flags, 0o600)
+            descriptor = self._open_file(file.path, flags)
         file.created = True
         self._open[file] = descriptor
         return descriptor
@@ -106,8 +102,15 @@ class Workspace:
         with contextlib.suppress(OSError):
             path.unlink()
 
+    def _open_file(self, path: Path, flags: int) -> int:
+        """Open a file; where somebody has deleted the directory, it is made anew."""
+        try:
+            return os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            self._make_directory()
+            return os.open(path, flags, 0o600)
+
     def _make_directory(self) -> None:
-        """Make the directory anew where somebody has deleted it."""
         if not self.directory.is_dir():
             self.directory.mkdir(parents=True, exist_ok=True)
             os.close(self._lock)

@@ -208,7 +208,7 @@ def test_a_file_without_a_byte_stands_beside_many_others(tmp_path: Path) -> None
 
 
 def test_threads_take_and_free_slots(tmp_path: Path) -> None:
-    shared = SharedFile(tmp_path)
+    shared = SharedFile(tmp_path, os.open)
 
     def use(number: int) -> None:
         for _ in range(200):
@@ -225,7 +225,7 @@ def test_threads_take_and_free_slots(tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_shared_file_that_nobody_needs_is_cut_off(tmp_path: Path) -> None:
-    shared = SharedFile(tmp_path)
+    shared = SharedFile(tmp_path, os.open)
     extents = [Extent(shared) for _ in range(KEPT + 3)]
     for number, extent in enumerate(extents):
         extent.write(memoryview(b"%d" % number))
@@ -309,6 +309,23 @@ def test_a_directory_that_somebody_deletes_is_made_anew_and_no_half_file_is_take
     half.delete()
     Workspace(tmp_path, "other")
     assert after.path.exists(), "its lock is held"
+
+
+def test_a_directory_that_somebody_deletes_is_made_anew_for_the_shared_file(
+    tmp_path: Path,
+) -> None:
+    workspace = Workspace(tmp_path, "me")
+    many(workspace)
+    shutil.rmtree(tmp_path)
+    file = workspace.create()
+    file.write(b"x")
+    assert file.content() == b"x"
+    shutil.rmtree(tmp_path)
+    file.write(b"y")
+    assert file.content() == b"xy", "an open file needs no name"
+    Workspace(tmp_path, "other")
+    workspace.create().finish()
+    workspace.close()
 
 
 def test_files_that_are_not_ours_are_left_where_they_are(tmp_path: Path) -> None:
