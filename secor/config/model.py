@@ -137,6 +137,9 @@ class Config(Section):
         if _kind(data) in ("partition", "table") and isinstance(data.get("output", {}), dict):
             # Not among the backups, whose names would be mixed with these.
             data["output"] = {"prefix": str(_kind(data)), **data.get("output", {})}
+        if _kind(data) == "partition" and isinstance(data.get("kafka", {}), dict):
+            # More messages a chunk: fewer pieces where a chunk is divided among many files.
+            data["kafka"] = {"max_partition_fetch_bytes": 4 * MIB, **data.get("kafka", {})}
         if _kind(data) == "table":
             data["kafka"] = without_control_topic(data)
         if isinstance(data.get("topics"), list | tuple):
