@@ -16,7 +16,7 @@ from secor import __version__
 from secor.cli.exit_codes import Exit, exit_of
 from secor.core.errors import SecorError
 from secor.service.garbage import collect_nothing, collect_seldom
-from secor.service.imports import import_structlog
+from secor.service.imports import import_structlog, start_no_blas_threads
 from secor.service.journal import is_journal
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -84,6 +84,7 @@ class LazyGroup(click.Group):
         """Import a command; None for a name we do not have."""
         if cmd_name not in COMMANDS:
             return None
+        start_no_blas_threads()
         import_structlog()
         module, _ = COMMANDS[cmd_name]
         command = import_module(module).command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -52,3 +53,13 @@ def import_structlog() -> None:
     """
     with _without("rich"):
         import structlog  # noqa: F401
+
+
+def start_no_blas_threads() -> None:
+    """Let numpy start no threads for linear algebra.  To be called before numpy is imported.
+
+    OpenBLAS starts one for each further core, and each spins for a tenth of a second before it
+    sleeps.  Arrow imports numpy; nothing here multiplies matrices.  ``OPENBLAS_NUM_THREADS`` in
+    the environment overrules it.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

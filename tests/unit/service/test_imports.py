@@ -1,7 +1,8 @@
-"""The daemon does without pandas and rich, which libraries would import."""
+"""The daemon does without pandas, rich and threads of numpy, which libraries would start."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -11,8 +12,17 @@ RUN = "from secor.cli.main import run; run(['run', 'absent.toml']); "
 LOADED = "print('pandas' in sys.modules)"
 
 
-def printed(code: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+CLEAN = {key: value for key, value in os.environ.items() if key != "OPENBLAS_NUM_THREADS"}
+
+
+def printed(code: str, **environment: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=CLEAN | environment,
+    )
     return done.stdout.split()
 
 
@@ -35,3 +45,19 @@ def test_structlog_imports_rich_by_itself_and_not_in_a_command() -> None:
 def test_rich_is_still_there_for_who_asks() -> None:
     code = "import rich.console; print(rich.console.Console is not None)"
     assert printed(f"import sys; {RUN}{code}") == ["True"]
+
+
+# Arrow's allocator has a thread, too, which it names.
+THREADS = """
+import numpy, pathlib
+names = [path.read_text() for path in pathlib.Path("/proc/self/task").glob("*/comm")]
+print(sum("jemalloc" not in name for name in names))
+"""
+
+
+def test_numpy_starts_no_threads_in_a_command() -> None:
+    assert printed(f"{RUN}\n{THREADS}") == ["1"]
+
+
+def test_threads_of_numpy_can_be_asked_for() -> None:
+    assert printed(f"{RUN}\n{THREADS}", OPENBLAS_NUM_THREADS="2") == ["2"]
