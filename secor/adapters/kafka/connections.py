@@ -19,14 +19,16 @@ from secor.core.text import error_text
 
 _log = logging.getLogger(__name__)
 
-_READ_BYTES = 256 * 1024
-_MOST_BYTES_A_TURN = 4 * 1024 * 1024
+_MOST_BYTES_A_TURN = 1024 * 1024
+_TLS_RECORD_BYTES = 16 * 1024
+"""The most that TLS decrypts at once."""
 
 
 class NetClient(insides.NetworkClient):
     """The client's network part with our connections."""
 
     def __init__(self, topics: Sequence[str] | None, **configs: Any) -> None:
+        insides.copy_responses_less()
         net = insides.NetworkSelector(**configs)
         manager = _Manager(net, **configs)
         # Else the group is joined without knowing the topics, and at once again.
@@ -84,6 +86,7 @@ class _Manager(insides.ConnectionManager):
         super().__init__(net, **configs)
         self.failures: dict[Any, BaseException] = {}
         self._reached = False
+        self._receiver = Receiver()
 
     def get_connection(self, node_id: Any, *args: Any, **settings: Any) -> Any:
         if not self._reached:
@@ -146,7 +149,7 @@ class _Manager(insides.ConnectionManager):
             attempt.close()
             raise
         attempt.close_others(used)
-        insides.receive_by(transport, partial(_receive, transport))
+        insides.receive_by(transport, partial(self._receiver.receive, transport))
         return transport
 
     def _transport(self, sock: Any, host: str) -> Any:
@@ -180,23 +183,34 @@ class _Attempt:
         self.close_others(None)
 
 
-def _receive(transport: Any) -> tuple[bytes, Exception | None]:
-    """Read what is there; what came before the connection's end is not thrown away."""
-    pieces: list[bytes] = []
-    size = 0
-    sock = insides.socket_of(transport)
-    encrypted = isinstance(sock, ssl.SSLSocket)
-    # What TLS has decrypted already does not wake the selector: take it all.
-    while size < _MOST_BYTES_A_TURN or (encrypted and sock.pending()):
-        try:
-            data = sock.recv(_READ_BYTES)
-        except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            break
-        except OSError as error:
-            return b"".join(pieces), None if pieces else kafka_errors.KafkaConnectionError(error)
-        if not data:
-            ended = kafka_errors.KafkaConnectionError("socket disconnected")
-            return b"".join(pieces), None if pieces else ended
-        pieces.append(data)
-        size += len(data)
-    return b"".join(pieces), None
+class Receiver:
+    """Reads what has come to a connection into one buffer, which all connections of a
+    client share.
+
+    The client copies it before it reads from the next connection.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = memoryview(bytearray(_MOST_BYTES_A_TURN + _TLS_RECORD_BYTES))
+
+    def receive(self, transport: Any) -> tuple[memoryview, Exception | None]:
+        """Read what is there; what came before the connection's end is not thrown away."""
+        size = 0
+        sock = insides.socket_of(transport)
+        encrypted = isinstance(sock, ssl.SSLSocket)
+        # What TLS has decrypted already does not wake the selector: take it all.
+        while size < _MOST_BYTES_A_TURN or (encrypted and sock.pending()):
+            most = sock.pending() if size >= _MOST_BYTES_A_TURN else _MOST_BYTES_A_TURN - size
+            try:
+                received = sock.recv_into(self._buffer[size:], most)
+            except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                break
+            except OSError as error:
+                return self._ended(size, kafka_errors.KafkaConnectionError(error))
+            if not received:
+                return self._ended(size, kafka_errors.KafkaConnectionError("socket disconnected"))
+            size += received
+        return self._buffer[:size], None
+
+    def _ended(self, size: int, error: Exception) -> tuple[memoryview, Exception | None]:
+        return self._buffer[:size], None if size else error

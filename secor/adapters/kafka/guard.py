@@ -23,6 +23,7 @@ KafkaConnectionManager: least_loaded_node send ssl_enabled wait_for
 NetworkSelector: call_soon_with_future sleep wait_write
 KafkaTCPTransport: _sock _sock_recv handshake
 KafkaSSLTransport: _sock_recv handshake
+KafkaBytes: read seek tell write
 WakeupNotifier: notify
 KafkaProducer: _sender
 Sender: force_close

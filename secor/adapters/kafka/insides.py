@@ -45,6 +45,7 @@ try:
     from kafka.net.wakeup_notifier import WakeupNotifier
     from kafka.partitioner.default import murmur2
     from kafka.producer.sender import Sender
+    from kafka.protocol import parser as _parser
     from kafka.protocol.admin import DescribeGroupsRequest
     from kafka.protocol.consumer import (
         FetchRequest,
@@ -70,6 +71,7 @@ try:
     from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
     _ClientRecords: Any = Fetcher.PartitionRecords
+    KafkaBytes: Any = _parser.KafkaBytes
     FetchPartition: Any = FetchRequest.FetchTopic.FetchPartition
 except (ImportError, AttributeError) as error:
     _installed = getattr(kafka, "__version__", "of unknown version")
@@ -82,7 +84,7 @@ __all__ = [
     "AbstractTokenProvider", "AddPartitionsToTxnRequest", "ApiVersionsRequest",
     "AsyncConsumerRebalanceListener", "CooperativeStickyAssignor", "CoordinatorType",
     "DefaultRecordBatch", "DefaultRecordBatchBuilder", "DescribeGroupsRequest", "EndTxnRequest",
-    "Fetcher", "FindCoordinatorRequest", "InitProducerIdRequest", "IsolationLevel",
+    "Fetcher", "FindCoordinatorRequest", "InitProducerIdRequest", "IsolationLevel", "KafkaBytes",
     "KafkaConnectionManager", "KafkaProducer", "KafkaSSLTransport", "KafkaTCPTransport",
     "ListOffsetsRequest", "MetadataRequest", "MetadataResponse", "NetworkSelector",
     "OffsetCommitRequest", "OffsetFetchRequest", "OffsetSpec", "ProduceRequest",
@@ -326,9 +328,41 @@ def socket_of(transport: Any) -> Any:
     return transport._sock
 
 
-def receive_by(transport: Any, receive: Callable[[], tuple[bytes, Exception | None]]) -> None:
-    """Let the transport read by ``receive``, which returns what came and what ended it."""
+def receive_by(
+    transport: Any, receive: Callable[[], tuple[bytes | memoryview, Exception | None]]
+) -> None:
+    """Let the transport read by ``receive``, which returns what came and what ended it.
+
+    What came is copied before the next call.
+    """
     transport._sock_recv = receive
+
+
+class ResponseFrame(KafkaBytes):
+    """The bytes of a response while they come in, and when they are decoded.
+
+    The client's own copies each of them four times more: to write it, and to read it.
+    """
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append bytes."""
+        begin = self.tell()
+        end = begin + len(data)
+        memoryview(self)[begin:end] = data
+        self.seek(end)
+
+    def read(self, nbytes: int | None = None) -> bytes | memoryview:
+        """Return the next ``nbytes`` bytes, or a view of all that are left."""
+        if nbytes is not None:
+            return bytes(super().read(nbytes))
+        rest = memoryview(self)[self.tell() :]
+        self.seek(len(self))
+        return rest
+
+
+def copy_responses_less() -> None:
+    """Let the client's connections collect responses in frames of ours."""
+    _parser.KafkaBytes = ResponseFrame
 
 
 def give_up_sending(producer: Any) -> None:
