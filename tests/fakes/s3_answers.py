@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -16,7 +17,8 @@ class Answer:
     """What the server says; it waits before for ``delay``, and says nothing for status 0.
 
     ``region`` is where the bucket is, which an error names.  ``closes`` ends the connection
-    afterwards, without a word in ``headers``.
+    afterwards, without a word in ``headers``.  ``page`` is HTML of something else than S3.
+    ``raw`` is sent as it is, instead of everything else, but ``delay``.
     """
 
     status: int = 200
@@ -25,9 +27,13 @@ class Answer:
     delay: threading.Event | None = None
     region: str = ""
     closes: bool = False
+    page: str = ""
+    raw: bytes = b""
 
     @property
     def body(self) -> bytes:
+        if self.page:
+            return self.page.encode()
         region = f"<Region>{self.region}</Region>" if self.region else ""
         error = f"<Error><Code>{self.code}</Code><Message>no</Message>{region}</Error>"
         return error.encode() if self.code else b""
@@ -102,6 +108,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self._answer()
 
+    def do_GET(self) -> None:
+        self._answer()
+
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
@@ -114,9 +123,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection |= answer.closes or not answer.status
         if not answer.status:
             return
+        if answer.raw:
+            self.wfile.write(answer.raw)
+            return
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
+        if answer.page:
+            self.send_header("Content-Type", "text/html")
+        elif answer.status == HTTPStatus.OK and self.command == "PUT":
+            self.send_header("ETag", '"5d41402abc4b2a76b9719d911017c592"')
         self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
         self.wfile.write(b"" if self.command == "HEAD" else answer.body)

@@ -12,6 +12,7 @@ from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
 
 from secor.adapters import tls
+from secor.adapters.s3.region_redirects import use_our_redirector
 from secor.adapters.s3.service_models import use_quick_models
 from secor.core.errors import ConfigurationError
 from secor.core.text import mask_urls
@@ -75,6 +76,7 @@ def connect(
         tls.client_context("S3", authorities=ca_bundle)
     core = botocore.session.Session(profile=profile)
     use_quick_models(core)
+    use_our_redirector()
     if access_key is not None:
         core.set_credentials(access_key, secret_key or "", session_token)
     config = Config(

@@ -6,11 +6,14 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from http.client import responses
 
 from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from secor.adapters import tls
+from secor.adapters.s3.answers import NOT_S3
 from secor.core.errors import (
     AccessDenied,
     AlreadyExists,
@@ -42,6 +45,14 @@ _FOR_NOW = frozenset(
         "XAmzContentChecksumMismatch",
     }
 )
+
+_ELSEWHERE = frozenset(
+    {HTTPStatus.FOUND, HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT}
+)
+"""A proxy's redirections: maintenance, a login, or from http to https."""
+
+_UNREADABLE = (ResponseParserError, ValueError, OverflowError)
+"""What libraries raise over an answer that they cannot read."""
 
 _CREDENTIALS = "check access_key, secret_key, profile or role_arn of [store.s3]"
 _REGION = "set region of [store.s3] to the bucket's"
@@ -108,6 +119,9 @@ def translated(doing: str, *, writes: bool = False) -> Iterator[None]:
         raise _answered(error, doing, writes) from error
     except BotoCoreError as error:
         raise _unanswered(error, doing, writes) from error
+    except _UNREADABLE as error:
+        kind = OutcomeUnknown if writes else Unavailable
+        raise kind(f"cannot {doing}: {NOT_S3} ({error_text(error)})") from error
     except OSError as error:
         if error.errno not in NO_DESCRIPTOR:
             raise
@@ -129,8 +143,10 @@ def status_of(error: ClientError) -> int:
 
 def _answered(error: ClientError, doing: str, writes: bool) -> SecorError:
     code, status = code_of(error), status_of(error)
-    answer = error.response.get("Error", {}).get("Message") or HTTPStatus(status or 500).phrase
-    text = f"cannot {doing}: {code}: {answer}"
+    message = error.response.get("Error", {}).get("Message")
+    # Proxies have statuses of their own, such as 520.
+    answer = message or responses.get(status, "unknown to HTTP")
+    text = f"cannot {doing}: {code or f'HTTP status {status}'}: {answer}"
     if status == HTTPStatus.PRECONDITION_FAILED:
         return AlreadyExists(f"cannot {doing}: an object of this name exists")
     if code in _ABSENT or code == "404":
@@ -143,6 +159,10 @@ def _answered(error: ClientError, doing: str, writes: bool) -> SecorError:
         if writes and (repeated or not busy):
             return OutcomeUnknown(f"{text}; it may have been done all the same")
         return Unavailable(text)
+    if status in _ELSEWHERE:
+        return Unavailable(
+            f"{text}; the server sends elsewhere: correct endpoint_url of [store.s3], or wait"
+        )
     advice = _ADVICE.get(code) or _ADVICE.get(str(status), "check the settings of [store.s3]")
     return AccessDenied(f"{text}; {advice}")
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from secor.adapters.s3.answers import NOT_S3, require
 from secor.adapters.s3.failures import code_of, translated
 from secor.adapters.s3.request_body import Slice
-from secor.core.errors import AlreadyExists, SecorError, Unavailable, damaged_content
+from secor.core.errors import (
+    AlreadyExists,
+    OutcomeUnknown,
+    SecorError,
+    Unavailable,
+    damaged_content,
+)
 from secor.core.text import error_text
 
 if TYPE_CHECKING:
@@ -70,13 +77,15 @@ class MultipartUpload:
 
     def _begin(self) -> tuple[str, bool]:
         """Return the id, and whether the server checks the CRC32C of the whole body."""
-        with translated(f"begin putting {self._name}"):
+        doing = f"begin putting {self._name}"
+        with translated(doing):
             answer = self._client.create_multipart_upload(
                 **self._at,
                 **self._parameters,
                 ChecksumAlgorithm="CRC32C",
                 ChecksumType="FULL_OBJECT",
             )
+        require(answer, ("UploadId",), doing)
         return answer["UploadId"], answer.get("ChecksumType") == "FULL_OBJECT"
 
     def _parts(
@@ -93,7 +102,8 @@ class MultipartUpload:
 
     def _part(self, upload: str, number: int, body: Slice) -> CompletedPartTypeDef:
         checksum = encoded(body.checksum())
-        with translated(f"put part {number} of {self._name}"):
+        doing = f"put part {number} of {self._name}"
+        with translated(doing):
             answer = self._client.upload_part(
                 **self._at,
                 UploadId=upload,
@@ -101,6 +111,7 @@ class MultipartUpload:
                 Body=body,  # type: ignore[arg-type]  # what botocore needs of a file
                 ChecksumCRC32C=checksum,
             )
+        require(answer, ("ETag",), doing)
         return {"PartNumber": number, "ETag": answer["ETag"], "ChecksumCRC32C": checksum}
 
     def _complete(
@@ -108,9 +119,10 @@ class MultipartUpload:
     ) -> None:
         if checksum:
             checksum = {**checksum, "ChecksumType": "FULL_OBJECT"}
-        with translated(f"complete {self._name}", writes=True):
+        doing = f"complete {self._name}"
+        with translated(doing, writes=True):
             try:
-                self._client.complete_multipart_upload(
+                answer = self._client.complete_multipart_upload(
                     **self._at,
                     **self._condition,
                     **checksum,
@@ -121,8 +133,10 @@ class MultipartUpload:
                 if code_of(error) != "NoSuchUpload":
                     raise
                 self._settle_completion(error)
+        if "ETag" not in answer:
+            raise OutcomeUnknown(f"cannot {doing}: {NOT_S3}")
 
-    def _settle_completion(self, error: ClientError) -> None:
+    def _settle_completion(self, error: ClientError) -> NoReturn:
         """Settle a completion that found no upload: an earlier one, its answer lost, ended it.
 
         Raises ``AlreadyExists`` when the object is there, perhaps ours.

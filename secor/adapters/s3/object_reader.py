@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
 
+from secor.adapters.s3.answers import require
 from secor.adapters.s3.failures import status_of, translated
 from secor.core.errors import Unavailable
 from secor.core.text import error_text
@@ -99,6 +100,7 @@ class ObjectReader(io.RawIOBase):
                 if status_of(error) != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                     raise
                 return 0  # an empty object has no first byte
+        require(answer, ("Body", "ContentLength", "ETag"), f"read {self._name}")
         self._body, self._left = answer["Body"], answer["ContentLength"]
         total = answer.get("ContentRange", "").rpartition("/")[2]
         return int(total) if total.isdecimal() else self._left

@@ -24,6 +24,7 @@ from botocore.httpsession import where
 from urllib3.util.wait import wait_for_read
 
 from secor.adapters import tls
+from secor.adapters.s3.answers import is_done
 from secor.core.errors import OutcomeUnknown, Unavailable
 from secor.core.text import error_text
 
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
     from botocore.credentials import ReadOnlyCredentials
 
     from secor.adapters.s3.put_template import Put
+
+
+UNREADABLE = (ValueError, OverflowError)
+"""What ``http.client`` raises, beside its own errors, over lengths that cannot be."""
+
+_MOST_OF_ANSWER = 1 << 16
+"""Bytes of an answer that are read; S3's to a put has none."""
 
 
 class PutConnections:
@@ -68,16 +76,19 @@ class PutConnections:
             raise Unavailable(f"nothing was sent: {error_text(error)}") from error
         try:
             answer, body = _exchange(connection, put, signed)
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, *UNREADABLE) as error:
             connection.close()
             raise OutcomeUnknown(f"no answer: {error_text(error)}") from error
+        headers = {name.lower(): value for name, value in answer.getheaders()}
+        if not is_done(answer.status, headers) or body:
+            # After an interim answer (1xx) the real one is still to come.
+            connection.close()
+            refused = 300 <= answer.status < 500 or answer.status == HTTPStatus.SERVICE_UNAVAILABLE
+            raise (Unavailable if refused else OutcomeUnknown)(f"HTTP status {answer.status}")
         if answer.will_close:
             connection.close()
         else:
             self._idle.append(connection)
-        if answer.status != HTTPStatus.OK or b"<Error" in body:
-            refused = 300 <= answer.status < 500 or answer.status == HTTPStatus.SERVICE_UNAVAILABLE
-            raise (Unavailable if refused else OutcomeUnknown)(f"HTTP status {answer.status}")
 
     def close(self) -> None:
         """Close the connections that are not in use."""
@@ -161,4 +172,4 @@ def _exchange(
     connection.sock.sendall("\r\n".join(lines).encode("latin-1") + put.content)
     with closing(HTTPResponse(connection.sock, method="PUT")) as answer:
         answer.begin()
-        return answer, answer.read()
+        return answer, answer.read(_MOST_OF_ANSWER)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from secor.adapters.s3.answers import require_done
 from secor.adapters.s3.multipart import encoded
 from secor.adapters.s3.put_template import CHECKSUM, METADATA, PutTemplate
 from secor.core.errors import OutcomeUnknown, SecorError, Unavailable
@@ -68,13 +69,19 @@ class SmallPuts:
     def _put_by_botocore(
         self, key: str, content: bytes, crc32c: int, metadata: Mapping[str, str]
     ) -> None:
-        self._client.put_object(
+        answer = self._client.put_object(
             Key=key,
             Body=content,
             ChecksumCRC32C=encoded(crc32c),
             Metadata=metadata,
             **self._parameters,
         )
+        try:
+            require_done(answer, f"put s3://{self._parameters['Bucket']}/{key}")
+        except OutcomeUnknown:
+            # After an interim answer the real one is read as that of the next request.
+            self._client.close()
+            raise
         self._learn(key, *self._sent.request)
 
     def _learn(self, key: str, url: str, headers: Mapping[str, str | bytes]) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import crc32c as checksum
 
+from secor.adapters.s3.answers import require, require_done, require_listing
 from secor.adapters.s3.client import Connection, connect
 from secor.adapters.s3.failures import translated
 from secor.adapters.s3.multipart import MultipartUpload, encoded
@@ -133,8 +134,10 @@ class S3Store:
 
     def head(self, key: str) -> StoredObject:
         """Return the object with its metadata, names in lower case; see ``ObjectStore``."""
-        with translated(f"look at {self._name(key)}"):
+        doing = f"look at {self._name(key)}"
+        with translated(doing):
             answer = self._client.head_object(Bucket=self._bucket, Key=key)
+        require(answer, ("LastModified", "ContentLength", "Metadata"), doing)
         metadata = {name.lower(): value for name, value in answer["Metadata"].items()}
         modified = answer["LastModified"].timestamp()
         return StoredObject(key, answer["ContentLength"], modified, metadata)
@@ -142,8 +145,10 @@ class S3Store:
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Give the objects by key, a page of 1,000 at a time; see ``ObjectStore``."""
         paginator = self._client.get_paginator("list_objects_v2")
-        with translated(f"list {self._name(prefix)}"):
+        doing = f"list {self._name(prefix)}"
+        with translated(doing):
             for page in paginator.paginate(Bucket=self._bucket, Prefix=prefix):
+                require_listing(page, doing)
                 for item in page.get("Contents", ()):
                     modified = item["LastModified"].timestamp()
                     yield StoredObject(item["Key"], item["Size"], modified)
@@ -203,14 +208,16 @@ class S3Store:
             actual_crc32c = body.checksum()
             if actual_crc32c != crc32c:
                 raise damaged_content(path, actual_crc32c, crc32c)
-            with translated(f"put {self._name(key)}", writes=True):
-                self._client.put_object(
+            doing = f"put {self._name(key)}"
+            with translated(doing, writes=True):
+                answer = self._client.put_object(
                     Key=key,
                     Body=body,  # type: ignore[arg-type]  # what botocore needs of a file
                     ChecksumCRC32C=encoded(crc32c),
                     Metadata=dict(metadata),
                     **self._put_arguments,
                 )
+            require_done(answer, doing)
 
     def _put_bytes(
         self,

@@ -12,7 +12,7 @@ from botocore.stub import ANY, Stubber
 from secor.adapters.s3.client import connect
 from secor.adapters.s3.multipart import MOST_PARTS, MultipartUpload, encoded, part_size_for
 from secor.adapters.s3.request_body import BLOCK, Slice
-from secor.core.errors import AlreadyExists, RestartPartition, Unavailable
+from secor.core.errors import AlreadyExists, OutcomeUnknown, RestartPartition, Unavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -74,15 +74,29 @@ def test_the_completion_is_conditional_and_has_the_checksum_of_the_whole(
 ) -> None:
     whole = {"ChecksumCRC32C": encoded(CRC), "ChecksumType": "FULL_OBJECT"}
     expected = {**complete(begin(server)), **whole}
-    server.add_response("complete_multipart_upload", {}, expected)
+    server.add_response("complete_multipart_upload", {"ETag": "e"}, expected)
     upload(client).put(path, len(CONTENT), CRC, 4)
 
 
 def test_a_server_that_knows_only_composite_checksums_gets_those_of_the_parts(
     client: S3Client, server: Stubber, path: Path
 ) -> None:
-    server.add_response("complete_multipart_upload", {}, complete(begin(server, "COMPOSITE")))
+    expected = complete(begin(server, "COMPOSITE"))
+    server.add_response("complete_multipart_upload", {"ETag": "e"}, expected)
     upload(client).put(path, len(CONTENT), CRC, 4)
+
+
+def test_a_completion_that_something_else_answers_is_not_known_to_be_done(
+    client: S3Client, server: Stubber, path: Path
+) -> None:
+    server.add_response(
+        "complete_multipart_upload",
+        {},
+        {**complete(begin(server)), "ChecksumCRC32C": ANY, "ChecksumType": ANY},
+    )
+    server.add_response("abort_multipart_upload", {}, {**AT, "UploadId": "u"})
+    with pytest.raises(OutcomeUnknown, match="none of S3's"):
+        upload(client).put(path, len(CONTENT), CRC, 4)
 
 
 def test_a_damaged_file_is_never_completed(client: S3Client, server: Stubber, path: Path) -> None:

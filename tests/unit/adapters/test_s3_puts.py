@@ -29,7 +29,8 @@ class Wire:
         self.headers.append(headers)
         body = request.body
         self.bodies.append(body if isinstance(body, bytes) else body.read())
-        return AWSResponse(request.url, 200, HTTPHeaders(), _Empty())
+        done = HTTPHeaders.from_dict({"etag": '"1"'})
+        return AWSResponse(request.url, 200, done, _Empty())
 
 
 class _Empty:
