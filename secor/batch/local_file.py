@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -13,7 +12,7 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 from crc32c import crc32c
 
-from secor.batch.shared_file import SLOT, Extent, SharedFile
+from secor.batch.shared_file import NO_ROOM, SLOT, Extent, SharedFile
 from secor.core.errors import (
     DescriptorsExhausted,
     DiskFull,
@@ -22,7 +21,6 @@ from secor.core.errors import (
     RestartPartition,
 )
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 _OUR_FAULT = frozenset({errno.EBADF, errno.EINVAL, errno.EFAULT})
 
@@ -105,10 +103,11 @@ class LocalFile:
 
     def _write_at(self, view: memoryview, position: int) -> None:
         descriptor = self._workspace.descriptor(self)
+        write = self._workspace.shared.pwrite
         written = 0
         with retryable(self.path):
             while written < len(view):
-                written += os.pwrite(descriptor, view[written:], position + written)
+                written += write(descriptor, view[written:], position + written)
 
     @property
     def should_spill(self) -> bool:
@@ -173,7 +172,7 @@ class LocalFile:
 
 def exhausted(error: OSError, path: Path) -> LocalFilesExhausted | None:
     """Return what another try may mend of an error, if it is such a one."""
-    if error.errno in _NO_ROOM:
+    if error.errno in NO_ROOM:
         return DiskFull(f"{path}: {error.strerror}; free some room")
     if error.errno in _NO_DESCRIPTOR:
         return DescriptorsExhausted(

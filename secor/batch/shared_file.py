@@ -10,56 +10,108 @@ from pathlib import Path
 
 from crc32c import crc32c
 
+from secor.batch.holes import punch_hole
+
 SLOT = 64 * 1024
 """Bytes of the file that belong to one extent; they are used again when it is freed."""
 
-KEPT = 128 * 1024 * 1024 // SLOT
-"""Most slots at the end of the file that nobody has."""
+KEPT = 128 * 1024 * 1024
+"""Most bytes on disk of slots that nobody has."""
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says when the disk, a quota or the largest file is full."""
 
 NAME = ".shared"
+
+_EMPTY, _USED, _FREE = range(3)
+"""States of a slot: without room on disk, somebody's, nobody's but with room."""
 
 
 class SharedFile:
     """Slots of a file; threads may share it.  Raises ``OSError`` for what the system refuses.
 
     A slot that is written again costs less than a new one: the system has its pages already.
-    The lowest are taken first, so that the end of the file gets free, and is cut off.
+    So slots that nobody has keep their room on disk, at most ``kept`` bytes in all, and until the
+    disk is full.  The lowest are taken first, so that the end of the file gets free, and is cut
+    off.
     """
 
-    def __init__(self, directory: Path, open_file: Callable[[Path, int], int]) -> None:
+    def __init__(
+        self, directory: Path, open_file: Callable[[Path, int], int], kept: int = KEPT
+    ) -> None:
         """Name the file; the first byte makes it, by ``open_file`` (a path, flags)."""
         self.path = directory / NAME
         self._open_file = open_file
+        self._most_free = kept // SLOT
         self._descriptor: int | None = None
-        self._used = bytearray()  # of each slot: 1 if somebody has it
-        self._lock = threading.Lock()
+        self._slots = bytearray()  # the state of each
+        self._lock = threading.RLock()
 
     def descriptor(self) -> int:
         """Return the file's descriptor; it is opened once."""
-        if self._descriptor is None:
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._descriptor = self._open_file(self.path, flags)
-        return self._descriptor
+        with self._lock:
+            if self._descriptor is None:
+                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+                self._descriptor = self._open_file(self.path, flags)
+            return self._descriptor
 
     def take_slot(self) -> int:
         """Return a slot that nobody has."""
         with self._lock:
-            slot = self._used.find(0)
+            slot = self._slots.find(_FREE)
             if slot < 0:
-                slot = len(self._used)
-                self._used.append(1)
-            self._used[slot] = 1
+                slot = self._slots.find(_EMPTY)
+            if slot < 0:
+                slot = len(self._slots)
+                self._slots.append(_EMPTY)
+            self._slots[slot] = _USED
             return slot
 
     def free(self, slots: list[int]) -> None:
         """Let others have these slots."""
         with self._lock:
             for slot in slots:
-                self._used[slot] = 0
-            end = self._used.rfind(1) + 1
-            if len(self._used) - end > KEPT:
-                del self._used[end:]
-                os.ftruncate(self.descriptor(), end * SLOT)
+                self._slots[slot] = _FREE
+            free = self._slots.count(_FREE)
+            if free > self._most_free:
+                # More than it must be: each time costs as much, however little it is.
+                self._give_room_back(free - self._most_free * 3 // 4)
+
+    def pwrite(self, descriptor: int, data: memoryview, position: int) -> int:
+        """Write to a file of the same disk as ``os.pwrite``; where it is full, make room once."""
+        try:
+            return os.pwrite(descriptor, data, position)
+        except OSError as error:
+            if error.errno not in NO_ROOM or not self.make_room():
+                raise
+        return os.pwrite(descriptor, data, position)
+
+    def make_room(self) -> bool:
+        """Give back the room of all slots that nobody has; tell whether there were any."""
+        with self._lock:
+            free = self._slots.count(_FREE)
+            if free:
+                self._give_room_back(free)
+            return bool(free)
+
+    def _give_room_back(self, count: int) -> None:
+        """Give back the room of the last ``count`` slots that nobody has."""
+        end = len(self._slots)
+        while count:
+            last = self._slots.rfind(_FREE, 0, end)
+            first = last
+            while first > 0 and last - first + 1 < count and self._slots[first - 1] == _FREE:
+                first -= 1
+            length = last - first + 1
+            self._slots[first : last + 1] = bytes(length)
+            if last + 1 < len(self._slots):  # else it is cut off
+                punch_hole(self.descriptor(), first * SLOT, length * SLOT)
+            count -= length
+            end = first
+        end = max(self._slots.rfind(_USED), self._slots.rfind(_FREE)) + 1
+        if end < len(self._slots):
+            del self._slots[end:]
+            os.ftruncate(self.descriptor(), end * SLOT)
 
     def close(self) -> None:
         """Close the file."""
@@ -90,7 +142,7 @@ class Extent:
             if self.size == len(self._slots) * SLOT:
                 self._slots.append(self._shared.take_slot())
             position = self._slots[-1] * SLOT + begun
-            written = os.pwrite(descriptor, data[: SLOT - begun], position)
+            written = self._shared.pwrite(descriptor, data[: SLOT - begun], position)
             self.size, data = self.size + written, data[written:]
 
     def read(self) -> Iterator[bytes]:

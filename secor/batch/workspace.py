@@ -12,7 +12,7 @@ from pathlib import Path
 
 from secor.batch.local_file import LocalFile, exhausted, retryable
 from secor.batch.parse_trail import Death, death_of
-from secor.batch.shared_file import SharedFile
+from secor.batch.shared_file import KEPT, NO_ROOM, SharedFile
 from secor.core.errors import ConfigurationError
 
 _OUR_FILES = re.compile(r"\d{9,}|\.lock|\.parsing|\.shared")
@@ -27,8 +27,14 @@ class Workspace:
     makes a file several times slower after many were deleted.
     """
 
-    def __init__(self, directory: Path, instance: str, open_files: int = 512) -> None:
-        """Make the directory.  Raises ``ConfigurationError`` or ``LocalFilesExhausted``."""
+    def __init__(
+        self, directory: Path, instance: str, open_files: int = 512, most_bytes: int = 8 * KEPT
+    ) -> None:
+        """Make the directory.  Raises ``ConfigurationError`` or ``LocalFilesExhausted``.
+
+        ``most_bytes`` is the limit of all files; an eighth of it may be room on disk that is kept
+        for files to come.
+        """
         self._limit = open_files
         self._open: OrderedDict[LocalFile, int] = OrderedDict()
         self._count = 0
@@ -41,7 +47,8 @@ class Workspace:
                 self.directory = directory / instance
                 self.directory.mkdir()
                 self._lock = self._take_lock()
-                self.shared = SharedFile(self.directory, self._open_file)
+                kept = min(KEPT, most_bytes // 8)
+                self.shared = SharedFile(self.directory, self._open_file, kept)
         except OSError as error:
             if (full := exhausted(error, directory)) is not None:
                 raise full from error
@@ -108,13 +115,16 @@ class Workspace:
             return os.open(path, flags, 0o600)
         except FileNotFoundError:
             self._make_directory()
-            return os.open(path, flags, 0o600)
+        except OSError as error:
+            if error.errno not in NO_ROOM or not self.shared.make_room():
+                raise
+        return os.open(path, flags, 0o600)
 
     def _make_directory(self) -> None:
-        if not self.directory.is_dir():
+        if not (self.directory / ".lock").exists():
             self.directory.mkdir(parents=True, exist_ok=True)
-            os.close(self._lock)
-            self._lock = self._take_lock()
+            former, self._lock = self._lock, self._take_lock()
+            os.close(former)
 
     def _take_lock(self) -> int:
         descriptor = os.open(self.directory / ".lock", os.O_CREAT | os.O_RDWR, 0o600)

@@ -52,7 +52,7 @@ def recover(
 
 def _is_there(store: ObjectStore, last: BatchFile, batch: SealedBatch) -> bool:
     """Tell whether the last file of the range stands, put under whatever configuration."""
-    info = _info(store, last.key)
+    info = stored_info(store, last.key)
     if info is None:
         return False
     if not info.same_range(last.info):
@@ -91,7 +91,7 @@ def _candidates(
             if name.start_offset not in batch.range or listed.key in seen:
                 continue
             seen.add(listed.key)
-            info = _info(store, listed.key)
+            info = stored_info(store, listed.key)
             if info is None or (
                 name.generation != batch.plan.generation and not _is_superseded(info, intent)
             ):
@@ -103,18 +103,28 @@ def _is_superseded(info: ObjectInfo, intent: Intent) -> bool:
     return any(info.fingerprint == old.fingerprint for old in intent.supersedes)
 
 
+def stored_info(store: ObjectStore, key: str) -> ObjectInfo | None:
+    """Return what an object says of itself; None where there is none.
+
+    Raises ``ObjectConflict`` for an object that no Secor made, where one of ours belongs.  It
+    looks twice: an answer that was cut within its headers looks the same.
+    """
+    try:
+        return _info(store, key)
+    except CorruptFile:
+        try:
+            return _info(store, key)
+        except CorruptFile as error:
+            raise ObjectConflict(
+                f"{error}; nothing was overwritten. Give this group a prefix of its own"
+            ) from error
+
+
 def _info(store: ObjectStore, key: str) -> ObjectInfo | None:
     try:
         return ObjectInfo.of(store.head(key).metadata or {}, key)
     except NotFound:
         return None
-    except CorruptFile as error:
-        raise foreign(error) from error
-
-
-def foreign(error: CorruptFile) -> ObjectConflict:
-    """Return the error for an object that no Secor made, where one of ours belongs."""
-    return ObjectConflict(f"{error}; nothing was overwritten. Give this group a prefix of its own")
 
 
 def _places(batch: SealedBatch, intent: Intent) -> Iterator[tuple[str, str]]:

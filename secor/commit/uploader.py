@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from secor.batch.sealed import BatchFile, Place, SealedBatch
 from secor.commit.lease_proof import LeaseProof, intent_of
 from secor.commit.reconcile import Action, reconcile
-from secor.commit.recovery import conflict, foreign, recover
+from secor.commit.recovery import conflict, recover, stored_info
 from secor.commit.superseding import SupersededRequests
 from secor.core.errors import (
     AccessDenied,
     AlreadyExists,
-    CorruptFile,
     LedgerEdited,
     LedgerLost,
-    NotFound,
     OutcomeUnknown,
     RestartPartition,
     SecorError,
@@ -25,7 +23,6 @@ from secor.core.errors import (
     Unavailable,
 )
 from secor.core.model import Entry
-from secor.core.object_info import ObjectInfo
 from secor.core.observer import Observer
 from secor.core.ports import Clock, Lease, ObjectStore, OffsetLedger
 from secor.core.retry import retry
@@ -262,13 +259,9 @@ class _CommitAttempts:
 
     def _compare(self, file: BatchFile, proof: LeaseProof) -> None:
         """The object is there: an earlier try of ours, a leftover, or somebody else's."""
-        try:
-            stored = self._ports.store.head(file.key)
-            info = ObjectInfo.of(stored.metadata or {}, file.key)
-        except NotFound as error:
-            raise Unavailable(f"{file.key}: it was there and is gone; looking again") from error
-        except CorruptFile as error:
-            raise foreign(error) from error
+        info = stored_info(self._ports.store, file.key)
+        if info is None:
+            raise Unavailable(f"{file.key}: it was there and is gone; looking again")
         if info.same_content(file.info):
             return
         if file is self._batch.last and info.same_range(file.info):

@@ -79,10 +79,12 @@ class ObjectInfo:
                 greatest_timestamp=optional("greatest-timestamp"),
                 group=metadata.get("group"),
             )
-        except (KeyError, ValueError) as error:
+        except KeyError as error:
             raise CorruptFile(
-                f"{key}: its metadata is not Secor's ({type(error).__name__}: {error})"
+                f"{key}: its metadata is not Secor's ({error.args[0]} is missing)"
             ) from error
+        except ValueError as error:
+            raise CorruptFile(f"{key}: its metadata is not Secor's ({error})") from error
 
     def same_range(self, other: ObjectInfo) -> bool:
         """Tell whether both are of one range of one topic, as far as is known by one group.

@@ -76,7 +76,8 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
     metrics.starting.set(1)
     with ExitStack() as opened:
         directory = config.local.directory / config.group.name
-        workspace = Workspace(directory, instance, config.limits.open_files)
+        limits = config.limits
+        workspace = Workspace(directory, instance, limits.open_files, limits.local_bytes)
         opened.callback(workspace.close)
         metrics.open_files.set_function(lambda: workspace.open_files)
         metrics.local_free_bytes.set_function(lambda: workspace.free_bytes)

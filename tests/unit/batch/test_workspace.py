@@ -6,14 +6,13 @@ import os
 import random
 import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from crc32c import crc32c
 
 from secor.batch.local_file import LARGEST_SHARED, SHARE_ABOVE, LocalFile
-from secor.batch.shared_file import KEPT, SLOT, Extent, SharedFile
+from secor.batch.shared_file import SLOT
 from secor.batch.workspace import Workspace
 from secor.core.errors import (
     ConfigurationError,
@@ -207,43 +206,6 @@ def test_a_file_without_a_byte_stands_beside_many_others(tmp_path: Path) -> None
     assert not file.path.exists()
 
 
-def test_threads_take_and_free_slots(tmp_path: Path) -> None:
-    shared = SharedFile(tmp_path, os.open)
-
-    def use(number: int) -> None:
-        for _ in range(200):
-            extent = Extent(shared)
-            content = bytes([number]) * (SLOT + number)
-            extent.write(memoryview(content))
-            assert b"".join(extent.read()) == content
-            extent.free()
-
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(use, range(4)))
-    assert shared.path.stat().st_size <= 8 * SLOT, "somebody's slots were lost"
-    shared.close()
-
-
-def test_the_end_of_a_shared_file_that_nobody_needs_is_cut_off(tmp_path: Path) -> None:
-    shared = SharedFile(tmp_path, os.open)
-    extents = [Extent(shared) for _ in range(KEPT + 3)]
-    for number, extent in enumerate(extents):
-        extent.write(memoryview(b"%d" % number))
-    for extent in extents[2:-1]:
-        extent.free()
-    assert shared.path.stat().st_size > KEPT * SLOT
-    extents[-1].free()
-    assert shared.path.stat().st_size == 2 * SLOT
-    extents[0].free()
-    others = [Extent(shared), Extent(shared)]
-    for extent in others:
-        extent.write(memoryview(b"other"))
-    assert shared.path.stat().st_size == 2 * SLOT + 5
-    assert b"".join(extents[1].read()) == b"1"
-    assert [b"".join(extent.read()) for extent in others] == [b"other"] * 2
-    shared.close()
-
-
 def test_a_full_disk_is_told_from_other_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,6 +271,30 @@ def test_a_directory_that_somebody_deletes_is_made_anew_and_no_half_file_is_take
     half.delete()
     Workspace(tmp_path, "other")
     assert after.path.exists(), "its lock is held"
+
+
+def test_a_directory_that_cannot_be_locked_anew_keeps_its_lock_and_is_locked_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = Workspace(tmp_path, "me")
+    shutil.rmtree(tmp_path)
+    open_file = os.open
+
+    def no_lock(path: Path, *arguments: int) -> int:
+        if path.name == ".lock":
+            raise OSError(errno.EMFILE, "Too many open files")
+        return open_file(path, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", no_lock)
+        with pytest.raises(DescriptorsExhausted):
+            workspace.create().write(b"x")
+    assert workspace.free_bytes > 0
+    file = workspace.create()
+    file.write(b"x")
+    Workspace(tmp_path, "other")
+    assert file.path.exists(), "its lock is held"
+    workspace.close()
 
 
 def test_a_directory_that_somebody_deletes_is_made_anew_for_the_shared_file(

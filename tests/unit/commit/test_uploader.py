@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from secor.core.errors import (
     RestartPartition,
     Unavailable,
 )
-from secor.core.model import Entry, Superseded
+from secor.core.model import Entry, StoredObject, Superseded
 from tests.fakes.ledger import Kind
 from tests.unit.commit.commit_world import FIRST, KEY, LIFETIME, SECOND, CommitWorld
 
@@ -340,6 +341,23 @@ def test_an_object_without_our_metadata_stops_and_stays(commits: CommitWorld) ->
         "before", "put", lambda: commits.store.put(FIRST, file.local.path, file.local.crc32c, {})
     )
     assert dropped(commits.upload(batch)) is ObjectConflict
+
+
+def test_an_answer_that_was_cut_within_our_metadata_is_no_object_of_somebody_else(
+    commits: CommitWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = commits.batch([0, 1])
+    commits.on("before", "put", lambda: commits.place(batch))
+    whole, looks = commits.store.head, []
+
+    def cut_once(key: str) -> StoredObject:
+        looks.append(key)
+        answer = whole(key)
+        return answer if len(looks) > 1 else replace(answer, metadata={})
+
+    monkeypatch.setattr(commits.store, "head", cut_once)
+    assert commits.upload(batch) == Committed()
+    assert looks == [FIRST, FIRST]
 
 
 def test_a_superseded_object_that_comes_late_is_removed(commits: CommitWorld) -> None:
