@@ -60,7 +60,8 @@ WITHIN: dict[str, set[str]] = {
     "secor.batch.last_file": set(),
     "secor.batch.plan": {"secor.batch.last_file", "secor.batch.policy"},
     "secor.batch.parse_trail": set(),
-    "secor.batch.shared_file": set(),
+    "secor.batch.holes": set(),
+    "secor.batch.shared_file": {"secor.batch.holes"},
     "secor.batch.local_file": {"secor.batch.shared_file"},
     "secor.batch.workspace": {
         "secor.batch.local_file",
