@@ -11,7 +11,13 @@ import structlog
 
 from secor.consume.partition_status import State, Status
 from secor.consume.suspects import REASON
-from secor.core.errors import SchemaGrew, SecorError, StopPartition
+from secor.core.errors import (
+    OutcomeUnknown,
+    SchemaGrew,
+    SecorError,
+    StopPartition,
+    Unavailable,
+)
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.ports import Clock
 from secor.service.metrics import Metrics
@@ -252,11 +258,12 @@ class Telemetry:
             self._witness.failed(topic_partition, error)
 
     def _tell_failure(self, event: str, where: TopicPartition, error: SecorError) -> None:
-        """Log it: as a warning, once, where a person has to act."""
-        level = "info"
-        if Troubles.is_one(error):
-            level = "warning" if self._troubles.happened(where, error) else "debug"
-        self._tell(level, event, where, error=str(error), kind=snake(type(error)))
+        """Log it: as a warning where a person has to act and was not told yet."""
+        level = self._troubles.happened(where, error)
+        fields = {"error": str(error), "kind": snake(type(error))}
+        if level == "warning" and isinstance(error, Unavailable | OutcomeUnknown):
+            fields["next"] = "tried again until it answers; secor doctor looks at all servers"
+        self._tell(level, event, where, **fields)
 
     def _tell_ended(self, ended: Sequence[Ended]) -> None:
         for trouble in ended:

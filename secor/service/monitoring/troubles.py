@@ -1,4 +1,4 @@
-"""Errors that a person has to end, such as a full disk: told once, counted, and told when over."""
+"""Errors that last, such as a full disk or a store that is out: told, counted, told when over."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from secor.consume.partition_status import State, Status
-from secor.core.errors import AccessDenied, ConfigurationError, LocalFilesExhausted, SecorError
+from secor.core.errors import (
+    AccessDenied,
+    ConfigurationError,
+    LocalFilesExhausted,
+    OutcomeUnknown,
+    SecorError,
+    Unavailable,
+)
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 
@@ -17,6 +24,12 @@ QUIET = 30.0
 STALE = 60.0
 """Seconds without any commit after which an open trouble means that nothing is persisted."""
 
+GRACE = 60.0
+"""Seconds for which a server may not answer before that is more than a hiccup."""
+
+REMIND = 300.0
+"""Seconds between warnings about a server that does not answer."""
+
 _REASONS: tuple[tuple[type[SecorError], str], ...] = (
     (
         LocalFilesExhausted,
@@ -24,6 +37,7 @@ _REASONS: tuple[tuple[type[SecorError], str], ...] = (
     ),
     (AccessDenied, "access is denied: credentials or rights"),
     (ConfigurationError, "the configuration cannot be used"),
+    (Unavailable, "the object store, the ledger or another server does not answer"),
 )
 """What ``/readyz`` says: no names and no addresses, for it needs no password."""
 
@@ -34,7 +48,10 @@ class _Open:
 
     reason: str
     since: float
+    passes: bool
+    """Whether it may end without a person: a server that does not answer."""
     count: int = 0
+    told_at: float | None = None
     last: dict[TopicPartition, float] = field(default_factory=dict)
 
 
@@ -57,23 +74,38 @@ class Troubles:
         self._open: dict[type[SecorError], _Open] = {}
         self._committed_at = float("-inf")
 
-    def happened(self, topic_partition: TopicPartition, error: SecorError) -> bool:
-        """Count an error; tell whether a person has to act and has not been told yet."""
-        reason = next((text for kind, text in _REASONS if isinstance(error, kind)), None)
+    def happened(self, topic_partition: TopicPartition, error: SecorError) -> str:
+        """Count an error; return the level at which to log it.
+
+        A warning is what a person has to act upon and has not been told yet, or not for a
+        while; after it, the same is worth a line for debugging only.
+        """
+        kind = Unavailable if isinstance(error, OutcomeUnknown) else type(error)
+        reason = next((text for base, text in _REASONS if issubclass(kind, base)), None)
         if reason is None:
-            return False
+            return "info"
         now = self._clock.monotonic()
         with self._lock:
-            new = type(error) not in self._open
-            trouble = self._open.setdefault(type(error), _Open(reason, now))
+            passes = issubclass(kind, Unavailable)
+            trouble = self._open.setdefault(kind, _Open(reason, now, passes))
             trouble.count += 1
             trouble.last[topic_partition] = now
-        return new
+            if self._is_due(trouble, now):
+                trouble.told_at = now
+                return "warning"
+            return "info" if trouble.told_at is None else "debug"
 
-    @staticmethod
-    def is_one(error: SecorError) -> bool:
-        """Tell whether a person has to act."""
-        return any(isinstance(error, kind) for kind, _ in _REASONS)
+    def _is_due(self, trouble: _Open, now: float) -> bool:
+        """Tell whether a person is to be told, again."""
+        if not trouble.passes:
+            return trouble.told_at is None
+        waits = trouble.told_at is None or now - trouble.told_at >= REMIND
+        return waits and self._stands_in_the_way(trouble, now)
+
+    def _stands_in_the_way(self, trouble: _Open, now: float) -> bool:
+        """Tell whether nothing was committed since it is there, or for a while."""
+        lasts = now - trouble.since >= GRACE or not trouble.passes
+        return lasts and self._committed_at < max(trouble.since, now - STALE)
 
     def committed(self, topic_partition: TopicPartition) -> list[Ended]:
         """Take a commit as the proof that this partition is well; return what is over."""
@@ -103,13 +135,13 @@ class Troubles:
 
     def reasons(self) -> list[str]:
         """Return why no messages can be persisted: what is open while nothing is committed."""
-        stale = self._clock.monotonic() - STALE
+        now = self._clock.monotonic()
         with self._lock:
             return sorted(
                 {
                     trouble.reason
                     for trouble in self._open.values()
-                    if self._committed_at < max(trouble.since, stale)
+                    if self._stands_in_the_way(trouble, now)
                 }
             )
 
@@ -118,4 +150,8 @@ class Troubles:
         ended = {kind: trouble for kind, trouble in self._open.items() if not trouble.last}
         for kind in ended:
             del self._open[kind]
-        return [Ended(kind, now - it.since, it.count) for kind, it in ended.items()]
+        return [
+            Ended(kind, now - trouble.since, trouble.count)
+            for kind, trouble in ended.items()
+            if trouble.told_at is not None
+        ]

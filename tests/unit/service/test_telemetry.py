@@ -11,6 +11,7 @@ from secor.core.errors import (
     DiskFull,
     LeaseLost,
     LedgerLost,
+    OutcomeUnknown,
     SchemaGrew,
     SecorError,
     Unavailable,
@@ -381,6 +382,57 @@ def test_a_process_that_cannot_persist_is_not_ready(
     commit(setup)
     setup.telemetry.report(both, ledger_up=True)
     assert setup.health.ready().status == 200
+
+
+def fail(setup: Setup, seconds: int, *, state: State = State.POSITIONING) -> list[str]:
+    """Let a server be out for so long, and the partition try; return the levels of its lines."""
+    with capture_logs() as lines:
+        for _ in range(seconds // 5):
+            setup.clock.sleep(5)
+            setup.health.beat()
+            error = (Unavailable("no answer"), OutcomeUnknown("lost"))[seconds % 2]
+            setup.telemetry.retried(HERE, error)
+            setup.telemetry.report([replace(STATUS, state=state)], ledger_up=True)
+    return [line["log_level"] for line in lines if line["event"] == "retried"]
+
+
+@pytest.mark.parametrize("odd", [0, 1], ids=["no answer", "outcome unknown"])
+def test_a_server_that_is_out_is_told_after_a_minute_and_again_later(
+    setup: Setup, odd: int
+) -> None:
+    commit(setup)
+    setup.clock.sleep(1)
+    assert set(fail(setup, 60 + odd)) == {"info"}
+    assert setup.health.ready().status == 200
+    assert fail(setup, 5 + odd) == ["warning"]
+    assert "the object store, the ledger or another" in setup.health.ready().body.decode()
+    assert set(fail(setup, 295 + odd)) == {"debug"}
+    assert fail(setup, 5 + odd) == ["warning"]
+    with capture_logs() as lines:
+        commit(setup)
+    (over,) = [line for line in lines if line["event"] == "over"]
+    assert (over["kind"], over["seconds"]) == ("unavailable", 360)
+    setup.telemetry.report([STATUS], ledger_up=True)
+    assert setup.health.ready().status == 200
+
+
+def test_hiccups_are_told_to_nobody_while_others_commit(setup: Setup) -> None:
+    other = TopicPartition("clicks", 4)
+    for _ in range(10):
+        commit(setup, other)
+        assert set(fail(setup, 30)) == {"info"}
+        assert setup.health.ready().status == 200
+    with capture_logs() as lines:
+        commit(setup)
+    assert [line["event"] for line in lines] == ["committed"]
+
+
+def test_the_warning_of_a_server_that_is_out_says_what_is_done(setup: Setup) -> None:
+    setup.telemetry.retried(HERE, Unavailable("no answer"))
+    setup.clock.sleep(60)
+    with capture_logs() as lines:
+        setup.telemetry.retried(HERE, Unavailable("no answer"))
+    assert "secor doctor" in lines[0]["next"]
 
 
 def test_a_committed_batch_is_one_line_with_all_that_it_is(setup: Setup) -> None:
