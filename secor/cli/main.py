@@ -164,15 +164,31 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         result = cli.main(args=arguments, prog_name="secor", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        return Exit.INTERRUPTED
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except SecorError as error:
-        click.echo(_told(error), err=True)
-        return exit_of(error)
+        return _interrupted()
+    except Exception as error:
+        if _jvm_interrupted():
+            return _interrupted()
+        if isinstance(error, click.ClickException):
+            error.show()
+            return error.exit_code
+        if isinstance(error, SecorError):
+            click.echo(_told(error), err=True)
+            return exit_of(error)
+        raise
     return result if isinstance(result, int) else Exit.OK
+
+
+def _jvm_interrupted() -> bool:
+    """Tell whether Ctrl-C has ended Spark's JVM, of which all that follows is a consequence."""
+    jvm = sys.modules.get("secor.spark.jvm")  # most commands have none
+    return jvm is not None and jvm.interrupted()
+
+
+def _interrupted() -> int:
+    click.echo("interrupted", err=True)
+    if _jvm_interrupted():
+        sys.modules["secor.spark.jvm"].end()
+    return Exit.INTERRUPTED
 
 
 def _told(error: SecorError) -> str:

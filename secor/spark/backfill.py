@@ -10,14 +10,18 @@ import itertools
 import os
 import re
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from secor.core.errors import SecorError, Unavailable
+from secor.spark import jvm
+from secor.spark.session import JAVA_OPTIONS, LOGGING_OPTION
 from secor.spark.startup import get_or_start
 
 if TYPE_CHECKING:
@@ -28,6 +32,18 @@ MOST_TASKS = 10_000
 
 POLL = 0.5
 """Seconds between two looks at how far a job has come."""
+
+_ERRORS_ALONE = """
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c: %m%n
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+"""
+"""Spark's logging on one machine: its warnings at every start say nothing of the backfill."""
 
 _PYTHON = re.compile(r"(?!org\.|java\.)[\w.]+(Error|Exception): ")
 _JAVA = re.compile(r".*Job aborted|.*[Cc]aused by|[\w.]+Exception: ")
@@ -63,19 +79,33 @@ def session(
     builder = SparkSession.builder.appName(name)
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         master = "local[*]"
-    if master is not None:
-        builder = builder.master(master)
-    builder = builder.config("spark.ui.showConsoleProgress", "false")
-    for key, value in (settings or {}).items():
-        builder = builder.config(key, value)
-    spark = get_or_start(builder)
-    context = spark.sparkContext
-    if context.master.startswith("local[") and "PYSPARK_PYTHON" not in os.environ:
-        context.pythonExec = sys.executable  # else the first python3 of the PATH
-    try:
-        yield spark
-    finally:
-        spark.stop()
+    with tempfile.TemporaryDirectory(prefix="secor-spark-") as folder:
+        chosen = {"spark.ui.showConsoleProgress": "false", **(settings or {})}
+        if master is not None:
+            builder = builder.master(master)
+            if master.startswith("local"):
+                jvm.on_loopback(master, chosen)
+                chosen[JAVA_OPTIONS] = _quiet(chosen.get(JAVA_OPTIONS, ""), Path(folder))
+        for key, value in chosen.items():
+            builder = builder.config(key, value)
+        spark = get_or_start(builder)
+        context = spark.sparkContext
+        if context.master.startswith("local[") and "PYSPARK_PYTHON" not in os.environ:
+            context.pythonExec = sys.executable  # else the first python3 of the PATH
+        try:
+            yield spark
+        finally:
+            if not jvm.interrupted():
+                spark.stop()
+
+
+def _quiet(given: str, folder: Path) -> str:
+    """Return the driver's Java options ``given`` with our logging, unless they choose one."""
+    if LOGGING_OPTION in given:
+        return given
+    logging = folder / "log4j2.properties"
+    logging.write_text(_ERRORS_ALONE)
+    return f"{given} {LOGGING_OPTION}={logging}".strip()
 
 
 def run(
@@ -139,7 +169,8 @@ def _watched(
                 if progress is not None:
                     progress(min(_completed_tasks(context, group), tasks), tasks)
         except BaseException:
-            context.cancelJobGroup(group)
+            if not jvm.interrupted():
+                context.cancelJobGroup(group)
             raise
     error = future.exception()
     if error is not None:

@@ -12,6 +12,7 @@ from secor.java.bundles import Bundle
 from secor.java.cache import Progress
 from secor.java.jars import jar_folder
 from secor.java.runtime import spark_java_home
+from secor.spark.jvm import on_loopback
 from secor.spark.startup import get_or_start, require_class, require_jars
 from secor.spark.versions import require_pyspark
 
@@ -96,7 +97,7 @@ def start_spark(
         if not any(key.startswith("spark.jars") for key in settings):
             jars = jar_folder(bundle, progress).glob("*.jar")
             chosen["spark.jars"] = ",".join(sorted(map(str, jars)))
-        chosen.setdefault("spark.master", "local[*]")
+        on_loopback(chosen.setdefault("spark.master", "local[*]"), chosen)
         chosen[JAVA_OPTIONS] = java_options(chosen.get(JAVA_OPTIONS, ""), log)
     for key, value in chosen.items():
         builder = builder.config(key, value)

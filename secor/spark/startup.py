@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, cast
 
 from secor.core.errors import ConfigurationError, Unavailable
+from secor.spark import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,8 +70,10 @@ def get_or_start(
 
     began = _size(log)
     builder = builder.config(_SAFE_PATH, "1")
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started it
+        jvm.say_starting()
     try:
-        with _printing_to_stderr():
+        with _printing_to_stderr(), jvm.starting():
             return cast("SparkSession", _within(timeout, builder))
     except Empty as error:
         kill_jvm()
@@ -108,8 +111,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _within(timeout: float | None, builder: Any) -> Any:
-    if timeout is None:
-        return builder.getOrCreate()
+    """Start it in another thread: PySpark takes SIGINT where it is started in the main one."""
     answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
 
     def start() -> None:
@@ -120,7 +122,11 @@ def _within(timeout: float | None, builder: Any) -> Any:
 
     # A daemon, so that a process whose Spark hangs can end.
     threading.Thread(target=start, name="start-spark", daemon=True).start()
-    session, error = answers.get(timeout=timeout)
+    try:
+        session, error = answers.get(timeout=timeout)
+    except KeyboardInterrupt:
+        jvm.give_up()
+        raise
     if error is not None:
         raise error
     return session
