@@ -28,7 +28,7 @@ LINES = 20
 """Output partitions and findings printed; --json has all."""
 
 
-@click.group(epilog="Example: secor backfill plan backup.toml partition.toml clicks --help")
+@click.group(epilog="Example: secor backfill plan backup.toml partition.toml clicks -o plan.json")
 def command() -> None:
     """Parse the backup again, and replace what the partition group had stored.
 
@@ -60,7 +60,8 @@ def _on_spark(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @command.command(
     "run",
-    epilog="Example: secor backfill run backup.toml partition.toml plan.json --master local[4]",
+    epilog="\b\nExample: secor backfill run backup.toml partition.toml plan.json"
+    " --master 'local[4]'",
 )
 @click.argument("backup", type=CONFIG)
 @click.argument("partition", type=CONFIG)

@@ -33,7 +33,7 @@ CONFIG = click.Path(path_type=Path)
 
 @click.command(
     "plan",
-    epilog="Example: secor backfill plan backup.toml partition.toml clicks"
+    epilog="\b\nExample: secor backfill plan backup.toml partition.toml clicks"
     " --from-time 2026-11-20T00:00Z --to-time 2026-11-21T00:00Z -o plan.json",
 )
 @click.argument("backup", type=CONFIG)

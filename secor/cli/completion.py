@@ -11,7 +11,7 @@ VARIABLE = "_SECOR_COMPLETE"
 
 
 @click.command(
-    epilog="Example: secor completion bash > ~/.local/share/bash-completion/completions/secor"
+    epilog="\b\nExample: secor completion bash > ~/.local/share/bash-completion/completions/secor"
 )
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context

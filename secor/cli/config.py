@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from secor.config.translation.draft import Draft
 
 
-@click.group()
+@click.group(epilog="Example: secor config check backup.toml")
 def command() -> None:
     """Check, show or write a configuration, translate another program's, or print examples.
 
@@ -105,8 +105,8 @@ def show(config: Path, topic: str | None, as_json: bool) -> None:
 
 @command.command(
     name="import",
-    epilog="Examples: secor config import secor.prod.backup.properties -o backup.toml,"
-    " secor config import iceberg-sink.json -o table.toml",
+    epilog="\b\nExample: secor config import secor.prod.backup.properties -o backup.toml"
+    "\nExample: secor config import iceberg-sink.json -o sink.toml",
 )
 @click.argument("properties", metavar="FILE", type=click.Path(path_type=Path))
 @click.option(

@@ -60,8 +60,8 @@ def example(name: str | None, output: Path | None) -> None:
 
 
 @click.command(
-    epilog="Example: secor config init --kind backup --kafka kafka-1:9092 --topics clicks,orders"
-    " --bucket logs -o backup.toml"
+    epilog="\b\nExample: secor config init --kind backup --kafka kafka-1:9092"
+    " --topics clicks,orders --bucket logs -o backup.toml"
 )
 @click.option(
     "--kind",

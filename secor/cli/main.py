@@ -111,7 +111,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: secor run /etc/secor/backup.toml; to try it: secor sandbox up",
+    epilog="\b\nExample: secor sandbox up\nExample: secor run /etc/secor/backup.toml",
 )
 @click.version_option(__version__, prog_name="secor")
 def cli() -> None:

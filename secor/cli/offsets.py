@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from secor.adapters.kafka import KafkaReader
 
 
-@click.group()
+@click.group(epilog="Example: secor offsets show backup.toml")
 def command() -> None:
     """Show or move committed offsets.  Stop the service before you move them."""
 

@@ -28,7 +28,8 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 @click.command(
     "set",
-    epilog="Example: secor offsets set backup.toml clicks --to-time 2026-11-21T00:00Z --dry-run",
+    epilog="\b\nExample: secor offsets set backup.toml clicks --to-time 2026-11-21T00:00Z"
+    " --dry-run",
 )
 @config_argument
 @click.argument("topic", type=TOPIC)

@@ -22,7 +22,7 @@ from secor.core.text import how_many
 from secor.parsing.parts import ROW, release_part
 
 
-@click.group()
+@click.group(epilog="Example: secor parser try partition.toml messages.json")
 def command() -> None:
     """Try the parser of a configuration."""
 

@@ -40,7 +40,7 @@ config_argument = click.argument("config", type=click.Path(path_type=Path))
 topic_argument = click.argument("topic", type=TOPIC, required=False)
 
 
-@click.group()
+@click.group(epilog="Example: secor quarantine ls partition.toml")
 def command() -> None:
     """Show messages that could not be parsed, and parse them again."""
 

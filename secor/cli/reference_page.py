@@ -59,7 +59,8 @@ def _command(command: click.Command, context: click.Context, depth: int) -> Iter
         for option in options:
             yield _option(option, context)
     if command.epilog is not None:
-        yield f"\n{_example(command.epilog)}\n"
+        for example in _examples(command.epilog):
+            yield f"\n{example}\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
@@ -83,9 +84,10 @@ def _option(option: click.Option, context: click.Context) -> str:
     return f"| `{shown}` | {_plain(' '.join(meaning.split()))} |\n"
 
 
-def _example(epilog: str) -> str:
-    word, _, example = " ".join(epilog.split()).partition(": ")
-    return f"{word}: `{example}`" if word == "Example" else _plain(" ".join(epilog.split()))
+def _examples(epilog: str) -> Iterator[str]:
+    for line in cleandoc(epilog).removeprefix("\b\n").splitlines():
+        word, _, example = line.partition(": ")
+        yield f"{word}: `{example}`" if word == "Example" else _plain(line)
 
 
 def _plain(text: str) -> str:

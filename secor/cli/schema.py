@@ -32,7 +32,7 @@ _output = click.option(
 )
 
 
-@click.group()
+@click.group(epilog="Example: secor schema show partition.toml clicks")
 def command() -> None:
     """Show the fields of a topic, or write a schema for output.schema_file.
 

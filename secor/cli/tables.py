@@ -49,6 +49,6 @@ class _Tables(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-@click.group(cls=_Tables)
+@click.group(cls=_Tables, epilog="Example: secor tables status table.toml")
 def command() -> None:
     """Show the tables of a group, commit to them, and settle what stopped one."""

@@ -58,8 +58,7 @@ def test_every_command_loads_and_explains_itself_with_an_example(
 ) -> None:
     assert main.run([name, "--help"]) == 0
     shown = capsys.readouterr().out
-    if "Commands:" not in shown:
-        assert f"Example: secor {name}" in shown
+    assert f"secor {name}" in shown.partition("Example: ")[2]
 
 
 def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
