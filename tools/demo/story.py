@@ -153,19 +153,24 @@ class Demonstration:
         self.screen.say("")
         self.screen.say("source .venv/bin/activate")
         commands = {
-            f"secor offsets show {configuration}": "what is committed",
+            f"secor ls {configuration} {flights.TOPIC}": "the objects, and the offsets in them",
             f"secor cat {configuration} {flights.TOPIC} --limit 10": "messages",
             f"secor restore verify {self.folder / restoring.JOB}": "prove it again",
             f"secor restore status {self.folder / restoring.JOB}": "what was written back",
             f"secor quarantine ls {parquet}": "what could not be parsed, and why",
-            f"secor finalize {parquet} --dry-run": "which months are complete",
+            f"secor schema show {parquet} {flights.TOPIC}": "the fields of the messages",
             f"secor backfill rollback {parquet} {self.folder / mending.PLAN}": "the old days again",
             f"secor tables show {self.folder / 'table.toml'} {tables.ALL}": "what the table has",
-            f"secor sandbox down --delete --directory {place}": "stop the servers",
+            f"secor sandbox down --delete --directory {place}": "stop the servers, delete their data",
         }
         width = max(map(len, commands))
         for what, why in commands.items():
             self.screen.say(f"{what:<{width}}   {why}")
+        self.screen.say("")
+        self.screen.say(
+            "The groups would stop at the topic that came back: docs/restore.md, 'After you"
+            " restored a topic in place', says how they go on."
+        )
 
 
 class Persisting:
