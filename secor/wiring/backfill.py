@@ -7,7 +7,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -38,21 +38,21 @@ Result = TypeVar("Result")
 class Setting:
     """What a task is sent: configurations as they are valid on the driver, and the plan's head.
 
-    ``directory`` is where each executor puts files that it is writing.
+    ``directory`` is where each executor puts files that it is writing; None: where the system has
+    temporary files.
     """
 
     backup: Config
     partition: Config
     plan: PlanHead
-    directory: Path
+    directory: Path | None
 
     @classmethod
     def of(
         cls, backup: Config, partition: Config, plan: BackfillPlan, directory: Path | None
     ) -> Setting:
-        """Return it; the default directory is one of the system's for temporary files."""
-        place = directory or Path(tempfile.gettempdir()) / "secor-backfill"
-        return cls(backup, partition, plan.head, place)
+        """Return it."""
+        return cls(backup, partition, plan.head, directory)
 
 
 def stage(setting: Setting, batches: Iterator[PlannedBatch]) -> Iterator[Receipt]:
@@ -107,8 +107,7 @@ def open_publisher(
     config: Config, plan: BackfillPlan, directory: Path | None, workers: int
 ) -> Iterator[Publisher]:
     """Give what publishes and rolls back."""
-    place = directory or Path(tempfile.gettempdir()) / "secor-backfill"
-    with open_store(config) as store, open_workspace(place) as workspace:
+    with open_store(config) as store, open_workspace(directory) as workspace:
         archive: Archive = archive_of(config, plan.topic, store)
         yield Publisher(
             plan,
@@ -121,7 +120,15 @@ def open_publisher(
 
 
 @contextmanager
-def open_workspace(directory: Path) -> Iterator[Workspace]:
-    """Give a workspace of this task's own."""
-    with closing(Workspace(directory, f"backfill-{uuid.uuid4().hex}")) as workspace:
-        yield workspace
+def open_workspace(directory: Path | None) -> Iterator[Workspace]:
+    """Give a workspace of this task's own.
+
+    Without a directory it is below a new one, which goes with it: a name that users share could be
+    another's.
+    """
+    with ExitStack() as opened:
+        if directory is None:
+            made = opened.enter_context(tempfile.TemporaryDirectory(prefix="secor-backfill-"))
+            directory = Path(made)
+        name = f"backfill-{uuid.uuid4().hex}"
+        yield opened.enter_context(closing(Workspace(directory, name)))
