@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,17 +13,13 @@ from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import human_size, table
 from secor.cli.restore_options import as_json, configuration, load_job
 from secor.cli.restore_progress import progress_bar
-from secor.core.errors import ConfigurationError
 from secor.core.text import how_many
 
 if TYPE_CHECKING:
-    from secor.restore.control import JobRecord
-    from secor.restore.model import SourceExtent, SourcePartition
-    from secor.restore.offsets import StoredOffset
     from secor.restore.preflight import Finding
     from secor.restore.verify import PartitionResult
-    from secor.wiring.restore import Job
     from secor.wiring.restore_plan import JobPlan
+    from secor.wiring.restore_status import JobStatus
 
 
 @click.command(epilog="Example: secor restore plan flights.toml")
@@ -135,37 +130,6 @@ def _finding(finding: Finding) -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Progress:
-    """One source partition; ``next_offset`` is None before its first commit."""
-
-    source: str
-    next_offset: int | None
-    extent: SourceExtent
-    left: int
-
-
-@dataclass(frozen=True, slots=True)
-class _JobStatus:
-    """What ``status`` shows; ``copies`` are looked up where the job's own topic has nothing."""
-
-    job: str
-    record: JobRecord | None
-    rows: tuple[_Progress, ...]
-    copies: Mapping[SourcePartition, StoredOffset]
-    exactly_once: str
-
-    @property
-    def left(self) -> int:
-        return sum(row.left for row in self.rows)
-
-    @property
-    def state(self) -> str:
-        if self.record is None:
-            return "not begun"
-        return self.record.wish.value if self.left else "all written"
-
-
 @click.command(epilog="Example: secor restore status flights.toml --json")
 @configuration
 @as_json
@@ -175,9 +139,10 @@ def status(config: Path, as_json: bool) -> int:
     Exit code 0 when everything is written, else 5.  It asks and disturbs no daemon.
     """
     from secor.wiring.restore import open_job
+    from secor.wiring.restore_status import status_of
 
     with open_job(load_job(config)) as job:
-        known = _status_of(job)
+        known = status_of(job)
     if as_json:
         report = {
             "job": known.job,
@@ -186,7 +151,11 @@ def status(config: Path, as_json: bool) -> int:
             "generation": known.record.generation if known.record else 0,
             "left": known.left,
             "partitions": [
-                {"source": row.source, "next_offset": row.next_offset, "end": row.extent.range.end}
+                {
+                    "source": row.source,
+                    "next_offset": row.next_offset,
+                    "end": row.extent.range.end if row.extent else None,
+                }
                 for row in known.rows
             ],
             "copies": {str(it): stored.next_offset for it, stored in known.copies.items()},
@@ -194,39 +163,22 @@ def status(config: Path, as_json: bool) -> int:
         click.echo(json.dumps(report, indent=2))
     else:
         _show_status(known)
-    return Exit.DIFFERENT if known.left else Exit.OK
+    return Exit.OK if known.complete else Exit.DIFFERENT
 
 
-def _status_of(job: Job) -> _JobStatus:
-    from secor.wiring.restore_offsets import read_all_offsets, read_shared
-    from secor.wiring.restore_plan import left, nothing_archived
-
-    count = job.offsets_partitions()
-    record = job.control(count).read() if count else None
-    offsets = read_all_offsets(job, count).offsets
-    rows = []
-    for source in job.sources():
-        extent = job.source.extent(source)
-        stored = offsets.get(source)
-        rest = left(extent, stored.next_offset if stored else 0)
-        reached = stored.next_offset if stored else None
-        rows.append(_Progress(str(source), reached, extent, rest.end - rest.start))
-    if not rows:
-        raise ConfigurationError(nothing_archived(job))
-    copies = {} if offsets else read_shared(job)
-    promise = job.config.writing.exactly_once
-    return _JobStatus(job.name, record, tuple(rows), copies, promise)
-
-
-def _show_status(status: _JobStatus) -> None:
+def _show_status(status: JobStatus) -> None:
     lines = [("source", "next offset", "archived", "left")]
     for row in status.rows:
         shown = "none" if row.next_offset is None else str(row.next_offset)
-        lines.append((row.source, shown, str(row.extent.range), f"{row.left:,}"))
+        archived = str(row.extent.range) if row.extent else "vanished"
+        lines.append((row.source, shown, archived, f"{row.left:,}" if row.extent else "unknown"))
     for line in table(lines, left=frozenset({0, 2})):
         click.echo(line)
     behind = f", {how_many(status.left, 'offset')} left" if status.left else ""
     click.echo(f"{status.job}: {status.state}{behind}")
+    if status.vanished:
+        gone = how_many(status.vanished, "source partition")
+        click.echo(f"the archive has no object of {gone} any more: bring the missing objects back")
     if status.exactly_once == "disabled":
         click.echo('writing.exactly_once = "disabled": messages may be there twice')
     if status.copies:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +20,7 @@ from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange, TopicPartition
 from secor.restore.control import JobControl
 from secor.restore.model import JobSpec, SourcePartition
-from secor.restore.offsets import check_partitions, offsets_topic, partition_of
+from secor.restore.offsets import StoredOffset, check_partitions, offsets_topic, partition_of
 from secor.restore.ports import RestoreSource
 from secor.restore.routing import Routing, first_millisecond
 from secor.restore.writer.model import WriterLimits
@@ -151,12 +151,23 @@ class Job:
 
     def sources(self) -> list[SourcePartition]:
         """Return the source partitions that the configuration names."""
+        return self._chosen(self.source.partitions())
+
+    def vanished(
+        self, sources: Collection[SourcePartition], offsets: Mapping[SourcePartition, StoredOffset]
+    ) -> dict[SourcePartition, int]:
+        """Return the offsets of source partitions that the archive had, and not any more.
+
+        ``sources`` are those that it has, ``offsets`` all that the job has committed.
+        """
+        gone = self._chosen(sorted(offsets.keys() - set(sources)))
+        return {it: offsets[it].next_offset for it in gone}
+
+    def _chosen(self, sources: Iterable[SourcePartition]) -> list[SourcePartition]:
         source = self.config.source
         wanted, numbers = wanted_topics(source), source.partitions
         return [
-            it
-            for it in self.source.partitions()
-            if wanted(it.topic) and (not numbers or it.partition in numbers)
+            it for it in sources if wanted(it.topic) and (not numbers or it.partition in numbers)
         ]
 
     def routing(self) -> Routing:

@@ -200,8 +200,10 @@ class _ByTime:
     def _time(self, source: SourcePartition, offset: int) -> int | None:
         """Return the time of the message at ``offset`` or behind it; of the last one at the end."""
         last = None
-        end = self.job.source.extent(source).range.end
-        for piece in read_pieces(self.job, source, min(offset, max(0, end - 1))):
+        archived = self.job.source.extent(source).range
+        # Below the first object nothing can be read; the first message behind it will do.
+        start = max(archived.start, min(offset, archived.end - 1))
+        for piece in read_pieces(self.job, source, start):
             for placed in self.route(source, piece):
                 last = placed.records.column("timestamp")[0].as_py()
                 if piece.next_offset > offset:

@@ -11,6 +11,7 @@ from secor.core.errors import ConfigurationError, CorruptFile
 from secor.core.model import OffsetRange
 from secor.restore.fencing_probe import probe_id
 from secor.restore.job_preflight import lost_offsets
+from secor.restore.lost_objects import since, vanished_findings
 from secor.restore.model import SourceExtent, SourcePartition, id_prefix
 from secor.restore.new_topics import NewTopic, new_topic
 from secor.restore.offsets import StoredOffset, offsets_topic
@@ -82,11 +83,13 @@ class Begun:
 
 def plan(job: Job) -> JobPlan:
     """Look at everything; write nothing to any topic."""
-    by_topic: dict[str, list[SourceExtent]] = {}
-    for source in job.sources():
-        by_topic.setdefault(source.topic, []).append(job.source.extent(source))
     partitions = job.offsets_partitions()
     offsets = read_all_offsets(job, partitions).offsets
+    sources = job.sources()
+    by_topic: dict[str, list[SourceExtent]] = {}
+    for source in sources:
+        extent = since(job.source.extent(source), offsets.get(source))
+        by_topic.setdefault(source.topic, []).append(extent)
     begun = Begun(bool(partitions), frozenset(source.topic for source in offsets))
     names = [job.target_name(topic) for topic in by_topic]
     shared = job.config.writing.shared_offsets_topic
@@ -99,6 +102,7 @@ def plan(job: Job) -> JobPlan:
     plan_findings = [
         *meeting(job, by_topic),
         *_lost_offsets(job, begun, topics),
+        *vanished_findings(job.vanished(sources, offsets), holes=job.config.source.holes),
         *job_findings(job, described),
         *room(job, topics_left(topics, offsets), described),
     ]
@@ -175,7 +179,7 @@ def topics_left(
         for extent in topic.extents:
             stored, whole = offsets.get(extent.source), extent.range.end - extent.range.start
             rest = left(extent, stored.next_offset if stored else 0)
-            share = (rest.end - rest.start) / whole if whole else 0.0
+            share = min(1.0, (rest.end - rest.start) / whole) if whole else 0.0
             sizes[topic.target.name] += int(extent.size * share)
     return sizes
 
@@ -244,6 +248,9 @@ def _new(job: Job, topic: str, needed: int) -> tuple[NewTopic, list[Finding]]:
 
 
 def left(extent: SourceExtent, next_offset: int) -> OffsetRange:
-    """Return which archived offsets of a source partition are left."""
-    start = min(max(extent.range.start, next_offset), extent.range.end)
+    """Return which offsets of a source partition are left; ``next_offset`` is 0 before the first.
+
+    Those between ``next_offset`` and the first object count: a job that has begun needs them.
+    """
+    start = min(next_offset or extent.range.start, extent.range.end)
     return OffsetRange(start, extent.range.end)

@@ -23,6 +23,7 @@ from secor.restore.model import Boundary, Piece, SourceExtent, SourcePartition
 from secor.restore.ports import PieceReader
 from secor.restore.reading import ReadAhead
 from secor.restore.sources.coverage import Coverage, Slice, Unit, cover, units_of
+from secor.restore.sources.known_ranges import KnownRanges
 
 LISTED_FOR = 5.0
 """Seconds that a listing of a topic's objects is used: it has those of all its partitions."""
@@ -70,6 +71,7 @@ class ArchiveSource:
     generations: Collection[int] | None = None
     reader: Callable[[Iterator[Piece]], PieceReader] = ReadAhead
     listings: TopicListings = field(default_factory=TopicListings)
+    known: KnownRanges = field(default_factory=KnownRanges)
 
     def exactly_once(self) -> bool:
         """Return True: reading goes by archived offset."""
@@ -80,27 +82,30 @@ class ArchiveSource:
         return True
 
     def partitions(self) -> list[SourcePartition]:
-        """List the archive's topics and partitions, by the names of objects."""
-        return sorted(
-            {
-                SourcePartition(self.name, topic, archived.name.partition)
-                for topic in self.topics()
-                for archived in self.archives(topic).objects(topic, generations=self.generations)
-            }
-        )
+        """List topics and partitions by the names of objects, and those that were seen before."""
+        listed = {
+            SourcePartition(self.name, topic, archived.name.partition)
+            for topic in self.topics()
+            for archived in self.archives(topic).objects(topic, generations=self.generations)
+        }
+        return sorted(listed.union(self.known.sources()))
 
     def extent(self, source: SourcePartition) -> SourceExtent:
-        """Look at the names and metadata of all objects; reads only the last if it must."""
+        """Look at the names and metadata of all objects; reads only the last if it must.
+
+        The range ends where the archive ever ended: what vanished since then is not written.
+        """
         coverage = self._coverage(source)
         if not coverage.slices:
-            return SourceExtent(source, OffsetRange(0, 0), faults=coverage.faults)
+            return SourceExtent(source, self.known.of(source), faults=coverage.faults)
         start, end = coverage.slices[0].start, coverage.slices[-1].end
         if end == UNKNOWN_END:
             end = self._last_offset(source, coverage.slices[-1])
+        known = self.known.add(source, OffsetRange(start, max(start, end)))
         units = list({id(piece.unit): piece.unit for piece in coverage.slices}.values())
         return SourceExtent(
             source,
-            OffsetRange(start, max(start, end)),
+            OffsetRange(start, known.end),
             coverage.holes,
             coverage.faults,
             sum(len(unit.objects) for unit in units),
@@ -113,20 +118,28 @@ class ArchiveSource:
         return self.reader(self.pieces(source, next_offset))
 
     def pieces(self, source: SourcePartition, start: int) -> Iterator[Piece]:
-        """Give the messages from ``start`` on.  Raises ``ArchiveIncomplete``."""
+        """Give the messages from ``start`` on; 0 is where the archive begins.
+
+        Raises ``ArchiveIncomplete``, also for what is missing between ``start`` and the first
+        object: whoever has read up to there has not read what was in between.
+        """
         coverage = self._coverage(source)
         if coverage.faults:
             raise ArchiveIncomplete(f"{source}: {coverage.faults[0]}")
-        position = start
+        known = self.known.of(source)
+        position = start or known.start
         for part in coverage.slices:
             if part.end <= position:
                 continue
-            if part.start > position and position > coverage.slices[0].start:
+            if part.start > position:
                 self._check_hole(source, OffsetRange(position, part.start))
             position = max(position, part.start)
             for piece in self._of_slice(source, part, position):
                 position = piece.next_offset
                 yield piece
+        if position < known.end:
+            self._check_hole(source, OffsetRange(position, known.end))
+            yield Piece(_NO_ROWS, known.end, Boundary.COMMIT)
 
     def _check_hole(self, source: SourcePartition, hole: OffsetRange) -> None:
         if not self.holes:
@@ -138,7 +151,15 @@ class ArchiveSource:
     def _coverage(self, source: SourcePartition) -> Coverage:
         archive = self.archives(source.topic)
         objects = self.listings.objects(archive, source.topic, source.partition, self.generations)
-        return cover(units_of(archive.described(objects)))
+        try:
+            coverage = cover(units_of(archive.described(objects)))
+        except NotFound as error:
+            raise ArchiveIncomplete(f"{source}: {error}, since the archive was listed") from error
+        if coverage.slices:
+            last = coverage.slices[-1]
+            end = last.start if last.end == UNKNOWN_END else last.end
+            self.known.add(source, OffsetRange(coverage.slices[0].start, end))
+        return coverage
 
     def _of_slice(self, source: SourcePartition, part: Slice, start: int) -> Iterator[Piece]:
         position = start

@@ -105,6 +105,72 @@ def test_a_missing_object_is_named_and_passed_over_only_when_told_to(shelf: Shel
     assert offsets(source_of(shelf, holes=True).pieces(CLICKS, 0)) == [*range(10), *range(20, 30)]
 
 
+def test_objects_lost_behind_what_was_read_before_are_a_hole(shelf: Shelf) -> None:
+    first = put(shelf, 0, 10)
+    put(shelf, 10, 20)
+    shelf.store.delete(first)
+    with pytest.raises(ArchiveIncomplete, match=r"no object has the offsets \[4, 10\)"):
+        offsets(source_of(shelf).pieces(CLICKS, 4))
+    assert offsets(source_of(shelf, holes=True).pieces(CLICKS, 4)) == list(range(10, 20))
+
+
+def test_an_archive_that_begins_above_zero_has_no_hole(shelf: Shelf) -> None:
+    put(shelf, 10, 20)
+    assert offsets(source_of(shelf).pieces(CLICKS, 0)) == list(range(10, 20))
+
+
+@pytest.mark.parametrize(
+    ("lost", "start", "hole"),
+    [
+        ([0], 0, r"\[0, 10\)"),
+        ([2], 0, r"\[20, 30\)"),
+        ([2], 20, r"\[20, 30\)"),
+        ([0, 1, 2], 5, r"\[5, 30\)"),
+    ],
+)
+def test_objects_that_vanish_while_a_job_runs_are_missed(
+    shelf: Shelf, lost: list[int], start: int, hole: str
+) -> None:
+    keys = [put(shelf, 0, 10), put(shelf, 10, 20), put(shelf, 20, 30)]
+    listings = TopicListings(iter(range(0, 1000, 100)).__next__)
+    source = source_of(shelf, listings=listings)
+    assert source.extent(CLICKS).range == OffsetRange(0, 30)
+    for number in lost:
+        shelf.store.delete(keys[number])
+    assert source.partitions() == [CLICKS]
+    assert source.extent(CLICKS).range.end == 30
+    with pytest.raises(ArchiveIncomplete, match=f"no object has the offsets {hole}"):
+        offsets(source.pieces(CLICKS, start))
+
+
+def test_an_object_that_vanishes_right_after_the_listing_is_named(shelf: Shelf) -> None:
+    key = put(shelf, 0, 10)
+    source = source_of(shelf)
+    assert source.extent(CLICKS).range == OffsetRange(0, 10)
+    shelf.store.delete(key)
+    with pytest.raises(ArchiveIncomplete, match=f"{key} does not exist, since the archive was"):
+        source.extent(CLICKS)
+
+
+def test_what_vanishes_after_it_was_read_is_not_missed(shelf: Shelf) -> None:
+    keys = [put(shelf, 0, 10), put(shelf, 10, 20)]
+    source = source_of(shelf, listings=TopicListings(iter(range(0, 1000, 100)).__next__))
+    assert source.extent(CLICKS).range == OffsetRange(0, 20)
+    shelf.store.delete(keys[0])
+    assert offsets(source.pieces(CLICKS, 10)) == list(range(10, 20))
+    shelf.store.delete(keys[1])
+    assert offsets(source.pieces(CLICKS, 20)) == []
+
+
+def test_the_end_of_what_vanished_is_reached_where_holes_are_accepted(shelf: Shelf) -> None:
+    keys = [put(shelf, 0, 10), put(shelf, 10, 20)]
+    listings = TopicListings(iter(range(0, 1000, 100)).__next__)
+    source = source_of(shelf, listings=listings, holes=True)
+    assert source.extent(CLICKS).range == OffsetRange(0, 20)
+    shelf.store.delete(keys[1])
+    assert list(source.pieces(CLICKS, 0))[-1].next_offset == 20
+
+
 def test_an_object_that_holds_less_than_it_says_is_refused(shelf: Shelf) -> None:
     put(shelf, 0, 10, records=11)
     with pytest.raises(ArchiveIncomplete, match="holds 10 records"):

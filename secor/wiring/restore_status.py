@@ -1,0 +1,89 @@
+"""How far a job is, looked up; no daemon is asked or disturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from secor.core.errors import ConfigurationError
+from secor.restore.control import JobRecord
+from secor.restore.model import SourceExtent, SourcePartition
+from secor.restore.offsets import StoredOffset
+from secor.wiring.restore import Job
+from secor.wiring.restore_offsets import read_all_offsets, read_shared
+from secor.wiring.restore_plan import left, nothing_archived
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """One source partition; ``next_offset`` is None before its first commit.
+
+    ``extent`` is None where the archive has no object of it any more: nobody knows what is left.
+    """
+
+    source: str
+    next_offset: int | None
+    extent: SourceExtent | None
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """What ``status`` shows; ``copies`` are looked up where the job's own topic has nothing.
+
+    ``holes`` tells whether the job may leave messages out.
+    """
+
+    job: str
+    record: JobRecord | None
+    rows: tuple[SourceProgress, ...]
+    copies: Mapping[SourcePartition, StoredOffset]
+    exactly_once: str
+    holes: bool
+
+    @property
+    def left(self) -> int:
+        """Offsets that are not written yet."""
+        return sum(row.left for row in self.rows)
+
+    @property
+    def vanished(self) -> int:
+        """Source partitions that no object is left of."""
+        return sum(row.extent is None for row in self.rows)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything is written that the job must write."""
+        return not self.left and (self.holes or not self.vanished)
+
+    @property
+    def state(self) -> str:
+        """The job's state in a word or two."""
+        if self.record is None:
+            return "not begun"
+        return "all written" if self.complete else self.record.wish.value
+
+
+def status_of(job: Job) -> JobStatus:
+    """Look at the archive and the offsets topic.
+
+    Raises ``ConfigurationError`` where the archive has nothing of the job's.
+    """
+    sources = job.sources()
+    if not sources:
+        raise ConfigurationError(nothing_archived(job))
+    count = job.offsets_partitions()
+    record = job.control(count).read() if count else None
+    offsets = read_all_offsets(job, count).offsets
+    rows = []
+    for source in sources:
+        extent = job.source.extent(source)
+        stored = offsets.get(source)
+        rest = left(extent, stored.next_offset if stored else 0)
+        reached = stored.next_offset if stored else None
+        rows.append(SourceProgress(str(source), reached, extent, rest.end - rest.start))
+    vanished = job.vanished(sources, offsets)
+    rows += [SourceProgress(str(source), reached, None, 0) for source, reached in vanished.items()]
+    copies = {} if offsets else read_shared(job)
+    promise, holes = job.config.writing.exactly_once, job.config.source.holes
+    return JobStatus(job.name, record, tuple(rows), copies, promise, holes)
