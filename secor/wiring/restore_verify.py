@@ -8,11 +8,13 @@ from functools import partial
 
 import pyarrow as pa
 
+from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
 from secor.restore.model import Piece, Silence, SourcePartition
 from secor.restore.pairs import first_offsets
 from secor.restore.routing import Routing
 from secor.restore.verify import (
+    Difference,
     PartitionResult,
     actual_records,
     compare_as_sets,
@@ -20,7 +22,9 @@ from secor.restore.verify import (
     expected_records,
 )
 from secor.wiring.restore import Job
+from secor.wiring.restore_offsets import read_all_offsets
 from secor.wiring.restore_pairs import read_pairs
+from secor.wiring.restore_plan import nothing_archived
 
 _WAIT = 60.0
 
@@ -40,28 +44,64 @@ def offsets_to_compare(job: Job) -> int:
 
 
 def verify(job: Job, advance: Advance = lambda *_: None) -> Iterator[PartitionResult]:
-    """Give how each partition of each target compares."""
-    route = job.routing()
+    """Give how each partition of each target compares.
+
+    Raises ``ConfigurationError`` where there is nothing to compare.
+    """
     sources = job.sources()
-    written = _written(job)
-    if job.config.target.partitioning == "same":
-        for source in sources:
-            target = TopicPartition(route.target(source.topic), source.partition)
-            expected = (records for _, records in _expected(job, source, route, advance))
-            if job.transactional:
-                yield compare_in_order(target, expected, written(target))
-            else:
-                yield compare_as_sets(target, expected, written(target), repeats=True)
+    if not sources:
+        raise ConfigurationError(nothing_archived(job))
+    offsets = read_all_offsets(job, job.offsets_partitions()).offsets
+    vanished = [_vanished(job, *it) for it in job.vanished(sources, offsets).items()]
+    route, written = job.routing(), _written(job)
+    yield from vanished
+    if job.config.target.partitioning != "same":
+        yield from _in_any_order(job, sources, route, written, advance)
         return
+    compared = {it.topic_partition for it in vanished}
+    for source in sources:
+        target = TopicPartition(route.target(source.topic), source.partition)
+        compared.add(target)
+        expected = (records for _, records in _expected(job, source, route, advance))
+        if job.transactional:
+            yield compare_in_order(target, expected, written(target))
+        else:
+            yield compare_as_sets(target, expected, written(target), repeats=True)
+    if not job.config.target.append:
+        for target in _targets(route):
+            if target not in compared:
+                yield compare_in_order(target, (), written(target))
+
+
+def _targets(route: Routing) -> Iterator[TopicPartition]:
     for topic, count in sorted(route.partitions.items()):
-        for number in range(count):
-            target = TopicPartition(topic, number)
-            yield compare_as_sets(
-                target,
-                _of_target(job, sources, route, target, advance),
-                written(target),
-                repeats=not job.transactional,
-            )
+        yield from (TopicPartition(topic, number) for number in range(count))
+
+
+def _vanished(job: Job, source: SourcePartition, next_offset: int) -> PartitionResult:
+    """Return the difference of a source partition that no object is left of."""
+    target = TopicPartition(job.target_name(source.topic), source.partition)
+    what = (
+        f"cannot be compared: the archive has no object of {source} any more, which the job has"
+        f" written up to offset {next_offset}; bring the missing objects back"
+    )
+    return PartitionResult(target, 0, Difference(target, None, what))
+
+
+def _in_any_order(
+    job: Job,
+    sources: list[SourcePartition],
+    route: Routing,
+    written: Callable[[TopicPartition], Iterator[pa.RecordBatch]],
+    advance: Advance,
+) -> Iterator[PartitionResult]:
+    for target in _targets(route):
+        yield compare_as_sets(
+            target,
+            _of_target(job, sources, route, target, advance),
+            written(target),
+            repeats=not job.transactional,
+        )
 
 
 def _written(job: Job) -> Callable[[TopicPartition], Iterator[pa.RecordBatch]]:
