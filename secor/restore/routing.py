@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -10,15 +10,11 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from secor.core.errors import PluginFailed, TargetRefused
+from secor.core.errors import TargetRefused
 from secor.core.model import HEADERS_TYPE, SCHEMA, OffsetRange, TopicPartition
 from secor.restore.model import Piece, SourcePartition, TargetRecords
+from secor.restore.plugin_calls import RowFilter, RowTransform, kept_rows, transformed
 from secor.wire.murmur2 import partitions_of
-
-RowFilter = Callable[[str, pa.RecordBatch], pa.Array]
-"""Of a source topic's records: a column of truths, true to keep the row."""
-RowTransform = Callable[[str, pa.RecordBatch], pa.RecordBatch]
-"""Of a source topic's records: as many rows, with the same offsets."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -59,7 +55,7 @@ class Routing:
         """Return what is written of a piece.  Raises ``PluginFailed``, ``TargetRefused``."""
         records = self._selected(source, piece.records)
         if records.num_rows and self.transform is not None:
-            records = self._transformed(self.transform, source, records)
+            records = transformed(self.transform, source, records)
         if not records.num_rows:
             return []
         if self.provenance:
@@ -85,28 +81,7 @@ class Routing:
             records = records.filter(pa.array(kept))
         if self.row_filter is None or not records.num_rows:
             return records
-        return records.filter(self._mask(self.row_filter, source, records))
-
-    def _mask(
-        self, row_filter: RowFilter, source: SourcePartition, records: pa.RecordBatch
-    ) -> pa.Array:
-        mask = row_filter(source.topic, records)
-        if len(mask) != records.num_rows or mask.type != pa.bool_() or mask.null_count:
-            raise PluginFailed(
-                f"{source}: source.filter gave {len(mask)} of {mask.type} for {records.num_rows}"
-                " rows: it has to give a truth for each"
-            )
-        return mask
-
-    def _transformed(
-        self, transform: RowTransform, source: SourcePartition, records: pa.RecordBatch
-    ) -> pa.RecordBatch:
-        result = transform(source.topic, records)
-        if result.schema != SCHEMA or not result.column("offset").equals(records.column("offset")):
-            raise PluginFailed(
-                f"{source}: source.transform has to give the same columns, rows and offsets"
-            )
-        return result
+        return records.filter(kept_rows(self.row_filter, source, records))
 
     def _placed(self, source: SourcePartition, records: pa.RecordBatch) -> Sequence[TargetRecords]:
         topic = self.target(source.topic)
