@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from secor.core.errors import TargetRefused
 from secor.core.model import HEADERS_TYPE, SCHEMA, OffsetRange, TopicPartition
+from secor.core.text import how_many
 from secor.restore.model import Piece, SourcePartition, TargetRecords
 from secor.restore.plugin_calls import RowFilter, RowTransform, kept_rows, transformed
 from secor.wire.murmur2 import partitions_of
@@ -51,6 +52,14 @@ class Routing:
         """Return the target topic of an archived one."""
         return self.template.replace("{topic}", topic)
 
+    def has_room(self, source: SourcePartition) -> bool:
+        """Tell whether the target had the partitions that this source partition needs."""
+        count = self.partitions.get(self.target(source.topic), 0)
+        return count > (0 if self.partitioning == "key" else self._number(source))
+
+    def _number(self, source: SourcePartition) -> int:
+        return self.mapping.get(source.partition, source.partition)
+
     def __call__(self, source: SourcePartition, piece: Piece) -> list[TargetRecords]:
         """Return what is written of a piece.  Raises ``PluginFailed``, ``TargetRefused``."""
         records = self._selected(source, piece.records)
@@ -85,13 +94,17 @@ class Routing:
 
     def _placed(self, source: SourcePartition, records: pa.RecordBatch) -> Sequence[TargetRecords]:
         topic = self.target(source.topic)
-        count = self.partitions[topic]
+        count = self.partitions.get(topic, 0)
+        if not count:
+            raise TargetRefused(
+                f"{source}: the target {topic} does not exist: 'secor restore run' makes it"
+            )
         if self.partitioning != "key":
-            partition = self.mapping.get(source.partition, source.partition)
+            partition = self._number(source)
             if partition >= count:
                 raise TargetRefused(
-                    f"{source}: the target {topic} has {count} partitions, and no {partition}; add"
-                    ' some, or set target.partitioning = "key"'
+                    f"{source}: the target {topic} has {how_many(count, 'partition')}, and no"
+                    f' {partition}; add some, or set target.partitioning = "key"'
                 )
             return [TargetRecords(TopicPartition(topic, partition), records)]
         placed = self._by_key(source, records, count)

@@ -61,6 +61,8 @@ class TaskSettings:
     boundaries: Boundaries
     clock: Clock
     observer: TaskObserver
+    ready: Callable[[SourcePartition], None] = lambda _source: None
+    """Called before a source partition is read: its target may be new."""
 
 
 @dataclass(slots=True)
@@ -136,6 +138,8 @@ class Task:
 
     def _open_reader(self) -> PieceReader:
         if self._reader is None:
+            # Not inside a transaction: making a topic takes seconds.
+            self._settings.ready(self.source)
             self._reader = self._settings.source.open(self.source, self.next_offset)
         return self._reader
 

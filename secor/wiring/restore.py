@@ -102,6 +102,12 @@ class Job:
         """Return the target's topic for an archived one."""
         return self.config.target.topic.replace("{topic}", topic)
 
+    @property
+    def own_topics(self) -> frozenset[str]:
+        """The topics of the job's offsets and their copies."""
+        shared = self.config.writing.shared_offsets_topic
+        return frozenset({offsets_topic(self.name), *([shared] if shared else [])})
+
     def offsets_partitions(self) -> int:
         """Return how many partitions the offsets topic has; 0 when there is none."""
         return len(self.log.partitions(offsets_topic(self.name)))
@@ -174,10 +180,10 @@ class Job:
         """Return the router over the target's topics as they are now."""
         source, target = self.config.source, self.config.target
         topics = {self.target_name(it.topic) for it in self.sources()}
-        own = {offsets_topic(self.name), self.config.writing.shared_offsets_topic} & topics
+        own = self.own_topics & topics
         if own:
             raise ConfigurationError(
-                f"target.topic names {', '.join(map(str, own))}, where the job's offsets are: a job"
+                f"target.topic names {', '.join(own)}, where the job's offsets are: a job"
                 " may write to any topic but this one"
             )
         ranges: dict[tuple[str, int], list[OffsetRange]] = {}

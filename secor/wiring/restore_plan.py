@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
-from secor.core.errors import ConfigurationError, CorruptFile
+from secor.core.errors import ConfigurationError, CorruptFile, TargetRefused
 from secor.core.model import OffsetRange
 from secor.restore.fencing_probe import probe_id
 from secor.restore.job_preflight import lost_offsets
@@ -122,13 +122,35 @@ def prepare(job: Job) -> JobPlan:
         lines = "\n".join(f"  {finding.topic}: {finding.what}" for finding in refusing)
         raise ConfigurationError(f"the job cannot begin:\n{lines}")
     for topic in planned.topics:
-        if topic.new is not None:
-            job.admin.create(
-                topic.target.name,
-                TopicSettings(topic.new.partitions, topic.new.settings),
-                job.config.target.replication_factor,
-            )
+        _make(job, topic)
     return planned
+
+
+def prepare_topic(job: Job, topic: str) -> None:
+    """Look at the target of a topic that came while the job runs; make it if it is missing.
+
+    Raises ``TargetRefused`` with every finding that refuses.
+    """
+    sources = job.sources()
+    extents = [job.source.extent(it) for it in sources if it.topic == topic]
+    name = job.target_name(topic)
+    described = job.admin.describe([name]).get(name)
+    planned = _planned(job, topic, extents, described, Begun(True, frozenset()))
+    meets = [it for it in meeting(job, {it.topic for it in sources}) if it.topic == name]
+    refusing = refused([*planned.plan_findings, *meets])
+    if name in job.own_topics:
+        what = "has the job's offsets, and a job may write to any topic but this one"
+        refusing.append(Finding(Severity.REFUSE, name, what))
+    if refusing:
+        what = "; ".join(f"{finding.topic}: {finding.what}" for finding in refusing)
+        raise TargetRefused(f"the new topic {topic} cannot be restored: {what}")
+    _make(job, planned)
+
+
+def _make(job: Job, topic: PlannedTopic) -> None:
+    if topic.new is not None:
+        settings = TopicSettings(topic.new.partitions, topic.new.settings)
+        job.admin.create(topic.target.name, settings, job.config.target.replication_factor)
 
 
 def nothing_archived(job: Job) -> str:

@@ -20,11 +20,12 @@ from secor.restore.engine import Ended, Engine
 from secor.restore.model import SourcePartition
 from secor.restore.opening import Opener
 from secor.restore.schedule import Schedule
+from secor.restore.targets import Targets
 from secor.restore.task import TaskObserver, TaskSettings
 from secor.service.monitoring.restore_telemetry import RestoreTelemetry
 from secor.wiring.restore import Job
 from secor.wiring.restore_offsets import copy_writer
-from secor.wiring.restore_plan import all_written
+from secor.wiring.restore_plan import all_written, prepare_topic
 
 POLL = 0.25
 """Seconds that the main thread waits for the group."""
@@ -82,15 +83,22 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
 
 def _task_settings(job: Job, observer: TaskObserver) -> TaskSettings:
     writing = job.config.writing
+    targets = Targets(
+        job.routing(),
+        {it.topic for it in job.sources()},
+        partial(prepare_topic, job),
+        lambda name: len(job.log.partitions(name)),
+    )
     return TaskSettings(
         spec=job.spec,
         source=job.source,
-        route=job.routing(),
+        route=targets,
         boundaries=Boundaries(
             writing.boundary, writing.interval, writing.max_bytes, writing.max_messages
         ),
         clock=job.clock,
         observer=observer,
+        ready=targets.ready,
     )
 
 

@@ -152,7 +152,7 @@ def test_partition_and_order_stay_by_default_and_topics_are_renamed() -> None:
 
 
 def test_a_target_without_the_partition_is_refused() -> None:
-    with pytest.raises(TargetRefused, match="has 1 partitions"):
+    with pytest.raises(TargetRefused, match="has 1 partition, and no 1"):
         routed(Routing("{topic}", {"clicks": 1}), range(5))
 
 

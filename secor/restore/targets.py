@@ -1,0 +1,59 @@
+"""The targets of a daemon that runs: topics come to the archive, and partitions to a target."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from secor.core.errors import Unavailable
+from secor.restore.model import Piece, SourcePartition, TargetRecords
+from secor.restore.routing import Routing
+
+
+class Targets:
+    """A ``Router`` that knows new targets in time; for any number of threads.
+
+    ``topics`` are the archived ones whose targets are prepared.  ``prepare`` checks and makes
+    the target of another one, or raises an error of its source partitions; ``count`` asks how
+    many partitions a target has now.
+    """
+
+    def __init__(
+        self,
+        routing: Routing,
+        topics: Iterable[str],
+        prepare: Callable[[str], None],
+        count: Callable[[str], int],
+    ) -> None:
+        self._routing = routing
+        self._topics = set(topics)
+        self._prepare = prepare
+        self._count = count
+        self._lock = threading.Lock()
+
+    def __call__(self, source: SourcePartition, piece: Piece) -> Sequence[TargetRecords]:
+        """Return what is written of a piece."""
+        return self._routing(source, piece)
+
+    def ready(self, source: SourcePartition) -> None:
+        """Look at the target before a source partition is read, where it may not do as known.
+
+        Raises ``Unavailable`` while the brokers do not know the target, and what ``prepare`` does.
+        """
+        if self._does(source):
+            return
+        with self._lock:
+            if source.topic not in self._topics:
+                self._prepare(source.topic)
+            name = self._routing.target(source.topic)
+            count = self._count(name)
+            if not count:
+                raise Unavailable(f"{source}: the brokers do not know the target {name} (yet)")
+            known = {**self._routing.partitions, name: count}
+            self._routing = replace(self._routing, partitions=known)
+            self._topics.add(source.topic)
+
+    def _does(self, source: SourcePartition) -> bool:
+        """Tell whether the target is prepared and, as far as it is known, large enough."""
+        return source.topic in self._topics and self._routing.has_room(source)
