@@ -34,6 +34,8 @@ STUCK = 120.0
 REPORT_EVERY = 1.0
 IDLE = 0.1
 """Seconds that a worker without work waits."""
+JOIN_WITHIN = 15.0
+"""Seconds that workers have to end: longer than a request takes by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +136,37 @@ class _Committed:
             self._copies.committed(source, next_offset)
 
 
-def _start_workers(engine: Engine, count: int, over: threading.Event) -> list[BaseException]:
-    """Let threads work until ``over``; what they let escape comes into the list."""
-    crashed: list[BaseException] = []
+class Workers:
+    """Threads that work until they are stopped; ``crashed`` is what they let escape."""
 
-    def work() -> None:
+    def __init__(self, work_once: Callable[[], bool], count: int) -> None:
+        self._work_once = work_once
+        self._over = threading.Event()
+        self.crashed: list[BaseException] = []
+        self._threads = [
+            threading.Thread(target=self._work, name=f"restore-{number}", daemon=True)
+            for number in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, within: float) -> None:
+        """Wait, for at most so many seconds, until what is in work has ended."""
+        self._over.set()
+        deadline = time.monotonic() + within
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _work(self) -> None:
         try:
-            while not over.is_set():
-                if not engine.work_once():
-                    over.wait(IDLE)
+            while not self._over.is_set():
+                if not self._work_once():
+                    self._over.wait(IDLE)
         except BaseException as error:
-            crashed.append(error)
-            raise
-
-    for number in range(count):
-        threading.Thread(target=work, name=f"restore-{number}", daemon=True).start()
-    return crashed
+            self.crashed.append(error)
+            # Who is late finds the connections closed: that is no fault of its own.
+            if not self._over.is_set():
+                raise
 
 
 def run(
@@ -166,14 +183,13 @@ def run(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
-    over = threading.Event()
-    crashed = _start_workers(engine, workers, over)
+    threads = Workers(engine.work_once, workers)
     report_at = 0.0
     try:
         while True:
             ended = engine.run_once(POLL)
-            if crashed:
-                raise crashed[0]
+            if threads.crashed:
+                raise threads.crashed[0]
             now = time.monotonic()
             if now >= report_at or ended is not None:
                 report_at = now + REPORT_EVERY
@@ -184,4 +200,6 @@ def run(
             if ended is not None:
                 return ended
     finally:
-        over.set()
+        # Before the connections are closed, which the workers use.
+        engine.stop()
+        threads.stop(JOIN_WITHIN)
