@@ -109,9 +109,25 @@ class JobControl:
 
         Raises ``SpecChanged``, ``ConfigurationError`` when the offsets topic was changed.
         """
+
+        def first(before: JobRecord | None) -> JobRecord:
+            # Another daemon may have begun since the look: with another file, perhaps.
+            if before is None:
+                return JobRecord(wish, 1, spec, partitions)
+            self.check(before, spec, partitions)
+            return before
+
         known = self.read()
         if known is None:
-            return self._change(lambda before: before or JobRecord(wish, 1, spec, partitions))
+            return self._change(first)
+        self.check(known, spec, partitions)
+        return known
+
+    def check(self, known: JobRecord, spec: str, partitions: int) -> None:
+        """Compare the record with the file's spec, and with the offsets topic's partitions.
+
+        Raises ``SpecChanged``, ``ConfigurationError`` when the offsets topic was changed.
+        """
         if known.partitions != partitions:
             raise ConfigurationError(
                 f"the offsets topic {self._at.topic} has {partitions} partitions, and had"
@@ -121,9 +137,9 @@ class JobControl:
         if known.spec != spec:
             raise SpecChanged(
                 f"job {self._job} was begun under spec {known.spec}, and the configuration is spec"
-                f" {spec} now; take back what was changed, or give the job another name"
+                f" {spec} now; take back what was changed, give the job another name, or stop it"
+                " and see 'secor restore offsets reset'"
             )
-        return known
 
     def adopt(self, spec: str) -> JobRecord:
         """Let the job go on under another spec: its offsets were forgotten."""

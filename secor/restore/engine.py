@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from secor.core.pace import Pace
 from secor.core.ports import Assigned, Clock, MessageSource, Revoked
 from secor.restore.control import JobRecord, Wish
 from secor.restore.model import SourcePartition
-from secor.restore.opening import Opener
+from secor.restore.opening import Opened, Opener
 from secor.restore.schedule import After, AssignedSource, Opening, Phase, Schedule
 
 WISH_EVERY = 2.0
@@ -145,11 +145,7 @@ class Engine:
         self._discover()
         finished = self._finished()
         with self._lock:
-            working = [
-                assigned_source
-                for assigned_source in self._schedule.assigned
-                if assigned_source.phase in _IN_WORK
-            ]
+            working = [it for it in self._schedule.assigned if it.phase in _IN_WORK]
             over = self._stop or self._wish is Wish.STOPPED or finished
             if working or not over:
                 return None
@@ -263,31 +259,32 @@ class Engine:
     def _open(self, opening: Opening) -> None:
         sources = [assigned_source.source for assigned_source in opening.assigned_sources]
         try:
-            tasks = self._opener.open(opening.offsets, sources, self)
+            opened = self._opener.open(opening.offsets, sources, self)
         except SecorError as error:
-            self._report(opening.assigned_sources, error)
-            return
+            opened = Opened(failed=dict.fromkeys(sources, error))
         with self._lock:
-            self._schedule.opened(opening, tasks)
+            self._schedule.opened(opening, opened.tasks, opened.failed)
+        for assigned_source in opening.assigned_sources:
+            if assigned_source.source in opened.failed:
+                self._report(assigned_source, opened.failed[assigned_source.source])
 
     def _turn(self, assigned_source: AssignedSource) -> None:
         assert assigned_source.task is not None
         try:
             turn = assigned_source.task.turn()
         except SecorError as error:
-            self._report([assigned_source], error)
+            self._report(assigned_source, error)
             return
         with self._lock:
             self._schedule.turned(assigned_source, turn)
 
-    def _report(self, many: Sequence[AssignedSource], error: SecorError) -> None:
-        for assigned_source in many:
-            with self._lock:
-                meaning = self._schedule.failed(assigned_source, error)
-                owned = self._schedule.owns(assigned_source.offsets)
-            # Whoever lost a partition is fenced by its new owner: that is no fault.
-            if owned:
-                self._observer.failed(assigned_source.source, error, meaning)
+    def _report(self, assigned_source: AssignedSource, error: SecorError) -> None:
+        with self._lock:
+            meaning = self._schedule.failed(assigned_source, error)
+            owned = self._schedule.owns(assigned_source.offsets)
+        # Whoever lost a partition is fenced by its new owner: that is no fault.
+        if owned:
+            self._observer.failed(assigned_source.source, error, meaning)
 
 
 _START_ANEW = (

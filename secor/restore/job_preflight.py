@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from secor.core.errors import ConfigurationError, SpecChanged
+from secor.restore.control import JobControl, Wish
 from secor.restore.ports import RestoreSource
 from secor.restore.preflight import Finding, Severity, TargetTopic
 
@@ -27,6 +29,26 @@ def lost_offsets(
             f" written again to {', '.join(written)}; delete the targets, or, if what they hold"
             " is not this job's, give the job another name"
             + (f"; or take the copies in {shared}: {_RECOVER}" if shared else ""),
+        )
+
+
+def record_findings(control: JobControl, job: str, spec: str, partitions: int) -> Iterator[Finding]:
+    """Return what the record of a job that has begun says against going on with this file.
+
+    ``partitions`` are those of its offsets topic.  Raises ``LedgerCorrupt``, ``Unavailable``.
+    """
+    known = control.read()
+    if known is None:
+        return
+    try:
+        control.check(known, spec, partitions)
+    except (SpecChanged, ConfigurationError) as error:
+        yield Finding(Severity.REFUSE, job, str(error))
+    if known.wish is not Wish.RUNNING:
+        yield Finding(
+            Severity.WARN,
+            job,
+            f"the job is {known.wish.value}, and writes nothing until 'secor restore resume'",
         )
 
 

@@ -7,10 +7,11 @@ transaction; so what is read after it is final, and whoever initialises last goe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from secor.core.errors import SecorError, SpecChanged, Unavailable
 from secor.core.model import TopicPartition
 from secor.restore.model import SourcePartition, transactional_id
 from secor.restore.offsets import read_offsets
@@ -30,6 +31,14 @@ class Assignment(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """Tasks that can be run, and by source partition why others cannot."""
+
+    tasks: list[Task] = field(default_factory=list)
+    failed: dict[SourcePartition, SecorError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Opener:
     """Opens the source partitions of one partition of the offsets topic together.
 
@@ -43,38 +52,53 @@ class Opener:
 
     def open(
         self, offsets: TopicPartition, sources: Sequence[SourcePartition], assignment: Assignment
-    ) -> list[Task]:
-        """Return a task for each source partition; none when the job is stopped, or they moved.
+    ) -> Opened:
+        """Return a task or an error for each source partition.
 
-        All of them are initialised before offsets are read: the open transaction of a dead
-        owner would hold back the reading of the others.
+        There is neither when the job is stopped, or they moved.  All of them are initialised
+        before offsets are read: the open transaction of a dead owner would hold back the reading
+        of the others.  Raises ``Unavailable``, and what keeps all the offsets from being read.
         """
+        opened = Opened()
         if not self._mine(offsets, assignment):
-            return []
-        job = self.settings.spec.job
-        writers = {}
-        for source in sources:
-            writer = self.make_writer(transactional_id(job, source))
-            writer.initialise()
-            writers[source] = writer
-        table = read_offsets(self.log, offsets, job)
+            return opened
+        writers = self._initialised(sources, opened.failed)
+        if not writers:
+            return opened
+        table = read_offsets(self.log, offsets, self.settings.spec.job)
         # A stop, or a new owner, between the assignment and here: without this look two
         # daemons would fence each other in turns.
         if not self._mine(offsets, assignment):
-            return []
+            return Opened()
         stopping = partial(assignment.stopping, offsets)
-        spec = self.settings.spec.hash
-        return [
-            Task(
-                self.settings,
-                source,
-                writers[source],
-                offsets,
-                table.next_offset(source, spec),
-                stopping,
-            )
-            for source in sources
-        ]
+        for source, writer in writers.items():
+            try:
+                start = table.next_offset(source, self.settings.spec.hash)
+            except SpecChanged as error:
+                opened.failed[source] = error
+                continue
+            opened.tasks.append(Task(self.settings, source, writer, offsets, start, stopping))
+        return opened
+
+    def _initialised(
+        self, sources: Sequence[SourcePartition], failed: dict[SourcePartition, SecorError]
+    ) -> dict[SourcePartition, TransactionalWriter]:
+        """Return writers that may write; put what refused one of them into ``failed``.
+
+        Raises ``Unavailable``: where brokers are away, each further id would wait as long.
+        """
+        writers = {}
+        for source in sources:
+            writer = self.make_writer(transactional_id(self.settings.spec.job, source))
+            try:
+                writer.initialise()
+            except Unavailable:
+                raise
+            except SecorError as error:
+                failed[source] = error
+            else:
+                writers[source] = writer
+        return writers
 
     def _mine(self, offsets: TopicPartition, assignment: Assignment) -> bool:
         return assignment.owns(offsets) and self.may_run()

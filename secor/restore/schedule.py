@@ -6,7 +6,7 @@ No thread here: the engine's workers take work and bring back how it ended, one 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -197,10 +197,20 @@ class Schedule:
         waits = assigned_source.phase in (*_UNOPENED, Phase.READY, Phase.EXHAUSTED)
         return waits and assigned_source.again_at <= now and self.owns(assigned_source.offsets)
 
-    def opened(self, opening: Opening, tasks: Sequence[Task]) -> None:
-        """Bring the tasks of an opening; none when it was not allowed."""
+    def opened(
+        self,
+        opening: Opening,
+        tasks: Sequence[Task],
+        failed: Collection[SourcePartition] = (),
+    ) -> None:
+        """Bring the tasks of an opening; none when it was not allowed.
+
+        Those that ``failed`` are left as they are: ``failed()`` brings their errors.
+        """
         by_source = {task.source: task for task in tasks}
         for assigned_source in opening.assigned_sources:
+            if assigned_source.source in failed:
+                continue
             assigned_source.task = by_source.get(assigned_source.source)
             assigned_source.move(Phase.CLOSED if assigned_source.task is None else Phase.READY)
             assigned_source.again_at = self._clock.monotonic() + (

@@ -48,7 +48,8 @@ def change_offsets(
     ``forgotten`` are keys of other records of these source partitions, which are deleted.
 
     So a daemon that missed the stop is fenced.  Raises ``ConfigurationError`` unless the job
-    is stopped.
+    is stopped, and ``SpecChanged`` where offsets would be written under another spec than the
+    job's: every daemon would refuse them.
     """
     known = control.read()
     if known is not None and known.wish is not Wish.STOPPED:
@@ -56,6 +57,8 @@ def change_offsets(
             f"job {job.name} is {known.wish.value}: offsets change only while it is stopped, see"
             " secor restore stop"
         )
+    if known is not None and any(it is not None for it in offsets.values()):
+        control.check(known, job.spec.hash, partitions)
     now = int(job.clock.now() * 1000)
     for source, next_offset in offsets.items():
         where = TopicPartition(offsets_topic(job.name), partition_of(job.name, source, partitions))

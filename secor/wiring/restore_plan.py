@@ -10,7 +10,7 @@ from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
 from secor.core.errors import ConfigurationError, CorruptFile, TargetRefused
 from secor.core.model import OffsetRange
 from secor.restore.fencing_probe import probe_id
-from secor.restore.job_preflight import lost_offsets
+from secor.restore.job_preflight import lost_offsets, record_findings
 from secor.restore.lost_objects import since, vanished_findings
 from secor.restore.model import SourceExtent, SourcePartition, id_prefix
 from secor.restore.new_topics import NewTopic, new_topic
@@ -99,7 +99,9 @@ def plan(job: Job) -> JobPlan:
         _planned(job, topic, extents, described.get(job.target_name(topic)), begun)
         for topic, extents in sorted(by_topic.items())
     )
+    control = job.control(partitions) if partitions else None
     plan_findings = [
+        *(record_findings(control, job.name, job.spec.hash, partitions) if control else ()),
         *meeting(job, by_topic),
         *_lost_offsets(job, begun, topics),
         *vanished_findings(job.vanished(sources, offsets), holes=job.config.source.holes),

@@ -170,10 +170,12 @@ class Owner:
         )
         opener = Opener(settings, world.cluster, world.make_writer, lambda: world.running)
         try:
-            tasks = opener.open(world.offsets, [world.source_partition], self)
+            opened = opener.open(world.offsets, [world.source_partition], self)
+            for error in opened.failed.values():
+                raise error
         except (RestartPartition, Unavailable):
             return self._open() if self.opened < 30 else None
-        return tasks[0] if tasks else None
+        return opened.tasks[0] if opened.tasks else None
 
 
 @dataclass

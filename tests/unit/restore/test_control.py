@@ -11,7 +11,9 @@ from secor.core.errors import (
 )
 from secor.core.model import TopicPartition
 from secor.restore.control import JobControl, JobRecord, Wish
+from secor.restore.job_preflight import record_findings
 from secor.restore.offsets import job_key, record
+from secor.restore.preflight import Severity
 from tests.simulation.restore_world import World
 
 WHERE = TopicPartition("secor-restore-job", 1)
@@ -96,3 +98,32 @@ def test_a_record_that_cannot_be_read_is_told() -> None:
     writer.commit()
     with pytest.raises(LedgerCorrupt, match="cannot be read"):
         control_of(world).read()
+
+
+def test_a_daemon_that_begins_second_with_another_file_is_refused() -> None:
+    world = World()
+    control = control_of(world)
+    others: list[JobRecord] = []
+
+    def hook(name: str) -> None:
+        if name == "before init_producer_id" and not others:
+            others.append(JobRecord(Wish.RUNNING, 0, "", 0))
+            others.append(control_of(world).start("theirs", 2))
+
+    world.cluster.hook = hook
+    with pytest.raises(SpecChanged, match="begun under spec theirs"):
+        control.start("mine", 2)
+    assert control.read() == others[1]
+
+
+def test_the_plan_compares_the_spec_and_says_that_the_job_does_not_run() -> None:
+    control = control_of(World())
+    assert not list(record_findings(control, "job", "spec", 2))
+    control.start("spec", 2)
+    assert not list(record_findings(control, "job", "spec", 2))
+    control.wish(Wish.STOPPED)
+    (stopped,) = record_findings(control, "job", "spec", 2)
+    assert (stopped.severity, stopped.what.split(",")[0]) == (Severity.WARN, "the job is stopped")
+    refused, _ = record_findings(control, "job", "other", 2)
+    assert refused.severity is Severity.REFUSE
+    assert "was begun under spec spec" in refused.what

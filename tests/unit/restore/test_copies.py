@@ -161,7 +161,7 @@ def test_nothing_is_copied_before_its_commit_has_returned() -> None:
         SPEC, world.source, world.routing(), world.boundaries, world.cluster.clock, observer
     )
     opener = Opener(settings, world.cluster, world.make_writer, lambda: True)
-    (task,) = opener.open(OFFSETS, [SOURCE], Owner(world, "owner"))
+    (task,) = opener.open(OFFSETS, [SOURCE], Owner(world, "owner")).tasks
     world.cluster.hook = lambda name: _none_yet(name, observer)
     assert task.turn() is Turn.WROTE
     assert observer.copied == [task.next_offset]

@@ -126,6 +126,16 @@ def test_what_a_person_sets_and_forgets_is_set_and_forgotten_in_the_copies() -> 
     assert world.stored() == world.copies() == {}
 
 
+def test_an_offset_is_not_written_under_another_spec_than_the_jobs() -> None:
+    world = World()
+    world.begin({FIRST: 9}, Wish.STOPPED)
+    changed = world.job(partitions=[0])
+    with pytest.raises(SpecChanged, match="was begun under spec"):
+        change_offsets(changed, changed.control(PARTITIONS), PARTITIONS, {FIRST: 5})
+    assert world.stored() == {FIRST: 9}
+    assert reset_offsets(changed, changed.control(PARTITIONS), PARTITIONS) == 1
+
+
 def test_without_transactions_nobody_is_fenced() -> None:
     world = World()
     assert fence_all(world.job()) == 0
