@@ -17,19 +17,15 @@ RESTORE_MUTANTS = (
     Mutant(
         "restore: offsets are read before the ids are initialised",
         OPENING,
-        """        writers = {}
-        for source in sources:
-            writer = self.make_writer(transactional_id(job, source))
-            writer.initialise()
-            writers[source] = writer
-        table = read_offsets(self.log, offsets, job)
+        """        writers = self._initialised(sources, opened.failed)
+        if not writers:
+            return opened
+        table = read_offsets(self.log, offsets, self.settings.spec.job)
 """,
-        """        writers = {}
-        table = read_offsets(self.log, offsets, job)
-        for source in sources:
-            writer = self.make_writer(transactional_id(job, source))
-            writer.initialise()
-            writers[source] = writer
+        """        table = read_offsets(self.log, offsets, self.settings.spec.job)
+        writers = self._initialised(sources, opened.failed)
+        if not writers:
+            return opened
 """,
         RESTORE_TESTS,
     ),
@@ -43,8 +39,8 @@ RESTORE_MUTANTS = (
     Mutant(
         "restore: each owner has a transactional id of its own",
         OPENING,
-        "self.make_writer(transactional_id(job, source))",
-        'self.make_writer(f"{transactional_id(job, source)}:{id(writers)}")',
+        "self.make_writer(transactional_id(self.settings.spec.job, source))",
+        'self.make_writer(f"{transactional_id(self.settings.spec.job, source)}:{id(writers)}")',
         RESTORE_TESTS,
     ),
     Mutant(
@@ -52,7 +48,7 @@ RESTORE_MUTANTS = (
         OPENING,
         """        # daemons would fence each other in turns.
         if not self._mine(offsets, assignment):
-            return []
+            return Opened()
 """,
         "",
         RESTORE_TESTS,
