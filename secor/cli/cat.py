@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.archive.objects import ArchivedObject
-from secor.cli.open_archive import archive_of, refuse_tables
+from secor.cli.open_archive import archive_of, refuse_tables, require_stored
 from secor.config.load import load
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange
@@ -101,6 +101,7 @@ def _stored(
             ),
         )
         if not objects:
+            require_stored(config, store, topic)
             click.echo(
                 f"no objects of {topic} in this range; secor ls lists what there is", err=True
             )

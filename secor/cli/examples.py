@@ -129,7 +129,7 @@ def init(
             raise click.UsageError(f"{option} is for --kind {own}")
     tree: dict[str, dict[str, Any]] = {
         "group": {"name": name or f"secor_{kind}", "kind": kind},
-        "kafka": {"bootstrap_servers": _listed(kafka)},
+        "kafka": {"bootstrap_servers": _brokers(kafka)},
     }
     if kind == "restore":
         if not topics:
@@ -145,6 +145,15 @@ def init(
         place = _address(bucket) if bucket else f"file://{Path(directory or '').resolve()}"
         tree |= _tables(catalog or "catalog.db", warehouse or f"{place}/warehouse")
     write(_rendered(tree, kind), output)
+
+
+def _brokers(text: str) -> list[str]:
+    """Return the servers of ``--kafka``; a forgotten port is likelier than the usual one meant."""
+    servers = _listed(text)
+    for server in servers:
+        if not server.rpartition(":")[2].isdecimal():
+            raise click.UsageError(f"--kafka {server}: add the port, such as {server}:9092")
+    return servers
 
 
 def _address(bucket: str) -> str:

@@ -7,6 +7,7 @@ from enum import IntEnum
 from secor.core.errors import (
     AccessDenied,
     ConfigurationError,
+    CorruptFile,
     OutcomeUnknown,
     RestartPartition,
     SecorError,
@@ -46,6 +47,7 @@ _BY_ERROR: tuple[tuple[type[SecorError], Exit], ...] = (
     (StopPartition, Exit.DIFFERENT),
     (TableStopped, Exit.DIFFERENT),
     (RestartPartition, Exit.DIFFERENT),
+    (CorruptFile, Exit.DIFFERENT),
 )
 
 

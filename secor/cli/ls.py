@@ -11,7 +11,14 @@ from pathlib import Path
 import click
 
 from secor.archive.objects import ArchivedObject
-from secor.cli.open_archive import archive_of, archived_topics, human_size, refuse_tables, table
+from secor.cli.open_archive import (
+    archive_of,
+    archived_topics,
+    human_size,
+    refuse_tables,
+    require_stored,
+    table,
+)
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
@@ -51,6 +58,8 @@ def command(
                 archived.key,
             ),
         )
+        if not objects:
+            require_stored(settings, store, topic)
         _objects(topic, objects, long=long, as_json=as_json)
 
 
@@ -97,7 +106,7 @@ def _objects(topic: str, listed: Sequence[ArchivedObject], *, long: bool, as_jso
         click.echo(json.dumps({"topic": topic, "objects": objects, "totals": totals}, indent=2))
         return
     if not listed:
-        click.echo(f"no objects of {topic}; secor ls CONFIG lists the topics that have", err=True)
+        click.echo(f"no objects of {topic} in these partitions", err=True)
         return
     heading = ("partition", "offsets", "messages", "size", "written", "object")
     more = ("generation", "fingerprint", "first time", "last time") if long else ()

@@ -93,6 +93,21 @@ class LazyGroup(click.Group):
             collect_seldom()
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; of an unknown one, name the nearest."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, 1)
+            if near and args[0] not in COMMANDS:
+                told = f"{error.message} Did you mean {near[0]!r}?"
+                raise click.UsageError(told, ctx) from error
+            raise
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the names of commands without importing any."""
         items = [

@@ -13,6 +13,9 @@ from secor.wiring.archives import archive_of, earlier_routes, places_of
 
 __all__ = ["archive_of", "archived_topics", "earlier_routes", "human_size", "of_topic", "table"]
 
+_NAMED = 10
+"""Most topics that an error names."""
+
 
 def refuse_tables(config: Config, where: object) -> None:
     """Raise ``ConfigurationError`` for a group whose objects are the files of tables."""
@@ -44,6 +47,16 @@ def _own_topics(
             if (own.prefix, own.hash_prefix) == (place.prefix, place.hashed):
                 topics.append(topic)
     return sorted(topics)
+
+
+def require_stored(config: Config, store: ObjectStore, topic: str) -> None:
+    """Raise ``ConfigurationError``, with the topics that are stored, when this one is not."""
+    stored = archived_topics(config, store)
+    if topic in stored:
+        return
+    named = ", ".join(stored[:_NAMED]) + (", …" if len(stored) > _NAMED else "")
+    there = f"stored are: {named}" if stored else "no topic is stored yet"
+    raise ConfigurationError(f"nothing is stored for topic {topic!r}; {there}")
 
 
 def of_topic(topic_partitions: list[TopicPartition], topic: str) -> list[TopicPartition]:

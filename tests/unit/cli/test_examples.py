@@ -87,6 +87,7 @@ def test_a_configuration_to_begin_with_is_valid(
         ("--bucket", "b", "--directory", "d"),
         ("--bucket", "s3://b"),
         ("--bucket", "b", "--kafka", "a b"),
+        ("--bucket", "b", "--kafka", "k-1:9092,nohost"),
         ("--bucket", "b", "--catalog", "catalog.db"),
         ("--bucket", "b", "--kind", "restore"),
         ("--bucket", "b", "--kind", "table", "--prefix", "x"),

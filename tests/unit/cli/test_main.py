@@ -17,6 +17,7 @@ from secor.cli.exit_codes import Exit, exit_of
 from secor.core.errors import (
     AccessDenied,
     ConfigurationError,
+    CorruptFile,
     LedgerLost,
     OutcomeUnknown,
     Refused,
@@ -33,6 +34,7 @@ from secor.core.errors import (
         (Unavailable("x"), 4),
         (OutcomeUnknown("x"), 4),
         (LedgerLost("x"), 5),
+        (CorruptFile("x"), 5),
         (Refused("x"), 5),
         (SecorError("x"), 1),
     ],
@@ -63,7 +65,9 @@ def test_every_command_loads_and_explains_itself_with_an_example(
 
 def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["fly"]) == Exit.CONFIGURATION
-    assert "No such command 'fly'" in capsys.readouterr().err
+    assert "No such command 'fly'.\n" in capsys.readouterr().err
+    assert main.run(["rnu"]) == Exit.CONFIGURATION
+    assert "No such command 'rnu'. Did you mean 'run'?" in capsys.readouterr().err
 
 
 def replace_command(monkeypatch: pytest.MonkeyPatch, error: BaseException | None) -> None:

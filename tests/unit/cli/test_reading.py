@@ -141,7 +141,10 @@ def test_cat_reads_java_secors_text(config: Path) -> None:
 def test_cat_says_what_it_cannot_find(config: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no such file"):
         run(cat.command, tmp_path / "absent")
-    assert "no objects of absent" in run(cat.command, config, "absent").stderr
+    for command in (cat.command, ls.command):
+        with pytest.raises(ConfigurationError, match="for topic 'absent'; stored are: clicks"):
+            run(command, config, "absent")
+        assert "no objects of clicks in" in run(command, config, "clicks", "--partition", 7).stderr
     with pytest.raises(ConfigurationError, match="TOPIC or KEY"):
         run(cat.command, config)
 
