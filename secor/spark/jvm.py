@@ -90,14 +90,15 @@ def _take_interrupts() -> None:
 
 
 def _interrupt(_number: int, _frame: object) -> None:
-    if _State.process is not None and _State.process.poll() is None:
-        _State.interrupted = True
-        _send(signal.SIGTERM)
+    give_up()
     raise KeyboardInterrupt
 
 
 def give_up() -> None:
-    """Start no JVM any more, and end the one that was started: an interrupt came."""
+    """Start no JVM any more, and end the one that was started: an interrupt came.
+
+    That of spark-submit, which is not ours, ends with this process.
+    """
     _State.interrupted = True
     _send(signal.SIGTERM)
 
@@ -115,7 +116,7 @@ def end() -> None:
 
 
 def _send(number: signal.Signals) -> None:
-    if _State.process is not None:
+    if _State.process is not None and _State.process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(_State.process.pid, number)
 

@@ -96,6 +96,15 @@ def test_what_fails_after_an_interrupt_is_the_interrupt(
         assert capsys.readouterr().err == "interrupted\n"
 
 
+def test_an_interrupt_under_spark_submit_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its JVM is no child of ours; calls that were cut off get wrong answers all the same."""
+    monkeypatch.setattr(jvm._State, "interrupted", False)
+    monkeypatch.setattr(jvm._State, "process", None)
+    with pytest.raises(KeyboardInterrupt):
+        jvm._interrupt(signal.SIGINT, None)
+    assert jvm.interrupted()
+
+
 def test_no_jvm_is_started_after_an_interrupt(interrupted: None) -> None:
     with pytest.raises(FileNotFoundError):
         jvm._launch(["true"])
