@@ -1,14 +1,16 @@
 """The job's own record: what a person wants of it, for every daemon to see.
 
 It is the last record of key ``["<job>"]`` in the last partition of the offsets topic:
-``{"generation": …, "partitions": …, "spec": …, "state": "running" | "paused" | "stopped"}``.
+``{"generation": …, "partitions": …, "spec": …, "state": "running" | "paused" | "stopped",
+"targets": {<topic>: <topic id>}}``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from types import MappingProxyType
 
 from secor.core.errors import (
     ConfigurationError,
@@ -41,12 +43,16 @@ class Wish(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """The record; ``generation`` counts its changes, ``partitions`` are the offsets topic's."""
+    """The record; ``generation`` counts its changes, ``partitions`` are the offsets topic's.
+
+    ``targets`` are the ids of the target topics as they were at their first start, where known.
+    """
 
     wish: Wish
     generation: int
     spec: str
     partitions: int
+    targets: Mapping[str, str] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """Return the record's value."""
@@ -56,6 +62,7 @@ class JobRecord:
                 "partitions": self.partitions,
                 "spec": self.spec,
                 "state": self.wish.value,
+                "targets": dict(self.targets),
             }
         ).encode()
 
@@ -104,24 +111,33 @@ class JobControl:
                     newest = value
         return None if newest is None else _decode(self._at, newest)
 
-    def start(self, spec: str, partitions: int, wish: Wish = Wish.RUNNING) -> JobRecord:
+    def start(
+        self,
+        spec: str,
+        partitions: int,
+        wish: Wish = Wish.RUNNING,
+        targets: Mapping[str, str] = MappingProxyType({}),
+    ) -> JobRecord:
         """Return the record for a daemon that begins; write the first, with ``wish``.
 
+        ``targets`` are the ids of the target topics now; those that the record has stay.
         Raises ``SpecChanged``, ``ConfigurationError`` when the offsets topic was changed.
         """
 
-        def first(before: JobRecord | None) -> JobRecord:
-            # Another daemon may have begun since the look: with another file, perhaps.
+        def started(before: JobRecord | None) -> JobRecord:
             if before is None:
-                return JobRecord(wish, 1, spec, partitions)
+                return JobRecord(wish, 1, spec, partitions, targets)
+            # Another daemon may have begun since the look: with another file, perhaps.
             self.check(before, spec, partitions)
-            return before
+            if targets.keys() <= before.targets.keys():
+                return before
+            generation = next_generation(before)
+            return replace(before, targets={**targets, **before.targets}, generation=generation)
 
         known = self.read()
-        if known is None:
-            return self._change(first)
-        self.check(known, spec, partitions)
-        return known
+        if known is not None and started(known) is known:
+            return known
+        return self._change(started)
 
     def check(self, known: JobRecord, spec: str, partitions: int) -> None:
         """Compare the record with the file's spec, and with the offsets topic's partitions.
@@ -142,11 +158,11 @@ class JobControl:
             )
 
     def adopt(self, spec: str) -> JobRecord:
-        """Let the job go on under another spec: its offsets were forgotten."""
+        """Let the job go on under another spec, to other targets: its offsets were forgotten."""
 
         def changed(before: JobRecord | None) -> JobRecord:
             assert before is not None
-            return replace(before, spec=spec, generation=next_generation(before))
+            return replace(before, spec=spec, targets={}, generation=next_generation(before))
 
         return self._change(changed)
 
@@ -190,8 +206,9 @@ def _decode(where: TopicPartition, value: bytes) -> JobRecord:
             int(decoded["generation"]),
             str(decoded["spec"]),
             int(decoded["partitions"]),
+            {str(topic): str(it) for topic, it in decoded.get("targets", {}).items()},
         )
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise LedgerCorrupt(
             f"{where}: the job's record cannot be read ({error}); write it anew with 'secor"
             " restore stop'"

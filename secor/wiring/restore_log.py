@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from secor.adapters.kafka import KafkaReader
 from secor.core.model import Chunk, TopicPartition
@@ -25,6 +25,13 @@ class LockedLog:
         """Return the cluster's id."""
         with self._lock:
             return self._reader.cluster_id()
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str | None]:
+        """Return the ids of topics by name; None where the brokers have no ids."""
+        if not topics:
+            return {}
+        with self._lock:
+            return self._reader.group_topic_ids(topics, None, None)
 
     def offset_at(self, topic_partition: TopicPartition, timestamp: int) -> int | None:
         """Return the first offset of a time in milliseconds or later; None where there is none."""

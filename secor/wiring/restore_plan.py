@@ -24,6 +24,7 @@ from secor.restore.preflight import (
     making,
     refused,
 )
+from secor.restore.target_ids import remade
 from secor.wiring.clients import store_of
 from secor.wiring.restore import Job
 from secor.wiring.restore_job_findings import job_findings, meeting, room
@@ -105,6 +106,7 @@ def plan(job: Job) -> JobPlan:
         *meeting(job, by_topic),
         *_lost_offsets(job, begun, topics),
         *vanished_findings(job.vanished(sources, offsets), holes=job.config.source.holes),
+        *_remade(job, partitions, described),
         *job_findings(job, described),
         *room(job, topics_left(topics, offsets), described),
     ]
@@ -192,6 +194,14 @@ def _lost_offsets(job: Job, begun: Begun, topics: Sequence[PlannedTopic]) -> Ite
     targets = [topic.target for topic in topics]
     shared = job.config.writing.shared_offsets_topic
     yield from lost_offsets(offsets_topic(job.name), ids, targets, shared)
+
+
+def _remade(
+    job: Job, partitions: int, described: Mapping[str, TopicDescription]
+) -> Iterator[Finding]:
+    record = job.control(partitions).read() if partitions else None
+    if record is not None:
+        yield from remade(record.targets, {name: it.topic_id for name, it in described.items()})
 
 
 def topics_left(

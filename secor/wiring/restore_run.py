@@ -7,19 +7,22 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 
+from secor.core.errors import Unavailable
 from secor.core.pace import Pace
 from secor.restore.boundaries import Boundaries
-from secor.restore.control import Wish
+from secor.restore.control import JobRecord, Wish
 from secor.restore.copies import OffsetCopies
 from secor.restore.engine import Ended, Engine
 from secor.restore.model import SourcePartition
 from secor.restore.opening import Opener
+from secor.restore.routing import Routing
 from secor.restore.schedule import Schedule
+from secor.restore.target_ids import TargetGuard
 from secor.restore.targets import Targets
 from secor.restore.task import TaskObserver, TaskSettings
 from secor.service.monitoring.restore_telemetry import RestoreTelemetry
@@ -44,6 +47,7 @@ class Daemon:
 
     engine: Engine
     copies: OffsetCopies | None
+    guard: TargetGuard
 
 
 @contextmanager
@@ -54,7 +58,11 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
     writer = copy_writer(job)
     copies = None if writer is None else OffsetCopies(writer, job.clock, telemetry)
     control = job.control(partitions)
-    control.start(job.spec.hash, partitions)
+    route = job.routing()
+    ids = {topic: it for topic, it in job.log.topic_ids(sorted(route.partitions)).items() if it}
+    begun = control.start(job.spec.hash, partitions, targets=ids)
+    guard = TargetGuard(begun.targets, job.log.topic_ids, job.clock)
+    guard.look_now()
     pace = Pace(job.clock, writing.bytes_per_second, writing.messages_per_second)
     schedule = Schedule(
         clock=job.clock,
@@ -63,16 +71,20 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
     )
     observer = _Committed(telemetry, pace, copies)
 
+    def read_record() -> JobRecord | None:
+        guard.look()
+        return control.read()
+
     def running() -> bool:
-        known = control.read()
+        known = read_record()
         return known is not None and known.wish is Wish.RUNNING
 
     with closing(job.membership()) as membership:
         engine = Engine(
             membership=membership,
             schedule=schedule,
-            opener=Opener(_task_settings(job, observer), job.log, job.make_writer, running),
-            read_record=control.read,
+            opener=Opener(_task_settings(job, route, observer), job.log, job.make_writer, running),
+            read_record=read_record,
             sources=lambda: job.sources_by_partition(partitions),
             written=partial(all_written, job, partitions),
             pace=pace,
@@ -80,13 +92,13 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
             observer=telemetry,
             follow=writing.follow,
         )
-        yield Daemon(engine, copies)
+        yield Daemon(engine, copies, guard)
 
 
-def _task_settings(job: Job, observer: TaskObserver) -> TaskSettings:
+def _task_settings(job: Job, route: Routing, observer: TaskObserver) -> TaskSettings:
     writing = job.config.writing
     targets = Targets(
-        job.routing(),
+        route,
         {it.topic for it in job.sources()},
         partial(prepare_topic, job),
         lambda name: len(job.log.partitions(name)),
@@ -198,6 +210,8 @@ def run(
                     daemon.copies.write()
                 show()
             if ended is not None:
+                with suppress(Unavailable):
+                    daemon.guard.look_now()
                 return ended
     finally:
         # Before the connections are closed, which the workers use.

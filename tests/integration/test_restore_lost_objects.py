@@ -1,4 +1,4 @@
-"""Archives that lose objects under a job that has begun, on a real broker."""
+"""Archives and targets that lose what a job that has begun counts on, on a real broker."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
 
 from secor.sandbox import Sandbox
 from tests.integration.daemons import PATIENCE, run_secor, wait_until
-from tests.integration.test_restore import BATCH, PARTITIONS, Fleet, fill, write_job
+from tests.integration.test_restore import BATCH, PARTITIONS, Fleet, fill, left, write_job
 
 STARTS = range(0, 4 * BATCH, BATCH)
 
@@ -114,3 +115,34 @@ def test_verify_looks_at_everything_that_the_target_holds_and_needs_an_archive(
     nothing = run_secor("restore", "verify", str(elsewhere))
     assert nothing.returncode == 2
     assert "the archive has no object at all" in nothing.stderr
+
+
+def make_again(sandbox: Sandbox, topic: str) -> None:
+    with closing(KafkaAdminClient(bootstrap_servers=sandbox.kafka)) as admin:
+        admin.delete_topics([topic])
+        wait_until(lambda: topic not in admin.list_topics(), "the topic is deleted")
+        settings = {"retention.ms": "-1"}
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=settings)])
+
+
+def test_a_target_that_is_made_again_under_a_job_ends_it(
+    sandbox: Sandbox, archive: Path, tmp_path: Path, fleet: Fleet
+) -> None:
+    job = write_job(tmp_path, sandbox, "remade", archive, follow=True)
+    daemon = fleet.start(job)
+    wait_until(lambda: left(job) == 0, "all is written")
+    make_again(sandbox, "remade-flights")
+    assert daemon.wait(PATIENCE) == 5
+    assert "remade-flights: was deleted and made again" in fleet.logs()
+    planned = run_secor("restore", "plan", str(job))
+    assert planned.returncode == 5
+    assert "refuse: remade-flights: was deleted and made again" in planned.stdout
+
+    job.write_text(job.read_text().replace("follow = true", "follow = false"))
+    assert run_secor("restore", "stop", str(job)).returncode == 0
+    reset = run_secor("restore", "offsets", "reset", str(job))
+    assert reset.returncode == 0, reset.stdout + reset.stderr
+    assert run_secor("restore", "resume", str(job)).returncode == 0
+    assert run_secor("restore", "run", str(job)).returncode == 0
+    verified = run_secor("restore", "verify", str(job))
+    assert verified.returncode == 0, verified.stdout

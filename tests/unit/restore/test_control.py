@@ -32,6 +32,30 @@ def test_the_first_start_writes_the_record_and_later_ones_find_it() -> None:
     assert control_of(world).start("spec", 2) == first
 
 
+def test_the_ids_of_targets_are_kept_from_their_first_start_until_offsets_are_reset() -> None:
+    control = control_of(World())
+    control.start("spec", 2, targets={"a": "1"})
+    assert control.start("spec", 2, targets={"a": "2", "b": "3"}).targets == {"a": "1", "b": "3"}
+    assert control.wish(Wish.STOPPED).targets == {"a": "1", "b": "3"}
+    known = control.read()
+    assert known is not None
+    assert known.targets == {"a": "1", "b": "3"}
+    assert control.adopt("spec").targets == {}
+
+
+def test_a_record_without_ids_of_targets_is_read() -> None:
+    world = World()
+    control = control_of(world)
+    control.start("spec", 2)
+    writer = world.make_writer("older")
+    writer.initialise()
+    writer.begin()
+    value = b'{"generation":7,"partitions":2,"spec":"spec","state":"paused"}'
+    writer.write(WHERE, record(job_key("job"), value, 0))
+    writer.commit()
+    assert control.read() == JobRecord(Wish.PAUSED, 7, "spec", 2)
+
+
 def test_another_spec_and_another_number_of_partitions_are_refused() -> None:
     control = control_of(World())
     control.start("spec", 2)

@@ -1,0 +1,71 @@
+"""Targets that were deleted and made again under a job: what it wrote before is gone.
+
+A topic has its name again, and another id.  Committed offsets say that all below them is
+written, which is not true of the new topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from secor.core.errors import StopPartition
+from secor.core.ports import Clock
+from secor.restore.preflight import Finding, Severity
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks at the targets' ids."""
+
+
+class TargetRemade(StopPartition):
+    """A target is another topic than the one that the job began to write."""
+
+    reason = "target_remade"
+
+
+def remade(kept: Mapping[str, str], now: Mapping[str, str | None]) -> Iterator[Finding]:
+    """Return the targets whose ids are not those that were ``kept``.
+
+    One that has no id ``now`` does not exist, or the broker that was asked does not know it yet.
+    """
+    for topic, before in sorted(kept.items()):
+        if now.get(topic) not in (None, before):
+            yield Finding(
+                Severity.REFUSE,
+                topic,
+                f"was deleted and made again since the job began (topic id {before} before,"
+                f" {now[topic]} now): what the job wrote before is missing; 'secor restore stop'"
+                " the job, delete its targets, 'secor restore offsets reset' and resume: all is"
+                " written again",
+            )
+
+
+class TargetGuard:
+    """Looks now and then whether the targets are those that the job began to write.
+
+    For any number of threads: two that look at a time do no harm.  ``ask`` returns the ids of
+    these topics.
+    """
+
+    def __init__(
+        self,
+        kept: Mapping[str, str],
+        ask: Callable[[list[str]], Mapping[str, str | None]],
+        clock: Clock,
+    ) -> None:
+        self._kept = kept
+        self._ask = ask
+        self._clock = clock
+        self._look_at = 0.0
+
+    def look(self) -> None:
+        """Look, unless that was a short time ago.  Raises ``TargetRemade``, ``Unavailable``."""
+        if self._clock.monotonic() >= self._look_at:
+            self.look_now()
+
+    def look_now(self) -> None:
+        """Look.  Raises ``TargetRemade``, ``Unavailable``."""
+        if not self._kept:
+            return
+        for finding in remade(self._kept, self._ask(sorted(self._kept))):
+            raise TargetRemade(f"{finding.topic}: {finding.what}")
+        self._look_at = self._clock.monotonic() + LOOK_EVERY
