@@ -13,8 +13,9 @@ import structlog
 from secor.cli.exit_codes import Exit
 from secor.cli.restore_control import fence, offsets, pause, resume, stop
 from secor.cli.restore_groups import groups
-from secor.cli.restore_look import plan, status, verify
+from secor.cli.restore_look import status, verify
 from secor.cli.restore_options import configuration, load_job
+from secor.cli.restore_plan import plan
 from secor.cli.restore_progress import progress_bar
 from secor.core.text import how_many
 from secor.service import logs

@@ -17,7 +17,8 @@ from secor.config.values import MIB, Duration, Expression, Maybe, Names, Section
 _TOPIC_NAME = r"^[A-Za-z0-9._-]+$"
 _TARGET_NAME = re.compile(r"(?!\.\.?$)([A-Za-z0-9._-]|\{topic\}){1,249}")
 _BROKERS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__cluster_metadata"})
-_LAST_PARTITION, _LAST_OFFSET = 2**31 - 1, 2**63 - 1
+_LAST_PARTITION, LAST_OFFSET = 2**31 - 1, 2**63 - 1
+_Number = Annotated[int, Field(ge=0, le=_LAST_PARTITION)]
 
 
 class RestoreGroup(Section):
@@ -32,8 +33,8 @@ class Range(Section):
 
     topic: str
     partition: int = Field(ge=0, le=_LAST_PARTITION)
-    start: int = Field(default=0, ge=0, le=_LAST_OFFSET)
-    end: Maybe[int] = Field(default=None, ge=0, le=_LAST_OFFSET)
+    start: int = Field(default=0, ge=0, le=LAST_OFFSET)
+    end: Maybe[int] = Field(default=None, ge=0, le=LAST_OFFSET)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -58,7 +59,7 @@ class Source(Section):
     topics: Names = ()
     topics_pattern: Maybe[Expression] = None
     topics_exclude: Maybe[Expression] = None
-    partitions: tuple[Annotated[int, Field(ge=0, le=_LAST_PARTITION)], ...] = ()
+    partitions: tuple[_Number, ...] = ()
     generations: tuple[Annotated[int, Field(ge=0)], ...] = ()
     since: Maybe[datetime] = None
     until: Maybe[datetime] = None
@@ -92,9 +93,7 @@ class Target(Section):
 
     topic: str = "{topic}"
     partitioning: Literal["same", "key", "mapping"] = "same"
-    mapping: dict[int, Annotated[int, Field(ge=0, le=_LAST_PARTITION)]] = Field(
-        default_factory=dict
-    )
+    mapping: dict[_Number, _Number] = Field(default_factory=dict)
     create: bool = True
     partitions: Maybe[int] = Field(default=None, ge=1)
     replication_factor: Maybe[int] = Field(default=None, ge=1)

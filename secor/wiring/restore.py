@@ -17,7 +17,7 @@ from secor.archive.kept_topics import KeptTopic
 from secor.config.restore import RestoreConfig
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
-from secor.core.model import OffsetRange, TopicPartition
+from secor.core.model import TopicPartition
 from secor.restore.control import JobControl
 from secor.restore.model import JobSpec, SourcePartition
 from secor.restore.offsets import StoredOffset, check_partitions, offsets_topic, partition_of
@@ -30,6 +30,7 @@ from secor.wiring.restore_log import LockedLog
 from secor.wiring.restore_sources import (
     kept_topic,
     plugin_method,
+    ranges_of,
     source_of,
     spec_of,
     wanted_topics,
@@ -186,16 +187,12 @@ class Job:
                 f"target.topic names {', '.join(own)}, where the job's offsets are: a job"
                 " may write to any topic but this one"
             )
-        ranges: dict[tuple[str, int], list[OffsetRange]] = {}
-        for it in source.ranges:
-            end = it.end if it.end is not None else 2**62
-            ranges.setdefault((it.topic, it.partition), []).append(OffsetRange(it.start, end))
         return Routing(
             template=target.topic,
             partitions={topic: len(self.log.partitions(topic)) for topic in topics},
             partitioning=target.partitioning,
             mapping=target.mapping,
-            ranges=ranges,
+            ranges=ranges_of(source),
             since=None if source.since is None else first_millisecond(source.since),
             until=None if source.until is None else first_millisecond(source.until),
             row_filter=plugin_method(source.filter, "keep"),

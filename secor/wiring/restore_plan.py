@@ -24,12 +24,13 @@ from secor.restore.preflight import (
     making,
     refused,
 )
+from secor.restore.selection import selection_findings
 from secor.restore.target_ids import remade
 from secor.wiring.clients import store_of
 from secor.wiring.restore import Job
 from secor.wiring.restore_job_findings import job_findings, meeting, room
 from secor.wiring.restore_offsets import read_all_offsets
-from secor.wiring.restore_sources import source_of
+from secor.wiring.restore_sources import ranges_of, source_of
 
 _OFFSETS_RIGHTS = ("READ", "WRITE", "DESCRIBE")
 
@@ -101,8 +102,15 @@ def plan(job: Job) -> JobPlan:
         for topic, extents in sorted(by_topic.items())
     )
     control = job.control(partitions) if partitions else None
+    selection = job.config.source
     plan_findings = [
         *(record_findings(control, job.name, job.spec.hash, partitions) if control else ()),
+        *selection_findings(
+            [it.source for extents in by_topic.values() for it in extents],
+            topics=selection.topics,
+            partitions=selection.partitions,
+            ranges=ranges_of(selection),
+        ),
         *meeting(job, by_topic),
         *_lost_offsets(job, begun, topics),
         *vanished_findings(job.vanished(sources, offsets), holes=job.config.source.holes),

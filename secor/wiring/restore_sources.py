@@ -10,7 +10,8 @@ from typing import Any
 from secor.adapters.kafka.topics import topic_pattern
 from secor.archive.kept_topics import KeptTopic, KeptTopics
 from secor.archive.objects import Archive
-from secor.config.restore import RestoreConfig, Source
+from secor.config.restore import LAST_OFFSET, RestoreConfig, Source
+from secor.core.model import OffsetRange
 from secor.core.naming import topic_root
 from secor.core.ports import ObjectStore
 from secor.formats import format_of_key
@@ -75,6 +76,15 @@ def wanted_topics(source: Source) -> Callable[[str], bool]:
         return source.topics.__contains__
     pattern = re.compile(topic_pattern(source.topics_pattern or ".*", source.topics_exclude))
     return lambda topic: bool(pattern.match(topic))
+
+
+def ranges_of(source: Source) -> dict[tuple[str, int], list[OffsetRange]]:
+    """Return ``[[source.ranges]]`` by topic and partition."""
+    ranges: dict[tuple[str, int], list[OffsetRange]] = {}
+    for it in source.ranges:
+        end = it.end if it.end is not None else LAST_OFFSET
+        ranges.setdefault((it.topic, it.partition), []).append(OffsetRange(it.start, end))
+    return ranges
 
 
 def source_of(config: RestoreConfig, store: ObjectStore) -> RestoreSource:
