@@ -16,6 +16,9 @@ from secor.cli.restore_options import as_json, configuration, load_job
 from secor.core.errors import ConfigurationError
 from secor.core.text import how_many
 
+LAST_OFFSET = 2**63 - 1
+"""Kafka's offsets have 64 bits, with a sign."""
+
 if TYPE_CHECKING:
     from secor.restore.control import JobControl
     from secor.wiring.restore import Job
@@ -24,11 +27,12 @@ if TYPE_CHECKING:
 @contextmanager
 def _begun(config: Path) -> Iterator[tuple[Job, JobControl, int]]:
     from secor.wiring.restore import open_job
+    from secor.wiring.restore_admin import not_begun
 
     with open_job(load_job(config)) as job:
         count = job.offsets_partitions()
         if not count:
-            raise ConfigurationError(f"job {job.name} has not begun: see secor restore run")
+            raise ConfigurationError(not_begun(job))
         yield job, job.control(count), count
 
 
@@ -123,18 +127,21 @@ def show(config: Path, as_json: bool) -> None:
 @configuration
 @click.argument("topic")
 @click.argument("partition", type=click.IntRange(0))
-@click.argument("offset", type=click.IntRange(0))
-def set_offset(config: Path, topic: str, partition: int, offset: int) -> None:
+@click.argument("offset", type=click.IntRange(0, LAST_OFFSET))
+@click.option("--beyond", is_flag=True, help="OFFSET may be beyond the end of the archive.")
+def set_offset(config: Path, topic: str, partition: int, offset: int, *, beyond: bool) -> None:
     """Let a source partition continue at OFFSET.
 
     Unwritten messages below OFFSET are left out; written messages above it are written again.
     """
-    from secor.wiring.restore_admin import change_offsets
+    from secor.wiring.restore_admin import change_offsets, check_offset
 
     with _begun(config) as (job, control, count):
         chosen = [it for it in job.sources() if (it.topic, it.partition) == (topic, partition)]
         if not chosen:
             raise ConfigurationError(f"the job has no source partition {topic}/{partition}")
+        for source in chosen:
+            check_offset(job.source.extent(source), offset, beyond=beyond)
         change_offsets(job, control, count, dict.fromkeys(chosen, offset))
         click.echo(f"{chosen[0]} goes on at {offset}")
 

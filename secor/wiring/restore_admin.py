@@ -8,7 +8,7 @@ from types import MappingProxyType
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
 from secor.restore.control import JobControl, Wish
-from secor.restore.model import SourcePartition, transactional_id
+from secor.restore.model import SourceExtent, SourcePartition, transactional_id
 from secor.restore.offsets import (
     OffsetTable,
     StoredOffset,
@@ -21,6 +21,7 @@ from secor.restore.offsets import (
 from secor.wiring.restore import Job
 from secor.wiring.restore_offsets import copy_writer, read_all_offsets, read_shared
 from secor.wiring.restore_pairs import pair_keys
+from secor.wiring.restore_plan import written_ids
 
 
 def fence_all(job: Job) -> int:
@@ -34,6 +35,30 @@ def fence_all(job: Job) -> int:
     for source in sources:
         job.make_writer(transactional_id(job.name, source)).initialise()
     return len(sources)
+
+
+def not_begun(job: Job) -> str:
+    """Return what to say of a job without an offsets topic: it may have lost it."""
+    ids = written_ids(job)
+    if not ids:
+        return f"job {job.name} has not begun: see secor restore run"
+    return (
+        f"the offsets topic {offsets_topic(job.name)} is gone, and job {job.name} has written"
+        f" before (the brokers know {ids[0]}): 'secor restore plan' says what can be done"
+    )
+
+
+def check_offset(extent: SourceExtent, offset: int, *, beyond: bool) -> None:
+    """Refuse an offset that would leave out messages which are not archived yet.
+
+    Raises ``ConfigurationError``, unless ``beyond`` says that it is meant.
+    """
+    if offset > extent.range.end and not beyond:
+        raise ConfigurationError(
+            f"{extent.source}: the archive has {extent.range}, and {offset} is beyond its end:"
+            f" {extent.range.end} leaves out all that is there; with --beyond, messages that are"
+            " archived later are left out, too"
+        )
 
 
 def change_offsets(

@@ -194,11 +194,9 @@ def all_written(job: Job, partitions: int, sources: Collection[SourcePartition])
 
 
 def _lost_offsets(job: Job, begun: Begun, topics: Sequence[PlannedTopic]) -> Iterator[Finding]:
-    if begun.offsets_topic or not job.transactional:
+    if begun.offsets_topic:
         return
-    own = id_prefix(probe_id(job.name))
-    # The probe's and the job record's ids write no message of the archive.
-    ids = [it for it in job.admin.transactional_ids(own) if not it.startswith(f"{own}:")]
+    ids = written_ids(job)
     targets = [topic.target for topic in topics]
     shared = job.config.writing.shared_offsets_topic
     yield from lost_offsets(offsets_topic(job.name), ids, targets, shared)
@@ -210,6 +208,15 @@ def _remade(
     record = job.control(partitions).read() if partitions else None
     if record is not None:
         yield from remade(record.targets, {name: it.topic_id for name, it in described.items()})
+
+
+def written_ids(job: Job) -> list[str]:
+    """Return the transactional ids with which the job has written, as far as brokers know them."""
+    if not job.transactional:
+        return []
+    own = id_prefix(probe_id(job.name))
+    # The probe's and the job record's ids write no message of the archive.
+    return [it for it in job.admin.transactional_ids(own) if not it.startswith(f"{own}:")]
 
 
 def topics_left(

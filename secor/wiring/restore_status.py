@@ -11,7 +11,7 @@ from secor.restore.model import SourceExtent, SourcePartition
 from secor.restore.offsets import StoredOffset
 from secor.wiring.restore import Job
 from secor.wiring.restore_offsets import read_all_offsets, read_shared
-from secor.wiring.restore_plan import left, nothing_archived
+from secor.wiring.restore_plan import left, nothing_archived, written_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ class SourceProgress:
 class JobStatus:
     """What ``status`` shows; ``copies`` are looked up where the job's own topic has nothing.
 
-    ``holes`` tells whether the job may leave messages out.
+    ``holes`` tells whether the job may leave messages out, ``gone`` whether it has written and
+    its offsets topic is not there any more.
     """
 
     job: str
@@ -40,6 +41,7 @@ class JobStatus:
     copies: Mapping[SourcePartition, StoredOffset]
     exactly_once: str
     holes: bool
+    gone: bool
 
     @property
     def left(self) -> int:
@@ -59,6 +61,8 @@ class JobStatus:
     @property
     def state(self) -> str:
         """The job's state in a word or two."""
+        if self.gone:
+            return "its offsets topic is gone (see secor restore plan)"
         if self.record is None:
             return "not begun"
         return "all written" if self.complete else self.record.wish.value
@@ -86,4 +90,5 @@ def status_of(job: Job) -> JobStatus:
     rows += [SourceProgress(str(source), reached, None, 0) for source, reached in vanished.items()]
     copies = {} if offsets else read_shared(job)
     promise, holes = job.config.writing.exactly_once, job.config.source.holes
-    return JobStatus(job.name, record, tuple(rows), copies, promise, holes)
+    gone = not count and bool(written_ids(job))
+    return JobStatus(job.name, record, tuple(rows), copies, promise, holes, gone)
