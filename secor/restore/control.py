@@ -24,6 +24,7 @@ from secor.core.errors import (
 from secor.core.foreign_json import load_json
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
+from secor.core.text import how_many
 from secor.restore.model import canonical
 from secor.restore.offsets import job_key, record, rows_of
 from secor.restore.ports import TargetLog
@@ -146,7 +147,8 @@ class JobControl:
         """
         if known.partitions != partitions:
             raise ConfigurationError(
-                f"the offsets topic {self._at.topic} has {partitions} partitions, and had"
+                f"the offsets topic {self._at.topic} has {how_many(partitions, 'partition')},"
+                " and had"
                 f" {known.partitions} when the job began: its offsets would not be found; make it"
                 " anew with as many as it had, or give the job another name"
             )

@@ -15,6 +15,7 @@ import pyarrow as pa
 from secor.core.errors import ConfigurationError, SpecChanged
 from secor.core.foreign_json import load_json
 from secor.core.model import SCHEMA, TopicPartition
+from secor.core.text import how_many
 from secor.restore.model import SourcePartition, canonical
 from secor.restore.ports import TargetLog
 from secor.wire.murmur2 import murmur2
@@ -142,7 +143,7 @@ def check_partitions(topic: str, partitions: int) -> None:
     """Raise ``ConfigurationError`` for an offsets topic that has too few partitions."""
     if partitions < LEAST_PARTITIONS:
         raise ConfigurationError(
-            f"the offsets topic {topic} has {partitions} partitions: it needs"
+            f"the offsets topic {topic} has {how_many(partitions, 'partition')}: it needs"
             f" {LEAST_PARTITIONS}, the last one for the job's own record"
         )
 

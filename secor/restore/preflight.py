@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from secor.core.text import how_many
 from secor.restore.model import SourceExtent
 from secor.restore.new_topics import NewTopic
 
@@ -93,13 +94,13 @@ def _archive(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[Fin
         for fault in extent.faults:
             yield Finding(Severity.REFUSE, extent.source.topic, f"{extent.source}: {fault}")
         for hole in extent.holes:
+            what = f"{extent.source}: no object has the offsets {hole}; "
+            if limits.holes:
+                what += "the job goes on without them, as source.holes = true says"
+            else:
+                what += "bring the missing objects back, or set source.holes = true"
             severity = Severity.WARN if limits.holes else Severity.REFUSE
-            yield Finding(
-                severity,
-                extent.source.topic,
-                f"{extent.source}: no object has the offsets {hole}; bring the missing objects"
-                " back, or set source.holes = true",
-            )
+            yield Finding(severity, extent.source.topic, what)
 
 
 def _partitions(
@@ -110,8 +111,8 @@ def _partitions(
         yield Finding(
             Severity.REFUSE,
             target.name,
-            f"has {target.partitions} partitions, and needs {needed}: add partitions, or set"
-            ' target.partitioning = "key"',
+            f"has {how_many(target.partitions, 'partition')}, and needs {needed}: add"
+            ' partitions, or set target.partitioning = "key"',
         )
 
 
@@ -134,8 +135,8 @@ def _content(target: TargetTopic, limits: JobLimits) -> Iterator[Finding]:
         yield Finding(
             Severity.REFUSE,
             target.name,
-            f"is not empty ({target.messages} offsets): choose another target.topic, or set"
-            " target.append = true",
+            f"is not empty ({how_many(target.messages, 'offset')}): choose another target.topic, or"
+            " set target.append = true",
         )
 
 
