@@ -113,7 +113,8 @@ class SourceExtent:
 
     ``range`` are archived offsets; ``holes`` are offsets inside it that no object has, though
     their batches should; ``faults`` are sentences about objects that cannot be used.
-    ``size`` is in bytes; ``oldest`` the least timestamp, in milliseconds, where it is known.
+    ``size`` is in bytes; ``oldest`` and ``newest`` are the least and the greatest timestamp, in
+    milliseconds, where they are known.
     """
 
     source: SourcePartition
@@ -123,6 +124,7 @@ class SourceExtent:
     objects: int = 0
     size: int = 0
     oldest: int | None = None
+    newest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ be deleted or replaced: neither by retention, nor by compaction, nor by the time
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 KEEP_EVERYTHING = MappingProxyType(
@@ -30,7 +30,11 @@ TIME_LIMITS = frozenset(
         "message.timestamp.after.max.ms",
     }
 )
-"""Refuse old messages, so they come back last, too."""
+"""Refuse messages older or newer than this, so they come back last, too."""
+
+NO_LIMIT = str(2**63 - 1)
+"""The greatest limit, in milliseconds: refuses no message."""
+
 
 OF_THE_CLUSTER = frozenset(
     {
@@ -76,6 +80,8 @@ def new_topic(
             continue
         if name in OF_THE_CLUSTER:
             left_out[name] = value
+        elif name in TIME_LIMITS and value == NO_LIMIT:
+            pass  # ``without_time_limits`` sets it where the brokers' own differs.
         elif name in TIME_LIMITS:
             later[name] = value
         elif KEEP_EVERYTHING.get(name, value) != value:
@@ -85,3 +91,20 @@ def new_topic(
             settings[name] = value
     partitions = wanted_partitions or max(needed, archived_partitions or 0)
     return NewTopic(partitions, {**settings, **wanted}, later, left_out)
+
+
+def without_time_limits(
+    new: NewTopic, effective: Mapping[str, str], wanted: Mapping[str, str]
+) -> NewTopic:
+    """Return the topic with no limit on times but those that the job itself ``wanted``.
+
+    ``effective`` are all settings that the brokers would make it with, their own defaults, too:
+    Kafka 4 refuses messages that are an hour ahead.  Brokers that do not name a limit do not
+    know it, and would refuse to set it.
+    """
+    limits = {
+        name: NO_LIMIT
+        for name in TIME_LIMITS - wanted.keys()
+        if effective.get(name, NO_LIMIT) != NO_LIMIT
+    }
+    return replace(new, settings={**new.settings, **limits})

@@ -8,7 +8,7 @@ from enum import Enum
 
 from secor.core.text import how_many
 from secor.restore.model import SourceExtent
-from secor.restore.new_topics import NewTopic
+from secor.restore.new_topics import NO_LIMIT, NewTopic
 
 SEE_SETTINGS = "DESCRIBE_CONFIGS"
 
@@ -31,7 +31,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class TargetTopic:
-    """A target as it is: no ``partitions`` where it does not exist yet.
+    """A target as it is, or would be made: no ``partitions`` where it does not exist yet.
 
     ``messages`` are offsets that its logs hold, ``settings`` the topic's own and inherited.
     """
@@ -151,33 +151,48 @@ def _times(
             " CreateTime for the time of the restore",
         )
         return
+    yield from _time_limits(extents, target, limits)
+    deletes = "delete" in target.settings.get("cleanup.policy", "delete")
     oldest = min((it.oldest for it in extents if it.oldest is not None), default=None)
-    if oldest is None or not target.partitions:
+    if oldest is None or not deletes:
         return
     age = limits.now - oldest
-    deletes = "delete" in target.settings.get("cleanup.policy", "delete")
     retention = int(target.settings.get("retention.ms", "-1"))
-    if deletes and 0 <= retention < age:
+    if 0 <= retention < age:
         yield Finding(
             Severity.REFUSE,
             target.name,
             f"retention.ms = {retention} would delete the oldest messages at once"
             f" ({age // 86_400_000} days old): set it to -1 for the time of the restore",
         )
-    limit = int(target.settings.get("message.timestamp.before.max.ms", str(2**63 - 1)))
-    if age > limit:
-        yield Finding(
-            Severity.REFUSE,
-            target.name,
-            f"message.timestamp.before.max.ms = {limit} refuses the oldest messages: raise it",
-        )
-    if deletes and int(target.settings.get("retention.bytes", "-1")) >= 0:
+    if int(target.settings.get("retention.bytes", "-1")) >= 0:
         yield Finding(
             Severity.WARN,
             target.name,
             f"retention.bytes = {target.settings['retention.bytes']} deletes the oldest messages"
             " of larger partitions: set it to -1 for the time of the restore",
         )
+
+
+def _time_limits(
+    extents: Sequence[SourceExtent], target: TargetTopic, limits: JobLimits
+) -> Iterator[Finding]:
+    """Brokers refuse messages that are further from their clock than these settings allow."""
+    ages = [limits.now - it.oldest for it in extents if it.oldest is not None]
+    leads = [it.newest - limits.now for it in extents if it.newest is not None]
+    for name, distances, which in (
+        ("message.timestamp.before.max.ms", ages, "oldest"),
+        ("message.timestamp.after.max.ms", leads, "newest"),
+        ("message.timestamp.difference.max.ms", [*ages, *leads], "oldest or newest"),
+    ):
+        limit = int(target.settings.get(name, NO_LIMIT))
+        if max(distances, default=0) > limit:
+            yield Finding(
+                Severity.REFUSE,
+                target.name,
+                f"{name} = {limit} refuses the {which} messages: set it to {NO_LIMIT} for the time"
+                " of the restore",
+            )
 
 
 def _sizes(target: TargetTopic, limits: JobLimits) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from secor.restore.fencing_probe import probe_id
 from secor.restore.job_preflight import lost_offsets, record_findings
 from secor.restore.lost_objects import since, vanished_findings
 from secor.restore.model import SourceExtent, SourcePartition, id_prefix
-from secor.restore.new_topics import NewTopic, new_topic
+from secor.restore.new_topics import NewTopic, new_topic, without_time_limits
 from secor.restore.offsets import StoredOffset, offsets_topic
 from secor.restore.preflight import (
     Finding,
@@ -253,17 +253,29 @@ def _planned(
         batch_bytes=config.writing.batch_bytes,
         now=int(job.clock.now() * 1000),
     )
-    topic_findings = findings(extents, target, limits)
-    new = None
-    if described is None and not config.target.create:
-        what = "does not exist: make it, or set target.create = true"
-        topic_findings.append(Finding(Severity.REFUSE, name, what))
+    new: NewTopic | None = None
+    faults: list[Finding] = []
+    if described is None and config.target.create:
+        new, target, faults = _missing(job, topic, limits.needed(extents))
     elif described is None:
-        new, faults = _new(job, topic, limits.needed(extents))
-        settings = TopicSettings(new.partitions, new.settings)
-        refusal = job.admin.refusal(name, settings, config.target.replication_factor)
-        topic_findings += [*faults, *making(name, new, refusal)]
+        what = "does not exist: make it, or set target.create = true"
+        faults = [Finding(Severity.REFUSE, name, what)]
+    topic_findings = [*findings(extents, target, limits), *faults]
     return PlannedTopic(topic, target, tuple(extents), tuple(topic_findings), new)
+
+
+def _missing(job: Job, topic: str, needed: int) -> tuple[NewTopic, TargetTopic, list[Finding]]:
+    """Return what a missing target is made with, what it will be then, and what is wrong with it.
+
+    ``needed`` is how many partitions it must have.
+    """
+    wanted, name = job.config.target, job.target_name(topic)
+    new, faults = _new(job, topic, needed)
+    settings = TopicSettings(new.partitions, new.settings)
+    proposed = job.admin.proposed(name, settings, wanted.replication_factor)
+    new = without_time_limits(new, proposed.effective, wanted.settings)
+    target = TargetTopic(name, 0, 0, {**proposed.effective, **new.settings})
+    return new, target, [*faults, *making(name, new, proposed.refusal)]
 
 
 def _target(job: Job, name: str, described: TopicDescription | None) -> TargetTopic:

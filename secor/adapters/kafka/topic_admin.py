@@ -49,6 +49,18 @@ class TopicSettings:
     settings: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class ProposedTopic:
+    """What brokers say of a topic before it is made: ``refusal``, None where there is none.
+
+    ``effective`` are all its settings; the given ones alone where the brokers tell no more:
+    before Kafka 2.4, or without DescribeConfigs on it.
+    """
+
+    refusal: str | None
+    effective: Mapping[str, str]
+
+
 class TopicAdmin:
     """Makes and describes topics, lists ids.  Raises ``Unavailable``, ``AccessDenied``."""
 
@@ -85,13 +97,22 @@ class TopicAdmin:
         self, topic: str, settings: TopicSettings, replication_factor: int | None = None
     ) -> str | None:
         """Return why the brokers would not make a topic, None when they would; makes nothing."""
+        return self.proposed(topic, settings, replication_factor).refusal
+
+    def proposed(
+        self, topic: str, settings: TopicSettings, replication_factor: int | None = None
+    ) -> ProposedTopic:
+        """Return what the brokers would make of a topic; makes nothing."""
         answer = self._send_create(topic, settings, replication_factor, validate_only=True)
-        if answer["error_code"] in (0, _EXISTS):
-            return None
-        if answer["error_code"] == _DENIED:
-            return _ALLOW_CREATE
-        fault = kafka_errors.for_code(answer["error_code"])
-        return f"the brokers would not make it: {error_text(fault(answer['error_message'] or ''))}"
+        code = answer["error_code"]
+        if code == _DENIED:
+            return ProposedTopic(_ALLOW_CREATE, settings.settings)
+        if code not in (0, _EXISTS):
+            why = error_text(kafka_errors.for_code(code)(answer["error_message"] or ""))
+            return ProposedTopic(f"the brokers would not make it: {why}", settings.settings)
+        told = (answer.get("configs") or {}).items()
+        known = {name: it["value"] for name, it in told if it["value"] not in (None, "")}
+        return ProposedTopic(None, {**known, **settings.settings})
 
     def _send_create(
         self,

@@ -110,7 +110,7 @@ class ArchiveSource:
             coverage.faults,
             sum(len(unit.objects) for unit in units),
             sum(unit.size for unit in units),
-            _oldest(units),
+            *_times(units),
         )
 
     def open(self, source: SourcePartition, next_offset: int) -> PieceReader:
@@ -266,11 +266,9 @@ def _check_offsets(archived: ArchivedObject, records: pa.RecordBatch, reached: i
 _NO_ROWS = pa.RecordBatch.from_pylist([], SCHEMA)
 
 
-def _oldest(units: Sequence[Unit]) -> int | None:
-    times = [
-        archived.info.least_timestamp
-        for unit in units
-        for archived in unit.objects
-        if archived.info and archived.info.least_timestamp is not None
-    ]
-    return min(times, default=None)
+def _times(units: Sequence[Unit]) -> tuple[int | None, int | None]:
+    """Return the least and the greatest timestamp, in milliseconds, as metadata tells."""
+    infos = [it.info for unit in units for it in unit.objects if it.info]
+    least = (it.least_timestamp for it in infos if it.least_timestamp is not None)
+    greatest = (it.greatest_timestamp for it in infos if it.greatest_timestamp is not None)
+    return min(least, default=None), max(greatest, default=None)

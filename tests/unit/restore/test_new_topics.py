@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from secor.restore.new_topics import new_topic
+from secor.restore.new_topics import NO_LIMIT, new_topic, without_time_limits
 from secor.restore.preflight import Severity, making
 
 ARCHIVED = {
@@ -64,3 +64,14 @@ def test_a_topic_that_the_brokers_would_not_make_is_told_before_anything_is_writ
     (finding,) = making("clicks", new_topic(1, 1, {}, None, {}), "allow this user Create")
     assert finding.severity is Severity.REFUSE
     assert finding.what.endswith("cannot be made: allow this user Create")
+
+
+def test_limits_of_times_are_lifted_where_the_brokers_have_any() -> None:
+    after, before = "message.timestamp.after.max.ms", "message.timestamp.before.max.ms"
+    new = new_topic(1, 1, {after: NO_LIMIT, before: "5"}, None, {})
+    assert dict(new.later) == {before: "5"}
+    made = without_time_limits(new, {after: "3600000", before: NO_LIMIT}, {})
+    assert dict(made.settings) == {"retention.ms": "-1", after: NO_LIMIT}
+    # Brokers that do not know a limit refuse to set it; what the job says is left alone.
+    assert without_time_limits(new, {}, {}) == new
+    assert without_time_limits(new, {after: "7"}, {after: "7"}) == new

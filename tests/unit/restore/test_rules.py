@@ -217,7 +217,7 @@ LIMITS = JobLimits(
     batch_bytes=1000,
     now=NOW,
 )
-EXTENT = SourceExtent(CLICKS, OffsetRange(0, 10), oldest=NOW - 10_000)
+EXTENT = SourceExtent(CLICKS, OffsetRange(0, 10), oldest=NOW - 10_000, newest=NOW + 5_000)
 GOOD = TargetTopic("clicks", 2, 0, {"retention.ms": "-1", "max.message.bytes": "1000"})
 
 
@@ -244,6 +244,17 @@ def test_a_good_target_is_not_talked_about() -> None:
             TargetTopic("t", 2, 0, {"message.timestamp.before.max.ms": "10"}),
             "refuse: message.timestamp.before.max.ms = 10",
         ),
+        (
+            TargetTopic("t", 2, 0, {"message.timestamp.after.max.ms": "4999"}),
+            "refuse: message.timestamp.after.max.ms = 4999 refuses the newest",
+        ),
+        (
+            TargetTopic("t", 2, 0, {"message.timestamp.difference.max.ms": "5000"}),
+            "refuse: message.timestamp.difference.max.ms = 5000",
+        ),
+        # Topics that the job makes are judged by what they will be.
+        (TargetTopic("t", 0, 0, {"retention.ms": "9000"}), "refuse: retention.ms = 9000"),
+        (TargetTopic("t", 0, 0, {"max.message.bytes": "999"}), "refuse: max.message.bytes = 999"),
         (TargetTopic("t", 2, 0, {"max.message.bytes": "999"}), "refuse: max.message.bytes = 999"),
         (TargetTopic("t", 2, 0, {"cleanup.policy": "compact"}), "warn: is compacted"),
         (
