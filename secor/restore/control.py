@@ -26,7 +26,7 @@ from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.core.text import how_many
 from secor.restore.model import canonical
-from secor.restore.offsets import job_key, record, rows_of
+from secor.restore.offsets import job_key, offsets_topic, record, rows_of
 from secor.restore.ports import TargetLog
 from secor.restore.writer.writer import TransactionalWriter
 
@@ -66,6 +66,25 @@ class JobRecord:
                 "targets": dict(self.targets),
             }
         ).encode()
+
+
+def check_record(job: str, known: JobRecord, spec: str, partitions: int) -> None:
+    """Compare a record with the file's spec, and with the offsets topic's partitions.
+
+    Raises ``SpecChanged``, ``ConfigurationError`` when the offsets topic was changed.
+    """
+    if known.partitions != partitions:
+        raise ConfigurationError(
+            f"the offsets topic {offsets_topic(job)} has {how_many(partitions, 'partition')}, and had"
+            f" {known.partitions} when the job began: its offsets would not be found; make it"
+            " anew with as many as it had, or give the job another name"
+        )
+    if known.spec != spec:
+        raise SpecChanged(
+            f"job {job} was begun under spec {known.spec}, and the configuration is spec"
+            f" {spec} now; take back what was changed, give the job another name, or stop it"
+            " and see 'secor restore offsets reset'"
+        )
 
 
 def next_generation(before: JobRecord) -> int:
@@ -129,7 +148,7 @@ class JobControl:
             if before is None:
                 return JobRecord(wish, 1, spec, partitions, targets)
             # Another daemon may have begun since the look: with another file, perhaps.
-            self.check(before, spec, partitions)
+            check_record(self._job, before, spec, partitions)
             if targets.keys() <= before.targets.keys():
                 return before
             generation = next_generation(before)
@@ -139,25 +158,6 @@ class JobControl:
         if known is not None and started(known) is known:
             return known
         return self._change(started)
-
-    def check(self, known: JobRecord, spec: str, partitions: int) -> None:
-        """Compare the record with the file's spec, and with the offsets topic's partitions.
-
-        Raises ``SpecChanged``, ``ConfigurationError`` when the offsets topic was changed.
-        """
-        if known.partitions != partitions:
-            raise ConfigurationError(
-                f"the offsets topic {self._at.topic} has {how_many(partitions, 'partition')},"
-                " and had"
-                f" {known.partitions} when the job began: its offsets would not be found; make it"
-                " anew with as many as it had, or give the job another name"
-            )
-        if known.spec != spec:
-            raise SpecChanged(
-                f"job {self._job} was begun under spec {known.spec}, and the configuration is spec"
-                f" {spec} now; take back what was changed, give the job another name, or stop it"
-                " and see 'secor restore offsets reset'"
-            )
 
     def adopt(self, spec: str) -> JobRecord:
         """Let the job go on under another spec, to other targets: its offsets were forgotten."""

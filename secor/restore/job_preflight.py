@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from secor.core.errors import ConfigurationError, SpecChanged
-from secor.restore.control import JobControl, Wish
+from secor.restore.control import JobRecord, Wish, check_record
 from secor.restore.ports import RestoreSource
 from secor.restore.preflight import Finding, Severity, TargetTopic
 
@@ -32,16 +32,17 @@ def lost_offsets(
         )
 
 
-def record_findings(control: JobControl, job: str, spec: str, partitions: int) -> Iterator[Finding]:
+def record_findings(
+    known: JobRecord | None, job: str, spec: str, partitions: int
+) -> Iterator[Finding]:
     """Return what the record of a job that has begun says against going on with this file.
 
-    ``partitions`` are those of its offsets topic.  Raises ``LedgerCorrupt``, ``Unavailable``.
+    ``partitions`` are those of its offsets topic.
     """
-    known = control.read()
     if known is None:
         return
     try:
-        control.check(known, spec, partitions)
+        check_record(job, known, spec, partitions)
     except (SpecChanged, ConfigurationError) as error:
         yield Finding(Severity.REFUSE, job, str(error))
     if known.wish is not Wish.RUNNING:

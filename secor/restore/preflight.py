@@ -49,12 +49,12 @@ class JobLimits:
     """What the rules look at of the job; ``now`` in milliseconds since the epoch.
 
     ``same_partitions`` tells whether a message's partition is known from that of its archive,
-    which ``mapping`` gives another number.  ``begun`` tells whether the job has an offsets topic,
-    ``written`` whether it has offsets of this topic's source partitions.
+    which ``mapping`` gives another number.  ``own`` tells whether what the target holds is the
+    job's own, ``written`` whether the job has offsets of this topic's source partitions.
     """
 
     append: bool
-    begun: bool
+    own: bool
     written: bool
     same_partitions: bool
     holes: bool
@@ -131,12 +131,12 @@ def _content(target: TargetTopic, limits: JobLimits) -> Iterator[Finding]:
             "is empty, though the job has committed offsets: unless all of it was filtered out,"
             " 'secor restore stop' the job and 'secor restore offsets reset'",
         )
-    if target.messages and not limits.append and not limits.begun:
+    if target.messages and not limits.append and not limits.own:
         yield Finding(
             Severity.REFUSE,
             target.name,
-            f"is not empty ({how_many(target.messages, 'offset')}): choose another target.topic, or"
-            " set target.append = true",
+            f"is not empty ({how_many(target.messages, 'offset')}), and this job has not written to"
+            " it: choose another target.topic, or set target.append = true",
         )
 
 

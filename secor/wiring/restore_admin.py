@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
-from secor.restore.control import JobControl, Wish
+from secor.restore.control import JobControl, Wish, check_record
 from secor.restore.model import SourceExtent, SourcePartition, transactional_id
 from secor.restore.offsets import (
     OffsetTable,
@@ -83,7 +83,7 @@ def change_offsets(
             " secor restore stop"
         )
     if known is not None and any(it is not None for it in offsets.values()):
-        control.check(known, job.spec.hash, partitions)
+        check_record(job.name, known, job.spec.hash, partitions)
     now = int(job.clock.now() * 1000)
     for source, next_offset in offsets.items():
         where = TopicPartition(offsets_topic(job.name), partition_of(job.name, source, partitions))

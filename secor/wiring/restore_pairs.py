@@ -9,9 +9,12 @@ from secor.restore.pairs import Pair, pairs_of, source_of_key
 from secor.wiring.restore import Job
 
 
-def read_pairs(job: Job, partitions: int) -> list[Pair]:
-    """Return all pairs; the last record of a key counts."""
-    return pairs_of(job.name, _latest(job, partitions).items())
+def read_pairs(job: Job, partitions: int, *, committed: bool = True) -> list[Pair]:
+    """Return all pairs; the last record of a key counts.
+
+    Unless ``committed``, it waits for transactions that are open now.
+    """
+    return pairs_of(job.name, _latest(job, partitions, committed=committed).items())
 
 
 def pair_keys(job: Job, partitions: int) -> list[tuple[SourcePartition, bytes]]:
@@ -21,12 +24,14 @@ def pair_keys(job: Job, partitions: int) -> list[tuple[SourcePartition, bytes]]:
     return [(source, key) for source, key in named if source is not None]
 
 
-def _latest(job: Job, partitions: int) -> dict[bytes | None, bytes | None]:
+def _latest(
+    job: Job, partitions: int, *, committed: bool = True
+) -> dict[bytes | None, bytes | None]:
     """Return the last value of each key of the offsets topic."""
     latest: dict[bytes | None, bytes | None] = {}
     for number in range(partitions - 1):
         where = TopicPartition(offsets_topic(job.name), number)
-        end = job.log.end(where, committed=True)
+        end = job.log.end(where, committed=committed)
         for chunk in job.log.read(where, 0, end):
             latest.update(rows_of(chunk.records))
     return latest

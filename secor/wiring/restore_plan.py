@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
 from secor.core.errors import ConfigurationError, CorruptFile, TargetRefused
 from secor.core.model import OffsetRange
+from secor.restore.control import JobRecord
 from secor.restore.fencing_probe import probe_id
 from secor.restore.job_preflight import lost_offsets, record_findings
 from secor.restore.lost_objects import since, vanished_findings
@@ -28,11 +29,10 @@ from secor.restore.selection import selection_findings
 from secor.restore.target_ids import remade
 from secor.wiring.clients import store_of
 from secor.wiring.restore import Job
+from secor.wiring.restore_begun import Begun, begun_of, owned
 from secor.wiring.restore_job_findings import job_findings, meeting, room
 from secor.wiring.restore_offsets import read_all_offsets
 from secor.wiring.restore_sources import ranges_of, source_of
-
-_OFFSETS_RIGHTS = ("READ", "WRITE", "DESCRIBE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,48 +75,40 @@ class JobPlan:
         return bool(self.topics) and not refused(self.findings)
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """What an earlier run left: whether there is an offsets topic, topics that have offsets."""
-
-    offsets_topic: bool
-    written: frozenset[str]
-
-
 def plan(job: Job) -> JobPlan:
     """Look at everything; write nothing to any topic."""
-    partitions = job.offsets_partitions()
-    offsets = read_all_offsets(job, partitions).offsets
     sources = job.sources()
-    by_topic: dict[str, list[SourceExtent]] = {}
-    for source in sources:
-        extent = since(job.source.extent(source), offsets.get(source))
-        by_topic.setdefault(source.topic, []).append(extent)
-    begun = Begun(bool(partitions), frozenset(source.topic for source in offsets))
-    names = [job.target_name(topic) for topic in by_topic]
+    archived = sorted({source.topic for source in sources})
+    names = [job.target_name(topic) for topic in archived]
     shared = job.config.writing.shared_offsets_topic
     own = [offsets_topic(job.name), *([shared] if shared else [])]
     described = job.admin.describe([*dict.fromkeys(names), *own])
+    targets = {name: _target(job, name, described.get(name)) for name in names}
+    # After the targets: what another daemon writes meanwhile has its offsets then.
+    begun = begun_of(job)
+    by_topic: dict[str, list[SourceExtent]] = {topic: [] for topic in archived}
+    for source in sources:
+        extent = since(job.source.extent(source), begun.offsets.get(source))
+        by_topic[source.topic].append(extent)
     topics = tuple(
-        _planned(job, topic, extents, described.get(job.target_name(topic)), begun)
+        _planned(job, topic, extents, targets[job.target_name(topic)], begun)
         for topic, extents in sorted(by_topic.items())
     )
-    control = job.control(partitions) if partitions else None
     selection = job.config.source
     plan_findings = [
-        *(record_findings(control, job.name, job.spec.hash, partitions) if control else ()),
+        *record_findings(begun.record, job.name, job.spec.hash, begun.partitions),
         *selection_findings(
-            [it.source for extents in by_topic.values() for it in extents],
+            sources,
             topics=selection.topics,
             partitions=selection.partitions,
             ranges=ranges_of(selection),
         ),
         *meeting(job, by_topic),
         *_lost_offsets(job, begun, topics),
-        *vanished_findings(job.vanished(sources, offsets), holes=job.config.source.holes),
-        *_remade(job, partitions, described),
+        *vanished_findings(job.vanished(sources, begun.offsets), holes=job.config.source.holes),
+        *_remade(begun.record, described),
         *job_findings(job, described),
-        *room(job, topics_left(topics, offsets), described),
+        *room(job, topics_left(topics, begun.offsets), described),
     ]
     return JobPlan(topics, tuple(plan_findings))
 
@@ -146,8 +138,8 @@ def prepare_topic(job: Job, topic: str) -> None:
     sources = job.sources()
     extents = [job.source.extent(it) for it in sources if it.topic == topic]
     name = job.target_name(topic)
-    described = job.admin.describe([name]).get(name)
-    planned = _planned(job, topic, extents, described, Begun(True, frozenset()))
+    target = _target(job, name, job.admin.describe([name]).get(name))
+    planned = _planned(job, topic, extents, target, begun_of(job))
     meets = [it for it in meeting(job, {it.topic for it in sources}) if it.topic == name]
     refusing = refused([*planned.plan_findings, *meets])
     if name in job.own_topics:
@@ -194,7 +186,7 @@ def all_written(job: Job, partitions: int, sources: Collection[SourcePartition])
 
 
 def _lost_offsets(job: Job, begun: Begun, topics: Sequence[PlannedTopic]) -> Iterator[Finding]:
-    if begun.offsets_topic:
+    if begun.partitions:
         return
     ids = written_ids(job)
     targets = [topic.target for topic in topics]
@@ -203,9 +195,8 @@ def _lost_offsets(job: Job, begun: Begun, topics: Sequence[PlannedTopic]) -> Ite
 
 
 def _remade(
-    job: Job, partitions: int, described: Mapping[str, TopicDescription]
+    record: JobRecord | None, described: Mapping[str, TopicDescription]
 ) -> Iterator[Finding]:
-    record = job.control(partitions).read() if partitions else None
     if record is not None:
         yield from remade(record.targets, {name: it.topic_id for name, it in described.items()})
 
@@ -237,15 +228,15 @@ def _planned(
     job: Job,
     topic: str,
     extents: list[SourceExtent],
-    described: TopicDescription | None,
+    target: TargetTopic,
     begun: Begun,
 ) -> PlannedTopic:
-    config = job.config
-    name = job.target_name(topic)
-    target = _target(job, name, described)
+    config, name = job.config, target.name
+    # Whose messages they are takes reading: only where it matters.
+    asked = bool(target.messages) and not config.target.append
     limits = JobLimits(
         append=config.target.append,
-        begun=begun.offsets_topic,
+        own=asked and owned(job, begun, topic, name),
         written=topic in begun.written,
         same_partitions=config.target.partitioning != "key",
         mapping=config.target.mapping,
@@ -255,9 +246,9 @@ def _planned(
     )
     new: NewTopic | None = None
     faults: list[Finding] = []
-    if described is None and config.target.create:
+    if not target.partitions and config.target.create:
         new, target, faults = _missing(job, topic, limits.needed(extents))
-    elif described is None:
+    elif not target.partitions:
         what = "does not exist: make it, or set target.create = true"
         faults = [Finding(Severity.REFUSE, name, what)]
     topic_findings = [*findings(extents, target, limits), *faults]

@@ -269,7 +269,7 @@ def test_another_spec_and_a_target_that_is_not_empty_are_refused(
     text = job.read_text()
     job.write_text(text.replace("[target]", "[target]\npartitioning = 'key'"))
     changed = run_secor("restore", "run", str(job))
-    assert changed.returncode == 5
+    assert changed.returncode == 2
     assert "was begun under spec" in changed.stderr
     job.write_text(text)
     second = tmp_path / "second.toml"

@@ -142,12 +142,12 @@ def test_a_daemon_that_begins_second_with_another_file_is_refused() -> None:
 
 def test_the_plan_compares_the_spec_and_says_that_the_job_does_not_run() -> None:
     control = control_of(World())
-    assert not list(record_findings(control, "job", "spec", 2))
+    assert not list(record_findings(control.read(), "job", "spec", 2))
     control.start("spec", 2)
-    assert not list(record_findings(control, "job", "spec", 2))
+    assert not list(record_findings(control.read(), "job", "spec", 2))
     control.wish(Wish.STOPPED)
-    (stopped,) = record_findings(control, "job", "spec", 2)
+    (stopped,) = record_findings(control.read(), "job", "spec", 2)
     assert (stopped.severity, stopped.what.split(",")[0]) == (Severity.WARN, "the job is stopped")
-    refused, _ = record_findings(control, "job", "other", 2)
+    refused, _ = record_findings(control.read(), "job", "other", 2)
     assert refused.severity is Severity.REFUSE
     assert "was begun under spec spec" in refused.what

@@ -210,7 +210,7 @@ def test_provenance_stands_behind_the_messages_own_headers() -> None:
 
 LIMITS = JobLimits(
     append=False,
-    begun=False,
+    own=False,
     written=False,
     same_partitions=True,
     holes=False,
@@ -282,8 +282,8 @@ def test_what_stands_in_the_way_is_named(target: TargetTopic, what: str) -> None
 
 def test_a_target_that_vanished_under_a_job_that_goes_on_is_told() -> None:
     gone, empty = TargetTopic("t", 0, 0, {}), TargetTopic("t", 2, 0, {})
-    assert told(gone, begun=True, written=True)[0].startswith("refuse: is gone, though the job")
-    assert told(empty, begun=True, written=True)[0].startswith("warn: is empty, though the job")
+    assert told(gone, own=True, written=True)[0].startswith("refuse: is gone, though the job")
+    assert told(empty, own=True, written=True)[0].startswith("warn: is empty, though the job")
 
 
 def test_a_job_that_lost_its_offsets_is_not_written_again() -> None:
@@ -301,7 +301,7 @@ def test_a_job_that_lost_its_offsets_is_not_written_again() -> None:
 
 def test_settings_let_some_of_it_pass() -> None:
     assert told(TargetTopic("t", 2, 9, {}), append=True) == []
-    assert told(TargetTopic("t", 2, 9, {}), begun=True) == []
+    assert told(TargetTopic("t", 2, 9, {}), own=True) == []
     assert told(TargetTopic("t", 1, 0, {}), same_partitions=False) == []
     holed = SourceExtent(CLICKS, OffsetRange(0, 10), holes=(OffsetRange(3, 5),))
     assert told(GOOD, holed)[0].startswith("refuse: clicks/1: no object has the offsets [3, 5)")
