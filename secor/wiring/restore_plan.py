@@ -30,6 +30,7 @@ from secor.restore.target_ids import remade
 from secor.wiring.clients import store_of
 from secor.wiring.restore import Job
 from secor.wiring.restore_begun import Begun, begun_of, owned
+from secor.wiring.restore_first_look import first_look
 from secor.wiring.restore_job_findings import job_findings, meeting, room
 from secor.wiring.restore_offsets import read_all_offsets
 from secor.wiring.restore_sources import ranges_of, source_of
@@ -251,7 +252,8 @@ def _planned(
     elif not target.partitions:
         what = "does not exist: make it, or set target.create = true"
         faults = [Finding(Severity.REFUSE, name, what)]
-    topic_findings = [*findings(extents, target, limits), *faults]
+    look = first_look(job, topic, extents)
+    topic_findings = [*look, *findings(extents, target, limits), *faults]
     return PlannedTopic(topic, target, tuple(extents), tuple(topic_findings), new)
 
 
