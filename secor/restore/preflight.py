@@ -135,8 +135,8 @@ def _content(target: TargetTopic, limits: JobLimits) -> Iterator[Finding]:
         yield Finding(
             Severity.REFUSE,
             target.name,
-            f"is not empty ({how_many(target.messages, 'offset')}), and this job has not written to"
-            " it: choose another target.topic, or set target.append = true",
+            f"is not empty ({how_many(target.messages, 'offset')}), and the job has no offsets of"
+            " what it holds: delete it, choose another target.topic, or set target.append = true",
         )
 
 
