@@ -195,9 +195,10 @@ class ArchiveSource:
     def _of_object(
         self, source: SourcePartition, archived: ArchivedObject
     ) -> Iterator[pa.RecordBatch]:
-        count, reached = 0, -1
+        count, reached, bare = 0, -1, False
         try:
             for records in self.archives(source.topic).read(archived):
+                bare = bare or bool(records.column("offset").null_count)
                 complete = self._complete(archived, records, count)
                 count += records.num_rows
                 if records.num_rows:
@@ -213,6 +214,7 @@ class ArchiveSource:
             raise ArchiveIncomplete(
                 f"{archived.key}: it holds {count} records, and its metadata says"
                 f" {archived.info.records}; bring back a good copy of the object"
+                + (_SKIPPED if bare and count < archived.info.records else "")
             )
 
     def _complete(
@@ -262,6 +264,11 @@ def _check_offsets(archived: ArchivedObject, records: pa.RecordBatch, reached: i
         )
     return last
 
+
+_SKIPPED = (
+    '; unless its group skipped null values (output.null_values = "skip"), as text does by default:'
+    " its messages have lost their offsets then, and source.partitions can leave this partition out"
+)
 
 _NO_ROWS = pa.RecordBatch.from_pylist([], SCHEMA)
 

@@ -362,3 +362,12 @@ def test_what_was_stored_again_in_another_size_is_no_forgery(shelf: Shelf) -> No
     for start in (0, 10, 20, 30, 40):
         put(shelf, start, start + 10, output_partition="again")
     assert offsets(source_of(shelf).pieces(CLICKS, 0)) == list(range(50))
+
+
+def test_text_that_skipped_null_values_is_told_apart_from_damage(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "bucket", make_format("text"))
+    rows = messages(range(5), lambda offset: b"x" if offset % 2 else None)
+    shelf.put(rows, OffsetRange(0, 5))
+    source = source_of(shelf, lossy=True)
+    with pytest.raises(ArchiveIncomplete, match=r"holds 2 records.*null_values"):
+        list(source.pieces(CLICKS, 0))
