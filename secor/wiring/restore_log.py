@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from secor.adapters.kafka import KafkaReader
 from secor.core.model import Chunk, TopicPartition
@@ -47,6 +47,16 @@ class LockedLog:
         """Return where the log begins."""
         with self._lock:
             return self._reader.log_range(topic_partition).start
+
+    def know_leaders(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Ask for the leaders of many partitions at once, about to be asked about one by one.
+
+        Otherwise each topic waits half a second for metadata of its own.
+        """
+        wanted = list(topic_partitions)
+        if wanted:
+            with self._lock:
+                self._reader.ends(wanted)
 
     def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
         """Give committed messages, from the log's start if ``start`` is below it."""

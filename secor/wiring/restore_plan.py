@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
 from secor.core.errors import ConfigurationError, CorruptFile, TargetRefused
-from secor.core.model import OffsetRange
+from secor.core.model import OffsetRange, TopicPartition
 from secor.restore.control import JobRecord
 from secor.restore.fencing_probe import probe_id
 from secor.restore.job_preflight import lost_offsets, record_findings
@@ -84,6 +84,12 @@ def plan(job: Job) -> JobPlan:
     shared = job.config.writing.shared_offsets_topic
     own = [offsets_topic(job.name), *([shared] if shared else [])]
     described = job.admin.describe([*dict.fromkeys(names), *own])
+    job.log.know_leaders(
+        TopicPartition(name, number)
+        for name in names
+        if name in described
+        for number in range(described[name].partitions)
+    )
     targets = {name: _target(job, name, described.get(name)) for name in names}
     # After the targets: what another daemon writes meanwhile has its offsets then.
     begun = begun_of(job)

@@ -54,6 +54,7 @@ def verify(job: Job, advance: Advance = lambda *_: None) -> Iterator[PartitionRe
     offsets = read_all_offsets(job, job.offsets_partitions()).offsets
     vanished = [_vanished(job, *it) for it in job.vanished(sources, offsets).items()]
     route, written = job.routing(), _written(job)
+    job.log.know_leaders(_targets(route))
     yield from vanished
     if job.config.target.partitioning != "same":
         yield from _in_any_order(job, sources, route, written, advance)
