@@ -76,8 +76,8 @@ def check_record(job: str, known: JobRecord, spec: str, partitions: int) -> None
     if known.partitions != partitions:
         raise ConfigurationError(
             f"the offsets topic {offsets_topic(job)} has {how_many(partitions, 'partition')},"
-            f" and had {known.partitions} when the job began: its offsets would not be found; make it"
-            " anew with as many as it had, or give the job another name"
+            f" and had {known.partitions} when the job began: its offsets would not be found; make"
+            " it anew with as many as it had, or give the job another name"
         )
     if known.spec != spec:
         raise SpecChanged(
