@@ -6,7 +6,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from types import FrameType
 from secor.core.errors import Unavailable
 from secor.core.pace import Pace
 from secor.restore.boundaries import Boundaries
-from secor.restore.control import JobRecord, Wish
+from secor.restore.control import JobControl, JobRecord, Wish
 from secor.restore.copies import OffsetCopies
 from secor.restore.engine import Ended, Engine
 from secor.restore.model import SourcePartition
@@ -59,10 +59,7 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
     copies = None if writer is None else OffsetCopies(writer, job.clock, telemetry)
     control = job.control(partitions)
     route = job.routing()
-    ids = {topic: it for topic, it in job.log.topic_ids(sorted(route.partitions)).items() if it}
-    begun = control.start(job.spec.hash, partitions, targets=ids)
-    guard = TargetGuard(begun.targets, job.log.topic_ids, job.clock)
-    guard.look_now()
+    guard = _start(job, control, partitions, sorted(route.partitions))
     pace = Pace(job.clock, writing.bytes_per_second, writing.messages_per_second)
     schedule = Schedule(
         clock=job.clock,
@@ -93,6 +90,15 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
             follow=writing.follow,
         )
         yield Daemon(engine, copies, guard)
+
+
+def _start(job: Job, control: JobControl, partitions: int, topics: Sequence[str]) -> TargetGuard:
+    """Begin the job, or go on with it, over target topics.  Raises ``TargetRemade``."""
+    ids = {topic: it for topic, it in job.log.topic_ids(topics).items() if it}
+    begun = control.start(job.spec.hash, partitions, targets=ids)
+    guard = TargetGuard(begun.targets, job.log.topic_ids, job.clock)
+    guard.look_now()
+    return guard
 
 
 def _task_settings(job: Job, route: Routing, observer: TaskObserver) -> TaskSettings:
