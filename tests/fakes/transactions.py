@@ -9,7 +9,7 @@ answered with the first offset, a gap is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar, cast
@@ -102,6 +102,13 @@ class FakeCluster:
         self._logs: dict[TopicPartition, Log] = {}
         self._transactions: dict[str, Transaction] = {}
         self._next_id = 0
+
+    def know_leaders(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Do nothing: the leader of every partition is known."""
+
+    def transactional_ids(self, prefix: str) -> list[str]:
+        """Return the ids that were initialised."""
+        return sorted(it for it in self._transactions if it.startswith(prefix))
 
     # ------------------------------------------------------------ requests
 

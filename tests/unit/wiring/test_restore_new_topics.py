@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from secor.adapters.kafka.topic_admin import ProposedTopic, TopicSettings
 from secor.core.errors import TargetRefused
 from secor.core.model import OffsetRange
 from secor.restore.model import SourceExtent, SourcePartition
@@ -33,8 +34,8 @@ class Brokers(Admin):
     def describe(self, _names: Sequence[str]) -> dict[str, Any]:
         return {}
 
-    def refusal(self, *_asked: object) -> str | None:
-        return self.refuses
+    def proposed(self, _topic: str, settings: TopicSettings, *_replicas: object) -> ProposedTopic:
+        return ProposedTopic(self.refuses, settings.settings)
 
 
 def growing(target: str = "new-{topic}") -> tuple[Job, Brokers]:
