@@ -49,6 +49,7 @@ def test_a_topic_comes_back_with_its_settings_and_its_groups_go_on(
         "settings": {
             "cleanup.policy": "delete",
             "max.message.bytes": "2000000",
+            "message.timestamp.after.max.ms": "9223372036854775807",
             "retention.ms": "-1",
         },
         "settings_for_later": {"cleanup.policy": "compact"},

@@ -317,8 +317,11 @@ def test_a_restore_names_each_right_that_is_missing(
             plan(right)
     user = RIGHTS[0].without
     job = restore_rights.write_job(tmp_path, servers, user, archive, exactly_once="disabled")
-    assert run(["restore", "plan", str(job)]) == 0, "it needs no transactional ids"
-    assert "warn: writing.exactly_once: is disabled" in capsys.readouterr().out
+    assert run(["restore", "plan", str(job)]) == 5, "it is not the job that was begun"
+    said = capsys.readouterr().out
+    assert "was begun under spec" in said
+    assert "warn: writing.exactly_once: is disabled" in said
+    assert said.count("refuse: ") == 1, "it needs no transactional ids"
 
 
 def test_a_port_of_zookeeper_that_speaks_tls_or_not_is_told_of(servers: Secured) -> None:

@@ -19,7 +19,8 @@ from secor.spark import jvm
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from pyspark import java_gateway
 from secor.cli import main
 from secor.core.errors import Unavailable
@@ -71,7 +72,10 @@ def test_ctrl_c_is_one_line_and_leaves_no_jvm(
             time.sleep(0.05)
         time.sleep(0.5)
         os.killpg(process.pid, signal.SIGINT)
-        said = process.communicate(timeout=60)[1]
+        try:
+            said = process.communicate(timeout=60)[1]
+        finally:
+            process.kill()
     assert process.returncode == Exit.INTERRUPTED
     assert said.split() == ["noise", "interrupted"]
     assert not _alive(int(pid_file.read_text()))
