@@ -81,9 +81,7 @@ def plan(job: Job) -> JobPlan:
     sources = job.sources()
     archived = sorted({source.topic for source in sources})
     names = [job.target_name(topic) for topic in archived]
-    shared = job.config.writing.shared_offsets_topic
-    own = [offsets_topic(job.name), *([shared] if shared else [])]
-    described = job.admin.describe([*dict.fromkeys(names), *own])
+    described = job.admin.describe([*dict.fromkeys(names), *sorted(job.own_topics)])
     job.log.know_leaders(
         TopicPartition(name, number)
         for name in names
@@ -239,11 +237,10 @@ def _planned(
     begun: Begun,
 ) -> PlannedTopic:
     config, name = job.config, target.name
-    # Whose messages they are takes reading: only where it matters.
-    asked = bool(target.messages) and not config.target.append
     limits = JobLimits(
         append=config.target.append,
-        own=asked and owned(job, begun, topic, name),
+        # Whose messages they are takes reading: only where it matters.
+        own=bool(target.messages) and not config.target.append and owned(job, begun, topic, name),
         written=topic in begun.written,
         same_partitions=config.target.partitioning != "key",
         mapping=config.target.mapping,

@@ -51,7 +51,7 @@ _ELSEWHERE = frozenset(
 )
 """A proxy's redirections: maintenance, a login, or from http to https."""
 
-_UNREADABLE = (ResponseParserError, ValueError, OverflowError)
+UNREADABLE = (ResponseParserError, ValueError, OverflowError)
 """What libraries raise over an answer that they cannot read."""
 
 _CREDENTIALS = "check access_key, secret_key, profile or role_arn of [store.s3]"
@@ -119,7 +119,7 @@ def translated(doing: str, *, writes: bool = False) -> Iterator[None]:
         raise _answered(error, doing, writes) from error
     except BotoCoreError as error:
         raise _unanswered(error, doing, writes) from error
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         kind = OutcomeUnknown if writes else Unavailable
         raise kind(f"cannot {doing}: {NOT_S3} ({error_text(error)})") from error
     except OSError as error:

@@ -25,6 +25,7 @@ from urllib3.util.wait import wait_for_read
 
 from secor.adapters import tls
 from secor.adapters.s3.answers import is_done
+from secor.adapters.s3.failures import UNREADABLE
 from secor.core.errors import OutcomeUnknown, Unavailable
 from secor.core.text import error_text
 
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 
     from secor.adapters.s3.put_template import Put
 
-
-UNREADABLE = (ValueError, OverflowError)
-"""What ``http.client`` raises, beside its own errors, over lengths that cannot be."""
 
 _MOST_OF_ANSWER = 1 << 16
 """Bytes of an answer that are read; S3's to a put has none."""
