@@ -149,17 +149,17 @@ def test_a_storm_of_slow_down_only_takes_time(
 # ----------------------------------------------------------------- mistakes
 
 
-def closed_port() -> int:
-    """Return a port of the loopback address on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    assert isinstance(port, int)
-    return port
+@pytest.fixture(scope="module")
+def nobody() -> Iterator[str]:
+    """An address that refuses connections: its port is taken, but not listened on."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
-def mistakes(sandbox: Sandbox) -> dict[str, tuple[int, str, str, str]]:
+@pytest.fixture(scope="module")
+def mistakes(sandbox: Sandbox, nobody: str) -> dict[str, tuple[int, str, str, str]]:
     """Return, by name, the exit code, a word of the message, and what to replace by what."""
-    nobody = f"127.0.0.1:{closed_port()}"
     return {
         "an unknown setting": (
             2,
@@ -177,11 +177,13 @@ def mistakes(sandbox: Sandbox) -> dict[str, tuple[int, str, str, str]]:
 
 @pytest.fixture(scope="module")
 def mistaken(
-    sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
+    mistakes: dict[str, tuple[int, str, str, str]],
+    sandbox: Sandbox,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[str, subprocess.Popen[str]]]:
     """Start ``secor run`` with every mistake, all at once: some only end after a timeout."""
     processes = {}
-    for name, (_, _, right, wrong) in mistakes(sandbox).items():
+    for name, (_, _, right, wrong) in mistakes.items():
         config = write_config(
             tmp_path_factory.mktemp("mistake"),
             sandbox,
@@ -343,9 +345,11 @@ def test_an_operator_moves_and_recovers_offsets(
 
 @pytest.mark.parametrize("name", ["an unknown setting", "a missing bucket", "a wrong secret"])
 def test_a_mistake_gets_one_clear_line_and_its_exit_code(
-    name: str, sandbox: Sandbox, mistaken: dict[str, subprocess.Popen[str]]
+    name: str,
+    mistakes: dict[str, tuple[int, str, str, str]],
+    mistaken: dict[str, subprocess.Popen[str]],
 ) -> None:
-    code, word, _, _ = mistakes(sandbox)[name]
+    code, word, _, _ = mistakes[name]
     _, err = mistaken[name].communicate(timeout=PATIENCE)
     assert mistaken[name].returncode == code, err
     assert "Traceback" not in err
@@ -357,18 +361,24 @@ def test_a_mistake_gets_one_clear_line_and_its_exit_code(
 
 @pytest.mark.parametrize("name", ["no store", "no ZooKeeper", "no broker"])
 def test_a_server_that_does_not_answer_is_waited_for_until_the_end(
-    name: str, sandbox: Sandbox, mistaken: dict[str, subprocess.Popen[str]]
+    name: str,
+    mistakes: dict[str, tuple[int, str, str, str]],
+    mistaken: dict[str, subprocess.Popen[str]],
 ) -> None:
-    code, word, _, _ = mistakes(sandbox)[name]
+    code, word, _, _ = mistakes[name]
     process = mistaken[name]
     assert process.stderr is not None
     word = re.sub(r":\d+", ":", word)
+    lines = []
     for line in process.stderr:
+        lines.append(line)
         # An attempt may take longer than the first warning waits for.
         if '"event": "waiting"' in line and '"no answer yet"' not in line:
             break
     else:
-        raise AssertionError(f"it ended without a warning, code {process.wait(PATIENCE)}")
+        raise AssertionError(
+            f"it ended without a warning, code {process.wait(PATIENCE)}: {''.join(lines)}"
+        )
     assert word in re.sub(r":\d+", ":", line)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
