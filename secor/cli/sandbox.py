@@ -110,13 +110,14 @@ def down(directory: Path | None, as_json: bool, delete: bool) -> None:
 @_folder
 @click.option(
     "--kind",
-    type=click.Choice(["backup", "partition", "table"]),
+    type=click.Choice(["backup", "partition", "table", "restore"]),
     default="backup",
     show_default=True,
-    help="Kind of group: partition writes Parquet by the hour, table fills tables.",
+    help="Kind of group: partition writes Parquet by the hour, table fills tables, restore writes"
+    " what backup has stored into topics restored-NAME.",
 )
 def config(directory: Path | None, kind: str) -> None:
-    """Print a configuration of a group that reads all topics of the sandbox."""
+    """Print a configuration of a group for all topics of the sandbox."""
     sandbox = _sandbox_class().of(directory or default_directory())
     from secor.sandbox.first_steps import try_out
 

@@ -10,7 +10,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import InvalidTopicError, KafkaError, TopicAlreadyExistsError
 
 from secor.core.errors import ConfigurationError, Unavailable
-from secor.sandbox.configuration import Settings, configuration
+from secor.sandbox.configuration import Settings, configuration, restore_job
 from secor.sandbox.sandbox import Sandbox
 
 PARTITIONS = 4
@@ -38,8 +38,28 @@ def _tables(sandbox: Sandbox) -> Settings:
     }
 
 
+def _restore(sandbox: Sandbox) -> str:
+    """Return a job that writes the archive of the backup group beside the topics it is of."""
+    return restore_job(
+        sandbox,
+        {
+            "group": {"name": "try-restore", "kind": "restore"},
+            "source": {
+                "prefix": "backup",
+                "topics_pattern": ".*",
+                "topics_exclude": "restored-.*",
+            },
+            "target": {"topic": "restored-{topic}"},
+        },
+        about="A restore of what the backup group has stored; config/restore.toml explains every"
+        " key.",
+    )
+
+
 def try_out(sandbox: Sandbox, kind: str) -> str:
     """Return the configuration of a group of ``kind`` to begin with, as TOML."""
+    if kind == "restore":
+        return _restore(sandbox)
     return configuration(
         sandbox,
         Path(sandbox.directory) / "local" / kind,

@@ -43,6 +43,16 @@ def test_the_first_steps_of_the_readme_end_with_every_message_verified(
     assert "0 offsets behind" in progress.stdout + progress.stderr
     verified = run_secor("verify", str(config))
     assert "verified 1,000 messages" in verified.stdout, verified.stdout + verified.stderr
+    job = tmp_path / "job.toml"
+    written = run_secor("sandbox", "config", "--kind", "restore", *folder).stdout
+    job.write_text(written.replace('topics_pattern = ".*"', f'topics_pattern = "{topic}"'))
+    for step, answer in (
+        ("plan", "1,000 offsets of 4 partitions"),
+        ("run", "1,000 messages written"),
+        ("verify", "1,000 messages in 4 partitions: all equal"),
+    ):
+        restored = run_secor("restore", step, str(job))
+        assert answer in restored.stdout, restored.stdout + restored.stderr
 
 
 def test_the_parsed_steps_of_the_readme_end_with_a_schema_and_every_message_verified(
