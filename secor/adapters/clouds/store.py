@@ -15,7 +15,8 @@ import obstore
 from obstore.exceptions import BaseError
 
 from secor.adapters.clouds.failures import status_of, translated
-from secor.adapters.clouds.object_reader import FIRST_WINDOW, ObjectReader
+from secor.adapters.clouds.object_reader import ObjectReader
+from secor.adapters.ranged_object import FIRST_WINDOW
 from secor.core.errors import (
     NotFound,
     RestartPartition,
@@ -131,15 +132,15 @@ class CloudStore:
         See ``ObjectStore``.
         """
 
-        def fetch(start: int, end: int) -> tuple[Buffer, int]:
+        def fetch(start: int, end: int) -> tuple[Buffer, int, str | None]:
             with self._translated("read", key):
                 try:
                     answer = obstore.get(self._client, key, options={"range": (start, end)})
-                    return answer.bytes(), answer.meta["size"]
+                    return answer.bytes(), answer.meta["size"], answer.meta["e_tag"]
                 except BaseError as error:
                     if status_of(error) != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                         raise
-            return b"", 0  # an empty object has no first byte
+            return b"", 0, None  # an empty object has no first byte
 
         raw = ObjectReader(fetch, self._name(key))
         file = io.BufferedReader(raw, buffer_size=128 << 10)

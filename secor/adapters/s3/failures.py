@@ -34,6 +34,7 @@ _FOR_NOW = frozenset(
         "BadDigest",  # the file was right when it was read: spoilt on its way
         "ConditionalRequestConflict",
         "IncompleteBody",
+        "InvalidRange",  # replaced by a shorter one while it was read
         "InvalidPart",  # taken by an earlier completion whose answer was lost
         "OperationAborted",
         "RequestTimeout",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
 
+from secor.adapters.ranged_object import FIRST_WINDOW, RangedObject
 from secor.adapters.s3.answers import require
 from secor.adapters.s3.failures import status_of, translated
 from secor.core.errors import Unavailable
@@ -18,11 +20,10 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from typing_extensions import Buffer
 
-FIRST_WINDOW = 256 << 10
 LARGEST_WINDOW = 16 << 20
 
 
-class ObjectReader(io.RawIOBase):
+class ObjectReader(RangedObject):
     """An object as a raw, seekable file; one thread at a time.
 
     It asks for windows: the first after a seek has 256 KiB, each next one twice as much,
@@ -33,40 +34,22 @@ class ObjectReader(io.RawIOBase):
 
     def __init__(self, client: S3Client, bucket: str, key: str, attempts: int) -> None:
         """Ask for the object.  Raises ``NotFound``, ``Unavailable``, ``AccessDenied``."""
-        super().__init__()
+        super().__init__(f"s3://{bucket}/{key}")
         self._client = client
         self._at: dict[str, Any] = {"Bucket": bucket, "Key": key}
-        self._name = f"s3://{bucket}/{key}"
         self._attempts = attempts
-        self._position = 0
         self._window = FIRST_WINDOW
         self._left = 0
         self._body: StreamingBody | None = None
         self.size = self._begin()
 
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._position
-
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go elsewhere; nothing is asked for until the next read."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}[whence]
-        target = base + offset
-        if target < 0:
-            raise ValueError(f"cannot seek to {target} in {self._name}")
-        if target != self._position:
-            self._position = target
+        before = self._position
+        if super().seek(offset, whence) != before:
             self._window = FIRST_WINDOW
             self._drop()
-        return target
+        return self._position
 
     def readinto(self, buffer: Buffer, /) -> int:
         """Read what has come, at least a byte before the end.
@@ -100,7 +83,7 @@ class ObjectReader(io.RawIOBase):
                 if status_of(error) != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                     raise
                 return 0  # an empty object has no first byte
-        require(answer, ("Body", "ContentLength", "ETag"), f"read {self._name}")
+        self._require_object(answer)
         self._body, self._left = answer["Body"], answer["ContentLength"]
         total = answer.get("ContentRange", "").rpartition("/")[2]
         return int(total) if total.isdecimal() else self._left
@@ -123,7 +106,12 @@ class ObjectReader(io.RawIOBase):
         last = self._position + self._left - 1
         with translated(f"read {self._name}"):
             answer = self._client.get_object(**self._at, Range=f"bytes={self._position}-{last}")
+        self._require_object(answer)
         return answer["Body"]
+
+    def _require_object(self, answer: Mapping[str, Any]) -> None:
+        require(answer, ("Body", "ContentLength", "ETag"), f"read {self._name}")
+        self._require_same(answer["ETag"])
 
     def _drop(self) -> None:
         if self._body is not None:

@@ -11,11 +11,12 @@ from urllib.parse import urlencode
 
 import crc32c as checksum
 
+from secor.adapters.ranged_object import FIRST_WINDOW
 from secor.adapters.s3.answers import require, require_done, require_listing
 from secor.adapters.s3.client import Connection, connect
 from secor.adapters.s3.failures import translated
 from secor.adapters.s3.multipart import MultipartUpload, encoded
-from secor.adapters.s3.object_reader import FIRST_WINDOW, ObjectReader
+from secor.adapters.s3.object_reader import ObjectReader
 from secor.adapters.s3.request_body import Slice
 from secor.adapters.s3.small_puts import SmallPuts
 from secor.core.errors import (

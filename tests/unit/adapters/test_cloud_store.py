@@ -9,9 +9,10 @@ import pytest
 from obstore.store import MemoryStore
 
 from secor.adapters.clouds import CloudStore, azure_store, gcs_store
-from secor.adapters.clouds.object_reader import FIRST_WINDOW, LARGEST_WINDOW, ObjectReader
+from secor.adapters.clouds.object_reader import LARGEST_WINDOW, ObjectReader
 from secor.adapters.clouds.provider import AZURE, GCS, Provider
-from secor.core.errors import ConfigurationError, StopPartition
+from secor.adapters.ranged_object import FIRST_WINDOW
+from secor.core.errors import ConfigurationError, StopPartition, Unavailable
 
 
 def in_memory(provider: Provider) -> tuple[CloudStore, MemoryStore]:
@@ -76,9 +77,9 @@ def test_a_reader_asks_for_windows_that_grow() -> None:
     body = bytes(range(256)) * (1 << 17)
     asked: list[int] = []
 
-    def fetch(start: int, end: int) -> tuple[bytes, int]:
+    def fetch(start: int, end: int) -> tuple[bytes, int, str]:
         asked.append(end - start)
-        return body[start:end], len(body)
+        return body[start:end], len(body), "etag"
 
     raw = ObjectReader(fetch, "mem://b/k")
     file = io.BufferedReader(raw, 128 << 10)
@@ -90,6 +91,15 @@ def test_a_reader_asks_for_windows_that_grow() -> None:
     file.seek(1 << 20)
     assert file.read(4) == body[:4]
     assert asked == [FIRST_WINDOW]
+
+
+def test_a_reader_tells_that_its_object_was_replaced() -> None:
+    etags = iter(["first", "first", "second"])
+    raw = ObjectReader(lambda start, end: (bytes(end - start), 8 << 20, next(etags)), "mem://b/k")
+    assert len(raw.read(FIRST_WINDOW)) == FIRST_WINDOW
+    assert len(raw.read(2 * FIRST_WINDOW)) == 2 * FIRST_WINDOW
+    with pytest.raises(Unavailable, match="mem://b/k: it was replaced"):
+        raw.read(1)
 
 
 @pytest.mark.parametrize(
