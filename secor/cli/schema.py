@@ -47,18 +47,27 @@ def command() -> None:
 @click.option("--version", type=click.IntRange(1), help="Version; default: the current one.")
 @_output
 def show(config: Path, topic: str, version: int | None, output: Path | None) -> None:
-    """Print the schema that is kept with TOPIC's objects.
+    """Print the schema of TOPIC: the one in output.schema_file, or that kept with its objects.
 
-    You can use it in output.schema_file: then the fields are declared, and no longer grow.
+    You can use a kept one in output.schema_file: then the fields are declared, and no longer
+    grow.
     """
     from secor.wiring.clients import open_store
-    from secor.wiring.plans import keeps_schema, schemas_of
+    from secor.wiring.plans import keeps_schema, read_schema_file, schemas_of
 
     settings = _loaded(config)
+    declared = settings.for_topic(topic).output
+    if declared.schema_file is not None:
+        if version is not None:
+            raise ConfigurationError(
+                f"{config}: output.schema_file declares the schema of {topic!r}: it has no versions"
+            )
+        _give(read_schema_file(declared.schema_file).rstrip("\n"), output)
+        click.echo(f"declared in {declared.schema_file}", err=True)
+        return
     if not keeps_schema(settings, topic):
         raise ConfigurationError(
-            f"{config}: no schema is kept for {topic!r}: that is done for parquet, orc and avro"
-            " without output.schema_file"
+            f"{config}: {topic!r} has no schema: parquet, orc and avro have one"
         )
     with open_store(settings) as store:
         kept = schemas_of(settings, topic, store)

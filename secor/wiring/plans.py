@@ -184,14 +184,18 @@ def row_schema(output: Output, kept: KeptSchema | None = None) -> RowSchema:
 
     if output.schema_file is None:
         return RowSchema() if output.format == "jsonlines" else (kept or KeptSchema()).rows
+    text = read_schema_file(output.schema_file)
+    return RowSchema.parse(text, f"output.schema_file {output.schema_file}", output.extra_fields)
+
+
+def read_schema_file(path: str) -> str:
+    """Return the text of ``output.schema_file``.  Raises ``ConfigurationError``."""
     try:
-        text = Path(output.schema_file).read_text()
+        return Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
-            f"output.schema_file {output.schema_file}: cannot be read: {error}; secor schema"
-            " writes such files"
+            f"output.schema_file {path}: cannot be read: {error}; secor schema writes such files"
         ) from error
-    return RowSchema.parse(text, f"output.schema_file {output.schema_file}", output.extra_fields)
 
 
 def _parser(

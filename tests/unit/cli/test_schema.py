@@ -178,11 +178,25 @@ def test_the_kept_schema_is_shown_as_the_setting_takes_it(stored: Path, tmp_path
     assert RowSchema.parse(file.read_text(), "file").declared
 
 
+def test_a_declared_schema_is_shown_as_its_file_has_it(stored: Path, tmp_path: Path) -> None:
+    file = tmp_path / "declared.json"
+    show(stored, "clicks", "-o", file)
+    stored.write_text(stored.read_text().replace("[output]", f'[output]\nschema_file = "{file}"'))
+    done = show(stored, "clicks")
+    assert done.stdout == file.read_text()
+    assert done.stderr == f"declared in {file}\n"
+    with pytest.raises(ConfigurationError, match="it has no versions"):
+        show(stored, "clicks", "--version", 1)
+    file.unlink()
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        show(stored, "clicks")
+
+
 def test_a_schema_that_is_not_kept_is_not_shown(stored: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"1_0003\.json is not there: versions are 1 to 2"):
         show(stored, "clicks", "--version", 3)
     with pytest.raises(ConfigurationError, match="nothing was stored yet"):
         show(stored, "orders")
     stored.write_text(stored.read_text().replace('"parquet"', '"jsonlines"'))
-    with pytest.raises(ConfigurationError, match="done for parquet, orc and avro"):
+    with pytest.raises(ConfigurationError, match="has no schema: parquet, orc and avro have one"):
         show(stored, "clicks")
