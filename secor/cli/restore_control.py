@@ -49,12 +49,17 @@ def pause(config: Path) -> None:
 
 @click.command(epilog="Example: secor restore resume flights.toml")
 @configuration
-def resume(config: Path) -> None:
+@click.option(
+    "--moved",
+    is_flag=True,
+    help="All objects of the archive were moved or copied to the store in JOB.toml.",
+)
+def resume(config: Path, *, moved: bool) -> None:
     """Let a paused or stopped job go on; start the daemons again that a stop has ended."""
     from secor.restore.control import Wish
 
     with _begun(config) as (job, control, _):
-        control.wish(Wish.RUNNING)
+        control.wish(Wish.RUNNING, job.spec.archive if moved else None)
         click.echo(f"{job.name} may run")
 
 

@@ -1,8 +1,8 @@
 """The job's own record: what a person wants of it, for every daemon to see.
 
 It is the last record of key ``["<job>"]`` in the last partition of the offsets topic:
-``{"generation": …, "partitions": …, "spec": …, "state": "running" | "paused" | "stopped",
-"targets": {<topic>: <topic id>}}``.
+``{"archive": …, "generation": …, "partitions": …, "spec": …, "state": "running" | "paused" |
+"stopped", "targets": {<topic>: <topic id>}}``.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ class Wish(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """The record; ``generation`` counts its changes, ``partitions`` are the offsets topic's.
+    """The record; ``generation`` counts what persons changed, ``partitions`` the offsets topic's.
 
-    ``targets`` are the ids of the target topics as they were at their first start, where known.
+    ``targets`` are the ids of the target topics as they were when they were first seen, where
+    known.  ``archive`` is where the job reads, such as ``s3://logs``; None where it reads no
+    store, and in records of versions that did not keep it.
     """
 
     wish: Wish
@@ -54,11 +56,13 @@ class JobRecord:
     spec: str
     partitions: int
     targets: Mapping[str, str] = field(default_factory=dict)
+    archive: str | None = None
 
     def encode(self) -> bytes:
         """Return the record's value."""
         return canonical(
             {
+                **({"archive": self.archive} if self.archive is not None else {}),
                 "generation": self.generation,
                 "partitions": self.partitions,
                 "spec": self.spec,
@@ -68,8 +72,10 @@ class JobRecord:
         ).encode()
 
 
-def check_record(job: str, known: JobRecord, spec: str, partitions: int) -> None:
-    """Compare a record with the file's spec, and with the offsets topic's partitions.
+def check_record(
+    job: str, known: JobRecord, spec: str, partitions: int, archive: str | None
+) -> None:
+    """Compare a record with the file's spec and store, and with the offsets topic's partitions.
 
     Raises ``SpecChanged``, ``ConfigurationError`` when the offsets topic was changed.
     """
@@ -84,6 +90,12 @@ def check_record(job: str, known: JobRecord, spec: str, partitions: int) -> None
             f"job {job} was begun under spec {known.spec}, and the configuration is spec"
             f" {spec} now; take back what was changed, give the job another name, or stop it"
             " and see 'secor restore offsets reset'"
+        )
+    if archive is not None and known.archive not in (None, archive):
+        raise SpecChanged(
+            f"job {job} began to read {known.archive}, and [store] is {archive} now; take it back,"
+            " give the job another name, or, if all objects were moved or copied there as they"
+            " were, see 'secor restore resume --moved'"
         )
 
 
@@ -137,44 +149,53 @@ class JobControl:
         partitions: int,
         wish: Wish = Wish.RUNNING,
         targets: Mapping[str, str] = MappingProxyType({}),
+        archive: str | None = None,
     ) -> JobRecord:
         """Return the record for a daemon that begins; write the first, with ``wish``.
 
-        ``targets`` are the ids of the target topics now; those that the record has stay.
+        ``targets`` are the ids of the target topics now, ``archive`` is where the job reads;
+        those that the record has stay.
         Raises ``SpecChanged``, ``ConfigurationError`` when the offsets topic was changed.
         """
 
         def started(before: JobRecord | None) -> JobRecord:
             if before is None:
-                return JobRecord(wish, 1, spec, partitions, targets)
+                return JobRecord(wish, 1, spec, partitions, targets, archive)
             # Another daemon may have begun since the look: with another file, perhaps.
-            check_record(self._job, before, spec, partitions)
-            if targets.keys() <= before.targets.keys():
-                return before
-            generation = next_generation(before)
-            return replace(before, targets={**targets, **before.targets}, generation=generation)
+            check_record(self._job, before, spec, partitions, archive)
+            return replace(
+                before,
+                targets={**targets, **before.targets},
+                archive=archive if before.archive is None else before.archive,
+            )
 
         known = self.read()
-        if known is not None and started(known) is known:
+        if known is not None and started(known) == known:
             return known
         return self._change(started)
 
-    def adopt(self, spec: str) -> JobRecord:
+    def adopt(self, spec: str, archive: str | None = None) -> JobRecord:
         """Let the job go on under another spec, to other targets: its offsets were forgotten."""
 
         def changed(before: JobRecord | None) -> JobRecord:
             assert before is not None
-            return replace(before, spec=spec, targets={}, generation=next_generation(before))
+            generation = next_generation(before)
+            return replace(before, spec=spec, targets={}, archive=archive, generation=generation)
 
         return self._change(changed)
 
-    def wish(self, wish: Wish) -> JobRecord:
-        """Change what is wanted.  Raises ``ConfigurationError`` for a job that never began."""
+    def wish(self, wish: Wish, moved_to: str | None = None) -> JobRecord:
+        """Change what is wanted; with ``moved_to``, where all objects of the archive are now.
+
+        Raises ``ConfigurationError`` for a job that never began.
+        """
 
         def changed(before: JobRecord | None) -> JobRecord:
             if before is None:
                 raise ConfigurationError(f"job {self._job} has not begun: see 'secor restore run'")
-            return replace(before, wish=wish, generation=next_generation(before))
+            archive = before.archive if moved_to is None else moved_to
+            generation = next_generation(before)
+            return replace(before, wish=wish, archive=archive, generation=generation)
 
         return self._change(changed)
 
@@ -209,6 +230,7 @@ def _decode(where: TopicPartition, value: bytes) -> JobRecord:
             str(decoded["spec"]),
             int(decoded["partitions"]),
             {str(topic): str(it) for topic, it in decoded.get("targets", {}).items()},
+            None if decoded.get("archive") is None else str(decoded["archive"]),
         )
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise LedgerCorrupt(

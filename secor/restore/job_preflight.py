@@ -33,16 +33,16 @@ def lost_offsets(
 
 
 def record_findings(
-    known: JobRecord | None, job: str, spec: str, partitions: int
+    known: JobRecord | None, job: str, spec: str, partitions: int, archive: str | None
 ) -> Iterator[Finding]:
     """Return what the record of a job that has begun says against going on with this file.
 
-    ``partitions`` are those of its offsets topic.
+    ``partitions`` are those of its offsets topic, ``archive`` is the store that the file names.
     """
     if known is None:
         return
     try:
-        check_record(job, known, spec, partitions)
+        check_record(job, known, spec, partitions, archive)
     except (SpecChanged, ConfigurationError) as error:
         yield Finding(Severity.REFUSE, job, str(error))
     if known.wish is not Wish.RUNNING:

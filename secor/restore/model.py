@@ -62,10 +62,15 @@ def id_prefix(transactional_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """Everything that decides what a job writes; ``settings`` hold values of JSON."""
+    """Everything that decides what a job writes; ``settings`` hold values of JSON.
+
+    ``archive`` is the store that it reads, such as ``s3://logs``; None where it reads none.  The
+    hash has no part in it: an archive may move, and older jobs have to go on.
+    """
 
     job: str
     settings: Mapping[str, Any]
+    archive: str | None = None
 
     @property
     def hash(self) -> str:

@@ -83,7 +83,7 @@ def change_offsets(
             " secor restore stop"
         )
     if known is not None and any(it is not None for it in offsets.values()):
-        check_record(job.name, known, job.spec.hash, partitions)
+        check_record(job.name, known, job.spec.hash, partitions, job.spec.archive)
     now = int(job.clock.now() * 1000)
     for source, next_offset in offsets.items():
         where = TopicPartition(offsets_topic(job.name), partition_of(job.name, source, partitions))
@@ -110,7 +110,7 @@ def reset_offsets(job: Job, control: JobControl, partitions: int) -> int:
     for source, key in pair_keys(job, partitions):
         pairs.setdefault(source, []).append(key)
     change_offsets(job, control, partitions, dict.fromkeys({*known, *pairs}, None), pairs)
-    control.adopt(job.spec.hash)
+    control.adopt(job.spec.hash, job.spec.archive)
     return len(known)
 
 
@@ -128,7 +128,7 @@ def recover_offsets(job: Job) -> Mapping[SourcePartition, int]:
         )
     partitions = job.ensure_offsets_topic()
     control = job.control(partitions)
-    control.start(job.spec.hash, partitions, Wish.STOPPED)
+    control.start(job.spec.hash, partitions, Wish.STOPPED, archive=job.spec.archive)
     known = read_all_offsets(job, partitions).offsets
     lost = sorted(copies.offsets.keys() - known.keys())
     offsets = {source: copies.next_offset(source, job.spec.hash) for source in lost}

@@ -101,7 +101,7 @@ def plan(job: Job) -> JobPlan:
     )
     selection = job.config.source
     plan_findings = [
-        *record_findings(begun.record, job.name, job.spec.hash, begun.partitions),
+        *record_findings(begun.record, job.name, job.spec.hash, begun.partitions, job.spec.archive),
         *selection_findings(
             sources,
             topics=selection.topics,

@@ -95,7 +95,7 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
 def _start(job: Job, control: JobControl, partitions: int, topics: Sequence[str]) -> TargetGuard:
     """Begin the job, or go on with it, over target topics.  Raises ``TargetRemade``."""
     ids = {topic: it for topic, it in job.log.topic_ids(topics).items() if it}
-    begun = control.start(job.spec.hash, partitions, targets=ids)
+    begun = control.start(job.spec.hash, partitions, targets=ids, archive=job.spec.archive)
     guard = TargetGuard(begun.targets, job.log.topic_ids, job.clock)
     guard.look_now()
     return guard

@@ -11,6 +11,7 @@ from secor.adapters.kafka.topics import topic_pattern
 from secor.archive.kept_topics import KeptTopic, KeptTopics
 from secor.archive.objects import Archive
 from secor.config.restore import LAST_OFFSET, RestoreConfig, Source
+from secor.config.stores import Store
 from secor.core.model import OffsetRange
 from secor.core.naming import topic_root
 from secor.core.ports import ObjectStore
@@ -49,7 +50,20 @@ def spec_of(config: RestoreConfig) -> JobSpec:
             **({"mapping": _numbered(target.mapping)} if target.mapping else {}),
             "provenance": config.writing.provenance,
         },
+        None if source.kind in _WITHOUT_STORE else _place_of(config.store),
     )
+
+
+_WITHOUT_STORE = frozenset({"json-lines", "plugin"})
+
+
+def _place_of(store: Store) -> str:
+    """Return which store is read: neither the way to it nor the rights count.
+
+    An endpoint may be a mirror, or another name of the same servers.
+    """
+    local = store.local.directory if store.kind == "local" else None
+    return f"{store.kind}://{store.place if local is None else local.absolute()}"
 
 
 def _numbered(mapping: Mapping[int, int]) -> dict[str, int]:

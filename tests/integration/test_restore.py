@@ -271,7 +271,14 @@ def test_another_spec_and_a_target_that_is_not_empty_are_refused(
     changed = run_secor("restore", "run", str(job))
     assert changed.returncode == 2
     assert "was begun under spec" in changed.stderr
-    job.write_text(text)
+    moved = archive.rename(tmp_path / "moved")
+    job.write_text(text.replace(str(archive), str(moved)))
+    elsewhere = run_secor("restore", "run", str(job))
+    assert elsewhere.returncode == 2
+    assert f"began to read local://{archive}, and [store] is local://{moved}" in elsewhere.stderr
+    assert run_secor("restore", "resume", str(job), "--moved").returncode == 0
+    assert fleet.start(job).wait(PATIENCE) == 0, fleet.logs()
+    text = job.read_text()
     second = tmp_path / "second.toml"
     second.write_text(text.replace('name = "first"', 'name = "second"'))
     refused = run_secor("restore", "run", str(second))

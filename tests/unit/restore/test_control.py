@@ -65,6 +65,31 @@ def test_another_spec_and_another_number_of_partitions_are_refused() -> None:
         control.start("spec", 3)
 
 
+def test_another_store_is_refused_by_name_until_a_person_says_that_the_archive_moved() -> None:
+    control = control_of(World())
+    control.start("spec", 2, archive="s3://logs")
+    with pytest.raises(SpecChanged, match=r"began to read s3://logs, and \[store\] is s3://other"):
+        control.start("spec", 2, archive="s3://other")
+    control.wish(Wish.STOPPED)
+    refused, _ = record_findings(control.read(), "job", "spec", 2, "s3://other")
+    assert refused.severity is Severity.REFUSE
+    assert "resume --moved" in refused.what
+    control.wish(Wish.RUNNING, "s3://other")
+    assert control.start("spec", 2, archive="s3://other").archive == "s3://other"
+    assert control.adopt("spec", "s3://third").archive == "s3://third"
+
+
+def test_a_job_of_before_learns_its_store_at_the_next_start_and_keeps_it() -> None:
+    control = control_of(World())
+    assert control.start("spec", 2).archive is None
+    assert not list(record_findings(control.read(), "job", "spec", 2, "s3://logs"))
+    assert control.start("spec", 2, archive="s3://logs").archive == "s3://logs"
+    assert control.wish(Wish.PAUSED).archive == "s3://logs"
+    known = control.start("spec", 2, archive="s3://logs", targets={"a": "1"})
+    assert control.read() == known
+    assert known.generation == 2, "a person has paused it once, and learning is no change"
+
+
 @pytest.mark.parametrize("gone", [True, False])
 def test_an_offsets_topic_that_is_gone_is_told_apart_from_brokers_that_are_away(
     gone: bool,
@@ -142,12 +167,12 @@ def test_a_daemon_that_begins_second_with_another_file_is_refused() -> None:
 
 def test_the_plan_compares_the_spec_and_says_that_the_job_does_not_run() -> None:
     control = control_of(World())
-    assert not list(record_findings(control.read(), "job", "spec", 2))
+    assert not list(record_findings(control.read(), "job", "spec", 2, None))
     control.start("spec", 2)
-    assert not list(record_findings(control.read(), "job", "spec", 2))
+    assert not list(record_findings(control.read(), "job", "spec", 2, None))
     control.wish(Wish.STOPPED)
-    (stopped,) = record_findings(control.read(), "job", "spec", 2)
+    (stopped,) = record_findings(control.read(), "job", "spec", 2, None)
     assert (stopped.severity, stopped.what.split(",")[0]) == (Severity.WARN, "the job is stopped")
-    refused, _ = record_findings(control.read(), "job", "other", 2)
+    refused, _ = record_findings(control.read(), "job", "other", 2, None)
     assert refused.severity is Severity.REFUSE
     assert "was begun under spec spec" in refused.what
