@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from secor.core.errors import (
+    AccessDenied,
     LedgerLost,
     OffsetsTopicGone,
+    OutcomeUnknown,
     RestartPartition,
     SecorError,
     StopPartition,
@@ -45,6 +47,9 @@ class EngineObserver(Protocol):
 
     def assigned(self, sources: int) -> None:
         """This daemon holds so many source partitions now."""
+
+    def not_listed(self, error: SecorError) -> None:
+        """The archive could not be listed; it is tried again later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +235,10 @@ class Engine:
         self._discover_at = self._clock.monotonic() + DISCOVER_EVERY
         try:
             listed = self._sources()
-        except Unavailable:
-            return  # Listed again; what is known already is written meanwhile.
+        except _UNKNOWN_FOR_NOW as error:
+            # What is known already is written meanwhile.
+            self._observer.not_listed(error)
+            return
         with self._lock:
             self._listed = listed
             for offsets, sources in listed.items():
@@ -291,6 +298,9 @@ _START_ANEW = (
     "it alone knew what is written already: delete the job's targets and start it again, which"
     " restores everything"
 )
-_UNKNOWN_FOR_NOW = (Unavailable, RestartPartition, StopPartition)
-"""What keeps a daemon from knowing how far the others are: whoever holds the partition tells."""
+_UNKNOWN_FOR_NOW = (Unavailable, OutcomeUnknown, AccessDenied, RestartPartition, StopPartition)
+"""What keeps a daemon from knowing what there is, or how far the others are: it asks again.
+
+A right that is missing may come back, as that of a token that is renewed.
+"""
 _IN_WORK = (Phase.OPENING, Phase.WORKING)

@@ -113,6 +113,10 @@ class RestoreTelemetry:
         """Take an error of the topic of copies."""
         self._log.warning("offsets not copied", topic=topic, error=str(error))
 
+    def not_listed(self, error: SecorError) -> None:
+        """Take an error of the listing of a growing archive."""
+        self._log.warning("archive not listed", then="try later", error=str(error))
+
     def wished(self, wish: Wish) -> None:
         """Take what the job's record says."""
         self.wish = wish

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from secor.core.errors import (
+    AccessDenied,
     ArchiveIncomplete,
     LedgerLost,
     OffsetsTopicGone,
+    OutcomeUnknown,
     RestartPartition,
     SecorError,
     Unavailable,
@@ -56,6 +58,7 @@ class Told(Silent):
     def __init__(self) -> None:
         self.errors: list[tuple[SecorError, After]] = []
         self.aborts: list[SourcePartition] = []
+        self.unlisted: list[SecorError] = []
 
     def aborted(self, source: SourcePartition) -> None:
         self.aborts.append(source)
@@ -66,6 +69,9 @@ class Told(Silent):
     def wished(self, wish: Wish) -> None: ...
 
     def assigned(self, sources: int) -> None: ...
+
+    def not_listed(self, error: SecorError) -> None:
+        self.unlisted.append(error)
 
 
 class Daemon:
@@ -236,13 +242,25 @@ def test_an_error_that_passes_opens_the_source_partition_anew(daemon: Daemon) ->
     daemon.world.check()
 
 
-def test_a_store_that_is_away_while_a_growing_archive_is_listed_ends_nothing() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable("cannot list"),
+        OutcomeUnknown("no answer"),
+        AccessDenied("the token has expired"),
+        ArchiveIncomplete("an index cannot be read"),
+    ],
+)
+def test_an_archive_that_cannot_be_listed_for_now_is_told_and_ends_nothing(
+    error: SecorError,
+) -> None:
     daemon = Daemon(follow=True)
     daemon.group.events.append(Assigned(frozenset({OFFSETS})))
     daemon.run()
-    daemon.listing_fails = Unavailable("cannot list")
+    daemon.listing_fails = error
     daemon.world.cluster.clock.advance(DISCOVER_EVERY)
     daemon.run(2)
+    assert daemon.told.unlisted == [error]
     daemon.listing_fails = None
     daemon.listed = {OFFSETS: [SOURCE, OTHER]}
     daemon.world.cluster.clock.advance(DISCOVER_EVERY)
@@ -254,6 +272,8 @@ def test_what_is_not_known_of_other_daemons_is_asked_again() -> None:
     daemon = Daemon(others=True)
     daemon.looking_fails = [
         Unavailable("store"),
+        OutcomeUnknown("store"),
+        AccessDenied("store"),
         RestartPartition("topic"),
         ArchiveIncomplete("object"),
     ]
