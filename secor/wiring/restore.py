@@ -133,7 +133,7 @@ class Job:
         partitions = self.log.partitions(topic)
         if partitions:
             return partitions
-        self.admin.create(topic, settings, self.config.target.replication_factor)
+        self.admin.create({topic: settings}, self.config.target.replication_factor)
         for _ in range(SEEN_WITHIN):
             # A topic that was made just now is not known to every broker at once.
             partitions = self.log.partitions(topic)

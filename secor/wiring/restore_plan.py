@@ -130,8 +130,7 @@ def prepare(job: Job) -> JobPlan:
     if refusing:
         lines = "\n".join(f"  {finding.topic}: {finding.what}" for finding in refusing)
         raise ConfigurationError(f"the job cannot begin:\n{lines}")
-    for topic in planned.topics:
-        _make(job, topic)
+    _make(job, planned.topics)
     return planned
 
 
@@ -153,13 +152,16 @@ def prepare_topic(job: Job, topic: str) -> None:
     if refusing:
         what = "; ".join(f"{finding.topic}: {finding.what}" for finding in refusing)
         raise TargetRefused(f"the new topic {topic} cannot be restored: {what}")
-    _make(job, planned)
+    _make(job, [planned])
 
 
-def _make(job: Job, topic: PlannedTopic) -> None:
-    if topic.new is not None:
-        settings = TopicSettings(topic.new.partitions, topic.new.settings)
-        job.admin.create(topic.target.name, settings, job.config.target.replication_factor)
+def _make(job: Job, topics: Iterable[PlannedTopic]) -> None:
+    missing = {
+        topic.target.name: TopicSettings(topic.new.partitions, topic.new.settings)
+        for topic in topics
+        if topic.new is not None
+    }
+    job.admin.create(missing, job.config.target.replication_factor)
 
 
 def nothing_archived(job: Job) -> str:

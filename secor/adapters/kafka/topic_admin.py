@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -12,9 +12,11 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 
 from secor.adapters.kafka.failures import translated
 from secor.adapters.kafka.metadata_queries import id_text
-from secor.core.errors import AccessDenied
+from secor.core.errors import AccessDenied, SecorError, Unavailable
 from secor.core.text import error_text
 
+MOST_PARTITIONS = 1000
+"""Partitions that one request makes: controllers refuse more than 10,000, and need their time."""
 _BROKERS_DEFAULT = -1
 _DENIED = kafka_errors.TopicAuthorizationFailedError.errno
 _EXISTS = kafka_errors.TopicAlreadyExistsError.errno
@@ -65,8 +67,9 @@ class TopicAdmin:
     """Makes and describes topics, lists ids.  Raises ``Unavailable``, ``AccessDenied``."""
 
     def __init__(self, options: Mapping[str, Any], *, timeout: float = 30.0) -> None:
+        self._timeout_ms = int(timeout * 1000)
         try:
-            self._admin = KafkaAdminClient(**options, request_timeout_ms=int(timeout * 1000))
+            self._admin = KafkaAdminClient(**options, request_timeout_ms=self._timeout_ms)
         except kafka_errors.KafkaError as error:
             raise translated(error, "the target cluster") from error
 
@@ -75,23 +78,28 @@ class TopicAdmin:
         self._admin.close()
 
     def create(
-        self, topic: str, settings: TopicSettings, replication_factor: int | None = None
-    ) -> bool:
-        """Make a topic; False when it exists already."""
-        what = f"making the topic {topic}"
-        answer = self._send_create(topic, settings, replication_factor, validate_only=False)
-        if answer["error_code"] == _EXISTS:
-            return False
-        if answer["error_code"] == _DENIED:
-            raise AccessDenied(f"{what}: {_ALLOW_CREATE}")
-        if answer["error_code"]:
-            fault = kafka_errors.for_code(answer["error_code"])
-            raise translated(fault(answer["error_message"] or ""), what)
-        try:
-            self._admin.wait_for_topics([topic])
-        except kafka_errors.KafkaError as error:
-            raise translated(error, what) from error
-        return True
+        self, topics: Mapping[str, TopicSettings], replication_factor: int | None = None
+    ) -> None:
+        """Make those topics that do not exist, and wait until they can be used.
+
+        Raises one error that names each topic which was refused; the others are made.
+        """
+        refused: list[SecorError] = []
+        for together in _requests_of(topics):
+            made = []
+            for answer in self._send_create(together, replication_factor, validate_only=False):
+                if not answer["error_code"]:
+                    made.append(answer["name"])
+                elif answer["error_code"] != _EXISTS:
+                    refused.append(_not_made(answer))
+            try:
+                self._admin.wait_for_topics(made, timeout_ms=self._timeout_ms)
+            except kafka_errors.KafkaError as error:
+                refused.append(translated(error, _making(made)))
+        if refused:
+            # What only a person can mend decides what is done about all.
+            kind = min((type(it) for it in refused), key=lambda it: issubclass(it, Unavailable))
+            raise kind("; ".join(map(str, refused)))
 
     def refusal(
         self, topic: str, settings: TopicSettings, replication_factor: int | None = None
@@ -103,7 +111,7 @@ class TopicAdmin:
         self, topic: str, settings: TopicSettings, replication_factor: int | None = None
     ) -> ProposedTopic:
         """Return what the brokers would make of a topic; makes nothing."""
-        answer = self._send_create(topic, settings, replication_factor, validate_only=True)
+        (answer,) = self._send_create({topic: settings}, replication_factor, validate_only=True)
         code = answer["error_code"]
         if code == _DENIED:
             return ProposedTopic(_ALLOW_CREATE, settings.settings)
@@ -116,28 +124,27 @@ class TopicAdmin:
 
     def _send_create(
         self,
-        topic: str,
-        settings: TopicSettings,
+        topics: Mapping[str, TopicSettings],
         replication_factor: int | None,
         *,
         validate_only: bool,
-    ) -> Mapping[str, Any]:
-        """Return the brokers' answer about one topic."""
-        new = NewTopic(
-            name=topic,
-            num_partitions=settings.partitions,
-            replication_factor=replication_factor or _BROKERS_DEFAULT,
-            topic_configs=dict(settings.settings),
-        )
-        try:
-            answer = self._admin.create_topics(
-                [new], validate_only=validate_only, raise_errors=False
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return the brokers' answers, one about each topic."""
+        new = [
+            NewTopic(
+                name=topic,
+                num_partitions=settings.partitions,
+                replication_factor=replication_factor or _BROKERS_DEFAULT,
+                topic_configs=dict(settings.settings),
             )
+            for topic, settings in topics.items()
+        ]
+        try:
+            answer = self._admin.create_topics(new, validate_only=validate_only, raise_errors=False)
         except kafka_errors.KafkaError as error:
-            raise translated(error, f"making the topic {topic}") from error
-        (about_topic,) = answer["topics"]
-        described: Mapping[str, Any] = about_topic
-        return described
+            raise translated(error, _making(topics)) from error
+        about_topics: Sequence[Mapping[str, Any]] = answer["topics"]
+        return about_topics
 
     def transactional_ids(self, prefix: str) -> list[str]:
         """Return the transactional ids that the brokers still know, as far as this user may.
@@ -192,6 +199,32 @@ class TopicAdmin:
             raise translated(error, "the settings of topics") from error
         values: Mapping[str, Mapping[str, Any]] = answer["topic"]
         return values
+
+
+def _requests_of(topics: Mapping[str, TopicSettings]) -> Iterator[dict[str, TopicSettings]]:
+    """Give the topics in groups of at most ``MOST_PARTITIONS``, or of one that has more."""
+    together: dict[str, TopicSettings] = {}
+    count = 0
+    for name, settings in topics.items():
+        if together and count + settings.partitions > MOST_PARTITIONS:
+            yield together
+            together, count = {}, 0
+        together[name] = settings
+        count += settings.partitions
+    if together:
+        yield together
+
+
+def _making(topics: Collection[str]) -> str:
+    return f"making the topic{'s' if len(topics) > 1 else ''} {', '.join(topics)}"
+
+
+def _not_made(answer: Mapping[str, Any]) -> SecorError:
+    what = _making([answer["name"]])
+    if answer["error_code"] == _DENIED:
+        return AccessDenied(f"{what}: {_ALLOW_CREATE}")
+    fault = kafka_errors.for_code(answer["error_code"])
+    return translated(fault(answer["error_message"] or ""), what)
 
 
 def _description(described: Mapping[str, Any], values: Mapping[str, Any]) -> TopicDescription:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,8 @@ class Admin:
 
     topics: dict[str, int]
 
-    def create(self, topic: str, settings: Any, replication_factor: int | None = None) -> bool:
-        self.topics[topic] = settings.partitions
-        return True
+    def create(self, topics: Mapping[str, Any], replication_factor: int | None = None) -> None:
+        self.topics.update({name: settings.partitions for name, settings in topics.items()})
 
 
 class World:
