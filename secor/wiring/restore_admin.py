@@ -27,14 +27,16 @@ from secor.wiring.restore_plan import written_ids
 def fence_all(job: Job) -> int:
     """Initialise every transactional id of the job; return how many.
 
-    Without transactions there are none, and nobody can be fenced.
+    Those that the brokers know count, too: a daemon may still write a source partition whose
+    objects have vanished, or that the file does not select any more.  Without transactions there
+    are none, and nobody can be fenced.
     """
     if not job.transactional:
         return 0
-    sources = job.sources()
-    for source in sources:
-        job.make_writer(transactional_id(job.name, source)).initialise()
-    return len(sources)
+    ids = {transactional_id(job.name, source) for source in job.sources()}.union(written_ids(job))
+    for name in sorted(ids):
+        job.make_writer(name).initialise()
+    return len(ids)
 
 
 def not_begun(job: Job) -> str:

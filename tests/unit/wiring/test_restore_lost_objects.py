@@ -9,13 +9,14 @@ import pytest
 
 from secor.archive.objects import Archive
 from secor.config.restore import RestoreConfig
-from secor.core.errors import ConfigurationError
+from secor.core.errors import ConfigurationError, WriterFenced
 from secor.core.model import OffsetRange, TopicPartition
 from secor.formats import make_format
-from secor.restore.model import SourcePartition
+from secor.restore.model import SourcePartition, transactional_id
 from secor.restore.offsets import StoredOffset, offset_key, partition_of, record
 from secor.restore.sources.archive import ArchiveSource, TopicListings
 from secor.wiring.restore import Job
+from secor.wiring.restore_admin import fence_all
 from secor.wiring.restore_plan import all_written
 from secor.wiring.restore_sources import spec_of
 from secor.wiring.restore_status import JobStatus, status_of
@@ -148,6 +149,22 @@ def test_what_the_job_was_not_to_restore_has_not_vanished(world: World) -> None:
     world.put(FIRST, 0, 10)
     world.write(SECOND, 0, 4)
     assert world.status(partitions=[0]).vanished == 0
+
+
+def test_a_writer_of_a_source_partition_without_objects_is_fenced_with_the_others(
+    world: World,
+) -> None:
+    world.put(FIRST, 0, 10)
+    late = world.job().make_writer(transactional_id("job", SECOND))
+    late.initialise()
+    late.begin()
+    late.write(TopicPartition("clicks", 1), messages(range(4)))
+    late.flush()
+    assert fence_all(world.job()) == 2
+    with pytest.raises(WriterFenced):
+        late.commit()
+    world.brokers.settle()
+    assert world.brokers.visible(TopicPartition("clicks", 1)) == []
 
 
 def test_a_partition_that_lost_its_end_while_a_daemon_runs_is_not_written(world: World) -> None:
