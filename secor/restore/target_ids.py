@@ -6,7 +6,7 @@ written, which is not true of the new topic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from secor.core.errors import StopPartition
 from secor.core.ports import Clock
@@ -42,20 +42,30 @@ def remade(kept: Mapping[str, str], now: Mapping[str, str | None]) -> Iterator[F
 class TargetGuard:
     """Looks now and then whether the targets are those that the job began to write.
 
-    For any number of threads: two that look at a time do no harm.  ``ask`` returns the ids of
-    these topics.
+    For any number of threads: two that look at a time do no harm.  ``record`` takes ids into the
+    job's record, unless it has others of these topics, and returns all that it has; ``ask``
+    returns the ids of topics now.
     """
 
     def __init__(
         self,
-        kept: Mapping[str, str],
-        ask: Callable[[list[str]], Mapping[str, str | None]],
+        record: Callable[[Mapping[str, str]], Mapping[str, str]],
+        ask: Callable[[Sequence[str]], Mapping[str, str | None]],
         clock: Clock,
     ) -> None:
-        self._kept = kept
+        self._record = record
+        self._kept: Mapping[str, str] = {}
         self._ask = ask
         self._clock = clock
         self._look_at = 0.0
+
+    def keep(self, topics: Sequence[str]) -> None:
+        """Record targets that are about to be written, and look; for one thread at a time.
+
+        Raises ``TargetRemade``, ``Unavailable``, and what ``record`` does.
+        """
+        self._kept = self._record({topic: it for topic, it in self._ask(topics).items() if it})
+        self.look_now()
 
     def look(self) -> None:
         """Look, unless that was a short time ago.  Raises ``TargetRemade``, ``Unavailable``."""

@@ -16,7 +16,7 @@ class Targets:
 
     ``topics`` are the archived ones whose targets are prepared.  ``prepare`` checks and makes
     the target of another one, or raises an error of its source partitions; ``count`` asks how
-    many partitions a target has now.
+    many partitions a target has now; ``keep`` records the id of one that is about to be written.
     """
 
     def __init__(
@@ -25,11 +25,13 @@ class Targets:
         topics: Iterable[str],
         prepare: Callable[[str], None],
         count: Callable[[str], int],
+        keep: Callable[[str], None],
     ) -> None:
         self._routing = routing
         self._topics = set(topics)
         self._prepare = prepare
         self._count = count
+        self._keep = keep
         self._lock = threading.Lock()
 
     def __call__(self, source: SourcePartition, piece: Piece) -> Sequence[TargetRecords]:
@@ -39,7 +41,8 @@ class Targets:
     def ready(self, source: SourcePartition) -> None:
         """Look at the target before a source partition is read, where it may not do as known.
 
-        Raises ``Unavailable`` while the brokers do not know the target, and what ``prepare`` does.
+        Raises ``Unavailable`` while the brokers do not know the target, and what ``prepare`` and
+        ``keep`` do.
         """
         if self._does(source):
             return
@@ -50,6 +53,7 @@ class Targets:
             count = self._count(name)
             if not count:
                 raise Unavailable(f"{source}: the brokers do not know the target {name} (yet)")
+            self._keep(name)
             known = {**self._routing.partitions, name: count}
             self._routing = replace(self._routing, partitions=known)
             self._topics.add(source.topic)

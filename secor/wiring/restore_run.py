@@ -6,7 +6,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -76,11 +76,12 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
         known = read_record()
         return known is not None and known.wish is Wish.RUNNING
 
+    tasks = _task_settings(job, route, guard, observer)
     with closing(job.membership()) as membership:
         engine = Engine(
             membership=membership,
             schedule=schedule,
-            opener=Opener(_task_settings(job, route, observer), job.log, job.make_writer, running),
+            opener=Opener(tasks, job.log, job.make_writer, running),
             read_record=read_record,
             sources=lambda: job.sources_by_partition(partitions),
             written=partial(all_written, job, partitions),
@@ -94,20 +95,26 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
 
 def _start(job: Job, control: JobControl, partitions: int, topics: Sequence[str]) -> TargetGuard:
     """Begin the job, or go on with it, over target topics.  Raises ``TargetRemade``."""
-    ids = {topic: it for topic, it in job.log.topic_ids(topics).items() if it}
-    begun = control.start(job.spec.hash, partitions, targets=ids, archive=job.spec.archive)
-    guard = TargetGuard(begun.targets, job.log.topic_ids, job.clock)
-    guard.look_now()
+    spec = job.spec
+
+    def record(ids: Mapping[str, str]) -> Mapping[str, str]:
+        return control.start(spec.hash, partitions, targets=ids, archive=spec.archive).targets
+
+    guard = TargetGuard(record, job.log.topic_ids, job.clock)
+    guard.keep(topics)
     return guard
 
 
-def _task_settings(job: Job, route: Routing, observer: TaskObserver) -> TaskSettings:
+def _task_settings(
+    job: Job, route: Routing, guard: TargetGuard, observer: TaskObserver
+) -> TaskSettings:
     writing = job.config.writing
     targets = Targets(
         route,
         {it.topic for it in job.sources()},
         partial(prepare_topic, job),
         lambda name: len(job.log.partitions(name)),
+        lambda name: guard.keep([name]),
     )
     return TaskSettings(
         spec=job.spec,

@@ -22,10 +22,15 @@ class World:
     def __init__(self) -> None:
         self.counts = {"clicks": 1}
         self.made: list[str] = []
+        self.kept: list[str] = []
         self.refuses = False
         routing = Routing("{topic}", dict(self.counts))
         self.targets = Targets(
-            routing, ["clicks"], self.prepare, lambda name: self.counts.get(name, 0)
+            routing,
+            ["clicks"],
+            self.prepare,
+            lambda name: self.counts.get(name, 0),
+            self.kept.append,
         )
 
     def prepare(self, topic: str) -> None:
@@ -43,7 +48,7 @@ def test_the_target_of_a_new_topic_is_prepared_once() -> None:
     world = World()
     assert world.written(NEW) == world.written(NEW) == TopicPartition("views", 0)
     assert world.written(CLICKS) == TopicPartition("clicks", 0)
-    assert world.made == ["views"]
+    assert world.made == world.kept == ["views"]
 
 
 def test_a_new_topic_that_is_refused_is_an_error_of_its_own_and_tried_again() -> None:
@@ -70,6 +75,10 @@ def test_a_target_that_the_brokers_do_not_know_yet_is_waited_for() -> None:
     world.counts["views"] = 0
     with pytest.raises(Unavailable, match="do not know the target views"):
         world.written(NEW)
+    assert world.kept == [], "it has no id yet"
+    world.counts["views"] = 1
+    world.written(NEW)
+    assert world.kept == ["views"]
 
 
 def test_a_target_that_is_missing_is_named_by_verify() -> None:
