@@ -59,6 +59,12 @@ class ArchivedObject:
         return self.name.key
 
     @property
+    def is_text(self) -> bool:
+        """Whether it is text, which by default has no messages without a value."""
+        name, _ = EXTENSIONS.get(self.name.extension, ("", {}))
+        return name == "text"
+
+    @property
     def topic_partition(self) -> TopicPartition:
         """The topic partition that its name tells."""
         return TopicPartition(self.topic, self.name.partition)

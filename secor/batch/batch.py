@@ -241,6 +241,7 @@ class Batch:
             records=file.records,
             least_timestamp=file.least,
             greatest_timestamp=file.greatest,
+            left_out=file.writer.losses.get("no_value"),
         )
         return BatchFile(self._name(file, stream), info, file.local)
 

@@ -19,7 +19,9 @@ class ObjectInfo:
 
     ``batch`` is the whole batch's range, ``first_offset`` and ``records`` this object's;
     timestamps in milliseconds, None where no message had one.  ``group`` is told by a batch's
-    last file alone, whose name has nothing of the settings that made it.
+    last file alone, whose name has nothing of the settings that made it.  ``left_out`` of the
+    ``records`` have no value and are not in the object; None where its format leaves none out, or
+    its writer did not count them.
     """
 
     topic_partition: TopicPartition
@@ -32,6 +34,7 @@ class ObjectInfo:
     least_timestamp: int | None = None
     greatest_timestamp: int | None = None
     group: str | None = None
+    left_out: int | None = None
 
     def metadata(self) -> dict[str, str]:
         """Return it as user metadata: ASCII names and values."""
@@ -40,6 +43,7 @@ class ObjectInfo:
             "least-timestamp": self.least_timestamp,
             "greatest-timestamp": self.greatest_timestamp,
             "group": self.group,
+            "left-out": self.left_out,
         }
         return {
             "topic": self.topic_partition.topic,
@@ -78,6 +82,7 @@ class ObjectInfo:
                 least_timestamp=optional("least-timestamp"),
                 greatest_timestamp=optional("greatest-timestamp"),
                 group=metadata.get("group"),
+                left_out=optional("left-out"),
             )
         except KeyError as error:
             raise CorruptFile(

@@ -119,7 +119,8 @@ class SourceExtent:
     ``range`` are archived offsets; ``holes`` are offsets inside it that no object has, though
     their batches should; ``faults`` are sentences about objects that cannot be used.
     ``size`` is in bytes; ``oldest`` and ``newest`` are the least and the greatest timestamp, in
-    milliseconds, where they are known.
+    milliseconds, where they are known.  ``left_out`` messages have no value and are not in the
+    objects; ``uncounted`` are the keys of objects that may have left some out, and do not tell.
     """
 
     source: SourcePartition
@@ -130,6 +131,8 @@ class SourceExtent:
     size: int = 0
     oldest: int | None = None
     newest: int | None = None
+    left_out: int = 0
+    uncounted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,7 @@ def findings(
     known = list(extents)
     return [
         *_archive(known, limits),
+        *_left_out(known, limits),
         *_partitions(known, target, limits),
         *_content(target, limits),
         *_times(known, target, limits),
@@ -101,6 +102,29 @@ def _archive(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[Fin
                 what += "bring the missing objects back, or set source.holes = true"
             severity = Severity.WARN if limits.holes else Severity.REFUSE
             yield Finding(severity, extent.source.topic, what)
+
+
+def _left_out(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[Finding]:
+    """Text has no messages without a value, unless its group writes them as empty ones."""
+    topic = extents[0].source.topic if extents else ""
+    left_out = sum(extent.left_out for extent in extents)
+    if left_out:
+        what = (
+            f"{how_many(left_out, 'message')} without a value are not in its text objects"
+            ' (output.null_values = "skip"), and are not restored: keys that they deleted come back'
+        )
+        yield Finding(Severity.WARN, topic, what)
+    uncounted = [key for extent in extents for key in extent.uncounted]
+    if uncounted:
+        what = (
+            f"{how_many(len(uncounted), 'text object')} of an earlier version, the first of them"
+            f" {uncounted[0]}, may have left out messages without a value; the job "
+        )
+        if limits.holes:
+            what += "goes on without those, as source.holes = true says"
+        else:
+            what += "stops at the first that did, unless source.holes = true"
+        yield Finding(Severity.WARN, topic, what)
 
 
 def _partitions(

@@ -19,6 +19,7 @@ from secor.archive.backfill.coverage import UNKNOWN_END
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import ArchiveIncomplete, CorruptFile, NotFound
 from secor.core.model import SCHEMA, OffsetRange, next_offset
+from secor.core.object_info import ObjectInfo
 from secor.restore.model import Boundary, Piece, SourceExtent, SourcePartition
 from secor.restore.ports import PieceReader
 from secor.restore.reading import ReadAhead
@@ -111,6 +112,7 @@ class ArchiveSource:
             sum(len(unit.objects) for unit in units),
             sum(unit.size for unit in units),
             *_times(units),
+            *_left_out(units),
         )
 
     def open(self, source: SourcePartition, next_offset: int) -> PieceReader:
@@ -195,10 +197,9 @@ class ArchiveSource:
     def _of_object(
         self, source: SourcePartition, archived: ArchivedObject
     ) -> Iterator[pa.RecordBatch]:
-        count, reached, bare = 0, -1, False
+        count, reached = 0, -1
         try:
             for records in self.archives(source.topic).read(archived):
-                bare = bare or bool(records.column("offset").null_count)
                 complete = self._complete(archived, records, count)
                 count += records.num_rows
                 if records.num_rows:
@@ -210,12 +211,20 @@ class ArchiveSource:
             ) from error
         except CorruptFile as error:
             raise ArchiveIncomplete(f"{error}; bring back a good copy of the object") from error
-        if archived.info and count != archived.info.records:
-            raise ArchiveIncomplete(
-                f"{archived.key}: it holds {count} records, and its metadata says"
-                f" {archived.info.records}; bring back a good copy of the object"
-                + (_SKIPPED if bare and count < archived.info.records else "")
-            )
+        if archived.info:
+            self._check_count(archived, archived.info, count)
+
+    def _check_count(self, archived: ArchivedObject, info: ObjectInfo, count: int) -> None:
+        """Refuse an object whose rows are not as many as its metadata says."""
+        expected = info.records - (info.left_out or 0)
+        perhaps_left_out = archived.is_text and info.left_out is None and count < expected
+        if count == expected or (perhaps_left_out and self.holes):
+            return
+        raise ArchiveIncomplete(
+            f"{archived.key}: it holds {count} records, and its metadata says"
+            f" {expected}; bring back a good copy of the object"
+            + (_SKIPPED if perhaps_left_out else "")
+        )
 
     def _complete(
         self, archived: ArchivedObject, records: pa.RecordBatch, before: int
@@ -266,11 +275,18 @@ def _check_offsets(archived: ArchivedObject, records: pa.RecordBatch, reached: i
 
 
 _SKIPPED = (
-    '; unless its group skipped null values (output.null_values = "skip"), as text does by default:'
-    " its messages have lost their offsets then, and source.partitions can leave this partition out"
+    '; or, if its group left messages without a value out (output.null_values = "skip", which text'
+    " does by default), set source.holes = true to go on without them"
 )
 
 _NO_ROWS = pa.RecordBatch.from_pylist([], SCHEMA)
+
+
+def _left_out(units: Sequence[Unit]) -> tuple[int, tuple[str, ...]]:
+    """Return how many messages without a value objects have left out, and which do not tell."""
+    told = [(it, it.info.left_out) for unit in units for it in unit.objects if it.info]
+    uncounted = (it.key for it, left_out in told if left_out is None and it.is_text)
+    return sum(left_out or 0 for _, left_out in told), tuple(uncounted)
 
 
 def _times(units: Sequence[Unit]) -> tuple[int | None, int | None]:

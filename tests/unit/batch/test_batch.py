@@ -455,5 +455,18 @@ def test_parts_that_are_rendered_together_make_the_files_of_each(
         assert facts[0] == (0, 5, 4, 16)
 
 
+def test_text_tells_how_many_messages_without_a_value_it_left_out(
+    workspace: Workspace, clock: FakeClock
+) -> None:
+    stored = replace(plan(), log_format=TextFormat())
+    batch = Batch(TP, 0, plan=stored, workspace=workspace, clock=clock)
+    taken = chunk([0, 1, 2])
+    column = taken.records.schema.get_field_index("value")
+    values = pa.array([None, b"1", None], pa.binary())
+    batch.append(replace(taken, records=taken.records.set_column(column, "value", values)))
+    (file,) = batch.seal(Reason.AGE).files
+    assert (file.info.records, file.info.left_out) == (3, 2)
+
+
 def texts(batch: Batch) -> dict[str, bytes]:
     return {place: file.local.path.read_bytes() for (_, place), file in batch._files.items()}

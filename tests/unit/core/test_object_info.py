@@ -9,7 +9,9 @@ from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.object_info import ObjectInfo
 
-INFO = ObjectInfo(TopicPartition("t", 3), OffsetRange(5, 9), 6, 2, 1, "f" * 16, "id", -1, 7)
+INFO = ObjectInfo(
+    TopicPartition("t", 3), OffsetRange(5, 9), 6, 2, 1, "f" * 16, "id", -1, 7, None, 2
+)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pyarrow as pa
@@ -227,6 +228,22 @@ def told(target: TargetTopic, extent: SourceExtent = EXTENT, **limits: object) -
         f"{finding.severity.value}: {finding.what}"
         for finding in findings([extent], target, changed)
     ]
+
+
+@pytest.mark.parametrize(
+    ("holes", "then"),
+    [(False, "stops at the first that did, unless source.holes = true"), (True, "goes on without")],
+)
+def test_messages_that_text_has_left_out_are_counted_and_objects_that_do_not_tell_named(
+    holes: bool, then: str
+) -> None:
+    extent = replace(EXTENT, left_out=1200, uncounted=("a/b.txt", "a/c.txt"))
+    counted, untold = told(GOOD, extent, holes=holes)
+    assert counted.startswith("warn: 1,200 messages without a value are not in its text objects")
+    assert untold.startswith(
+        "warn: 2 text objects of an earlier version, the first of them a/b.txt"
+    )
+    assert then in untold
 
 
 def test_a_good_target_is_not_talked_about() -> None:

@@ -364,10 +364,48 @@ def test_what_was_stored_again_in_another_size_is_no_forgery(shelf: Shelf) -> No
     assert offsets(source_of(shelf).pieces(CLICKS, 0)) == list(range(50))
 
 
-def test_text_that_skipped_null_values_is_told_apart_from_damage(tmp_path: Path) -> None:
+def odd_values(shelf: Shelf, left_out: int | None = None) -> str:
+    """Store five messages, of which the first, third and last have no value."""
+    rows = messages(range(5), lambda offset: b"%d" % offset if offset % 2 else None)
+    return shelf.put(rows, OffsetRange(0, 5), left_out=left_out)
+
+
+def test_text_that_does_not_tell_what_it_left_out_is_restored_where_holes_are_allowed(
+    tmp_path: Path,
+) -> None:
     shelf = Shelf(tmp_path / "bucket", make_format("text"))
-    rows = messages(range(5), lambda offset: b"x" if offset % 2 else None)
-    shelf.put(rows, OffsetRange(0, 5))
+    key = odd_values(shelf)
+    with pytest.raises(ArchiveIncomplete, match=r"holds 2 records.* says 5.*null_values.*holes"):
+        list(source_of(shelf, lossy=True).pieces(CLICKS, 0))
+    source = source_of(shelf, lossy=True, holes=True)
+    first, end = source.pieces(CLICKS, 0)
+    assert first.records.column("value").to_pylist() == [b"1", b"3"]
+    assert end.next_offset == 5
+    extent = source.extent(CLICKS)
+    assert (extent.left_out, extent.uncounted) == (0, (key,))
+
+
+def test_text_that_tells_what_it_left_out_has_to_have_the_rest(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "bucket", make_format("text"))
+    key = odd_values(shelf, left_out=3)
     source = source_of(shelf, lossy=True)
-    with pytest.raises(ArchiveIncomplete, match=r"holds 2 records.*null_values"):
-        list(source.pieces(CLICKS, 0))
+    assert offsets(source.pieces(CLICKS, 0)) == [0, 1], "numbered, as text has no offsets"
+    assert offsets(source.pieces(CLICKS, 1)) == [1]
+    extent = source.extent(CLICKS)
+    assert (extent.left_out, extent.uncounted) == (3, ())
+    shelf.change(key, lambda content: content[:2])
+    with pytest.raises(ArchiveIncomplete, match=r"holds 1 records, and its metadata says 2; bring"):
+        list(source_of(shelf, lossy=True, holes=True).pieces(CLICKS, 0))
+
+
+def test_text_without_any_value_is_passed_over(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "bucket", make_format("text"))
+    shelf.put(messages(range(2), lambda _: None), OffsetRange(0, 2), left_out=2)
+    (end,) = source_of(shelf, lossy=True).pieces(CLICKS, 0)
+    assert (end.records.num_rows, end.next_offset) == (0, 2)
+
+
+def test_a_damaged_object_that_is_no_text_is_no_hole(shelf: Shelf) -> None:
+    put(shelf, 0, 4, records=5)
+    with pytest.raises(ArchiveIncomplete, match=r"holds 4 records, and its metadata says 5; bring"):
+        list(source_of(shelf, lossy=True, holes=True).pieces(CLICKS, 0))
