@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from secor.core.errors import SecorError, TransactionAborted
+from secor.core.errors import SecorError, StopPartition, TransactionAborted
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.restore.boundaries import Boundaries
@@ -29,7 +29,7 @@ class Turn(Enum):
     WROTE = "wrote"
     IDLE = "idle"
     ABORTED = "aborted"
-    """The broker wanted it; the next turn writes the same records again."""
+    """Nothing was committed: the next turn writes the same records again, or the first of them."""
     EXHAUSTED = "exhausted"
 
 
@@ -67,9 +67,13 @@ class TaskSettings:
 
 @dataclass(slots=True)
 class _Written:
-    """What a transaction has so far; ``size`` in bytes."""
+    """What a transaction has so far; ``size`` in bytes.
+
+    ``whole`` is where the last object, or transaction of the source, ended that is all in it.
+    """
 
     last: Piece
+    whole: int | None = None
     records: int = 0
     size: int = 0
 
@@ -98,11 +102,14 @@ class Task:
         self._reader: PieceReader | None = None
         self._rest: Piece | None = None
         """What the transaction before had no room for."""
+        self._end_at: int | None = None
+        """Where the next transaction ends at the latest: what follows has failed."""
 
     def turn(self) -> Turn:
         """Write one transaction, if there is anything to write.
 
-        After an error but ``TransactionAborted``, which is handled here, the task is finished:
+        Where something in the transaction cannot be read or written, what is before it is
+        committed first.  After any other error but ``TransactionAborted`` the task is finished:
         whoever owns the source partition opens it anew.
         """
         reader = self._open_reader()
@@ -121,7 +128,10 @@ class Task:
             return Turn.ABORTED
         except SecorError:
             self._abandon()
-            raise
+            if self._end_at is None or self._writer.state is not State.READY:
+                raise
+            self.close()
+            return Turn.ABORTED
 
     def _abandon(self) -> None:
         """Abort what is open: consumers of the target would wait for the end of its time."""
@@ -146,8 +156,16 @@ class Task:
     def _transaction(self, reader: PieceReader, first: Piece) -> Turn:
         began = self._settings.clock.monotonic()
         self._settings.observer.began(self.source)
+        end_at, self._end_at = self._end_at, None
         self._writer.begin()
-        written = self._write(reader, first, began)
+        written = _Written(first)
+        try:
+            self._write(reader, written, began, end_at)
+        except StopPartition:
+            # What is before a damaged object must not wait until a person mends it.  Of the object
+            # itself nothing is committed: a good copy may have more messages.
+            self._end_at = written.whole
+            raise
         if self._settings.boundaries.kind == "source":
             if written.last.boundary is None:
                 # The source has not said how this transaction ends: it is not ours to cut.
@@ -164,11 +182,12 @@ class Task:
         )
         return Turn.WROTE
 
-    def _write(self, reader: PieceReader, first: Piece, began: float) -> _Written:
-        """Write pieces into the open transaction until it has to end."""
+    def _write(
+        self, reader: PieceReader, written: _Written, began: float, end_at: int | None
+    ) -> None:
+        """Write pieces into the open transaction until it has to end, or up to ``end_at``."""
         boundaries, clock = self._settings.boundaries, self._settings.clock
-        written = _Written(first)
-        following: Piece | Silence | None = first
+        following: Piece | Silence | None = written.last
         while isinstance(following, Piece):
             piece, self._rest = boundaries.cut(
                 following, size=written.size, records=written.records
@@ -180,11 +199,12 @@ class Task:
                 written.records += target.records.num_rows
                 written.size += target.records.nbytes
             written.last = piece
+            if piece.boundary is not None:
+                written.whole = piece.next_offset
             elapsed = clock.monotonic() - began
             due = boundaries.due(piece, elapsed=elapsed, size=written.size, records=written.records)
-            ends = due or self._rest is not None
+            ends = due or self._rest is not None or piece.next_offset == end_at
             following = None if ends else self._following(reader, elapsed)
-        return written
 
     def _skip(self, next_offset: int) -> None:
         """Drop the open transaction; commit its offset alone, so that it is not read again."""

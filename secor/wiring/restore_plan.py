@@ -174,8 +174,8 @@ def nothing_archived(job: Job) -> str:
         return "the archive has no object at all: look at source.prefix and [store]"
     more = ", ..." if len(topics) > MOST_NAMED else ""
     return (
-        "the archive has no object of these topics: look at source.topics; it has those of"
-        f" {', '.join(topics[:MOST_NAMED])}{more}"
+        "the archive has no object of these topics: look at source.topics and source.prefix; it"
+        f" has those of {', '.join(topics[:MOST_NAMED])}{more}"
     )
 
 

@@ -149,11 +149,9 @@ RESTORE_MUTANTS = (
         TASK,
         """        except SecorError:
             self._abandon()
-            raise
-""",
+            if self._end_at""",
         """        except SecorError:
-            raise
-""",
+            if self._end_at""",
         RESTORE_TESTS,
     ),
     Mutant(
@@ -263,6 +261,20 @@ RESTORE_MUTANTS = (
         RESTORE_TESTS,
     ),
     Mutant(
+        "restore: what is before a damaged object waits with it",
+        TASK,
+        "            self._end_at = written.whole\n",
+        "            self._end_at = None\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: a part of a damaged object is committed",
+        TASK,
+        "            if piece.boundary is not None:\n",
+        "            if True:\n",
+        RESTORE_TESTS,
+    ),
+    Mutant(
         "restore: an object that lost its end is taken for whole",
         "secor/restore/sources/archive.py",
         "        if count == expected or (perhaps_left_out and self.holes):\n",
@@ -279,13 +291,14 @@ RESTORE_MUTANTS = (
     Mutant(
         "restore: without transactions offsets are written before their messages",
         TASK,
-        "        self._writer.begin()\n        written = self._write(",
+        "        self._writer.begin()\n        written = _Written(first)\n",
         """        self._writer.begin()
         early = StoredOffset(first.next_offset, self._settings.spec.hash).encode()
         key = offset_key(self._settings.spec.job, self.source)
         self._writer.write(self._offsets, record(key, early, 0))
         self._writer.flush()
-        written = self._write(""",
+        written = _Written(first)
+""",
         WITHOUT_TRANSACTIONS,
     ),
     Mutant(

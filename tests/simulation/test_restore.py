@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
 
-from secor.core.errors import PluginFailed, SecorError, Unavailable
+from secor.core.errors import ArchiveIncomplete, PluginFailed, SecorError, Unavailable
 from secor.core.transactions import BrokerCode
-from secor.restore.boundaries import Kind
-from secor.restore.model import Piece
+from secor.restore.boundaries import Boundaries, Kind
+from secor.restore.model import Boundary, Piece
 from secor.restore.offsets import record
 from secor.restore.writer.states import State
 from tests.simulation.restore_world import (
@@ -205,10 +205,37 @@ def test_a_plug_in_that_fails_leaves_no_transaction_open() -> None:
     world.row_filter = fails_late
     with pytest.raises(PluginFailed):
         Owner(world, "owner").run()
-    assert "commit" not in world.cluster.calls
     world.cluster.settle()
     assert world.cluster.log(TARGET).stable == world.cluster.log(TARGET).end > 0
     world.check(complete=False)
+
+
+@dataclass
+class Damaged(ListSource):
+    """Objects of two pieces each; the second one is found damaged behind its first piece."""
+
+    copies_are_good: bool = False
+
+    def _pieces(self, start: int) -> Iterator[Piece]:
+        for piece in super()._pieces(start):
+            ends = piece.next_offset % (2 * PER_PIECE) == 0
+            yield replace(piece, boundary=Boundary.COMMIT if ends else None)
+            if piece.next_offset == 3 * PER_PIECE and not self.copies_are_good:
+                raise ArchiveIncomplete("the second object is damaged")
+
+
+@VERSIONS
+def test_what_is_before_a_damaged_object_is_committed_and_nothing_of_it(version: int) -> None:
+    source = Damaged()
+    world = World(version, "interval", source)
+    world.boundaries = Boundaries("interval", max_records=MESSAGES)
+    with pytest.raises(ArchiveIncomplete):
+        Owner(world, "owner").run()
+    world.check(complete=False)
+    assert len(world.cluster.visible(TARGET)) == 2 * PER_PIECE
+    source.copies_are_good = True
+    Owner(world, "successor").run()
+    world.check()
 
 
 def test_a_job_that_is_stopped_between_assignment_and_initialisation_begins_nothing() -> None:
