@@ -60,7 +60,8 @@ def resume(config: Path, *, moved: bool) -> None:
 
     with _begun(config) as (job, control, _):
         control.wish(Wish.RUNNING, job.spec.archive if moved else None)
-        click.echo(f"{job.name} may run")
+        reads = f", and reads {job.spec.archive}" if moved else ""
+        click.echo(f"{job.name} may run{reads}")
 
 
 @click.command(epilog="Example: secor restore stop flights.toml")
