@@ -63,7 +63,7 @@ def lose(archive: Path, partition: int, *, up_to: int) -> None:
 def test_what_a_job_that_has_begun_needs_and_lost_is_never_passed_over(
     sandbox: Sandbox, archive: Path, tmp_path: Path, fleet: Fleet
 ) -> None:
-    job = write_job(tmp_path, sandbox, "losing", archive, max_messages=100, messages_per_second=800)
+    job = write_job(tmp_path, sandbox, "losing", archive, max_messages=100, messages_per_second=200)
     offsets = begin(fleet, job)
     front, whole, _ = sorted(offsets, key=offsets.__getitem__)
     reached_first = offsets[front]
@@ -88,7 +88,7 @@ def test_what_a_job_that_has_begun_needs_and_lost_is_never_passed_over(
     assert "vanished" in status.stdout
 
     job.write_text(job.read_text().replace("[target]", "holes = true\n[target]"))
-    job.write_text(job.read_text().replace("messages_per_second = 800\n", ""))
+    job.write_text(job.read_text().replace("messages_per_second = 200\n", ""))
     accepted = run_secor("restore", "run", str(job))
     assert accepted.returncode == 0, accepted.stderr
     assert run_secor("restore", "status", str(job)).returncode == 0
