@@ -75,15 +75,16 @@ def run(config: Path) -> int:
                 telemetry,
                 lambda: show(*telemetry.done, telemetry.messages),
             )
-    return _summarize(ended, telemetry, config)
+    return _summarize(name, ended, telemetry, config)
 
 
-def _summarize(ended: Ended, telemetry: RestoreTelemetry, config: Path) -> Exit:
+def _summarize(job: str, ended: Ended, telemetry: RestoreTelemetry, config: Path) -> Exit:
     from secor.restore.control import Wish
 
     structlog.get_logger("secor.restore").info(
         "ended",
-        job=ended.wish.value,
+        job=job,
+        state=ended.wish.value,
         messages=telemetry.messages,
         transactions=telemetry.transactions,
         failed=len(ended.failed),
