@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from secor.archive.finalize.templates import split
 from secor.config.values import Duration, Maybe, Section, Url, fault, parse_duration
 from secor.core.errors import ConfigurationError
+
+
+def _check_scheme(value: str) -> str:
+    if not re.fullmatch("[a-z][a-z0-9]*", value):
+        raise fault(f'may have small letters and digits only, such as "s3"; it is "{value}"')
+    return value
 
 
 class Glue(Section):
@@ -28,7 +35,7 @@ class Finalize(Section):
     delay: Annotated[float, Field(ge=0), BeforeValidator(parse_duration)] = 3600.0
     command: Maybe[str] = None
     timeout: Duration = 600.0
-    scheme: str = Field(default="s3", pattern=r"^[a-z][a-z0-9]*$")
+    scheme: Annotated[str, AfterValidator(_check_scheme)] = "s3"
     glue: Glue = Field(default_factory=Glue)
 
     @model_validator(mode="after")

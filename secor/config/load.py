@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -14,19 +13,13 @@ from pydantic_core import ErrorDetails
 
 from secor.config import environment as variables
 from secor.config import schema
+from secor.config.fault_messages import fault_message, syntax_message
 from secor.config.model import Config
 from secor.config.schema import Step
 from secor.config.values import Section
 from secor.config.variables_in_text import expand
 from secor.core.errors import ConfigurationError
-from secor.core.text import how_many, mask_urls
-
-PLAIN = {
-    "a valid tuple": "an array, in [ ]",
-    "a valid dictionary( or instance of .*)?": "a table",
-    "a valid string": "text",
-}
-"""What the library calls kinds of values, as TOML calls them."""
+from secor.core.text import how_many
 
 ROUNDS = 10
 """How often a faulty tree is mended and looked at again, for what the first faults hid."""
@@ -63,6 +56,7 @@ def load_as(
     """Read a configuration of another kind, as ``load`` does; also return where keys came from."""
     unset: dict[str, str] = {}
     tree = expand(_read(path), environment, unset)
+    is_empty = not tree
     sources = dict.fromkeys(map(_dotted_key, _leaves(tree, root)), "file")
     given, unknown = variables.read(environment, root)
     for variable in given:
@@ -79,7 +73,8 @@ def load_as(
     }
     faults |= unknown | unset
     if config is None or faults:
-        raise ConfigurationError(report_faults(path, faults))
+        hint = "\n  the file is empty: 'secor config init' writes one to begin with" * is_empty
+        raise ConfigurationError(report_faults(path, faults) + hint)
     return config, sources
 
 
@@ -96,6 +91,7 @@ def validate_as(root: type[Root], tree: Mapping[str, Any]) -> tuple[Root | None,
     """
     config: Root | None = None
     faults: dict[str, str] = {}
+    missing: set[str] = set()
     mended = deepcopy(dict(tree))
     for _ in range(ROUNDS):
         try:
@@ -103,11 +99,16 @@ def validate_as(root: type[Root], tree: Mapping[str, Any]) -> tuple[Root | None,
         except ValidationError as error:
             for detail in error.errors():
                 steps = _steps(detail)
+                if detail["type"] == "missing":
+                    missing.add(_dotted_key(steps))
                 if not _inherited(tree, steps, faults):
-                    faults.setdefault(_dotted_key(steps), _message(detail, steps, root))
+                    faults.setdefault(_dotted_key(steps), fault_message(detail, steps, root))
                 _mend(mended, steps, root)
         else:
             break
+    # A missing table is told by the keys that it needs.
+    absent = {key for key in missing if any(it.startswith(f"{key}.") for it in faults)}
+    faults = {key: message for key, message in faults.items() if key not in absent}
     return (None if faults else config), faults
 
 
@@ -115,14 +116,19 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         # Editors of other systems put a byte order mark in front, which TOML does not have.
         return tomllib.loads(path.read_text("utf-8-sig"))
+    except IsADirectoryError as error:
+        raise ConfigurationError(f"{path}: is a directory; name a configuration file") from error
     except OSError as error:
         raise ConfigurationError(
             f"{path}: cannot be read ({error.strerror}); name a configuration file"
         ) from error
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{path}: is not TOML: save it as UTF-8 ({error})") from error
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError(
+            f"{path}: is not TOML, whose text is UTF-8 (see line {line}): save it as UTF-8"
+        ) from error
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path}: is not TOML: {error}") from error
+        raise ConfigurationError(f"{path}: is not TOML: {syntax_message(error)}") from error
     except RecursionError as error:
         raise ConfigurationError(f"{path}: its values are nested too deep") from error
 
@@ -150,21 +156,6 @@ def _steps(detail: ErrorDetails) -> tuple[Step, ...]:
     inner = detail.get("ctx", {}).get("key", "")
     below = (int(step) if step.isdigit() else step for step in inner.split(".") if step)
     return (*detail["loc"], *below)
-
-
-def _message(detail: ErrorDetails, steps: Sequence[Step], root: type[Section]) -> str:
-    if detail["type"] == "secor":
-        return str(detail["ctx"]["message"])
-    if detail["type"] == "missing":
-        return "is missing and has no default"
-    if detail["type"] == "extra_forbidden":
-        return schema.suggestion(steps, root)
-    message = detail["msg"].replace("Input should be", "must be")
-    for jargon, plain in PLAIN.items():
-        message = re.sub(jargon, plain, message)
-    if schema.is_secret(steps, root) or isinstance(detail["input"], dict | list):
-        return message
-    return f"{message}; it is {mask_urls(repr(detail['input']))}"
 
 
 def _inherited(tree: Mapping[str, Any], steps: Sequence[Step], faults: Mapping[str, str]) -> bool:
@@ -197,10 +188,11 @@ def _mend(tree: dict[str, Any], steps: Sequence[Step], root: type[Section]) -> N
         else:
             return
     last = steps[-1] if steps else ""
-    if isinstance(here, dict) and last in here:
+    example = schema.example_at(steps, root)
+    if isinstance(here, dict) and last in here and example is None:
         del here[last]
     elif isinstance(here, dict):
-        here[last] = {} if schema.section_at(steps, root) else "missing"
+        here[last] = {} if schema.section_at(steps, root) else example
     elif isinstance(here, list) and isinstance(last, int) and last < len(here):
         # The others keep their places, so that their faults keep their keys.
         here[last] = {"match": ""} if steps[:-1] == ("topics",) else ""

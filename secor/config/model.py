@@ -33,7 +33,7 @@ from secor.config.tables import (
 )
 from secor.config.topic_rules import complete_rule
 from secor.config.transforms import CHANGES_FIELDS
-from secor.config.values import MIB, Duration, Expression, Maybe, Section, Size, fault
+from secor.config.values import MIB, Duration, Expression, Maybe, Name, Section, Size, fault
 
 __all__ = [
     "S3",
@@ -67,7 +67,7 @@ __all__ = [
 class Group(Section):
     """``[group]``: the consumer group; it names the ledger's entries, too."""
 
-    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
+    name: Name = Field(min_length=1, examples=["backup"])
     kind: Literal["backup", "partition", "table"] = "backup"
 
 
@@ -87,7 +87,7 @@ class Policy(Section):
 class TopicRule(Section):
     """One of ``[[topics]]``: complete settings, the general ones with its own over them."""
 
-    match: Expression
+    match: Expression = Field(examples=["clicks|views"])
     output: Output
     policy: Policy
     parser: Parser

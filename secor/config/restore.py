@@ -12,9 +12,8 @@ from pydantic import Field, model_validator
 from secor.config.process import Logs, Metrics
 from secor.config.servers import Brokers
 from secor.config.stores import Store
-from secor.config.values import MIB, Duration, Expression, Maybe, Names, Section, Size, fault
+from secor.config.values import MIB, Duration, Expression, Maybe, Name, Names, Section, Size, fault
 
-_TOPIC_NAME = r"^[A-Za-z0-9._-]+$"
 _TARGET_NAME = re.compile(r"(?!\.\.?$)([A-Za-z0-9._-]|\{topic\}){1,249}")
 _BROKERS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__cluster_metadata"})
 _LAST_PARTITION, LAST_OFFSET = 2**31 - 1, 2**63 - 1
@@ -24,15 +23,15 @@ _Number = Annotated[int, Field(ge=0, le=_LAST_PARTITION)]
 class RestoreGroup(Section):
     """``[group]``: the job; it names the offsets topic, the transactional ids and the group."""
 
-    name: str = Field(min_length=1, max_length=200, pattern=_TOPIC_NAME)
+    name: Name = Field(min_length=1, max_length=200, examples=["restore-clicks"])
     kind: Literal["restore"]
 
 
 class Range(Section):
     """One of ``[[source.ranges]]``: offsets of one partition, ``[start, end)``."""
 
-    topic: str
-    partition: int = Field(ge=0, le=_LAST_PARTITION)
+    topic: str = Field(examples=["clicks"])
+    partition: int = Field(ge=0, le=_LAST_PARTITION, examples=[0])
     start: int = Field(default=0, ge=0, le=LAST_OFFSET)
     end: Maybe[int] = Field(default=None, ge=0, le=LAST_OFFSET)
 
@@ -129,7 +128,7 @@ class Writing(Section):
     batch_bytes: Size = 1_000_000
     codec: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"
     offsets_partitions: int = Field(default=33, ge=2)
-    shared_offsets_topic: Maybe[str] = Field(default=None, max_length=249, pattern=_TOPIC_NAME)
+    shared_offsets_topic: Maybe[Name] = Field(default=None, max_length=249)
     follow: bool = False
     look_again: Duration = 30.0
     workers: int = Field(default=2, ge=1, le=64)

@@ -40,6 +40,13 @@ def type_at(section: Any, key: Step) -> Any:
     return field.annotation if field else None
 
 
+def example_at(steps: Sequence[Step], root: type[Section] = Config) -> Any:
+    """Return a value that the key at ``steps`` may have; None where there is no example."""
+    section = section_at(steps[:-1], root) if steps else None
+    field = section.model_fields.get(str(steps[-1])) if section else None
+    return field.examples[0] if field and field.examples else None
+
+
 def members(annotation: Any) -> tuple[Any, ...]:
     """Return the types of a union, looking through ``Annotated``."""
     if get_origin(annotation) is Annotated:

@@ -9,14 +9,15 @@ from pydantic import Field, SecretStr, model_validator
 
 from secor.config.values import (
     MIB,
+    BrokerServers,
     Duration,
     Expression,
     Maybe,
     Names,
     Secret,
     Section,
-    Servers,
     Size,
+    ZooKeeperServers,
     fault,
 )
 
@@ -27,7 +28,7 @@ _TLS_OF_ZOOKEEPER = ("tls_ca", "tls_certfile", "tls_keyfile", "tls_keyfile_passw
 class Brokers(Section):
     """A Kafka cluster and how to reach it."""
 
-    bootstrap_servers: Servers
+    bootstrap_servers: BrokerServers = Field(examples=[["kafka-1:9092", "kafka-2:9092"]])
     client_id: str = "secor"
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     ssl_check_hostname: bool = True
@@ -101,7 +102,7 @@ class Kafka(Brokers):
     """``[kafka]``: the brokers and what is read from them."""
 
     topics: Names = ()
-    topics_pattern: Maybe[Expression] = None
+    topics_pattern: Maybe[Expression] = Field(default=None, examples=[".*"])
     topics_exclude: Maybe[Expression] = None
     assignment: Literal["cooperative-sticky", "sticky", "range", "roundrobin"] = (
         "cooperative-sticky"
@@ -135,7 +136,7 @@ class Kafka(Brokers):
 class ZooKeeper(Section):
     """``[ledger.zookeeper]``: the ensemble; ``root`` is the path below ``chroot``."""
 
-    hosts: Servers = ("127.0.0.1:2181",)
+    hosts: ZooKeeperServers = ("127.0.0.1:2181",)
     chroot: str = ""
     root: str = ""
     session_timeout: Duration = 10.0

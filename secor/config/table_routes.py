@@ -31,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.\-]+")
 class TableRoute(Section):
     """One of ``[[tables]]``: which messages go to which table, and how that one is made."""
 
-    table: str = Field(min_length=1)
+    table: str = Field(min_length=1, examples=["shop.orders"])
     format: Literal["iceberg", "hudi"] = "iceberg"
     topics: Expression = ".*"
     field: Maybe[str] = None

@@ -60,7 +60,7 @@ def check_path(path: str, key: str) -> None:
 class Transform(Section):
     """One of ``[[parser.transforms]]``."""
 
-    kind: Literal["drop", "rename", "mask", "filter", "route", "plugin"]
+    kind: Literal["drop", "rename", "mask", "filter", "route", "plugin"] = Field(examples=["drop"])
     field: Maybe[str] = None
     to: Maybe[str] = None
     value: Maybe[str] = None

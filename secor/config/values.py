@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from math import isfinite
 from typing import Annotated, TypeVar
 from urllib.parse import urlsplit
 
@@ -40,6 +42,9 @@ _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d)\s*)+")
 _DURATION_PART = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)")
 _SERVER = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+(?:%\w+)?\])(?::(?P<port>\d{1,5}))?")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_NAME = re.compile("[A-Za-z0-9._-]*")
+_A_SIZE = 'write bytes, or text such as "64MiB", "1.5GiB", "10MB"'
+_A_DURATION = 'write seconds, or text such as "500ms", "1h30m"'
 
 
 def fault(message: str, key: str = "") -> PydanticCustomError:
@@ -51,12 +56,16 @@ def parse_size(value: object) -> object:
     """Turn ``"64MiB"`` into bytes; kB is 1,000 and KiB 1,024.  Numbers are bytes."""
     if isinstance(value, bool):
         raise fault('not a size: write bytes as a number, or text such as "64MiB"')
-    if not isinstance(value, str):
+    if isinstance(value, float):
+        raise fault(f"{value} is no size: {_A_SIZE}")
+    if isinstance(value, int):
         return value
+    if not isinstance(value, str):
+        raise fault(f"not a size: {_A_SIZE}")
     match = _SIZE.fullmatch(value.strip())
     unit = UNITS_OF_SIZE.get(match["unit"].lower()) if match else None
     if match is None or unit is None:
-        raise fault(f'{value!r} is no size: write bytes, or text such as "64MiB", "1.5GiB", "10MB"')
+        raise fault(f"{value!r} is no size: {_A_SIZE}")
     return int(float(match["number"]) * unit) if "." in match[0] else int(match["number"]) * unit
 
 
@@ -64,13 +73,15 @@ def parse_duration(value: object) -> object:
     """Turn ``"1h30m"`` into seconds.  Numbers are seconds."""
     if isinstance(value, bool):
         raise fault('not a duration: write seconds as a number, or text such as "5m"')
-    if not isinstance(value, str):
+    if isinstance(value, int | float):
         return value
+    if not isinstance(value, str):
+        raise fault(f"not a duration: {_A_DURATION}")
     text = value.strip()
     if _NUMBER.fullmatch(text):
         return float(text)
     if _DURATION.fullmatch(text) is None:
-        raise fault(f'{value!r} is no duration: write seconds, or text such as "500ms", "1h30m"')
+        raise fault(f"{value!r} is no duration: {_A_DURATION}")
     return sum(
         float(part["number"]) * UNITS_OF_TIME[part["unit"]]
         for part in _DURATION_PART.finditer(text)
@@ -104,19 +115,36 @@ def _split(value: object) -> object:
 
 def _split_servers(value: object) -> object:
     """Split at commas also within an array: "a:9092,b:9092" is copied from other tools."""
-    if isinstance(value, list | tuple) and all(isinstance(server, str) for server in value):
-        return tuple(part for server in value for part in _split(server))  # type: ignore[attr-defined]
-    return _split(value)
+    if not isinstance(value, list | tuple):
+        return _split(value)
+    split: list[object] = []
+    for server in value:
+        parts = _split(server)
+        split += parts if isinstance(parts, tuple) and parts else [server]
+    return tuple(split)
 
 
-def _check_servers(servers: tuple[str, ...]) -> tuple[str, ...]:
-    for server in servers:
-        match = _SERVER.fullmatch(server)
-        if match is None or not 0 < int(match["port"] or 1) < 65536:
-            # Not shown where it may hold a password.
-            shown = "" if "@" in server else f"{server!r} is no server: "
-            raise fault(f'{shown}write "host:port", without a protocol, user or path')
-    return servers
+def _check_server(server: object, port: int, *, needs_port: bool) -> None:
+    match = _SERVER.fullmatch(server) if isinstance(server, str) else None
+    if match is None or not 0 < int(match["port"] or 1) < 65536:
+        # Not shown where it may hold a password.
+        shown = "" if "@" in str(server) else f"{server!r} is no server: "
+        raise fault(
+            f'{shown}write "host:{port}", or "[::1]:{port}" for an IPv6 address, without a'
+            " protocol, user or path"
+        )
+    if needs_port and match["port"] is None:
+        raise fault(f'{server!r} has no port: write "{server}:{port}", if that is its port')
+
+
+def _servers(port: int, *, needs_port: bool) -> BeforeValidator:
+    def check(value: object) -> object:
+        servers = _split_servers(value)
+        for server in servers if isinstance(servers, tuple) else ():
+            _check_server(server, port, needs_port=needs_port)
+        return servers
+
+    return BeforeValidator(check)
 
 
 def _check_url(value: str) -> str:
@@ -139,14 +167,22 @@ def _none_word(value: object) -> object:
 
 
 def _positive(value: float) -> float:
-    if not 0 < value < float("inf"):
-        raise fault("must be more than 0")
+    if not isfinite(value):
+        raise fault(f"must be finite; it is {value:g}")
+    if value <= 0:
+        raise fault(f"must be more than 0; it is {value:g}")
     return value
 
 
 def _positive_size(value: int) -> int:
     if value <= 0:
-        raise fault("must be more than 0")
+        raise fault(f"must be more than 0; it is {value}")
+    return value
+
+
+def _check_name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise fault(f'may have letters, digits, ".", "_" and "-" only; it is {json.dumps(value)}')
     return value
 
 
@@ -164,10 +200,14 @@ LinearExpression = Annotated[str, AfterValidator(_check_linear_expression)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """An array of strings; a string is split at its commas."""
 
-Servers = Annotated[
-    tuple[str, ...], AfterValidator(_check_servers), BeforeValidator(_split_servers)
-]
+BrokerServers = Annotated[tuple[str, ...], _servers(9092, needs_port=True)]
 """Addresses ``host:port``; commas split them wherever they stand."""
+
+ZooKeeperServers = Annotated[tuple[str, ...], _servers(2181, needs_port=False)]
+"""Addresses ``host:port``, or ``host`` where the port is ZooKeeper's usual one, 2181."""
+
+Name = Annotated[str, AfterValidator(_check_name)]
+"""A name as Kafka takes it for topics and groups."""
 
 Url = Annotated[str, AfterValidator(_check_url)]
 """An address that begins with http: or https:, and has no user or password in it."""

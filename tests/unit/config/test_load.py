@@ -76,7 +76,7 @@ def test_all_faults_are_told_at_once_each_with_its_key(path: Path) -> None:
     assert found == {
         "SECOR_KAFKA__TOPIX": "unknown variable; did you mean SECOR_KAFKA__TOPICS?",
         "group.nam": "unknown key; did you mean group.name?",
-        "group.name": "is missing and has no default",
+        "group.name": 'is missing; write it as name = "backup"',
         "kafka.heartbeat_interval": "'1 hour' is no duration: write seconds, or text such as "
         '"500ms", "1h30m"',
         "kafka.topic": "unknown key; did you mean kafka.topics?",
@@ -86,21 +86,20 @@ def test_all_faults_are_told_at_once_each_with_its_key(path: Path) -> None:
         "output.prefix": 'must be a path such as "raw_logs/backup", without "..", ".", "//"',
         "policy.max_age": "'5x' is no duration: write seconds, or text such as "
         '"500ms", "1h30m" (from the environment SECOR_POLICY__MAX_AGE)',
-        "policy.minute_mark": "must be less than or equal to 59; it is 60",
+        "policy.minute_mark": "must be at most 59; it is 60",
         "store.s3.bucket": "name the bucket",
         "topics.0.match": "'(' is no regular expression: missing ), unterminated subpattern "
         "at position 0",
-        "topics.0.output.codec": "must be 'none', 'gzip', 'default', 'snappy', 'lz4', 'bzip2', "
-        "'zstd' or 'deflate'; it is 'zst'",
+        "topics.0.output.codec": 'must be "none", "gzip", "default", "snappy", "lz4", "bzip2", '
+        '"zstd" or "deflate"; it is "zst"; did you mean "zstd"?',
         "topics.1.policy.max_agee": "unknown key; did you mean topics.1.policy.max_age?",
     }
 
 
 def test_an_empty_file_names_all_that_is_needed(path: Path) -> None:
     assert set(faults(path, "")) == {
-        "group",
+        "the file is empty",
         "group.name",
-        "kafka",
         "kafka.bootstrap_servers",
         "kafka.topics",
         "store.s3.bucket",
@@ -358,7 +357,11 @@ def test_a_password_that_is_shown_or_protects_nothing_is_warned_of(
         ('store.s3.bucket = "s3://logs/raw"', "store.s3.bucket", "write 'logs', and 'raw' as outp"),
         ('store.s3.bucket = "logs/"', "store.s3.bucket", "write 'logs'"),
         ('store.s3.proxies = {socks = "h:1"}', "store.s3.proxies", "'socks'"),
-        ('kafka.bootstrap_servers = ["kafka://a:1"]', "kafka.bootstrap_servers", "host:port"),
+        (
+            'kafka.bootstrap_servers = ["kafka://a:1"]',
+            "kafka.bootstrap_servers",
+            "without a protocol",
+        ),
         ('kafka.bootstrap_servers = ["a:99999"]', "kafka.bootstrap_servers", "'a:99999'"),
         ('kafka.bootstrap_servers = "a 1"', "kafka.bootstrap_servers", "'a 1' is no server"),
         ('ledger.zookeeper.hosts = ["a:2181/secor"]', "ledger.zookeeper.hosts", "path"),
@@ -390,11 +393,15 @@ def test_servers_may_be_separated_by_commas_wherever_they_stand(path: Path, give
     assert config.kafka.bootstrap_servers == ("a:9092", "b:9092")
 
 
-@pytest.mark.parametrize("server", ["k", "k:9092", "[::1]:9092", "10.0.0.1:1", "my_host:2"])
-def test_servers_may_be_names_and_addresses_with_and_without_a_port(
-    path: Path, server: str
-) -> None:
+@pytest.mark.parametrize("server", ["k:9092", "[::1]:9092", "10.0.0.1:1", "my_host:2"])
+def test_brokers_may_be_names_and_addresses_with_a_port(path: Path, server: str) -> None:
     assert loaded(path, LEAST.replace("k:9092", server)).kafka.bootstrap_servers == (server,)
+
+
+@pytest.mark.parametrize("server", ["zk", "zk:2181", "[::1]", "[::1]:2181"])
+def test_zookeepers_port_may_be_left_out(path: Path, server: str) -> None:
+    text = f'{LEAST}\n[ledger.zookeeper]\nhosts = ["{server}"]'
+    assert loaded(path, text).ledger.zookeeper.hosts == (server,)
 
 
 @pytest.mark.parametrize("bucket", ["b", "my.logs_1", "arn:aws:s3:eu-1:123:accesspoint/my"])
@@ -435,9 +442,9 @@ store.s3.access_key = "a"
 
 
 def test_variables_of_the_environment_may_stand_in_texts(path: Path) -> None:
-    config = loaded(path, REFERENCES, GROUP="g", KAFKA="k,b", SECRET="${GROUP}")
+    config = loaded(path, REFERENCES, GROUP="g", KAFKA="k:2,b", SECRET="${GROUP}")
     assert config.group.name == "g"
-    assert config.kafka.bootstrap_servers == ("k", "b:9092", "k:1")
+    assert config.kafka.bootstrap_servers == ("k:2", "b:9092", "k:1")
     assert config.kafka.topics == ("clicks",)
     assert config.kafka.client_id == "${literal}"
     assert config.store.s3.bucket == "logs-g"

@@ -190,7 +190,7 @@ def test_a_partition_group_needs_no_parser_section_and_has_a_prefix_of_its_own(p
             "parser.transforms.0.one_of",
             "name the values",
         ),
-        ('transforms = {kind = "drop", field = "a"}', "parser.transforms", "an array, in [ ]"),
+        ('transforms = {kind = "drop", field = "a"}', "parser.transforms", "an array of tables"),
         ("transforms = [5]", "parser.transforms.0", "must be a table"),
         ('plugin = "places"', "parser.plugin", "module:Class"),
         ('plugin = "/etc/places.py:Place"', "parser.plugin", "module:Class"),
