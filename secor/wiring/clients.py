@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
@@ -13,6 +14,13 @@ from secor.config.servers import Brokers
 from secor.config.stores import Cloud
 from secor.core.installing import require_package
 from secor.core.ports import ObjectStore
+from secor.wiring.first_contact import (
+    impatient,
+    kafka_server,
+    store_server,
+    told_while_slow,
+    zookeeper_server,
+)
 
 # Adapters are imported where they are needed: each costs a tenth of a second or more.
 if TYPE_CHECKING:
@@ -55,7 +63,11 @@ def brokers_options(brokers: Brokers) -> dict[str, Any]:
 
 def connect_store(config: Config) -> ObjectStore:
     """Return the store, after a look at it.  Raises ``AccessDenied``, ``Unavailable``."""
-    return store_of(config.store, connections=2 * config.limits.upload_threads + 2)
+    return store_of(config.store, connections=_connections(config))
+
+
+def _connections(config: Config) -> int:
+    return 2 * config.limits.upload_threads + 2
 
 
 def store_of(described: Store, *, connections: int) -> ObjectStore:
@@ -63,6 +75,18 @@ def store_of(described: Store, *, connections: int) -> ObjectStore:
     store = make_store(described, connections=connections)
     store.check()
     return store
+
+
+def reach_store(described: Store, *, connections: int) -> ObjectStore:
+    """Return a store for a person's command: one that does not answer is told soon.
+
+    Raises ``AccessDenied``, ``Unavailable``.
+    """
+    hasty = impatient(described)
+    first = make_store(hasty, connections=1)
+    with told_while_slow(store_server(hasty)):
+        first.check()
+    return make_store(described, connections=connections)
 
 
 def make_store(described: Store, *, connections: int) -> S3Store | CloudStore | LocalStore:
@@ -193,8 +217,8 @@ def zookeeper_ledger(group: str, zookeeper: ZooKeeper) -> ZooKeeperLedger:
 
 @contextmanager
 def open_store(config: Config) -> Iterator[ObjectStore]:
-    """Give the store of a configuration."""
-    yield connect_store(config)
+    """Give the store of a configuration to a person's command."""
+    yield reach_store(config.store, connections=_connections(config))
 
 
 @contextmanager
@@ -204,11 +228,12 @@ def open_ledger_for_operator(
     """Give the ledger for a person's command, which is no member of the group."""
     ledger: ZooKeeperLedger | KafkaOperatorLedger
     if config.ledger.kind == "zookeeper":
-        ledger = zookeeper_ledger(config.group.name, config.ledger.zookeeper)
+        zookeeper = config.ledger.zookeeper
+        import_module("secor.adapters.zookeeper")  # its time is not the server's
+        with told_while_slow(zookeeper_server(zookeeper)):
+            ledger = zookeeper_ledger(config.group.name, zookeeper)
     else:
-        from secor.adapters.kafka import KafkaOperatorLedger
-
-        ledger = KafkaOperatorLedger(kafka_options(config), group=config.group.name)
+        ledger = _operator_ledger(config)
     with closing(ledger):
         yield ledger
 
@@ -216,10 +241,15 @@ def open_ledger_for_operator(
 @contextmanager
 def open_group(config: Config) -> Iterator[KafkaOperatorLedger]:
     """Give what the brokers hold of the group, whatever the ledger is."""
+    with closing(_operator_ledger(config)) as group:
+        yield group
+
+
+def _operator_ledger(config: Config) -> KafkaOperatorLedger:
     from secor.adapters.kafka import KafkaOperatorLedger
 
-    with closing(KafkaOperatorLedger(kafka_options(config), group=config.group.name)) as group:
-        yield group
+    with told_while_slow(kafka_server(config.kafka)):
+        return KafkaOperatorLedger(kafka_options(config), group=config.group.name)
 
 
 @contextmanager
@@ -227,10 +257,11 @@ def open_reader(config: Config, timeout: float = 30.0) -> Iterator[KafkaReader]:
     """Give a reader of topics, outside of any group; ``timeout`` (seconds) bounds an answer."""
     from secor.adapters.kafka import KafkaReader
 
-    reader = KafkaReader(
-        kafka_options(config),
-        max_partition_fetch_bytes=config.kafka.max_partition_fetch_bytes,
-        timeout=timeout,
-    )
+    with told_while_slow(kafka_server(config.kafka, timeout)):
+        reader = KafkaReader(
+            kafka_options(config),
+            max_partition_fetch_bytes=config.kafka.max_partition_fetch_bytes,
+            timeout=timeout,
+        )
     with closing(reader):
         yield reader

@@ -25,7 +25,8 @@ from secor.restore.ports import RestoreSource
 from secor.restore.routing import Routing, first_millisecond
 from secor.restore.writer.model import WriterLimits
 from secor.restore.writer.writer import TransactionalWriter
-from secor.wiring.clients import brokers_options, store_of
+from secor.wiring.clients import brokers_options, reach_store
+from secor.wiring.first_contact import kafka_server, told_while_slow
 from secor.wiring.restore_log import LockedLog
 from secor.wiring.restore_sources import (
     kept_topic,
@@ -218,10 +219,11 @@ def open_job(config: RestoreConfig) -> Iterator[Job]:
     """Connect to the archive and the target.  Raises ``SecorError``."""
     options = brokers_options(config.kafka)
     with ExitStack() as opened:
-        store = store_of(config.store, connections=8)
+        store = reach_store(config.store, connections=8)
         source = source_of(config, store)
         transactional = config.writing.exactly_once == "required"
-        requests = KafkaTransactions(options) if transactional else KafkaIdempotence(options)
+        with told_while_slow(kafka_server(config.kafka)):
+            requests = KafkaTransactions(options) if transactional else KafkaIdempotence(options)
         opened.callback(requests.close)
         copy_requests = None
         if config.writing.shared_offsets_topic is not None:

@@ -19,7 +19,7 @@ from kafka import errors as kafka_errors
 from secor.adapters.kafka import guard, insides
 from secor.adapters.kafka.batches import BatchRecords
 from secor.adapters.kafka.connections import NetClient, check_security
-from secor.adapters.kafka.failures import refusal, translated
+from secor.adapters.kafka.failures import contact_failure, refusal, translated
 from secor.core.errors import ConfigurationError, SecorError, Unavailable
 from secor.core.model import TopicPartition
 from secor.core.text import error_text
@@ -118,7 +118,7 @@ class Client:
             ]
             if refused:
                 return refused[0]
-            last = f" ({error_text(failures[-1])})" if failures else ""
+            last = f" ({contact_failure(failures[-1])})" if failures else ""
             return Unavailable(
                 f"no Kafka broker answered at {self._servers} within {timeout:g} s{last}; check "
                 "kafka.bootstrap_servers, the network, and security_protocol (a TLS port "

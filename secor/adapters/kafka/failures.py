@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 
 from kafka import errors as kafka_errors
@@ -30,6 +32,7 @@ _TLS = tls.Names(
     plain='set kafka.security_protocol to "PLAINTEXT" or "SASL_PLAINTEXT", or correct the port',
 )
 _FRAME = re.compile(r"Invalid frame length: (\d+)")
+_SYSTEM_ERROR = re.compile(r"\b\d+ (E[A-Z]+)$")
 _TLS_ALERT = 0x1503
 """The first two bytes of every alert, which look like those of a length to who expects one."""
 
@@ -87,6 +90,16 @@ def refusal(error: BaseException, what: str) -> SecorError | None:
         translated_error, TokenFailed
     )
     return None if out else translated_error
+
+
+def contact_failure(error: BaseException) -> str:
+    """Return why a broker was not reached, without the client's numbers where words say it."""
+    if isinstance(error, kafka_errors.RequestTimedOutError):
+        return "connected, but no answer"
+    text = error_text(error)
+    number = _SYSTEM_ERROR.search(text)
+    code = getattr(errno, number[1], None) if number else None
+    return text if code is None else os.strerror(code).lower()
 
 
 def _describe(error: BaseException) -> str:

@@ -99,7 +99,7 @@ class Contact:
                 return failure.advice
         if self._use_tls and any(failure.in_handshake for failure in self._seen()):
             return f"perhaps this port does not speak TLS: {_TLS.plain}"
-        check = "check the addresses, and that a server is running there"
+        check = "check ledger.zookeeper.hosts, the network, and that a server is running there"
         if not self._use_tls and any(failure.hung_up for failure in self._seen()):
             return f"{check}; if its port speaks TLS, set ledger.zookeeper.use_tls = true"
         return check

@@ -78,7 +78,9 @@ def test_one_that_closes_it_in_the_handshake_may_not_know_tls() -> None:
 def test_nobody_who_listens_is_no_question_of_tls() -> None:
     tries = Tries(use_tls=False)
     tries.fail("one", ConnectionRefusedError())
-    assert tries.contact.hint() == "check the addresses, and that a server is running there"
+    assert tries.contact.hint() == (
+        "check ledger.zookeeper.hosts, the network, and that a server is running there"
+    )
 
 
 def test_files_that_vanish_while_they_are_renewed_are_tried_again() -> None:

@@ -128,6 +128,18 @@ def test_one_fault_does_not_hide_the_others(world: World, monkeypatch: pytest.Mo
     assert set(world.faults()) == {"kafka", "ledger"}
 
 
+def test_brokers_that_hold_the_ledger_too_are_waited_for_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(_config: Config) -> Iterator[object]:
+        raise Unavailable("no broker answers")
+
+    monkeypatch.setattr(clients, "open_reader", silent)
+    monkeypatch.setattr(clients, "open_ledger_for_operator", silent)
+    world.config.write_text(f'ledger.kind = "kafka"\n{world.config.read_text()}')
+    assert set(world.faults()) == {"kafka"}
+
+
 def test_a_topic_that_is_missing_is_named(world: World) -> None:
     world.config.write_text(world.config.read_text().replace('"clicks"', '"clicks", "clocks"'))
     assert "no topic clocks" in world.faults()["kafka"]
@@ -331,8 +343,9 @@ def test_a_store_that_does_not_answer_is_not_waited_for_as_the_service_does(
         yield FakeStore()
 
     monkeypatch.setattr(clients, "open_store", opened)
-    with world.config.open("a") as file:
-        file.write("\n[store.s3]\nread_timeout = '2m'\nconnect_timeout = '3s'\n")
+    text = world.config.read_text().replace('kind = "local"', 'kind = "s3"')
+    text += "\n[store.s3]\nbucket = 'b'\nread_timeout = '2m'\nconnect_timeout = '3s'\n"
+    world.config.write_text(text)
     world.run()
     (s3,) = (config.store.s3 for config in asked)
     assert (s3.max_attempts, s3.read_timeout, s3.connect_timeout) == (2, 10, 3)

@@ -1,0 +1,148 @@
+"""The first contact of a command with a server: a person is told of it while it takes long."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from secor.config.model import S3, Catalog, Store, ZooKeeper
+from secor.config.servers import Brokers
+from secor.config.stores import Cloud, LocalStore
+from secor.core.text import mask_urls
+
+QUIET = 1.0
+"""Seconds without an answer before a person is told."""
+
+LOOK = 1.0
+"""Seconds, at most, to find out why there is none."""
+
+LOOKED_AT = 3
+"""Most addresses of a server that are tried for that."""
+
+STORE_PATIENCE = 10.0
+"""Seconds that a first answer of a store may take where a person waits, not a service."""
+
+STORE_ATTEMPTS = 2
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Who is asked: its kind, its addresses, and the seconds until it is given up (None: unknown).
+
+    Of ``hidden`` ones, behind a proxy, nobody else can find out why they do not answer.
+    """
+
+    kind: str
+    addresses: tuple[str, ...]
+    most: float | None = None
+    usual_port: int = 443
+    hidden: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {', '.join(self.addresses)}"
+
+
+def kafka_server(brokers: Brokers, most: float = 30.0) -> Server:
+    """Return the brokers; ``most`` as their clients are told."""
+    return Server("Kafka", brokers.bootstrap_servers, most, usual_port=9092)
+
+
+def zookeeper_server(zookeeper: ZooKeeper, most: float = 20.0) -> Server:
+    """Return the ensemble; ``most`` is its client's time to connect, and to give up."""
+    return Server("ZooKeeper", zookeeper.hosts, most, usual_port=2181)
+
+
+def store_server(store: Store) -> Server:
+    """Return the store's server, or its bucket where the cloud's own server is used."""
+    section = store.chosen
+    if isinstance(section, LocalStore):
+        return Server("the store", (store.place,))
+    proxy = section.proxies if isinstance(section, S3) else section.proxy
+    wait = section.read_timeout if isinstance(section, S3) else section.request_timeout
+    attempts = section.max_attempts
+    return Server(
+        "the store",
+        (section.endpoint_url or f"{store.kind} {store.place}",),
+        attempts * max(section.connect_timeout, wait) + attempts,  # a second or so between two
+        hidden=bool(proxy or getproxies() or not section.endpoint_url),
+    )
+
+
+def catalog_server(catalog: Catalog) -> Server:
+    """Return the server of a group's tables; only one that speaks HTTP can be tried."""
+    uri = catalog.properties.get("uri", "")
+    if not uri.startswith(("http://", "https://")):
+        return Server("the catalog", (catalog.name,), hidden=True)
+    return Server("the catalog", (mask_urls(uri).partition("?")[0],), hidden=bool(getproxies()))
+
+
+def impatient(store: Store) -> Store:
+    """Return the store's settings, but that one which does not answer is told soon."""
+    section = store.chosen
+    if isinstance(section, LocalStore):
+        return store
+    hasty: dict[str, float] = {
+        "max_attempts": min(section.max_attempts, STORE_ATTEMPTS),
+        "connect_timeout": min(section.connect_timeout, STORE_PATIENCE),
+    }
+    if isinstance(section, Cloud):
+        hasty["request_timeout"] = min(section.request_timeout, STORE_PATIENCE)
+    else:
+        hasty["read_timeout"] = min(section.read_timeout, STORE_PATIENCE)
+    return store.model_copy(update={store.kind: section.model_copy(update=hasty)})
+
+
+@contextmanager
+def told_while_slow(server: Server) -> Iterator[None]:
+    """Log once whom a command waits for, and why, if what is done here takes long.
+
+    Commands have no handlers for logs: it is a line on standard error.
+    """
+    if server.most is not None and server.most <= QUIET + LOOK:
+        yield  # it is over before anybody asks
+        return
+    over = threading.Event()
+    threading.Thread(target=_tell, args=(server, over), name="waiting", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _tell(server: Server, over: threading.Event) -> None:
+    if over.wait(QUIET):
+        return
+    why = "no answer yet" if server.hidden else "; ".join(_reasons(server))
+    most = "" if server.most is None else f" ({server.most:.0f} s at most)"
+    if not over.is_set():
+        _log.warning("waiting for %s: %s%s", server, why, most)
+
+
+def _reasons(server: Server) -> Sequence[str]:
+    """Return why the first addresses do not answer, each reason once."""
+    tried = server.addresses[:LOOKED_AT]
+    reasons = [_reason(address, server.usual_port, LOOK / len(tried)) for address in tried]
+    return list(dict.fromkeys(reasons))
+
+
+def _reason(address: str, usual_port: int, timeout: float) -> str:
+    """Try to connect, as libraries do: most of them only tell at the end why they cannot."""
+    url = urlsplit(address if "://" in address else f"//{address}")
+    port = url.port or {"http": 80, "https": 443}.get(url.scheme, usual_port)
+    try:
+        socket.create_connection((url.hostname, port), timeout).close()
+    except TimeoutError:
+        return "no answer yet"
+    except socket.gaierror:
+        return f"no address is known for {url.hostname}"
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    return "connected, no answer yet"
