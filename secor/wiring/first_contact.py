@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from secor.config.model import S3, Catalog, Store, ZooKeeper
+from secor.config.model import S3, Catalog, Config, Store, ZooKeeper
 from secor.config.servers import Brokers
 from secor.config.stores import Cloud, LocalStore
 from secor.core.text import mask_urls
@@ -29,6 +29,9 @@ STORE_PATIENCE = 10.0
 """Seconds that a first answer of a store may take where a person waits, not a service."""
 
 STORE_ATTEMPTS = 2
+
+STORE, CATALOG = "the object store", "the catalog"
+BROKERS, ZOOKEEPER = "the Kafka brokers", "ZooKeeper"
 
 _log = logging.getLogger(__name__)
 
@@ -82,6 +85,17 @@ def catalog_server(catalog: Catalog) -> Server:
     if not uri.startswith(("http://", "https://")):
         return Server("the catalog", (catalog.name,), hidden=True)
     return Server("the catalog", (mask_urls(uri).partition("?")[0],), hidden=bool(getproxies()))
+
+
+def addresses_of(config: Config) -> dict[str, str]:
+    """Return where the servers are that a daemon asks at its start, by their names in its log."""
+    servers = {
+        STORE: store_server(config.store),
+        CATALOG: catalog_server(config.catalog),
+        BROKERS: kafka_server(config.kafka),
+        ZOOKEEPER: zookeeper_server(config.ledger.zookeeper),
+    }
+    return {name: ", ".join(server.addresses) for name, server in servers.items()}
 
 
 def impatient(store: Store) -> Store:

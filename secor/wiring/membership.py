@@ -13,8 +13,7 @@ from secor.core.ports import OffsetLedger
 from secor.service.startup import Doing
 from secor.wire import PARSED_PASS_BYTES, PASS_BYTES
 from secor.wiring.clients import kafka_options, zookeeper_ledger
-
-BROKERS = "the Kafka brokers"
+from secor.wiring.first_contact import BROKERS, ZOOKEEPER
 
 Stalled = Callable[[TopicPartition, int, int, float, str], None]
 """Told of a fetch that begins anew: where, from and to which offset, seconds, and why."""
@@ -42,7 +41,7 @@ def join(config: Config, ask: Doing, stalled: Stalled | None = None) -> Iterator
         with closing(_source(config, stalled)) as source:
             yield Membership(source, KafkaLedger(source, group=config.group.name))
         return
-    ask("ZooKeeper")
+    ask(ZOOKEEPER)
     with closing(zookeeper_ledger(config.group.name, config.ledger.zookeeper)) as ledger:
         # What is refused from the start is a mistake, and told before anything is read.
         ledger.check()

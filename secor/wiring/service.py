@@ -39,6 +39,7 @@ from secor.service.startup import Connecting, Doing
 from secor.service.status.board import Board
 from secor.service.systemd import Notifier
 from secor.wiring.clients import connect_store, kafka_options, request_lifetime
+from secor.wiring.first_contact import CATALOG, STORE, addresses_of
 from secor.wiring.http_server import board_of, server_of
 from secor.wiring.membership import Membership, join
 from secor.wiring.plans import growing_plans
@@ -107,7 +108,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
             clock=clock,
             service_manager=manager,
             beat=health.beat,
-            waiting=Waiting(health, board, manager, clock).tell,
+            waiting=Waiting(health, board, manager, clock, addresses_of(config)).tell,
             close=opened.pop_all().close,
             drain_timeout=DRAIN,
         )
@@ -146,7 +147,7 @@ def _connect(
 ) -> tuple[Consumer, OffsetLedger, Callable[[], None]]:
     """Connect store, ledger and broker; also return what closes all of it."""
     with ExitStack() as opened:
-        ask("the object store")
+        ask(STORE)
         store = connect_store(config)
         tables = None
         plans: Plans
@@ -158,7 +159,7 @@ def _connect(
             from secor.wiring.table_storage import store_of_tables
             from secor.wiring.tables import TablePlans
 
-            ask("the catalog")
+            ask(CATALOG)
             store, tables = store_of_tables(config, store), open_tables(config)
         membership = opened.enter_context(join(config, ask, telemetry.fetch_restarted))
         if config.group.kind == "backup":

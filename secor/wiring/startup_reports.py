@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import structlog
 
 from secor.core.ports import Clock
@@ -20,12 +22,20 @@ REMIND = 300.0
 class Waiting:
     """Readiness, status page, service manager and log of a daemon that does not work yet."""
 
-    def __init__(self, health: Health, board: Board, manager: ServiceManager, clock: Clock) -> None:
-        """Say nothing yet."""
+    def __init__(
+        self,
+        health: Health,
+        board: Board,
+        manager: ServiceManager,
+        clock: Clock,
+        addresses: Mapping[str, str],
+    ) -> None:
+        """Say nothing yet; ``addresses`` are those of the servers, by a hindrance's ``server``."""
         self._health = health
         self._board = board
         self._manager = manager
         self._clock = clock
+        self._addresses = addresses
         self._warned_of = ""
         self._warned_with_error = False
         """Whether the last warning had an error.  The first error of a server is told at once."""
@@ -37,8 +47,11 @@ class Waiting:
         # Probes need no password: no names and addresses for them.
         self._health.waiting([f"starting: waiting for {hindrance.server}"])
         self._board.hinder(hindrance)
-        text = "no answer yet" if hindrance.error is None else str(hindrance.error)
-        self._manager.status(f"waiting for {hindrance.server}: {text}")
+        address = self._addresses.get(hindrance.server, "")
+        text, at = "no answer yet", f" at {address}"
+        if hindrance.error is not None:
+            text, at = str(hindrance.error), ""  # errors name their server themselves
+        self._manager.status(f"waiting for {hindrance.server}{at}: {text}")
         now = self._clock.monotonic()
         waited = now - hindrance.since
         has_error = hindrance.error is not None
@@ -53,6 +66,7 @@ class Waiting:
             self._log.warning(
                 "waiting",
                 server=hindrance.server,
+                address=address,
                 error=text,
                 seconds=round(waited),
                 next="tried again until it answers; secor doctor looks at all servers",

@@ -6,15 +6,22 @@ import logging
 import queue
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from secor.config.load import load
 from secor.config.servers import Kafka
 from secor.config.stores import Store
 from secor.config.tables import Catalog
 from secor.wiring import clients, first_contact
 from secor.wiring.first_contact import (
+    BROKERS,
+    CATALOG,
+    STORE,
+    ZOOKEEPER,
     Server,
+    addresses_of,
     catalog_server,
     kafka_server,
     store_server,
@@ -147,3 +154,18 @@ def test_only_the_first_look_at_a_store_is_impatient(monkeypatch: pytest.MonkeyP
     assert reached.store is patient
     assert [store.s3.read_timeout for store in checked] == [10.0]
     assert store_server(checked[0]).most == 22.0, "not the five minutes of the settings"
+
+
+def test_a_daemon_knows_the_addresses_of_all_that_it_waits_for(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(
+        'group.name = "g"\nkafka.bootstrap_servers = ["a:1", "b:2"]\nkafka.topics = ["t"]\n'
+        'ledger.zookeeper.hosts = ["zk:2181"]\n'
+        'store.s3 = {bucket = "b", endpoint_url = "http://minio:9000"}\n'
+    )
+    assert addresses_of(load(file, {})) == {
+        STORE: "http://minio:9000",
+        CATALOG: "secor",
+        BROKERS: "a:1, b:2",
+        ZOOKEEPER: "zk:2181",
+    }

@@ -42,7 +42,13 @@ class Setup:
         self.health = Health(self.clock, limit=1e9)
         self.board = Board(self.clock, About("1", "group", "here", (), "numpy"))
         self.manager = Manager()
-        self.waiting = Waiting(self.health, self.board, self.manager, self.clock)
+        self.waiting = Waiting(
+            self.health,
+            self.board,
+            self.manager,
+            self.clock,
+            {"the Kafka brokers": "k-1:9092, k-2:9092"},
+        )
 
     def warned(self, hindrance: Hindrance, seconds: int) -> list[tuple[float, str]]:
         """Tell once a second; return when which server was warned of."""
@@ -76,6 +82,20 @@ def test_everybody_hears_of_it_but_probes_learn_no_names(setup: Setup) -> None:
     shown = page(picture(setup.board, setup.health))
     assert "503 &lt;b&gt;" in shown
     assert "waiting for the object store" in shown
+
+
+def test_a_server_that_says_nothing_is_named_by_its_address(setup: Setup) -> None:
+    silent = setup.hindrance("the Kafka brokers", None)
+    setup.clock.advance(PATIENCE)
+    with capture_logs() as lines:
+        setup.waiting.tell(silent)
+    assert [(line["server"], line["address"]) for line in lines] == [
+        ("the Kafka brokers", "k-1:9092, k-2:9092")
+    ]
+    assert setup.manager.said == [
+        "waiting for the Kafka brokers at k-1:9092, k-2:9092: no answer yet"
+    ]
+    assert setup.health.ready().body == b"starting: waiting for the Kafka brokers\n"
 
 
 def test_a_snapshot_of_the_loop_ends_it(setup: Setup) -> None:
