@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from secor.archive.objects import ArchivedObject
 from secor.cli.open_archive import archive_of, refuse_tables, require_stored
 from secor.config.load import load
-from secor.core.errors import ConfigurationError
+from secor.core.errors import ConfigurationError, NotFound
 from secor.core.model import OffsetRange
+from secor.core.ports import ObjectStore
 from secor.formats import format_of_key
 
 BEYOND_ALL = 1 << 62
@@ -110,9 +111,18 @@ def _stored(
                 yield {"topic": topic, "partition": archived.name.partition}, batch
         return
     for key in what[1:]:
-        with store.open(key) as file:
+        with _object(store, key) as file:
             for batch in format_of_key(key, file, delimiter=shown.delimiter).read(file, key):
                 yield {"object": key}, batch
+
+
+def _object(store: ObjectStore, key: str) -> BinaryIO:
+    try:
+        return store.open(key)
+    except NotFound as error:
+        raise ConfigurationError(
+            f"{key}: the store has no such object; secor ls CONFIG TOPIC --long lists the keys"
+        ) from error
 
 
 def _may_hold(objects: list[ArchivedObject], start: int) -> list[ArchivedObject]:

@@ -143,8 +143,10 @@ def _targets(
     else:
         chosen = [TopicPartition(topic, partition)]
         if chosen[0] not in known and not (force and offset is not None):
-            there = f"its partitions are 0 to {len(known) - 1}" if known else "it does not exist"
-            raise ConfigurationError(f"{chosen[0]} does not exist: {topic}: {there}; or --force")
+            why = f"topic {topic} has no partition {partition}, but 0 to {len(known) - 1}"
+            if not known:
+                why = f"the broker has no topic {topic!r}: look at the spelling"
+            raise ConfigurationError(f"{why}; with --force, OFFSET is set all the same")
     if timestamp is None:
         assert offset is not None
         if not force:

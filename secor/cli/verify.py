@@ -17,7 +17,14 @@ from secor.archive.verify.log_port import Log
 from secor.archive.verify.parsed_objects import Parsing
 from secor.archive.verify.report import PartitionReport, Report
 from secor.archive.verify.verifier import Verifier, verify_archive_only
-from secor.cli.open_archive import archive_of, archived_topics, earlier_routes, of_topic
+from secor.cli.open_archive import (
+    archive_of,
+    archived_topics,
+    earlier_routes,
+    of_topic,
+    quarantined_topics,
+    require_stored,
+)
 from secor.cli.topic_type import TOPIC
 from secor.cli.verify_tables import verify_tables
 from secor.config.load import load
@@ -86,8 +93,18 @@ def command(
             if partitions and partition_report.topic_partition.partition not in partitions:
                 continue
             report.partitions.append(partition_report)
+    _require(partitions, report, archive_only=archive_only)
     _print(report, as_json=as_json)
     return report.exit_code
+
+
+def _require(partitions: tuple[int, ...], report: Report, *, archive_only: bool) -> None:
+    """Raise ``ConfigurationError`` for a partition of which nothing was looked at."""
+    seen = {it.topic_partition.partition for it in report.partitions}
+    absent = sorted(set(partitions) - seen)
+    if absent:
+        what = "objects of partition" if archive_only else "a partition"
+        raise ConfigurationError(f"none of these topics has {what} {absent[0]}: see secor ls")
 
 
 def _alone(
@@ -97,6 +114,10 @@ def _alone(
 
     with open_store(config) as store:
         routes = earlier_routes(config, store)
+        quarantined = quarantined_topics(config, store) if topics else []
+        for topic in topics:
+            if topic not in quarantined:
+                require_stored(config, store, topic)
         for topic in topics or archived_topics(config, store):
             archive = archive_of(config, topic, store, routes)
             parsed = config.group.kind == "partition"

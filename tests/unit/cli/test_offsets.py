@@ -163,8 +163,8 @@ def test_set_takes_the_generation_of_the_configuration(world: World) -> None:
 @pytest.mark.parametrize(
     ("target", "why"),
     [
-        (("clicks", 7, 0), "clicks/7 does not exist: clicks: its partitions are 0 to 1"),
-        (("clocks", 0, 0), "clocks/0 does not exist: clocks: it does not exist"),
+        (("clicks", 7, 0), "topic clicks has no partition 7, but 0 to 1; with --force"),
+        (("clocks", 0, 0), "the broker has no topic 'clocks': look at the spelling; with --force"),
         (("clicks", 0, 31), "offset 31 is beyond the log's end 30"),
     ],
 )
@@ -295,6 +295,12 @@ def test_verify_prints_one_line_when_all_is_well_and_findings_when_not(world: Wo
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def test_verify_proves_nothing_of_a_partition_that_no_topic_has(world: World) -> None:
+    for more in ([], ["--archive-only"]):
+        with pytest.raises(ConfigurationError, match=r"none of these topics has .*partition 7"):
+            world.run(verify.command, world.config, "clicks", "--partition", 7, *more)
 
 
 def test_verify_shows_a_watching_person_total_rate_and_time_left(

@@ -149,6 +149,18 @@ def test_cat_says_what_it_cannot_find(config: Path, tmp_path: Path) -> None:
         run(cat.command, config)
 
 
+def test_verify_of_the_archive_alone_proves_nothing_of_a_topic_without_objects(
+    config: Path,
+) -> None:
+    with pytest.raises(ConfigurationError, match="stored for topic 'clocks'; stored are: clicks"):
+        run(verify.command, config, "clocks", "--archive-only")
+
+
+def test_cat_of_an_object_that_is_not_there_says_how_to_list_them(config: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no/such: the store has no such object; secor ls"):
+        run(cat.command, config, "no/such")
+
+
 def test_verify_of_the_archive_alone_needs_no_broker(config: Path) -> None:
     result = run(verify.command, config, "--archive-only")
     assert result.return_value == 0
