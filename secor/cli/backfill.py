@@ -44,10 +44,17 @@ def _on_spark(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--master", help="Spark's master; default: spark-submit's, or local[*]."),
         click.option(
-            "--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark."
+            "--conf",
+            "conf",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="A setting of Spark; may be repeated.",
         ),
         click.option(
-            "--local-directory", type=CONFIG, help="Directory for files that are being written."
+            "--local-directory",
+            type=CONFIG,
+            help="Directory for files that are being written."
+            "  Default: the system's, such as /tmp.",
         ),
         metrics_file_option,
     ):

@@ -39,12 +39,24 @@ CONFIG = click.Path(path_type=Path)
 @click.argument("backup", type=CONFIG)
 @click.argument("partition", type=CONFIG)
 @click.argument("topic", type=TOPIC)
-@click.option("--from-time", help="Time of the first messages (ISO 8601 with a zone).")
-@click.option("--to-time", help="Time to end before.")
-@click.option("--offsets", multiple=True, metavar="P:START-END", help="Offsets of a partition.")
-@click.option("--objects", "keys", multiple=True, metavar="KEY", help="Replace this object.")
 @click.option(
-    "--generation", type=click.IntRange(0), help="Generation of the new objects; default: the next."
+    "--from-time", metavar="TIME", help="Time of the first messages (ISO 8601 with a zone)."
+)
+@click.option("--to-time", metavar="TIME", help="Time to end before (ISO 8601 with a zone).")
+@click.option(
+    "--offsets",
+    multiple=True,
+    metavar="P:START-END",
+    help="Offsets of a partition, without END, such as 0:500-900; may be repeated.",
+)
+@click.option(
+    "--objects", "keys", multiple=True, metavar="KEY", help="Replace this object; may be repeated."
+)
+@click.option(
+    "--generation",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Generation of the new objects; default: the next.",
 )
 @click.option("--allow-gaps", is_flag=True, help="Accept offsets that no backup object has.")
 @click.option("--no-ledger", is_flag=True, help="Use the objects instead of the ledger.")

@@ -59,12 +59,15 @@ def progress(what: str, offsets: int | None = None) -> Iterator[Callable[[int, i
 _workers_option = click.option(
     "--workers",
     type=click.IntRange(1),
+    metavar="N",
     default=4,
     show_default=True,
     help="Batches to handle at once.",
 )
 _local_directory_option = click.option(
-    "--local-directory", type=CONFIG, help="Directory for temporary copies."
+    "--local-directory",
+    type=CONFIG,
+    help="Directory for temporary copies.  Default: the system's, such as /tmp.",
 )
 
 

@@ -41,10 +41,35 @@ Batches = Iterator[tuple[dict[str, object], pa.RecordBatch]]
 
 @click.command(epilog="Example: secor cat backup.toml clicks --partition 0 --from 100 --limit 10")
 @click.argument("what", nargs=-1, required=True, metavar="CONFIG TOPIC | CONFIG KEY... | FILE...")
-@click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition.")
-@click.option("--from", "start", type=click.IntRange(0), default=0, help="First offset.")
-@click.option("--to", "end", type=click.IntRange(0), help="The offset to end before.")
-@click.option("--limit", type=click.IntRange(0), help="Print at most this many messages.")
+@click.option(
+    "--partition",
+    "partitions",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="Only this partition; may be repeated.",
+)
+@click.option(
+    "--from",
+    "start",
+    type=click.IntRange(0),
+    default=0,
+    metavar="OFFSET",
+    help="First offset.  Default: the first that is stored.",
+)
+@click.option(
+    "--to",
+    "end",
+    type=click.IntRange(0),
+    metavar="OFFSET",
+    help="The offset to end before.  Default: print all.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Print at most this many messages.  Default: all.",
+)
 @click.option("--raw", is_flag=True, help="Print only payloads, each with the delimiter.")
 @click.option("--delimiter", default="\\n", show_default=True, help="For --raw, and to read text.")
 def command(

@@ -110,10 +110,17 @@ def show(config: Path, topic: str | None, as_json: bool) -> None:
 )
 @click.argument("properties", metavar="FILE", type=click.Path(path_type=Path))
 @click.option(
-    "-D", "overrides", multiple=True, metavar="NAME=VALUE", help="Overrides the file, as in Java."
+    "-D",
+    "overrides",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Overrides the file, as in Java; may be repeated.",
 )
 @click.option(
-    "-o", "output", type=click.Path(path_type=Path), help="Write to this file instead of printing."
+    "-o",
+    "output",
+    type=click.Path(path_type=Path),
+    help="Write to this new file instead of printing; an existing file is not overwritten.",
 )
 def import_(properties: Path, overrides: tuple[str, ...], output: Path | None) -> int:
     """Translate another program's configuration.

@@ -40,7 +40,10 @@ def _below(folder: Traversable, name: str) -> list[tuple[str, Traversable]]:
 @click.command(epilog="Example: secor config example config/backup.toml -o backup.toml")
 @click.argument("name", required=False)
 @click.option(
-    "-o", "output", type=click.Path(path_type=Path), help="Write to this file instead of printing."
+    "-o",
+    "output",
+    type=click.Path(path_type=Path),
+    help="Write to this new file instead of printing; an existing file is not overwritten.",
 )
 def example(name: str | None, output: Path | None) -> None:
     """Print the example file NAME, or without NAME a list of all of them.
@@ -79,9 +82,18 @@ def example(name: str | None, output: Path | None) -> None:
     help="Topics, comma-separated; default: all but _*.  Required for restore.",
 )
 @click.option(
-    "--ledger", type=click.Choice(["zookeeper", "kafka"]), default="zookeeper", show_default=True
+    "--ledger",
+    type=click.Choice(["zookeeper", "kafka"]),
+    default="zookeeper",
+    show_default=True,
+    help="Where committed offsets are kept.",
 )
-@click.option("--zookeeper", default="localhost:2181", show_default=True, help="ZooKeeper servers.")
+@click.option(
+    "--zookeeper",
+    default="localhost:2181",
+    show_default=True,
+    help="ZooKeeper servers, comma-separated.",
+)
 @click.option(
     "--bucket",
     help="S3 bucket, gs://bucket, or abfss://container@account for Azure.",
@@ -97,7 +109,10 @@ def example(name: str | None, output: Path | None) -> None:
 )
 @click.option("--prefix", help="For a restore: output.prefix of the archive.  Default: backup.")
 @click.option(
-    "-o", "output", type=click.Path(path_type=Path), help="Write to this file instead of printing."
+    "-o",
+    "output",
+    type=click.Path(path_type=Path),
+    help="Write to this new file instead of printing; an existing file is not overwritten.",
 )
 def init(
     kind: str,

@@ -29,7 +29,14 @@ from secor.core.text import how_many
 @click.command(epilog="Example: secor ls backup.toml clicks --partition 0")
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("topic", type=TOPIC, required=False)
-@click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition.")
+@click.option(
+    "--partition",
+    "partitions",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="Only this partition; may be repeated.",
+)
 @click.option("--long", "long", is_flag=True, help="Also show generation, fingerprint, times, key.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(

@@ -65,7 +65,12 @@ def ls(config: Path, topic: str | None, as_json: bool) -> None:
 @command.command(epilog="Example: secor quarantine cat partition.toml clicks --limit 3")
 @config_argument
 @topic_argument
-@click.option("--limit", type=click.IntRange(1), help="Print at most this many messages.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Print at most this many messages.  Default: all.",
+)
 @click.option("--raw", is_flag=True, help="Print only payloads, one a line.")
 def cat(config: Path, topic: str | None, limit: int | None, raw: bool) -> None:
     """Print the messages in quarantine as JSON lines, each with its reason."""

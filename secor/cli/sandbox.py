@@ -31,7 +31,8 @@ _folder = click.option(
     "-d",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of ports, data and logs; several sandboxes may run side by side, "
-    "one in each folder.  Default: sandbox in the cache folder.",
+    "one in each folder.  Default: ~/.cache/secor/sandbox."
+    "  XDG_CACHE_HOME names another folder than ~/.cache.",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
 

@@ -44,7 +44,9 @@ def command() -> None:
 @command.command(epilog="Example: secor schema show partition.toml clicks > clicks.json")
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("topic", type=TOPIC)
-@click.option("--version", type=click.IntRange(1), help="Version; default: the current one.")
+@click.option(
+    "--version", type=click.IntRange(1), metavar="N", help="Version; default: the current one."
+)
 @_output
 def show(config: Path, topic: str, version: int | None, output: Path | None) -> None:
     """Print the schema of TOPIC: the one in output.schema_file, or that kept with its objects.
@@ -92,6 +94,7 @@ def show(config: Path, topic: str, version: int | None, output: Path | None) -> 
     default=10_000,
     show_default=True,
     type=click.IntRange(1),
+    metavar="N",
     help="Messages to read: the latest of each Kafka partition.",
 )
 @_output

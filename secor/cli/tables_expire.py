@@ -46,6 +46,7 @@ KINDS = {
 @click.option(
     "--older-than",
     type=click.FloatRange(0.0),
+    metavar="DAYS",
     default=7.0,
     show_default=True,
     help="Delete what is older than this many days; at least an hour.",

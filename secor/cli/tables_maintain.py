@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--older-than",
     type=click.FloatRange(1.0),
+    metavar="DAYS",
     default=5.0,
     show_default=True,
     help="Days after which snapshots expire; until then a rollback can be replayed.",
@@ -45,12 +46,15 @@ if TYPE_CHECKING:
 @click.option(
     "--retain-last",
     type=click.IntRange(1),
+    metavar="N",
     default=20,
     show_default=True,
     help="Newest snapshots of a table that stay, however old they are.",
 )
 @click.option("--master", help="Spark's master; default: spark-submit's, or local[*].")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark.")
+@click.option(
+    "--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def maintain(

@@ -53,9 +53,29 @@ LINES = 20
 @click.command(epilog="Example: secor verify backup.toml clicks")
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("topics", type=TOPIC, nargs=-1, metavar="[TOPIC]...")
-@click.option("--partition", "partitions", type=int, multiple=True, help="Only this partition.")
-@click.option("--from", "start", type=click.IntRange(0), help="First offset to compare.")
-@click.option("--generation", "generations", type=int, multiple=True, help="Only this generation.")
+@click.option(
+    "--partition",
+    "partitions",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="Only this partition; may be repeated.",
+)
+@click.option(
+    "--from",
+    "start",
+    type=click.IntRange(0),
+    metavar="OFFSET",
+    help="First offset to compare.  Default: where the log begins.",
+)
+@click.option(
+    "--generation",
+    "generations",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="Only this generation; may be repeated.  Default: all.",
+)
 @click.option("--archive-only", is_flag=True, help="Do not read topics and ledger.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(

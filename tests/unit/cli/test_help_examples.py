@@ -66,3 +66,21 @@ def test_every_command_has_examples_that_can_be_typed(
         assert "--help" not in example
         for words in commands:
             _take(main.cli, "secor", words, None)
+
+
+OPTIONS = {
+    f"{context.command_path} {option.opts[-1]}": option
+    for context in ALL
+    for option in context.command.params
+    if isinstance(option, click.Option)
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_says_what_it_does_takes_and_whether_it_may_be_repeated(name: str) -> None:
+    option = OPTIONS[name]
+    assert option.help, "it has a text"
+    if option.multiple:
+        assert "may be repeated" in option.help
+    if isinstance(option.type, click.types.IntParamType | click.types.FloatParamType):
+        assert option.metavar, "INTEGER RANGE does not say of what"
