@@ -21,19 +21,23 @@ def extensions() -> list[Extension]:
     """Return what is compiled; without a compiler numpy does its work."""
     if os.environ.get("NO_SECOR_EXTENSION"):
         return []
-    modules = ("secor.wire._compiled", "secor.formats.sequencefile._framing")
-    return [extension(name, name.replace(".", "/") + ".c") for name in modules]
+    return [
+        extension("secor.wire._compiled", "_compiled.c", "_lz4.c"),
+        extension("secor.formats.sequencefile._framing", "_framing.c"),
+    ]
 
 
-def extension(name: str, source: str) -> Extension:
-    """Return one of them, which knows its source.
+def extension(name: str, *files: str) -> Extension:
+    """Return one of them, which knows its sources: files beside it.
 
-    Python refuses what was built from another: see secor/wire/compiled.py.
+    Python refuses what was built from others: see secor/wire/compiled.py.
     """
-    checksum = crc32((HERE / source).read_bytes())
+    folder = "/".join(name.split(".")[:-1])
+    sources = [f"{folder}/{file}" for file in files]
+    checksum = crc32(b"".join((HERE / source).read_bytes() for source in sources))
     return Extension(
         name,
-        [source],
+        sources,
         define_macros=[("SOURCE_CRC32", f"{checksum}UL")],
         py_limited_api=True,
         optional=True,

@@ -582,8 +582,15 @@ static PyObject *decode(PyObject *module, PyObject *arguments)
     return result;
 }
 
+/* In _lz4.c. */
+extern PyObject *secor_lz4_sizes(PyObject *, PyObject *);
+extern PyObject *secor_lz4_decompress(PyObject *, PyObject *);
+extern const char secor_lz4_sizes_doc[], secor_lz4_decompress_doc[];
+
 static PyMethodDef methods[] = {
     {"decode", decode, METH_VARARGS, decode_doc},
+    {"lz4_decompress", secor_lz4_decompress, METH_VARARGS, secor_lz4_decompress_doc},
+    {"lz4_sizes", secor_lz4_sizes, METH_VARARGS, secor_lz4_sizes_doc},
     {"walk", walk, METH_VARARGS, walk_doc},
     {NULL, NULL, 0, NULL},
 };

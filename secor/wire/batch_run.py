@@ -98,7 +98,8 @@ def walk_batches(data: bytes) -> BatchRun | None:
     Bytes behind them are the begin of another one: fetches cut it off.  None where a batch is
     not of format v2, too short, or damaged: who asks has to look at one after the other.
     """
-    walked = _walk(data) if compiled.walk is None else compiled.walk(data)
+    extension = compiled.extension
+    walked = _walk(data) if extension is None else extension.walk(data)
     if walked is None:
         return None
     begin_bytes, head_bytes, unchecked = walked

@@ -16,6 +16,7 @@ from isal import igzip, isal_zlib
 
 Decompress = Callable[[memoryview, int], bytes | memoryview]
 
+LZ4 = 3
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
@@ -133,7 +134,7 @@ def _zstd(data: memoryview, most: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-_CODECS: Mapping[int, Decompress] = {0: _plain, 1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
+_CODECS: Mapping[int, Decompress] = {0: _plain, 1: _gzip, 2: _snappy, LZ4: _lz4, 4: _zstd}
 
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -177,6 +178,6 @@ def _to_zstd(data: bytes | memoryview) -> bytes:
 _COMPRESSORS: Mapping[int, Callable[[bytes | memoryview], bytes]] = {
     1: _to_gzip,
     2: _to_snappy,
-    3: _to_lz4,
+    LZ4: _to_lz4,
     4: _to_zstd,
 }

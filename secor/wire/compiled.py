@@ -1,15 +1,16 @@
-"""The compiled decoder, where it was built; ``decode`` and ``walk`` are None where numpy works.
+"""The compiled decoder, where it was built; ``extension`` is None where numpy works.
 
-It is a C file beside this one, compiled at installation where there is a compiler.  What was
-built from another version of that file is never used.
+It is two C files beside this one, compiled at installation where there is a compiler.  What was
+built from another version of these files is never used.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Protocol, cast
 from zlib import crc32
 
 import numpy as np
@@ -23,7 +24,7 @@ from secor.wire.record_headers import no_headers, to_strings
 SWITCH = "NO_SECOR_EXTENSION"
 """The environment variable that keeps the extension from being built, and from being used."""
 
-SOURCE = Path(__file__).with_name("_compiled.c")
+SOURCES = [Path(__file__).with_name(name) for name in ("_compiled.c", "_lz4.c")]
 BUILD = "'pip install -e .' in a checkout builds it, or pip with a C compiler on the PATH"
 
 Buffers = tuple[bytes | None, bytes, bytes]
@@ -33,9 +34,7 @@ HeaderBuffers = tuple[bytes, int, Buffers, Buffers, bool]
 Result = tuple[
     int, bytes, bytes, bytes | None, bytes, Buffers, Buffers, HeaderBuffers | None
 ]  # see decode_doc in the C file
-Decode = Callable[[Sequence[Buffer], memoryview, memoryview], Result | None]
 Walked = tuple[bytes, bytes, bytes]  # see walk_doc
-Walk = Callable[[bytes], Walked | None]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -43,21 +42,64 @@ _BINARY, _STRING = pa.binary(), pa.string()
 _ENTRY = list(HEADERS_TYPE.value_type)
 
 
-def load() -> tuple[Decode | None, Walk | None, str]:
-    """Return the compiled functions and their name; without them None, and why numpy is used."""
+class Extension(Protocol):
+    """What is compiled; the C files describe it."""
+
+    SOURCE_CRC32: int
+
+    def walk(self, data: bytes, /) -> Walked | None:
+        """Find the batches of a fetch."""
+
+    def decode(
+        self, buffers: Sequence[Buffer], spans: memoryview, heads: memoryview, /
+    ) -> Result | None:
+        """Decode the records of batches."""
+
+    def lz4_sizes(self, data: Buffer, spans: memoryview, most: int, /) -> bytes:
+        """Tell how many bytes LZ4 frames have decompressed."""
+
+    def lz4_decompress(self, data: Buffer, spans: memoryview, size: int, /) -> bytes:
+        """Decompress LZ4 frames."""
+
+
+def load() -> tuple[Extension | None, str]:
+    """Return the extension and its name; without it None, and why numpy is used."""
     if os.environ.get(SWITCH):
-        return None, None, f"numpy, because {SWITCH} is set"
+        return None, f"numpy, because {SWITCH} is set"
     try:
-        extension = import_module("secor.wire._compiled")
+        loaded = cast("Extension", import_module("secor.wire._compiled"))
     except ImportError as error:
-        return None, None, f"numpy, because the compiled extension is not there ({error}); {BUILD}"
-    if crc32(SOURCE.read_bytes()) != extension.SOURCE_CRC32:
-        return None, None, f"numpy, because the compiled extension is of another version; {BUILD}"
-    return extension.decode, extension.walk, "compiled"
+        return None, f"numpy, because the compiled extension is not there ({error}); {BUILD}"
+    if crc32(b"".join(source.read_bytes() for source in SOURCES)) != loaded.SOURCE_CRC32:
+        return None, f"numpy, because the compiled extension is of another version; {BUILD}"
+    return loaded, "compiled"
 
 
-decode, walk, DECODER = load()
+extension, DECODER = load()
 """``DECODER`` says for people which is in use, and why it is not the compiled one."""
+
+
+def lz4_sizes(data: Buffer, spans: Int64s, most: int) -> Int64s:
+    """Return how many bytes LZ4 frames have decompressed.
+
+    ``spans`` has a row for each: its begin and end in ``data``.  -1 where the library has to look
+    at it: there is no extension, it is not right or of a rare kind, or has more than ``most``
+    bytes.
+    """
+    if extension is None:
+        return np.full(len(spans), -1, np.int64)
+    sizes = extension.lz4_sizes(data, memoryview(spans.tobytes()), most)
+    return np.frombuffer(sizes, np.int64)
+
+
+def lz4_decompress(data: Buffer, spans: Int64s, size: int) -> bytes:
+    """Decompress frames to which ``lz4_sizes`` gave sizes, ``size`` in all, one behind the other.
+
+    Raises ``ValueError`` where they have another size.
+    """
+    if extension is None:
+        raise ValueError("no frame has a size without the extension")
+    return extension.lz4_decompress(data, memoryview(spans.tobytes()), size)
 
 
 def decode_records(
@@ -68,9 +110,9 @@ def decode_records(
     ``spans`` has a row for each batch: the buffer, where its records begin there and end.
     None where there is no extension, and where a record is wrong: numpy says how.
     """
-    if decode is None:
+    if extension is None:
         return None
-    result = decode(buffers, memoryview(spans.tobytes()), memoryview(heads.tobytes()))
+    result = extension.decode(buffers, memoryview(spans.tobytes()), memoryview(heads.tobytes()))
     if result is None:
         return None
     rows, offsets, timestamps, timed, types, keys, values, headers = result

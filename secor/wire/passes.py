@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from secor.core.model import TopicPartition
+from secor.wire import compiled
 from secor.wire.batch_header import CODEC, HEADER, Buffer, Headers, corrupt
 from secor.wire.batch_run import BatchRun, Int64s
-from secor.wire.codecs import Undecodable, decompress
+from secor.wire.codecs import LZ4, Undecodable, decompress
 from secor.wire.varints import PADDING
 
 PASS_BYTES = 2 << 20
@@ -19,6 +20,10 @@ PASS_BYTES = 2 << 20
 PARSED_PASS_BYTES = 4 << 20
 """The same where messages are parsed: they are divided by output partition, and each piece
 costs the same however few rows it has."""
+SMALL_FRAME = 4 << 10
+"""A larger LZ4 frame, compressed, is faster by the library: its call costs less than it saves."""
+FEW_FRAMES = 16
+"""Fewer small ones in a fetch are faster by the library, too."""
 LARGEST_BUFFER = (1 << 31) - 1 - PARSED_PASS_BYTES - len(PADDING)
 
 
@@ -53,13 +58,22 @@ class Passes:
         self._most, self._pass_bytes = max_uncompressed, pass_bytes
         begins, ends = run.begins[wanted] + HEADER.size, run.ends[wanted]
         self._spans = np.column_stack([np.zeros(len(wanted), np.int64), begins, ends])
-        self._sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - begins)])
-        """Bytes in the log before each batch."""
         codecs = run.heads["attributes"][wanted] & CODEC
-        single = (codecs != 0) | (ends - begins > min(max_uncompressed, pass_bytes))
+        most, sizes = min(max_uncompressed, pass_bytes), ends - begins
+        single = (codecs != 0) | (sizes > most)
+        self._frames = np.flatnonzero((codecs == LZ4) & (sizes <= SMALL_FRAME))
+        """The compressed ones among those that are taken many at a time."""
+        if len(self._frames) < FEW_FRAMES:
+            self._frames = self._frames[:0]
+        else:
+            told = compiled.lz4_sizes(run.data, self._spans[self._frames, 1:], most)
+            self._frames, told = self._frames[told >= 0], told[told >= 0]
+            sizes[self._frames], single[self._frames] = told, False
+        self._sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        """Bytes of the records before each batch; of those that are taken alone, in the log."""
         columns = (np.flatnonzero(single), codecs[single], begins[single], ends[single])
         self._singles = zip(*(column.tolist() for column in columns), strict=True)
-        """What is decompressed, or large; the other batches are taken many at a time."""
+        """Large batches, and what is decompressed by a library."""
         self._first = self._size = 0
         self._unpacked: list[int] = []
         self._buffers: list[Buffer] = [run.data]
@@ -90,7 +104,7 @@ class Passes:
             yield self._end(len(self._wanted))
 
     def _take_many(self, at: int, after: int) -> Iterator[Pass]:
-        """Take the batches up to ``after``, which are small and not compressed."""
+        """Take the batches up to ``after``, which are small and not for a library."""
         while at < after:
             full = self._sums.searchsorted(self._sums[at] + self._pass_bytes - self._size)
             until = min(after, int(full))
@@ -106,6 +120,8 @@ class Passes:
             self._spans[self._unpacked, 0] = np.arange(1, count + 1)
             self._spans[self._unpacked, 1] = 0
             self._spans[self._unpacked, 2] = [len(buffer) for buffer in self._buffers[1:]]
+        if len(self._frames):
+            self._decompress_frames(after)
         indexes = self._wanted[self._first : after]
         first, last = int(indexes[0]), int(indexes[-1])
         # Mostly nothing lies between them, and a slice is no copy.
@@ -115,3 +131,17 @@ class Passes:
         self._first, self._size = after, 0
         self._unpacked, self._buffers = [], [self._run.data]
         return ended
+
+    def _decompress_frames(self, after: int) -> None:
+        """Put the small frames among what waits into one more buffer."""
+        first, last = self._frames.searchsorted([self._first, after])
+        frames = self._frames[first:last]
+        if not len(frames):
+            return
+        sizes = self._sums[frames + 1] - self._sums[frames]
+        ends = np.cumsum(sizes)
+        records = compiled.lz4_decompress(self._run.data, self._spans[frames, 1:], int(ends[-1]))
+        self._spans[frames, 0] = len(self._buffers)
+        self._spans[frames, 1] = ends - sizes
+        self._spans[frames, 2] = ends
+        self._buffers.append(records)

@@ -24,6 +24,7 @@ LOOKED_AT = 32 << 20
 """Bytes of fetched batches that are looked at: some 80 MB when decoded."""
 SMALL_FETCH = 1 << 20
 BATCH_SIZES = (1, 10, 500)
+DISTINCT_MESSAGES = 1000
 REPEATS = 3
 WITHIN = 120.0
 _SMALL = TopicPartition("bench", 0)
@@ -93,23 +94,29 @@ def measure(
 
 
 def measure_small_batches(size: int = SMALL_FETCH) -> Iterator[Piece]:
-    """Take apart and decode a fetch of ``size`` bytes with so many messages a batch."""
-    for count in BATCH_SIZES:
-        data, messages = fetch_of(count, size)
-        seconds = _least(partial(_take_apart, data), time.thread_time)
-        name = f"take apart and decode, {count} messages a batch"
-        yield Piece(name, seconds / messages * 1e6)
+    """Take apart and decode fetches of ``size`` bytes, with few and many messages a batch."""
+    for compressed in (False, True):
+        for count in BATCH_SIZES:
+            data, messages = fetch_of(count, size, compressed=compressed)
+            seconds = _least(partial(_take_apart, data), time.thread_time)
+            name = f"take apart and decode, {count} messages a batch{', lz4' * compressed}"
+            yield Piece(name, seconds / messages * 1e6)
 
 
-def fetch_of(count: int, size: int) -> tuple[bytes, int]:
-    """Return a fetch of batches of ``count`` messages, not compressed, and all its messages."""
-    encoded = encode_batch(values(count, seed=1), compressed=False)
-    batches = -(-size // len(encoded.data))
-    data = bytearray(encoded.data * batches)
-    for batch in range(batches):
+def fetch_of(count: int, size: int, *, compressed: bool = False) -> tuple[bytes, int]:
+    """Return a fetch of batches of ``count`` messages, by LZ4 or not, and all its messages."""
+    distinct = [
+        encode_batch(values(count, seed=seed), compressed=compressed).data
+        for seed in range(max(4, DISTINCT_MESSAGES // count))
+    ]
+    data, messages = bytearray(), 0
+    while len(data) < size:
+        at = len(data)
+        data += distinct[messages // count % len(distinct)]
         # The base offset stands first, and is not in the checksum.
-        struct.pack_into(">q", data, batch * len(encoded.data), batch * count)
-    return bytes(data), batches * count
+        struct.pack_into(">q", data, at, messages)
+        messages += count
+    return bytes(data), messages
 
 
 def _take_apart(data: bytes) -> None:

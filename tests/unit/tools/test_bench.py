@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -209,8 +210,8 @@ def test_large_sizes_of_changes_are_measured_when_they_are_asked_for() -> None:
 
 
 def test_small_batches_are_measured_over_messages_that_are_all_there() -> None:
-    for count in BATCH_SIZES:
-        data, messages = fetch_of(count, 50_000)
+    for count, compressed in product(BATCH_SIZES, (False, True)):
+        data, messages = fetch_of(count, 50_000, compressed=compressed)
         run = walk_batches(data)
         assert run is not None
         chunks = list(decode_chunks(BENCH, run, 0))
@@ -218,7 +219,9 @@ def test_small_batches_are_measured_over_messages_that_are_all_there() -> None:
         assert offsets == list(range(messages))
         assert len(data) >= 50_000
     pieces = list(measure_small_batches(5_000))
-    assert [piece.name.split()[-4] for piece in pieces] == ["1", "10", "500"]
+    named = [piece.name.removeprefix("take apart and decode, ") for piece in pieces]
+    plain = ["1 messages a batch", "10 messages a batch", "500 messages a batch"]
+    assert named == [*plain, *(f"{name}, lz4" for name in plain)]
     assert all(piece.cpu_us > 0 for piece in pieces)
 
 

@@ -8,16 +8,12 @@ import pytest
 
 from secor.wire import compiled
 
-DECODERS = {"numpy": (None, None)} | (
-    {"compiled": (compiled.decode, compiled.walk)} if compiled.decode else {}
-)
+DECODERS = {"numpy": None} | ({"compiled": compiled.extension} if compiled.extension else {})
 
 
 def use_decoder(patch: pytest.MonkeyPatch, name: str) -> None:
     """Let the wire decode by this one."""
-    decode, walk = DECODERS[name]
-    patch.setattr(compiled, "decode", decode)
-    patch.setattr(compiled, "walk", walk)
+    patch.setattr(compiled, "extension", DECODERS[name])
 
 
 @pytest.fixture(scope="module", params=list(DECODERS))

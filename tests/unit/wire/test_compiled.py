@@ -149,11 +149,11 @@ def span(*numbers: int) -> memoryview:
 
 def test_what_numpy_takes_the_extension_takes_too() -> None:
     """Else a topic would be decoded by numpy, slowly, and nobody would know."""
-    decode = compiled.decode
-    if decode is None:
+    if compiled.extension is None:
         return
+    decode = compiled.extension.decode
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "decode", None)
+        patch.setattr(compiled, "extension", None)
         for records, head in payloads(random.Random(3)):
             by_numpy = answer([head + records])
             if struct.unpack_from(">i", head, 57)[0]:
@@ -165,14 +165,14 @@ def test_what_numpy_takes_the_extension_takes_too() -> None:
 def test_a_count_that_lies_takes_no_memory(count: int) -> None:
     head = bytearray(HEADER_SIZE)
     struct.pack_into(">i", head, 57, count)
-    if compiled.decode is not None:
-        assert compiled.decode([b"\0" * 6], span(0, 0, 6), memoryview(head)) is None
+    if compiled.extension is not None:
+        assert compiled.extension.decode([b"\0" * 6], span(0, 0, 6), memoryview(head)) is None
 
 
 def test_wrong_arguments_are_refused() -> None:
-    decode = compiled.decode
-    if decode is None:
+    if compiled.extension is None:
         return
+    decode = compiled.extension.decode
     head = memoryview(bytes(HEADER_SIZE))
     first = span(0, 0, 0)
     for spans, heads in ((first, head[1:]), (span(), head), (span(0, 0, 0, 0, 0, 0), head)):
@@ -193,47 +193,51 @@ def test_wrong_arguments_are_refused() -> None:
     "place", [(-1, 0, 0), (2, 0, 0), (0, -1, 0), (0, 3, 2), (0, 0, 5), (1, 0, 4), (0, 2**62, 2**62)]
 )
 def test_spans_outside_of_the_buffers_are_refused(place: tuple[int, int, int]) -> None:
-    if compiled.decode is not None:
+    if compiled.extension is not None:
         with pytest.raises(ValueError, match="outside of the buffers"):
-            compiled.decode([b"four", b"abc"], span(*place), memoryview(bytes(HEADER_SIZE)))
+            compiled.extension.decode(
+                [b"four", b"abc"], span(*place), memoryview(bytes(HEADER_SIZE))
+            )
 
 
 def test_batches_may_lie_in_several_buffers_and_in_any_order() -> None:
-    if compiled.decode is None:
+    if compiled.extension is None:
         return
     first, second = batch_of([Message(0, value=b"1")]), batch_of([Message(0, value=b"2")], base=1)
     whole = second + first
     heads = memoryview(first[:HEADER_SIZE] + second[:HEADER_SIZE])
     at = len(second) + HEADER_SIZE
     spans = span(1, at, len(whole), 0, HEADER_SIZE, len(second))
-    apart = compiled.decode([second, whole], spans, heads)
+    apart = compiled.extension.decode([second, whole], spans, heads)
     assert apart is not None
-    assert apart == compiled.decode(
+    assert apart == compiled.extension.decode(
         [first, second], span(0, HEADER_SIZE, len(first), 1, HEADER_SIZE, len(second)), heads
     )
 
 
+@pytest.mark.parametrize("changed", range(len(compiled.SOURCES)))
 def test_what_was_built_from_another_source_is_not_used(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    changed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    other = tmp_path / "_compiled.c"
-    other.write_bytes(compiled.SOURCE.read_bytes() + b"\n")
-    monkeypatch.setattr(compiled, "SOURCE", other)
-    *functions, why = compiled.load()
-    if compiled.decode is not None:
+    other = tmp_path / "other.c"
+    other.write_bytes(compiled.SOURCES[changed].read_bytes() + b"\n")
+    sources = [*compiled.SOURCES[:changed], other, *compiled.SOURCES[changed + 1 :]]
+    monkeypatch.setattr(compiled, "SOURCES", sources)
+    loaded, why = compiled.load()
+    if compiled.extension is not None:
         assert "of another version" in why
-    assert functions == [None, None]
+    assert loaded is None
 
 
 def test_numpy_is_used_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(compiled.SWITCH, "1")
-    assert compiled.load() == (None, None, "numpy, because NO_SECOR_EXTENSION is set")
+    assert compiled.load() == (None, "numpy, because NO_SECOR_EXTENSION is set")
 
 
 def test_numpy_is_used_where_the_extension_was_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "secor.wire._compiled", None)
-    *functions, why = compiled.load()
-    assert functions == [None, None]
+    loaded, why = compiled.load()
+    assert loaded is None
     assert "the compiled extension is not there" in why
 
 
