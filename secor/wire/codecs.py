@@ -7,6 +7,7 @@ xerial's framing (or raw, from other producers), LZ4 frames, Zstandard frames.
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Callable, Mapping
 
 import cramjam
@@ -119,13 +120,23 @@ def _snappy_block(block: memoryview, room: int, most: int) -> bytes:
         raise Undecodable(f"not snappy: {error}") from error
 
 
+class _OfThread(threading.local):
+    """Decompressors that are used again: a new one costs as much as 100 small messages."""
+
+    def __init__(self) -> None:
+        self.zstd = zstandard.ZstdDecompressor()
+
+
+_OF_THREAD = _OfThread()
+
+
 def _zstd(data: memoryview, most: int) -> bytes:
     pieces = []
     room = most + 1
     # Frames of streaming producers do not tell their size, so reads are of a likely one.
     step = max(_SMALLEST_READ, 8 * len(data))
     try:
-        reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
+        reader = _OF_THREAD.zstd.stream_reader(data, read_across_frames=True)
         while room > 0 and (piece := reader.read(min(step, room))):
             pieces.append(piece)
             room -= len(piece)

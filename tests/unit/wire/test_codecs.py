@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gzip
 import struct
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import cramjam
 import lz4.frame
@@ -82,6 +84,22 @@ def test_a_bomb_is_refused(codec: int, bomb: bytes) -> None:
 def test_bytes_of_no_codec_are_refused(codec: int, most: int) -> None:
     with pytest.raises(Undecodable, match="not "):
         decompress(codec, memoryview(b"\xde\xad\xbe\xef" * 20), most)
+
+
+@ALL
+def test_what_was_refused_leaves_nothing_behind(codec: int, data: bytes) -> None:
+    for damaged, most in ((data[: len(data) // 2], 1 << 28), (data, 1000)):
+        # Of half a Zstandard frame there are fewer records than the batch says.
+        with suppress(Undecodable):
+            decompress(codec, memoryview(damaged), most)
+    assert bytes(decompress(codec, memoryview(data), 1 << 28)) == TEXT
+
+
+@ALL
+def test_threads_decompress_at_the_same_time(codec: int, data: bytes) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        results = threads.map(lambda _: decompress(codec, memoryview(data), 1 << 28), range(200))
+        assert all(bytes(records) == TEXT for records in results)
 
 
 @pytest.mark.parametrize("size", [-1, 5, 2**31 - 1])
