@@ -13,7 +13,8 @@ from crc32c import crc32c
 
 from secor import __version__
 from secor.cli.doctor_checks import CONTENT, SCRATCH, Finding, examine
-from secor.config.model import Config
+from secor.config.model import S3, Config
+from secor.config.stores import Cloud
 from secor.core.errors import (
     AccessDenied,
     ConfigurationError,
@@ -24,10 +25,13 @@ from secor.core.errors import (
 from secor.core.naming import topic_root
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes
-from secor.wiring import first_contact
 
 SKEW = 30.0
 """Seconds of difference between clocks that are worth a word; S3 refuses requests at 900."""
+
+
+PATIENCE = 10.0
+"""Seconds that an answer may take: a person waits, not a service."""
 
 
 @runtime_checkable
@@ -58,7 +62,25 @@ def of_store(config: Config, now: Callable[[], float]) -> Iterator[Finding]:
 
 def impatient(config: Config) -> Config:
     """Return the configuration, but that a store which does not answer is told soon."""
-    return config.model_copy(update={"store": first_contact.impatient(config.store)})
+    store = config.store
+    s3, gcs, azure = store.s3, store.gcs, store.azure
+    hasty = {
+        "s3": s3.model_copy(update={**_hasty(s3), "read_timeout": min(s3.read_timeout, PATIENCE)}),
+        "gcs": gcs.model_copy(update=_hasty(gcs)),
+        "azure": azure.model_copy(update=_hasty(azure)),
+    }
+    store = store.model_copy(update=hasty)
+    return config.model_copy(update={"store": store})
+
+
+def _hasty(section: S3 | Cloud) -> dict[str, float]:
+    hasty = {
+        "max_attempts": min(section.max_attempts, 2),
+        "connect_timeout": min(section.connect_timeout, PATIENCE),
+    }
+    if isinstance(section, Cloud):
+        hasty["request_timeout"] = min(section.request_timeout, PATIENCE)
+    return hasty
 
 
 def scratch_roots(config: Config) -> list[str]:

@@ -15,7 +15,7 @@ from secor.config.stores import Cloud
 from secor.core.installing import require_package
 from secor.core.ports import ObjectStore
 from secor.wiring.first_contact import (
-    impatient,
+    ask_once,
     kafka_server,
     store_server,
     told_while_slow,
@@ -82,11 +82,9 @@ def reach_store(described: Store, *, connections: int) -> ObjectStore:
 
     Raises ``AccessDenied``, ``Unavailable``.
     """
-    hasty = impatient(described)
-    first = make_store(hasty, connections=1)
-    with told_while_slow(store_server(hasty)):
-        first.check()
-    return make_store(described, connections=connections)
+    store = make_store(described, connections=connections)
+    ask_once(store_server(described), store.check)
+    return store
 
 
 def make_store(described: Store, *, connections: int) -> S3Store | CloudStore | LocalStore:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -13,7 +14,8 @@ from urllib.request import getproxies
 
 from secor.config.model import S3, Catalog, Config, Store, ZooKeeper
 from secor.config.servers import Brokers
-from secor.config.stores import Cloud, LocalStore
+from secor.config.stores import LocalStore
+from secor.core.errors import Unavailable
 from secor.core.text import mask_urls
 
 QUIET = 1.0
@@ -25,10 +27,8 @@ LOOK = 1.0
 LOOKED_AT = 3
 """Most addresses of a server that are tried for that."""
 
-STORE_PATIENCE = 10.0
+PATIENCE = 22.0
 """Seconds that a first answer of a store may take where a person waits, not a service."""
-
-STORE_ATTEMPTS = 2
 
 STORE, CATALOG = "the object store", "the catalog"
 BROKERS, ZOOKEEPER = "the Kafka brokers", "ZooKeeper"
@@ -71,10 +71,11 @@ def store_server(store: Store) -> Server:
     proxy = section.proxies if isinstance(section, S3) else section.proxy
     wait = section.read_timeout if isinstance(section, S3) else section.request_timeout
     attempts = section.max_attempts
+    longest = attempts * max(section.connect_timeout, wait) + attempts  # a second between two
     return Server(
         "the store",
         (section.endpoint_url or f"{store.kind} {store.place}",),
-        attempts * max(section.connect_timeout, wait) + attempts,  # a second or so between two
+        min(longest, PATIENCE),
         hidden=bool(proxy or getproxies() or not section.endpoint_url),
     )
 
@@ -98,22 +99,6 @@ def addresses_of(config: Config) -> dict[str, str]:
     return {name: ", ".join(server.addresses) for name, server in servers.items()}
 
 
-def impatient(store: Store) -> Store:
-    """Return the store's settings, but that one which does not answer is told soon."""
-    section = store.chosen
-    if isinstance(section, LocalStore):
-        return store
-    hasty: dict[str, float] = {
-        "max_attempts": min(section.max_attempts, STORE_ATTEMPTS),
-        "connect_timeout": min(section.connect_timeout, STORE_PATIENCE),
-    }
-    if isinstance(section, Cloud):
-        hasty["request_timeout"] = min(section.request_timeout, STORE_PATIENCE)
-    else:
-        hasty["read_timeout"] = min(section.read_timeout, STORE_PATIENCE)
-    return store.model_copy(update={store.kind: section.model_copy(update=hasty)})
-
-
 @contextmanager
 def told_while_slow(server: Server) -> Iterator[None]:
     """Log once whom a command waits for, and why, if what is done here takes long.
@@ -129,6 +114,35 @@ def told_while_slow(server: Server) -> Iterator[None]:
         yield
     finally:
         over.set()
+
+
+def ask_once(server: Server, ask: Callable[[], None]) -> None:
+    """Call ``ask``, and tell of it while it takes long, but no longer than ``PATIENCE``.
+
+    A library's own attempts, which ``ask`` makes, may take minutes.  Raises what ``ask`` does, and
+    ``Unavailable``.
+    """
+    answer: Future[None] = Future()
+
+    def work() -> None:
+        try:
+            ask()
+        except Exception as error:  # noqa: BLE001 - raised where the answer is waited for
+            answer.set_exception(error)
+        else:
+            answer.set_result(None)
+
+    # A daemon thread: one that waits on does not keep the command from ending.
+    threading.Thread(target=work, name="first contact", daemon=True).start()
+    with told_while_slow(server):
+        try:
+            answer.result(PATIENCE)
+        except TimeoutError:
+            why = "no answer" if server.hidden else "; ".join(_reasons(server))
+            raise Unavailable(
+                f"{server} does not answer within {PATIENCE:.0f} s ({why}): check the address, the"
+                " network, and that a server is running there"
+            ) from None
 
 
 def _tell(server: Server, over: threading.Event) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import queue
 import socket
+import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from secor.config.load import load
 from secor.config.servers import Kafka
 from secor.config.stores import Store
 from secor.config.tables import Catalog
+from secor.core.errors import AccessDenied, Unavailable
 from secor.wiring import clients, first_contact
 from secor.wiring.first_contact import (
     BROKERS,
@@ -22,6 +25,7 @@ from secor.wiring.first_contact import (
     ZOOKEEPER,
     Server,
     addresses_of,
+    ask_once,
     catalog_server,
     kafka_server,
     store_server,
@@ -41,6 +45,10 @@ class Lines(logging.Handler):
 
     def next(self) -> str:
         return self.queue.get(timeout=30)
+
+
+def wait(event: threading.Event) -> None:
+    event.wait()
 
 
 @pytest.fixture
@@ -135,25 +143,28 @@ def test_a_catalog_is_named_without_its_passwords(monkeypatch: pytest.MonkeyPatc
     assert (str(server), server.hidden) == ("the catalog at c", True)
 
 
-def test_only_the_first_look_at_a_store_is_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Store] = []
-    checked: list[Store] = []
+def test_a_store_that_does_not_answer_is_given_up_before_its_own_attempts_end(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(monkeypatch, {})
+    monkeypatch.setattr(first_contact, "PATIENCE", 0.01)
+    forever = threading.Event()
+    with pytest.raises(Unavailable, match="minio:9000 does not answer within 0 s"):
+        ask_once(Server("the store", ("http://minio:9000",)), partial(wait, forever))
+    forever.set()
+    assert lines.next().startswith("waiting for the store at http://minio:9000")
 
+
+def test_an_answer_of_a_store_is_that_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
     class Made:
-        def __init__(self, store: Store) -> None:
-            self.store = store
-            made.append(store)
-
         def check(self) -> None:
-            checked.append(self.store)
+            raise AccessDenied("no such bucket")
 
-    monkeypatch.setattr(clients, "make_store", lambda store, connections: Made(store))
-    patient = Store.model_validate({"s3": {"bucket": "b", "endpoint_url": "http://minio:9000"}})
-    reached = clients.reach_store(patient, connections=4)
-    assert isinstance(reached, Made)
-    assert reached.store is patient
-    assert [store.s3.read_timeout for store in checked] == [10.0]
-    assert store_server(checked[0]).most == 22.0, "not the five minutes of the settings"
+    monkeypatch.setattr(clients, "make_store", lambda store, connections: Made())
+    store = Store.model_validate({"s3": {"bucket": "b", "endpoint_url": "http://minio:9000"}})
+    assert store_server(store).most == 22.0, "not the five minutes of the settings"
+    with pytest.raises(AccessDenied, match="no such bucket"):
+        clients.reach_store(store, connections=4)
 
 
 def test_a_daemon_knows_the_addresses_of_all_that_it_waits_for(tmp_path: Path) -> None:

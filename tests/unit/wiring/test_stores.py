@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 
 from secor.adapters.clouds import CloudStore
+from secor.cli.store_checks import impatient
 from secor.config.load import load
 from secor.config.model import Config
-from secor.config.stores import Cloud
 from secor.core.errors import ConfigurationError
 from secor.wiring.clients import make_store, request_lifetime
 from secor.wiring.finalize_actions import base_url
-from secor.wiring.first_contact import impatient
 
 GROUP = '[group]\nname = "g"\n[kafka]\nbootstrap_servers = ["k:9092"]\ntopics = ["clicks"]\n'
 GCS = '[store]\nkind = "gcs"\n[store.gcs]\nbucket = "logs"\ntoken = "hidden"\n'
@@ -44,9 +43,9 @@ def test_a_request_lives_as_long_as_all_its_attempts(store: str, tmp_path: Path)
     config = config_of(tmp_path, store + 'max_attempts = 3\nrequest_timeout = "1m"\n')
     session = config.ledger.zookeeper.session_timeout
     assert request_lifetime(config) == session + 3 * (10 + 60) + 2 * 20
-    section = impatient(config.store).chosen
-    assert isinstance(section, Cloud)
-    assert (section.max_attempts, section.request_timeout) == (2, 10)
+    hasty = impatient(config).store
+    for section in (hasty.gcs, hasty.azure):
+        assert (section.max_attempts, section.request_timeout) == (2, 10)
 
 
 def test_without_the_library_it_is_told_what_to_install(
