@@ -67,7 +67,7 @@ def try_out(sandbox: Sandbox, kind: str) -> str:
             **(_tables(sandbox) if kind == "table" else BEGINNINGS[kind]),
             "kafka": {
                 "topics_pattern": ".*",
-                "topics_exclude": "_.*|secor-control-.*",
+                "topics_exclude": "_.*|secor-(control|restore)-.*",
                 "session_timeout": "6s",
                 "heartbeat_interval": "2s",
             },

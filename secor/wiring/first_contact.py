@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -28,10 +29,12 @@ LOOKED_AT = 3
 """Most addresses of a server that are tried for that."""
 
 PATIENCE = 22.0
-"""Seconds that a first answer of a store may take where a person waits, not a service."""
+"""Seconds that a first answer of a store or a catalog may take where a person waits."""
 
 STORE, CATALOG = "the object store", "the catalog"
 BROKERS, ZOOKEEPER = "the Kafka brokers", "ZooKeeper"
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -84,8 +87,9 @@ def catalog_server(catalog: Catalog) -> Server:
     """Return the server of a group's tables; only one that speaks HTTP can be tried."""
     uri = catalog.properties.get("uri", "")
     if not uri.startswith(("http://", "https://")):
-        return Server("the catalog", (catalog.name,), hidden=True)
-    return Server("the catalog", (mask_urls(uri).partition("?")[0],), hidden=bool(getproxies()))
+        return Server("the catalog", (catalog.name,), PATIENCE, hidden=True)
+    address = mask_urls(uri).partition("?")[0]
+    return Server("the catalog", (address,), PATIENCE, hidden=bool(getproxies()))
 
 
 def addresses_of(config: Config) -> dict[str, str]:
@@ -116,27 +120,25 @@ def told_while_slow(server: Server) -> Iterator[None]:
         over.set()
 
 
-def ask_once(server: Server, ask: Callable[[], None]) -> None:
-    """Call ``ask``, and tell of it while it takes long, but no longer than ``PATIENCE``.
+def ask_once(server: Server, ask: Callable[[], T]) -> T:
+    """Return what ``ask`` does; tell of it while it takes long, but no longer than ``PATIENCE``.
 
-    A library's own attempts, which ``ask`` makes, may take minutes.  Raises what ``ask`` does, and
-    ``Unavailable``.
+    A library's own attempts, which ``ask`` makes, may take minutes, or never end.  Raises what
+    ``ask`` does, and ``Unavailable``.
     """
-    answer: Future[None] = Future()
+    answer: Future[T] = Future()
 
     def work() -> None:
         try:
-            ask()
+            answer.set_result(ask())
         except Exception as error:  # noqa: BLE001 - raised where the answer is waited for
             answer.set_exception(error)
-        else:
-            answer.set_result(None)
 
     # A daemon thread: one that waits on does not keep the command from ending.
     threading.Thread(target=work, name="first contact", daemon=True).start()
     with told_while_slow(server):
         try:
-            answer.result(PATIENCE)
+            return answer.result(PATIENCE)
         except TimeoutError:
             why = "no answer" if server.hidden else "; ".join(_reasons(server))
             raise Unavailable(

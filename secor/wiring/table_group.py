@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -34,7 +35,7 @@ from secor.tables.settle import Settling
 from secor.tables.staging import Staged, Staging
 from secor.tables.table_commit import TableCommitter
 from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
-from secor.wiring.first_contact import catalog_server, told_while_slow
+from secor.wiring.first_contact import ask_once, catalog_server
 from secor.wiring.hudi import open_hudi_tables
 from secor.wiring.table_catalogs import PublishingEngine, merging_catalog, open_tables
 from secor.wiring.table_names import fixed_tables, namespaces_of
@@ -291,6 +292,5 @@ def _open_catalog(config: Config, engine: PublishingEngine | HudiEngine | None) 
     if config.table_format == "hudi":
         return open_hudi_tables(config, cast("HudiEngine | None", engine))
     import_module("secor.adapters.iceberg.catalog")  # its time is not the server's
-    with told_while_slow(catalog_server(config.catalog)):
-        catalog, _ = open_tables(config)
+    catalog, _ = ask_once(catalog_server(config.catalog), partial(open_tables, config))
     return catalog if engine is None else merging_catalog(catalog, cast("PublishingEngine", engine))
