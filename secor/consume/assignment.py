@@ -39,10 +39,11 @@ class Assignment:
             old.topic_partition == key and not old.states.ended for old in self._retired
         )
 
-    def begin(self, topic_partition: TopicPartition, wake_at: float) -> None:
+    def begin(self, topic_partition: TopicPartition, wake_at: float) -> Partition:
         """Add it in its first state, until ``wake_at`` (monotonic seconds)."""
-        states = PartitionStates(wake_at, self._waits)
-        self._assigned[topic_partition] = Partition(topic_partition, states)
+        partition = Partition(topic_partition, PartitionStates(wake_at, self._waits))
+        self._assigned[topic_partition] = partition
+        return partition
 
     def retire(self, partition: Partition) -> None:
         """Take it out of the assigned ones."""

@@ -241,7 +241,7 @@ class Consumer:
             return
         partition.position = result
         partition.committed = result.committed
-        partition.committed_at = self._clock.monotonic()
+        partition.committed_at, partition.stopped_at = self._clock.monotonic(), None
         # Nothing fetched for an earlier start may be appended; the source drops its part.
         self._arrived.pop(partition.topic_partition, None)
         self._lifecycle.on(partition, Event.LOCATED)
@@ -262,8 +262,11 @@ class Consumer:
                 if batch.first_timestamp is not None and batch.first_timestamp >= 0:
                     delay = self._clock.now() - batch.first_timestamp / 1000
                     self._observer.ready(batch.topic_partition, delay)
-                partition.committed = batch.range.end
-                partition.committed_at = self._clock.monotonic()
+                # One that came back, or began again, waits for this upload and has no position.
+                for reading in (partition, self._assignment.get(batch.topic_partition)):
+                    if reading is not None:
+                        reading.committed = batch.range.end
+                        reading.committed_at = self._clock.monotonic()
                 more = len(partition.sealed) > 1
                 event = Event.COMMITTED_FIRST if more else Event.COMMITTED
                 self._lifecycle.on(partition, event)

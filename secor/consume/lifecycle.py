@@ -72,6 +72,7 @@ class Lifecycle:
         if isinstance(error, StopPartition):
             self._observer.stopped(partition.topic_partition, error)
             partition.error = error
+            partition.stopped_at = partition.stopped_at or self._clock.monotonic()
             self.on(partition, Event.STOP_KEEPING if keep else Event.STOP_DROPPING, reason=reason)
             return
         self._observer.restarted(partition.topic_partition, error)
@@ -122,7 +123,7 @@ class Lifecycle:
             case Command.RETIRE:
                 self._assignment.retire(partition)
             case Command.BEGIN_AGAIN:
-                self._assignment.begin(key, self._clock.monotonic() + wait)
+                self._assignment.begin(key, self._clock.monotonic() + wait).report_as(partition)
             case Command.UPLOAD:
                 self._tasks.upload(partition)
             case _:

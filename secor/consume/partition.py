@@ -28,9 +28,15 @@ class Partition:
         self.sealed: deque[SealedBatch] = deque()
         self.committed: int | None = None
         self.committed_at: float | None = None
+        self.stopped_at: float | None = None
         self.last_timestamp: int | None = None
         self.waiting: Arrived | None = None
         """What waits behind a full batch that may not be sealed yet."""
+
+    def report_as(self, earlier: Partition) -> None:
+        """Report what the ``earlier`` reading knew, so that lag and ages go on meanwhile."""
+        self.committed, self.committed_at = earlier.committed, earlier.committed_at
+        self.stopped_at, self.last_timestamp = earlier.stopped_at, earlier.last_timestamp
 
     @property
     def plan(self) -> TopicPlan | None:

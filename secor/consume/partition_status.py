@@ -52,7 +52,8 @@ class Status:
     ``batch_opened`` and ``again_at`` (when a stopped or waiting partition is tried again) in
     monotonic seconds.  ``batch_…`` describe the open batch.  ``sealed`` is the first of
     ``sealed_batches`` that wait for upload, ``in_work`` whether a thread uploads it.
-    ``stopped_at`` is since when it goes no further (monotonic seconds), where that is kept.
+    ``stopped_at`` is since when it goes no further (monotonic seconds).  One that begins again
+    is reported with what was known of it before, until its position is found.
     """
 
     topic_partition: TopicPartition
@@ -141,6 +142,7 @@ def status_of(partition: Partition, known_end: int | None, *, throttled: bool = 
         in_work=states.is_uploading,
         pause=_pause(partition, throttled=throttled),
         again_at=states.wake_at if states.reading in (Reading.WAITING, Reading.STOPPED) else None,
+        stopped_at=partition.stopped_at,
     )
 
 

@@ -32,7 +32,6 @@ from secor.service.daemon import Daemon, Loop, Working
 from secor.service.garbage import collect_seldom, keep_what_is_loaded
 from secor.service.metrics import Metrics
 from secor.service.monitoring.health import Health
-from secor.service.monitoring.last_known import LastKnown
 from secor.service.monitoring.status_line import status_line
 from secor.service.monitoring.telemetry import Telemetry
 from secor.service.startup import Connecting, Doing
@@ -280,10 +279,8 @@ def _report(
     board: Board,
     manager: Notifier,
 ) -> Callable[[], None]:
-    last_known = LastKnown(SystemClock())
-
     def report() -> None:
-        statuses = last_known.complete(consumer.status())
+        statuses = consumer.status()
         ledger_up = ledger.healthy()
         telemetry.report(statuses, ledger_up=ledger_up)
         board.show(statuses, ledger_up=ledger_up)

@@ -21,7 +21,6 @@ from secor.service.metrics import Metrics
 from secor.service.monitoring.commit_log import LINES
 from secor.service.monitoring.health import Health
 from secor.service.monitoring.lag import lag_seconds
-from secor.service.monitoring.last_known import LastKnown
 from secor.service.monitoring.status_line import status_line
 from secor.service.monitoring.telemetry import Telemetry, snake
 from tests.fakes.clock import FakeClock
@@ -479,23 +478,14 @@ def test_what_text_loses_is_counted(setup: Setup) -> None:
 
 
 STOPPED = replace(
-    STATUS,
-    state=State.STOPPED,
-    committed=None,
-    next_offset=None,
-    last_timestamp=None,
-    oldest_batch=None,
-    committed_at=None,
+    STATUS, state=State.STOPPED, next_offset=None, oldest_batch=None, stopped_at=150.0
 )
 
 
 def test_a_stopped_partition_goes_on_falling_behind(setup: Setup) -> None:
-    last_known = LastKnown(setup.clock)
-    last_known.complete([STATUS])
     for state in (State.STOPPED, State.POSITIONING, State.STOPPED):
         setup.clock.sleep(100)
-        status = replace(STOPPED, state=state, known_end=1160)
-        setup.telemetry.report(last_known.complete([status]), ledger_up=True)
+        setup.telemetry.report([replace(STOPPED, state=state, known_end=1160)], ledger_up=True)
     assert setup.value("secor_lag_offsets") == 1060
     assert setup.value("secor_lag_seconds") == 950.0 + 350 - 995
     assert setup.value("secor_oldest_uncommitted_seconds") == 200
@@ -505,31 +495,31 @@ def test_a_stopped_partition_goes_on_falling_behind(setup: Setup) -> None:
 def test_a_partition_that_is_stopped_from_the_beginning_has_the_age_of_its_stop(
     setup: Setup,
 ) -> None:
-    last_known = LastKnown(setup.clock)
-    for _ in range(2):
-        setup.telemetry.report(last_known.complete([STOPPED]), ledger_up=True)
-        setup.clock.sleep(70)
-    setup.telemetry.report(last_known.complete([STOPPED]), ledger_up=True)
+    setup.clock.sleep(240)
+    fresh = replace(STOPPED, committed=None, last_timestamp=None, committed_at=None)
+    setup.telemetry.report([fresh], ledger_up=True)
     assert setup.value("secor_lag_offsets") is None
     assert setup.value("secor_lag_seconds") == 140
 
 
 def test_the_lag_of_a_topic_that_was_made_again_is_not_nothing(setup: Setup) -> None:
-    last_known = LastKnown(setup.clock)
-    setup.telemetry.report(last_known.complete([STATUS]), ledger_up=True)
-    again = replace(STOPPED, known_end=7)
-    setup.telemetry.report(last_known.complete([again]), ledger_up=True)
-    setup.clock.sleep(30)
-    setup.telemetry.report(last_known.complete([again]), ledger_up=True)
+    setup.telemetry.report([STATUS], ledger_up=True)
+    assert setup.value("secor_lag_offsets") == 60
+    setup.clock.sleep(130)
+    setup.telemetry.report([replace(STOPPED, known_end=7)], ledger_up=True)
     assert setup.value("secor_lag_offsets") is None
     assert setup.value("secor_oldest_uncommitted_seconds") == 30
 
 
 def test_a_stopped_partition_with_nothing_to_read_is_not_behind(setup: Setup) -> None:
-    last_known = LastKnown(setup.clock)
-    last_known.complete([replace(STATUS, committed=160)])
-    setup.clock.sleep(30)
-    setup.telemetry.report(last_known.complete([STOPPED]), ledger_up=True)
+    setup.clock.sleep(130)
+    setup.telemetry.report([replace(STOPPED, committed=160)], ledger_up=True)
     assert setup.value("secor_lag_offsets") == 0
     assert setup.value("secor_lag_seconds") == 0
     assert setup.value("secor_oldest_uncommitted_seconds") == 0
+
+
+def test_the_lag_goes_by_the_end_of_the_log_as_it_is_now(setup: Setup) -> None:
+    for end, lag in ((160, 60), (400, 300), (150, 50)):
+        setup.telemetry.report([replace(STATUS, known_end=end)], ledger_up=True)
+        assert setup.value("secor_lag_offsets") == lag
