@@ -18,6 +18,7 @@ from secor.config.servers import Brokers
 from secor.config.stores import LocalStore
 from secor.core.errors import Unavailable
 from secor.core.text import mask_urls
+from secor.service.monitoring.servers import BROKERS, STORE, ZOOKEEPER
 
 QUIET = 1.0
 """Seconds without an answer before a person is told."""
@@ -31,8 +32,7 @@ LOOKED_AT = 3
 PATIENCE = 22.0
 """Seconds that a first answer of a store or a catalog may take where a person waits."""
 
-STORE, CATALOG = "the object store", "the catalog"
-BROKERS, ZOOKEEPER = "the Kafka brokers", "ZooKeeper"
+CATALOG = "the catalog"
 
 T = TypeVar("T")
 

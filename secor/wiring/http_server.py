@@ -17,11 +17,12 @@ from secor.service.metrics import Metrics
 from secor.service.metrics_registry import MetricsRegistry
 from secor.service.monitoring.access import Access, tls_context
 from secor.service.monitoring.health import Answer, Health, HealthServer
+from secor.service.monitoring.servers import Servers
 from secor.service.status.board import About, Board
-from secor.service.status.page import REFRESH, page
+from secor.service.status.document import HEADERS
+from secor.service.status.page import page
 from secor.service.status.picture import picture
 from secor.service.status.restore_page import RestoreStatus, restore_page
-from secor.service.status.style import HEADERS
 from secor.service.status.table_picture import coordinator_picture
 from secor.service.status.table_section import tables_page
 from secor.wire import DECODER
@@ -39,7 +40,9 @@ def board_of(
 ) -> Board:
     """Return an empty board that knows the configuration, secrets masked."""
     shown = tuple((setting.key, setting.text(), setting.source) for setting in settings(config))
-    return Board(clock, About(__version__, config.group.name, instance, shown, DECODER), tables)
+    about = About(__version__, config.group.name, instance, shown, DECODER)
+    keeper = "ZooKeeper" if config.ledger.kind == "zookeeper" else "the ledger in Kafka"
+    return Board(clock, about, tables, Servers(clock, keeper))
 
 
 def server_of(config: Config, health: Health, metrics: Metrics, board: Board) -> HealthServer:
@@ -98,7 +101,7 @@ def pages_of_tables(group: str, tables: TableBoard, health: Health, clock: Clock
         alive = health.alive().status is HTTPStatus.OK
         return coordinator_picture(group, tables.known(), clock.now(), alive=alive)
 
-    return _pages(lambda: tables_page(values(), REFRESH), values)
+    return _pages(lambda: tables_page(values()), values)
 
 
 def _pages(html: Callable[[], str], values: Callable[[], dict[str, Any]]) -> Pages:

@@ -10,10 +10,10 @@ from secor.adapters.kafka import KafkaLedger, KafkaSource
 from secor.config.model import Config
 from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
+from secor.service.monitoring.servers import BROKERS, ZOOKEEPER
 from secor.service.startup import Doing
 from secor.wire import PARSED_PASS_BYTES, PASS_BYTES
 from secor.wiring.clients import kafka_options, zookeeper_ledger
-from secor.wiring.first_contact import BROKERS, ZOOKEEPER
 
 Stalled = Callable[[TopicPartition, int, int, float, str], None]
 """Told of a fetch that begins anew: where, from and to which offset, seconds, and why."""

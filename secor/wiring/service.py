@@ -8,6 +8,7 @@ import socket
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,13 +33,14 @@ from secor.service.daemon import Daemon, Loop, Working
 from secor.service.garbage import collect_seldom, keep_what_is_loaded
 from secor.service.metrics import Metrics
 from secor.service.monitoring.health import Health
+from secor.service.monitoring.servers import STORE, Servers, WatchedLedger, WatchedStore
 from secor.service.monitoring.status_line import status_line
 from secor.service.monitoring.telemetry import Telemetry
 from secor.service.startup import Connecting, Doing
 from secor.service.status.board import Board
 from secor.service.systemd import Notifier
 from secor.wiring.clients import connect_store, kafka_options, request_lifetime
-from secor.wiring.first_contact import CATALOG, STORE, addresses_of
+from secor.wiring.first_contact import CATALOG, addresses_of
 from secor.wiring.http_server import board_of, server_of
 from secor.wiring.membership import Membership, join
 from secor.wiring.plans import growing_plans
@@ -89,8 +91,8 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
         def connect(ask: Doing) -> Working:
             with ExitStack() as connected:
                 connected.callback(collect_seldom)  # a server that is out may be so for hours
-                consumer, ledger, close = _connect(
-                    config, instance, workspace, telemetry, clock, ask
+                consumer, membership, close = _connect(
+                    config, instance, workspace, telemetry, board.servers, clock, ask
                 )
                 connected.callback(close)
                 loop: Loop = consumer
@@ -98,7 +100,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
                     loop = connected.enter_context(
                         _coordinating(config, consumer, instance, metrics, clock, tables)
                     )
-                report = _report(consumer, ledger, telemetry, board, manager)
+                report = _report(consumer, membership, telemetry, board, manager)
                 keep_what_is_loaded()
                 return Working(loop, report, connected.pop_all().close)
 
@@ -141,13 +143,14 @@ def _connect(
     instance: str,
     workspace: Workspace,
     telemetry: Telemetry,
+    servers: Servers,
     clock: Clock,
     ask: Doing,
-) -> tuple[Consumer, OffsetLedger, Callable[[], None]]:
+) -> tuple[Consumer, Membership, Callable[[], None]]:
     """Connect store, ledger and broker; also return what closes all of it."""
     with ExitStack() as opened:
         ask(STORE)
-        store = connect_store(config)
+        store: ObjectStore = WatchedStore(connect_store(config), servers.store)
         tables = None
         plans: Plans
         refuse_lost: RefuseLost
@@ -161,6 +164,10 @@ def _connect(
             ask(CATALOG)
             store, tables = store_of_tables(config, store), open_tables(config)
         membership = opened.enter_context(join(config, ask, telemetry.fetch_restarted))
+        ledger = WatchedLedger(membership.ledger, servers.ledger)
+        membership = replace(membership, ledger=ledger)
+        for server in servers.all:
+            server.answered()
         if config.group.kind == "backup":
             opened.callback(TopicKeeper(config, store).close)
         pool = ThreadPool(config.limits.upload_threads)
@@ -188,7 +195,7 @@ def _connect(
             telemetry,
             clock,
         )
-        return consumer, membership.ledger, opened.pop_all().close
+        return consumer, membership, opened.pop_all().close
 
 
 def _consumer(
@@ -274,14 +281,15 @@ def _counting(observer: Observer) -> Count:
 
 def _report(
     consumer: Consumer,
-    ledger: OffsetLedger,
+    membership: Membership,
     telemetry: Telemetry,
     board: Board,
     manager: Notifier,
 ) -> Callable[[], None]:
     def report() -> None:
         statuses = consumer.status()
-        ledger_up = ledger.healthy()
+        ledger_up = membership.ledger.healthy()
+        board.servers.kafka.is_in(membership.source.trouble())
         telemetry.report(statuses, ledger_up=ledger_up)
         board.show(statuses, ledger_up=ledger_up)
         manager.status(status_line(statuses))

@@ -28,7 +28,6 @@ store.s3.bucket = "logs"
 store.s3.secret_key = "geheim"
 store.s3.access_key = "key"
 kafka.topics_exclude = '''{HOSTILE}'''
-metrics.port = 0
 policy.max_age = "10m"
 """
 
@@ -59,10 +58,10 @@ def status(clock: SystemClock, topic: str, partition: int, at: int) -> Status:
 class StatusServer:
     """The real server over a board that a test fills."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int) -> None:
         """Bind; the configuration is written into ``folder``."""
         path = folder / "page.toml"
-        path.write_text(_CONFIG)
+        path.write_text(f"{_CONFIG}metrics.port = {port}\n")
         config = load(path, {})
         self.clock = SystemClock()
         self.health = Health(self.clock, limit=600.0)
@@ -80,9 +79,9 @@ class StatusServer:
 
 
 @contextmanager
-def status_server(folder: Path) -> Iterator[StatusServer]:
-    """Give a running one."""
-    made = StatusServer(folder)
+def status_server(folder: Path, port: int = 0) -> Iterator[StatusServer]:
+    """Give a running one, at any free port or at this one."""
+    made = StatusServer(folder, port)
     made.server.start()
     try:
         yield made

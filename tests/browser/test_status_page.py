@@ -11,6 +11,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from secor.core.errors import Unavailable
 from secor.sandbox import Sandbox
 from tests.browser.chromium import Chromium, Page, chromium
 from tests.browser.statuses import HOSTILE, StatusServer, show_everything, status, status_server
@@ -130,7 +131,8 @@ def test_hostile_words_are_only_words(tab: Tab, served: StatusServer) -> None:
     page = tab(PHONE)
     page.go(served.url())
     assert page.value("document.title") == "clicks-backup: secor"
-    assert page.value("document.querySelectorAll('img, script, iframe').length") == 0
+    assert page.value("document.querySelectorAll('img, iframe').length") == 0
+    assert page.value("document.scripts.length") == 1  # our own
     text = page.value("document.body.innerText")
     assert text.count(HOSTILE) == 1  # the error, word for word
     assert "onerror" not in text
@@ -146,7 +148,7 @@ def test_the_policy_stops_what_would_slip_through(tab: Tab, served: StatusServer
     assert [it["blockedReason"] for it in page.told("Network.loadingFailed")] == ["csp"]
 
 
-def test_it_renews_itself_and_stays_where_the_reader_was(tab: Tab, served: StatusServer) -> None:
+def test_it_renews_itself_in_place(tab: Tab, served: StatusServer) -> None:
     show_everything(served)
     page = tab(PHONE)
     page.go(served.url())
@@ -155,9 +157,43 @@ def test_it_renews_itself_and_stays_where_the_reader_was(tab: Tab, served: Statu
     others = [it for it in served.board.snapshot.statuses if str(it.topic_partition) != "clicks/0"]
     served.board.show([moved, *others], ledger_up=True)
     page.until(lambda: numbers_of(page)["clicks/0"]["committed"] == "777,000", "a new number")
-    assert page.loads() >= 2
-    page.until(lambda: page.value("Math.abs(scrollY - 900) < 50"), "the same part of the page")
+    assert page.value("Math.abs(scrollY - 900) < 50")
+    assert page.loads() == 1
     is_quiet(page, served.url())
+
+
+def test_it_says_that_it_has_lost_contact_and_goes_on_when_it_is_back(
+    tab: Tab, tmp_path: Path
+) -> None:
+    with status_server(tmp_path) as served:
+        show_everything(served)
+        page = tab(PHONE)
+        page.go(served.url())
+        before = {name: row["committed"] for name, row in numbers_of(page).items()}
+        assert page.value("document.getElementById('lost').hidden")
+        port = served.server.port
+    page.until(lambda: not page.value("document.getElementById('lost').hidden"), "a warning")
+    warning = page.value("document.getElementById('lost').innerText")
+    assert warning.startswith("No contact with this process for ")
+    assert {name: row["committed"] for name, row in numbers_of(page).items()} == before
+    with status_server(tmp_path, port) as served:
+        page.until(lambda: page.value("document.getElementById('lost').hidden"), "contact again")
+        assert numbers_of(page) == {}
+    assert page.loads() == 1
+
+
+def test_what_was_unfolded_stays_so(tab: Tab, served: StatusServer) -> None:
+    many = [status(served.clock, "clicks", number, 5) for number in range(12)]
+    served.board.show(many, ledger_up=True)
+    for one in many:
+        served.failed(one, Unavailable("s3.internal:443: 503 Slow Down"))
+    page = tab(PHONE)
+    page.go(served.url())
+    assert page.value("document.querySelector('.errors').innerText").count("503") == 1
+    page.value("document.querySelector('details').open = true")
+    served.board.show(many[:11], ledger_up=True)
+    page.until(lambda: page.value("document.querySelectorAll('tbody').length") == 11, "new rows")
+    assert page.value("document.querySelector('details').open")
 
 
 def test_a_running_daemon_is_seen_at_work(tab: Tab, sandbox: Sandbox, tmp_path: Path) -> None:
@@ -174,6 +210,8 @@ def test_a_running_daemon_is_seen_at_work(tab: Tab, sandbox: Sandbox, tmp_path: 
             return {it["partition"]: it for it in told_by(daemon.port())["partitions"]}
 
         wait_until(lambda: [it["committed"] for it in told().values()] == [500, 500], "the upload")
+        servers = told_by(daemon.port())["servers"]
+        assert [server["answers"] for server in servers] == [True, True, True]
         page = tab(PHONE)
         page.go(url)
         assert {row["committed"] for row in numbers_of(page).values()} == {"500"}

@@ -160,6 +160,12 @@ class KafkaSource:
         """Return the last stable offset as last heard of, whether it is fetched or not."""
         return self._ends.get(topic_partition)
 
+    def trouble(self) -> str | None:
+        """Return why brokers do not answer, as far as is known here, without asking; else None."""
+        if self.client.coordinator.coordinator_id is None:
+            return "no broker answers as the coordinator of the group"
+        return self._ends.trouble()
+
     def log_range(self, topic_partition: TopicPartition, since: float | None = None) -> LogRange:
         """Ask the broker for the log's start and its last stable offset."""
         return self._ranges.get(topic_partition, since)

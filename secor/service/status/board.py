@@ -10,6 +10,7 @@ from secor.consume.partition_status import Status
 from secor.core.errors import SecorError, StopPartition
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
+from secor.service.monitoring.servers import Servers
 from secor.service.monitoring.telemetry import snake
 from secor.service.startup import Hindrance
 from secor.service.status.remedies import remedy
@@ -34,9 +35,13 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Mishap:
-    """The last error: ``at`` in seconds since the epoch, and what to do."""
+    """The last error: ``at`` in seconds since the epoch, and what to do.
+
+    ``since`` is when errors of its kind began to come, without an upload in between.
+    """
 
     at: float
+    since: float
     kind: str
     message: str
     remedy: str
@@ -69,7 +74,13 @@ class Board:
     are whole by themselves, so that readers need no lock and nobody waits for them.
     """
 
-    def __init__(self, clock: Clock, about: About, tables: TableBoard | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        about: About,
+        tables: TableBoard | None = None,
+        servers: Servers | None = None,
+    ) -> None:
         """Begin with nothing assigned; ``tables`` are those of a table group."""
         self._clock = clock
         self._snapshot = Snapshot(clock.monotonic(), (), ledger_up=None)
@@ -78,6 +89,7 @@ class Board:
         self._uploads: dict[TopicPartition, Upload] = {}
         self.about = about
         self.tables = tables
+        self.servers = Servers(clock) if servers is None else servers
         self.started = clock.now()
 
     # ---------------------------------------------------------------- the loop
@@ -104,13 +116,19 @@ class Board:
         """Remember what the start waits for, until there is a snapshot."""
         self._snapshot = Snapshot(self._clock.monotonic(), (), ledger_up=None)
         self._hindrance = hindrance
+        self.servers.start_waits_for(hindrance.server, hindrance.error)
 
     # -------------------------------------------------------------- any thread
 
     def failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Remember an error."""
         kind = error.reason if isinstance(error, StopPartition) else snake(type(error))
-        self._mishaps[topic_partition] = Mishap(self._clock.now(), kind, str(error), remedy(error))
+        now, known = self._clock.now(), self._mishaps.get(topic_partition)
+        upload = self._uploads.get(topic_partition)
+        since = now
+        if known is not None and known.kind == kind and (upload is None or upload.at < known.at):
+            since = known.since
+        self._mishaps[topic_partition] = Mishap(now, since, kind, str(error), remedy(error))
 
     def committed(self, topic_partition: TopicPartition, seconds: float) -> None:
         """Remember an upload."""

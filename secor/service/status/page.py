@@ -1,4 +1,4 @@
-"""``/``: the picture as plain HTML, readable on a phone; no script, nothing from outside."""
+"""``/``: the picture as plain HTML, readable on a phone; nothing from outside."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from secor.service.status.cells import (
     show_time,
     word,
 )
-from secor.service.status.style import STYLE
+from secor.service.status.document import document
+from secor.service.status.errors_section import errors_section
 from secor.service.status.table_section import table_section
 
-REFRESH = 5
-"""Seconds after which the browser asks again."""
+LATE = 5.0
+"""Seconds after which something is old that is renewed every second."""
 
 COLUMNS = (
     "topic partition",
@@ -41,20 +42,14 @@ Picture = Mapping[str, Any]
 
 def page(picture: Picture) -> str:
     """Return the page of what ``secor.service.status.picture`` gives."""
-    title = escape(f"{picture['group']}: secor")
-    return "".join(
+    return document(
+        f"{picture['group']}: secor",
         [
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="refresh" content="{REFRESH}">',
-            '<meta name="viewport" content="width=device-width,initial-scale=1">',
-            f'<link rel="icon" href="data:,"><title>{title}</title><style>{STYLE}</style>',
-            "</head><body>",
             *_head(picture),
             *_tables(picture),
-            *_partitions(picture["partitions"]),
+            *_partitions(picture["partitions"], picture["errors"]),
             *_configuration(picture["configuration"]),
-            "</body></html>\n",
-        ]
+        ],
     )
 
 
@@ -62,11 +57,15 @@ def _head(picture: Picture) -> Iterable[str]:
     yield f"<h1>{escape(picture['group'])}</h1>"
     yield (
         f'<p class="soft">{escape(picture["instance"])}, secor {escape(picture["version"])}, '
-        f"decoder: {escape(picture['decoder'])}, since {show_time(picture['started'])}. "
-        f"As of {show_time(picture['at'])}, the loop's part "
-        f'{ago(picture["snapshot_age"])} old. <a href="/status.json">JSON</a> '
+        f"decoder: {escape(picture['decoder'])}, running since {show_time(picture['started'])}. "
+        f'As of {show_time(picture["at"])}. <a href="/status.json">JSON</a> '
         '<a href="/metrics">metrics</a></p>'
     )
+    if picture["snapshot_age"] > LATE:
+        yield (
+            f'<p class="bad">The loop has reported nothing for {ago(picture["snapshot_age"])}: '
+            "what stands here about topic partitions is so old.</p>"
+        )
     for reason in picture["waiting"]:
         yield f'<p class="bad">{escape(reason)}</p>'
     hindrance = picture["hindrance"]
@@ -75,36 +74,42 @@ def _head(picture: Picture) -> Iterable[str]:
             f"<p>For {ago(hindrance['age'])}: {sentence(hindrance['message'])} "
             f"<em>{escape(hindrance['remedy'])}</em></p>"
         )
-    stopped = [partition for partition in picture["partitions"] if partition["stopped"]]
-    if stopped:
-        links = (
-            f'<a href="#{escape(_name(partition))}">{escape(_name(partition))}</a>'
-            for partition in stopped
-        )
-        yield f'<p class="bad">Stopped: {", ".join(links)}</p>'
     yield '<dl class="tiles">'
     for name, value in _tiles(picture):
-        yield f"<div><dt>{name}</dt><dd>{value}</dd></div>"
+        yield f"<div><dt>{escape(name)}</dt><dd>{value}</dd></div>"
     yield "</dl>"
+    yield from errors_section(picture)
 
 
 def _tiles(picture: Picture) -> Iterable[tuple[str, str]]:
     partitions = picture["partitions"]
     ready = word("ready", "well") if picture["ready"] else word("not ready", "bad")
     yield "this process", ready if picture["alive"] else word("stands still", "bad")
-    words = {True: "answers", False: word("does not answer", "bad"), None: "–"}
-    # At the start nobody knows yet.
-    yield "ledger", words[picture["ledger_up"]]
-    states = Counter(partition["state"] for partition in partitions)
+    for server in picture["servers"]:
+        yield server["server"].removeprefix("the "), _server(server)
     yield "topic partitions", f"{len(partitions):,}"
+    states = Counter(partition["state"] for partition in partitions)
     for state, count in states.items():
         if state != "reading":
-            yield f"of them {escape(state)}", f"{count:,}"
-    yield "offsets behind", show_number(picture["lag"])
+            value = f"{count:,}"
+            yield f"of them {state}", word(value, "bad") if state == "stopped" else value
+    unknown = sum(partition["lag"] is None for partition in partitions)
+    more = f", {unknown:,} not known" if unknown else ""
+    yield "offsets behind", f"{picture['lag']:,}{more}"
     waits = [partition["oldest_uncommitted"] for partition in partitions]
-    yield "oldest not stored", ago(max((it for it in waits if it is not None), default=0))
+    oldest = max((it for it in waits if it is not None), default=None)
+    yield "oldest not stored", "–" if oldest is None else ago(oldest)
     yield "in memory", show_size(picture["buffered_bytes"])
     yield "in local files", show_size(picture["local_bytes"])
+
+
+def _server(server: Picture) -> str:
+    if server["answers"] is None:
+        return "–"  # at the start nobody knows yet
+    if server["answers"]:
+        now = server["answered_age"] <= LATE
+        return word("answers", "well") if now else f"answered {ago(server['answered_age'])} ago"
+    return word(f"fails for {ago(server['failing_age'])}", "bad")
 
 
 def _tables(picture: Picture) -> Iterable[str]:
@@ -112,16 +117,18 @@ def _tables(picture: Picture) -> Iterable[str]:
         yield from table_section(picture["coordination"], picture["tables"])
 
 
-def _partitions(partitions: Sequence[Picture]) -> Iterable[str]:
+def _partitions(partitions: Sequence[Picture], errors: Sequence[Picture]) -> Iterable[str]:
     yield "<h2>Topic partitions</h2>"
     if not partitions:
         yield "<p>None are assigned.</p>"
         return
+    told = {name for error in errors for name in error["partitions"]}
+    rows = ((_name(partition), partition) for partition in partitions)
     yield from html_table(
         COLUMNS,
         (
-            Row(_name(partition), _cells(partition), _notes(partition), anchor=_name(partition))
-            for partition in partitions
+            Row(name, _cells(partition), _notes(partition, told=name in told), anchor=name)
+            for name, partition in rows
         ),
     )
 
@@ -170,10 +177,15 @@ def _batch(batch: Picture) -> str:
     )
 
 
-def _notes(partition: Picture) -> Iterable[str]:
+def _notes(partition: Picture, *, told: bool) -> Iterable[str]:
+    """``told`` says that the error stands above the table, once for all that have it."""
     error = partition["last_error"]
     if partition["stopped"]:
-        yield f'<span class="bad">Stopped: {escape(partition["stopped"])}</span>'
+        since = partition["stopped_age"]
+        how_long = "" if since is None else f" for {ago(since)}"
+        as_above = told and error["message"] == partition["stopped"]
+        why = "see above." if as_above else escape(partition["stopped"])
+        yield f'<span class="bad">Stopped{how_long}: {why}</span>'
     if partition["again_in"] is not None:
         yield f"Looked at again in {ago(partition['again_in'])}."
     if partition["paused"]:
@@ -185,12 +197,15 @@ def _notes(partition: Picture) -> Iterable[str]:
         )
     if partition["sealed"]:
         yield _sealed(partition)
-    if error:
-        again = error["message"] == partition["stopped"]
-        message = "as above." if again else sentence(error["message"])
+    if error and told and not partition["stopped"]:
         yield (
-            f"Last error at {show_time(error['at'])}, {ago(error['age'])} ago "
-            f"({escape(error['kind'])}): {message} <em>{escape(error['remedy'])}</em>"
+            f'<span class="bad">{escape(error["kind"])}</span> for {ago(error["since_age"])}, '
+            f"last {ago(error['age'])} ago: see above."
+        )
+    elif error and not told:
+        yield (
+            f'<span class="soft">Over: {escape(error["kind"])}, {ago(error["age"])} ago: '
+            f"{sentence(error['message'])}</span>"
         )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from secor.consume.partition_status import Status
+from secor.consume.partition_status import State, Status
 from secor.service.monitoring.health import Health
 from secor.service.monitoring.lag import lag_offsets, lag_seconds, waiting_seconds
+from secor.service.monitoring.servers import ServerState
 from secor.service.startup import Hindrance
-from secor.service.status.board import Board
+from secor.service.status.board import Board, Mishap
+from secor.service.status.errors import lasting_errors
 from secor.service.status.remedies import remedy
 from secor.service.status.table_picture import coordination_picture, tables_picture
 from secor.service.status.times import age, iso_time
@@ -40,16 +42,37 @@ def picture(board: Board, health: Health) -> dict[str, Any]:
         "waiting": [] if well else ready.body.decode().splitlines(),
         "hindrance": _hindrance(board.hindrance, monotonic),
         "ledger_up": snapshot.ledger_up,
+        "servers": [_server(server.name, server.state, wall) for server in board.servers.all],
         "assigned": [str(status.topic_partition) for status in statuses],
         "lag": sum(partition["lag"] or 0 for partition in partitions),
         "buffered_bytes": sum(status.buffered for status in statuses),
         "local_bytes": sum(status.local for status in statuses),
+        "errors": lasting_errors(partitions),
         "partitions": partitions,
         "coordination": None if tables is None else coordination_picture(tables, wall),
         "tables": [] if tables is None else tables_picture(tables, wall),
         "configuration": [
             {"key": key, "value": value, "source": source} for key, value, source in about.settings
         ],
+    }
+
+
+def _server(name: str, state: ServerState, wall: float) -> dict[str, Any]:
+    error, at = state.error, state.error_at
+    return {
+        "server": name,
+        "answers": state.answers,
+        "answered_age": age(wall, state.answered_at),
+        "failing_since": None if state.since is None else iso_time(state.since),
+        "failing_age": age(wall, state.since),
+        "last_error": None
+        if error is None or at is None
+        else {
+            "at": iso_time(at),
+            "age": age(wall, at),
+            "message": str(error),
+            "remedy": remedy(error),
+        },
     }
 
 
@@ -92,15 +115,25 @@ def _partition(board: Board, status: Status, wall: float, monotonic: float) -> d
         "last_commit_age": age(monotonic, status.committed_at),
         "last_upload": upload
         and {"at": iso_time(upload.at), "age": age(wall, upload.at), "batch_age": upload.age},
-        "last_error": mishap
-        and {
-            "at": iso_time(mishap.at),
-            "age": age(wall, mishap.at),
-            "kind": mishap.kind,
-            "message": mishap.message,
-            "remedy": mishap.remedy,
-        },
+        "last_error": mishap and _mishap(mishap, status, wall, monotonic),
         "stopped": None if status.error is None else str(status.error),
+        "stopped_age": age(monotonic, status.stopped_at),
         "paused": None if status.pause is None else str(status.pause),
         "again_in": None if status.again_at is None else age(status.again_at, monotonic),
+    }
+
+
+def _mishap(mishap: Mishap, status: Status, wall: float, monotonic: float) -> dict[str, Any]:
+    """Return an error; it is over when its partition has committed, or been positioned, since."""
+    well_age = age(monotonic, status.committed_at)
+    over = well_age is not None and well_age <= wall - mishap.at
+    return {
+        "at": iso_time(mishap.at),
+        "age": age(wall, mishap.at),
+        "since": iso_time(mishap.since),
+        "since_age": age(wall, mishap.since),
+        "over": over and status.state is not State.STOPPED,
+        "kind": mishap.kind,
+        "message": mishap.message,
+        "remedy": mishap.remedy,
     }

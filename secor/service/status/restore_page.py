@@ -8,8 +8,7 @@ from html import escape
 from typing import Any
 
 from secor.service.status.cells import Row, ago, html_table, sentence, show_number, word
-from secor.service.status.page import REFRESH
-from secor.service.status.style import STYLE
+from secor.service.status.document import document
 
 COLUMNS = ("source", "state", "next offset", "archived to", "left")
 
@@ -60,22 +59,17 @@ class RestoreStatus:
 
 def restore_page(status: RestoreStatus) -> str:
     """Return the page."""
-    title = escape(f"{status.job}: secor restore")
-    return "".join(
+    return document(
+        f"{status.job}: secor restore",
         [
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="refresh" content="{REFRESH}">',
-            '<meta name="viewport" content="width=device-width,initial-scale=1">',
-            f'<link rel="icon" href="data:,"><title>{title}</title><style>{STYLE}</style>',
-            f"</head><body><h1>{escape(status.job)}</h1>",
+            f"<h1>{escape(status.job)}</h1>",
             f'<p class="soft">secor {escape(status.version)}, one daemon of a restore, for ',
             f'{ago(status.seconds)}. <a href="/status.json">JSON</a> ',
             '<a href="/metrics">metrics</a></p><dl class="tiles">',
             *(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in _tiles(status)),
             "</dl><h2>Source partitions</h2>",
             *_table(status.rows),
-            "</body></html>\n",
-        ]
+        ],
     )
 
 

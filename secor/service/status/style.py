@@ -1,9 +1,6 @@
-"""How the page looks, and what the browser may do with it."""
+"""How the pages look."""
 
 from __future__ import annotations
-
-import base64
-import hashlib
 
 STYLE = """
 :root{color-scheme:light dark;--line:#8885;--soft:#767676;--tile:#8881;--bad:#c0262d;--well:#1d7a36}
@@ -12,6 +9,10 @@ STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;margin:1.2rem auto;max-width:80rem;padding:0 1rem}
 h1{font-size:1.4rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
 p{margin:.4rem 0;overflow-wrap:anywhere}
+#lost{position:sticky;top:0;margin:0 0 .8rem;padding:.5rem .7rem;border-radius:.4rem;
+background:var(--bad);color:Canvas;font-weight:600}
+.errors{list-style:none;margin:.6rem 0;padding:0}.errors li{margin:.4rem 0;overflow-wrap:anywhere}
+details{display:inline}summary{display:inline;cursor:pointer;text-decoration:underline}
 .soft{color:var(--soft)}.bad{color:var(--bad)}.well{color:var(--well)}
 a{color:inherit}
 .tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(9.5rem,1fr));
@@ -42,11 +43,3 @@ td[data-name]::before{content:attr(data-name);color:var(--soft)}
 tr .note{margin-top:.3rem}
 .tiles{grid-template-columns:repeat(auto-fill,minmax(7rem,1fr))}dd{font-size:1rem}}
 """
-
-_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-_POLICY = (
-    f"default-src 'none'; style-src 'sha256-{_HASH}'; img-src data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'"
-)
-HEADERS = (("Content-Security-Policy", _POLICY), ("Referrer-Policy", "no-referrer"))
-"""Should anything slip through escaping, the browser still runs and fetches nothing."""

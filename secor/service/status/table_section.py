@@ -18,7 +18,7 @@ from secor.service.status.cells import (
     show_time,
     word,
 )
-from secor.service.status.style import STYLE
+from secor.service.status.document import document
 
 COLUMNS = ("table", "state", "last commit", "valid through", "staged", "conflicts")
 
@@ -28,23 +28,18 @@ SHOWN_OF_ID = 8
 Picture = Mapping[str, Any]
 
 
-def tables_page(picture: Picture, refresh: int) -> str:
+def tables_page(picture: Picture) -> str:
     """Return the page of a process that only coordinates; see ``coordinator_picture``."""
-    group = escape(picture["group"])
-    return "".join(
+    return document(
+        f"{picture['group']}: secor tables",
         [
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="refresh" content="{refresh}">',
-            '<meta name="viewport" content="width=device-width,initial-scale=1">',
-            f'<link rel="icon" href="data:,"><title>{group}: secor tables</title>',
-            f"<style>{STYLE}</style></head><body><h1>{group}</h1>",
+            f"<h1>{escape(picture['group'])}</h1>",
             f'<p class="soft">{escape(picture["instance"])}, secor {escape(picture["version"])}, ',
             f"secor tables run. As of {show_time(picture['at'])}. ",
             '<a href="/status.json">JSON</a> <a href="/metrics">metrics</a></p>',
             *(() if picture["alive"] else (f"<p>{word('stands still', 'bad')}</p>",)),
             *table_section(picture["coordination"], picture["tables"]),
-            "</body></html>\n",
-        ]
+        ],
     )
 
 

@@ -17,12 +17,10 @@ from secor.config.servers import Kafka
 from secor.config.stores import Store
 from secor.config.tables import Catalog
 from secor.core.errors import AccessDenied, Unavailable
+from secor.service.monitoring.servers import BROKERS, STORE, ZOOKEEPER
 from secor.wiring import clients, first_contact
 from secor.wiring.first_contact import (
-    BROKERS,
     CATALOG,
-    STORE,
-    ZOOKEEPER,
     Server,
     addresses_of,
     ask_once,
