@@ -267,8 +267,7 @@ class Consumer:
                     if reading is not None:
                         reading.committed = batch.range.end
                         reading.committed_at = self._clock.monotonic()
-                more = len(partition.sealed) > 1
-                event = Event.COMMITTED_FIRST if more else Event.COMMITTED
+                event = Event.COMMITTED_FIRST if len(partition.sealed) > 1 else Event.COMMITTED
                 self._lifecycle.on(partition, event)
             case Retryable():
                 self._observer.uploaded(batch.topic_partition, "later", seconds)
