@@ -147,6 +147,12 @@ class Metrics(MetricsRegistry):
             "secor_starting", (), "1 until store, ledger and brokers have answered, then 0."
         )
         self.ledger_up = self._gauge("secor_ledger_up", (), "1 while the ledger answers, else 0.")
+        self.kafka_up = self._gauge(
+            "secor_kafka_up",
+            (),
+            "1 while the group's coordinator and the leaders of all assigned partitions answer, "
+            "else 0.",
+        )
         self.assigned_partitions = self._gauge(
             "secor_assigned_partitions", (), "Partitions that this process reads."
         )

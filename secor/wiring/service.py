@@ -73,6 +73,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
     instance = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     tables = _table_board(config, clock, instance) if config.group.kind == "table" else None
     board = board_of(config, clock, instance, tables)
+    metrics.kafka_up.set_function(lambda: board.servers.kafka.state.answers is True)
     manager = Notifier.of(environment)
     telemetry = Telemetry(metrics, health, clock, board)
     metrics.starting.set(1)
@@ -164,7 +165,8 @@ def _connect(
             ask(CATALOG)
             store, tables = store_of_tables(config, store), open_tables(config)
         membership = opened.enter_context(join(config, ask, telemetry.fetch_restarted))
-        ledger = WatchedLedger(membership.ledger, servers.ledger)
+        session = config.ledger.kind == "zookeeper"
+        ledger = WatchedLedger(membership.ledger, servers.ledger, session=session)
         membership = replace(membership, ledger=ledger)
         for server in servers.all:
             server.answered()

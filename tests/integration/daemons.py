@@ -107,13 +107,17 @@ class Daemon:
         ports = re.findall(r'"port": (\d+)', self.text())
         return int(ports[-1]) if ports else None
 
+    def page(self, path: str) -> str:
+        """Return what its HTTP server answers."""
+        with urlopen(f"http://127.0.0.1:{self.port()}{path}", timeout=PATIENCE) as answer:
+            text: str = answer.read().decode()
+        return text
+
     def total(self, metric: str) -> float:
         """Return the sum of a metric's series; 0 before the metrics are served."""
-        port = self.port()
-        if port is None:
+        if self.port() is None:
             return 0.0
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
-            lines = answer.read().decode().splitlines()
+        lines = self.page("/metrics").splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(metric + "{"))
 
 

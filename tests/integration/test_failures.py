@@ -52,6 +52,20 @@ def wait_for_all(config: Path, topic: str, total: int, daemon: Daemon) -> None:
     wait_until(reached, f"{total} messages committed")
 
 
+def failing(daemon: Daemon) -> list[str]:
+    """Return the servers that fail, as the daemon tells."""
+    servers = json.loads(daemon.page("/status.json"))["servers"]
+    return [it["server"] for it in servers if it["answers"] is False]
+
+
+def wait_for_failing(daemon: Daemon, server: str) -> None:
+    wait_until(lambda: server in failing(daemon), f"{server} to fail")
+
+
+def wait_for_answers(daemon: Daemon) -> None:
+    wait_until(lambda: not failing(daemon), "all servers to answer")
+
+
 def end(daemon: Daemon) -> None:
     daemon.send(signal.SIGTERM)
     assert daemon.wait() == 0, daemon.text()
@@ -72,8 +86,10 @@ def test_zookeeper_may_restart_and_forget_the_session(
     wait_until(lambda: committed(config, topic, PARTITIONS) > 0, "a commit")
     server = sandbox.servers["zookeeper"]
     server.kill()
+    wait_for_failing(daemon, "ZooKeeper")
     produce(sandbox, topic, PARTITIONS, range(2000, 4000))
     server.start()
+    wait_for_answers(daemon)
     wait_for_all(config, topic, 4000, daemon)
     server.pause()
     produce(sandbox, topic, PARTITIONS, range(4000, 6000))
@@ -94,8 +110,13 @@ def test_the_broker_may_restart_with_the_ledger_in_it(
     daemon = start(config, tmp_path / "log")
     wait_until(lambda: committed(config, topic, PARTITIONS) > 0, "a commit")
     server = sandbox.servers["kafka"]
+    wait_for_answers(daemon)
+    assert "\nsecor_kafka_up 1.0\n" in daemon.page("/metrics")
     server.kill()
+    wait_for_failing(daemon, "the Kafka brokers")
+    assert "\nsecor_kafka_up 0.0\n" in daemon.page("/metrics")
     server.start()
+    wait_for_answers(daemon)
     produce(sandbox, topic, PARTITIONS, range(3000, 6000))
     wait_for_all(config, topic, 6000, daemon)
     end(daemon)
@@ -117,10 +138,12 @@ def test_batches_wait_for_a_store_that_is_out(
         proxy.outage = True
         produce(sandbox, topic, PARTITIONS, range(1000, 6000))
         wait_until(lambda: daemon.total("secor_retries_total") > 0, "an upload is tried again")
+        wait_for_failing(daemon, "the object store")
         time.sleep(8)  # longer than the sessions
         assert committed(config, topic, PARTITIONS) == 1000
         proxy.outage = False
         wait_for_all(config, topic, 6000, daemon)
+        wait_for_answers(daemon)
         end(daemon)
         assert "6,000 messages" in done("verify", str(config))
 

@@ -136,10 +136,15 @@ class WatchedStore:
 
 
 class WatchedLedger:
-    """An ``OffsetLedger`` that tells a ``Server`` how it answers; every upload begins here."""
+    """An ``OffsetLedger`` that tells a ``Server`` how it answers; every upload begins here.
 
-    def __init__(self, ledger: OffsetLedger, server: Server) -> None:
+    ``session`` says that ``healthy`` tells of a session that is kept up, not of what was asked
+    last: then it is an answer of now.
+    """
+
+    def __init__(self, ledger: OffsetLedger, server: Server, *, session: bool) -> None:
         self._ledger = ledger
+        self._session = session
         self._server = server
         self._was_healthy = True
 
@@ -158,7 +163,7 @@ class WatchedLedger:
         healthy = self._ledger.healthy()
         if not healthy:
             self._server.failed()
-        elif self._server.state.answers or not self._was_healthy:
+        elif (self._session and self._server.state.answers) or not self._was_healthy:
             self._server.answered()
         self._was_healthy = healthy
         return healthy

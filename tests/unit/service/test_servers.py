@@ -24,7 +24,7 @@ class World:
         self.store = WatchedStore(FakeStore(before=self.before), self.server)
         self.ledger_server = LedgerServer()
         self.fake_ledger = self.ledger_server.client("process 1")
-        self.ledger = WatchedLedger(self.fake_ledger, self.server)
+        self.ledger = WatchedLedger(self.fake_ledger, self.server, session=True)
 
     def before(self, call: str, key: str) -> None:
         if self.error is not None:
@@ -104,6 +104,17 @@ def test_a_ledger_that_refuses_in_a_good_session_fails_until_it_grants(world: Wo
     assert world.server.state.answers is False
     world.ledger.read(KEY)
     assert world.server.state.answers is True
+
+
+@pytest.mark.parametrize(("session", "answered_at"), [(True, 1060.0), (False, 1000.0)])
+def test_a_session_answers_all_the_time_and_requests_when_they_are_sent(
+    world: World, session: bool, answered_at: float
+) -> None:
+    ledger = WatchedLedger(world.fake_ledger, world.server, session=session)
+    ledger.read(KEY)
+    world.clock.sleep(60)
+    assert ledger.healthy() is True
+    assert world.server.state.answered_at == answered_at
 
 
 def test_a_trouble_in_words_is_one_error_while_it_lasts(world: World) -> None:
