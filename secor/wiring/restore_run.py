@@ -22,6 +22,7 @@ from secor.restore.model import SourcePartition
 from secor.restore.opening import Opener
 from secor.restore.routing import Routing
 from secor.restore.schedule import Schedule
+from secor.restore.sources.archive import ArchiveSource
 from secor.restore.target_ids import TargetGuard
 from secor.restore.targets import Targets
 from secor.restore.task import TaskObserver, TaskSettings
@@ -53,7 +54,9 @@ class Daemon:
 @contextmanager
 def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
     """Give the daemon of a job whose targets exist; leaves the group at the end."""
-    writing = job.config.writing
+    writing, source = job.config.writing, job.source
+    if isinstance(source, ArchiveSource):
+        telemetry.known_end = lambda it: source.known.of(it).end
     partitions = job.ensure_offsets_topic()
     writer = copy_writer(job)
     copies = None if writer is None else OffsetCopies(writer, job.clock, telemetry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 
 import structlog
@@ -26,7 +26,8 @@ from secor.service.status.restore_page import RestoreRow, RestoreStatus
 class RestoreTelemetry:
     """A ``TaskObserver`` and an ``EngineObserver``; for any number of threads.
 
-    ``ends`` are where the archived offsets of each source partition end, as the plan found them.
+    ``ends`` are where the archived offsets of each source partition end, as the plan found them;
+    ``known_end`` tells how far they are known to go by now, without asking: archives grow.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class RestoreTelemetry:
         self.bytes = 0
         self.transactions = 0
         self.ends: Mapping[SourcePartition, int] = {}
+        self.known_end: Callable[[SourcePartition], int] = lambda _source: 0
         self.next_offsets: dict[SourcePartition, int] = {}
         self.wish = Wish.RUNNING
         self._metrics = metrics
@@ -156,15 +158,21 @@ class RestoreTelemetry:
     @property
     def done(self) -> tuple[int, int]:
         """Offsets of this process's source partitions that are done, and all there are."""
-        total = sum(self.ends.get(source, 0) for source in self._shown)
-        return total - sum(row.left for row in self._rows), total
+        rows = self._rows
+        total = sum(row.end for row in rows)
+        return total - sum(row.left for row in rows), total
 
     def left(self, assigned_source: AssignedSource) -> int:
         """Return how many archived offsets of a source partition are not written yet."""
         if assigned_source.phase is Phase.EXHAUSTED:
             return 0
-        reached = self.reached(assigned_source)
-        return max(0, self.ends.get(assigned_source.source, 0) - (reached or 0))
+        return self.end(assigned_source) - (self.reached(assigned_source) or 0)
+
+    def end(self, assigned_source: AssignedSource) -> int:
+        """Return where its archived offsets end, as far as this process knows it by now."""
+        source = assigned_source.source
+        reached = self.reached(assigned_source) or 0
+        return max(self.ends.get(source, 0), self.known_end(source), reached)
 
     def reached(self, assigned_source: AssignedSource) -> int | None:
         """Return the committed offset, as far as this process knows it."""
@@ -194,7 +202,7 @@ class RestoreTelemetry:
             source=str(assigned_source.source),
             phase=assigned_source.phase.value,
             next_offset=self.reached(assigned_source),
-            end=self.ends.get(assigned_source.source, 0),
+            end=self.end(assigned_source),
             left=self.left(assigned_source),
             error=None if error is None else str(error),
             remedy=None if error is None else remedy(error),

@@ -55,6 +55,28 @@ def test_a_commit_is_counted_and_what_is_left_gets_less() -> None:
     assert telemetry.done == (140, 300)
 
 
+def test_what_is_left_goes_by_the_archive_as_it_has_grown() -> None:
+    setup = Setup()
+    setup.telemetry.committed(HERE, 100, 100, 3000, 2.0)
+    grown = {HERE: 250}
+    setup.telemetry.known_end = lambda source: grown.get(source, 0)
+    text = setup.report()
+    assert 'secor_restore_left_offsets{partition="0",topic="<clicks>"} 150.0' in text
+    assert 'secor_restore_left_offsets{partition="1",topic="<clicks>"} 100.0' in text
+    assert [(row.end, row.left) for row in setup.telemetry.status("job").rows] == [
+        *((250, 150), (100, 100), (100, 100))
+    ]
+    assert setup.telemetry.done == (100, 450)
+
+
+def test_the_archive_goes_at_least_as_far_as_was_written() -> None:
+    setup = Setup()
+    setup.telemetry.committed(HERE, 130, 30, 3000, 2.0)
+    setup.report()
+    (row, *_) = setup.telemetry.status("job").rows
+    assert (row.next_offset, row.end, row.left) == (130, 130, 0)
+
+
 def test_a_transaction_that_the_broker_wanted_aborted_is_counted_and_not_open() -> None:
     setup = Setup()
     setup.telemetry.began(HERE)
