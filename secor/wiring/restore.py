@@ -37,6 +37,9 @@ from secor.wiring.restore_sources import (
     wanted_topics,
 )
 
+CONNECTIONS = 64
+"""To the store, kept open: every source partition is read by a thread of its own."""
+
 SEEN_WITHIN = 10
 """Seconds that a new topic may take until every broker knows it."""
 SESSION = 6.0
@@ -219,7 +222,7 @@ def open_job(config: RestoreConfig) -> Iterator[Job]:
     """Connect to the archive and the target.  Raises ``SecorError``."""
     options = brokers_options(config.kafka)
     with ExitStack() as opened:
-        store = reach_store(config.store, connections=8)
+        store = reach_store(config.store, connections=CONNECTIONS)
         source = source_of(config, store)
         transactional = config.writing.exactly_once == "required"
         with told_while_slow(kafka_server(config.kafka)):
