@@ -17,7 +17,3 @@ def main() -> None:
     except KeyboardInterrupt:
         os._exit(INTERRUPTED)
     run()
-
-
-if __name__ == "__main__":
-    main()

@@ -194,7 +194,7 @@ def test_the_doctor_goes_on_after_what_cannot_be_opened(
 def test_the_service_does_not_start_and_says_why(fault: str, config: Path) -> None:
     written(config, {**READ, **OPENED}[fault])
     done = subprocess.run(
-        [sys.executable, "-m", "secor.cli.entry", "run", str(config)],
+        [sys.executable, "-m", "secor", "run", str(config)],
         capture_output=True,
         text=True,
         check=False,

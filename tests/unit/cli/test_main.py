@@ -121,7 +121,7 @@ def test_the_process_ends_with_the_code() -> None:
     assert ended.value.code == 2
 
 
-SECOR = (sys.executable, "-m", "secor.cli.entry")
+SECOR = (sys.executable, "-m", "secor")
 SHOW = (*SECOR, "config", "show", str(Path(__file__).parents[3] / "config" / "backup.toml"))
 
 

@@ -37,6 +37,7 @@ ROOMS: dict[str, set[str]] = {
         *("core", "formats", "parsing", "batch", "service", "adapters", "archive", "config"),
         *("java", "spark", "sandbox", "tables", "wiring", "restore", "wire"),
     },
+    "__main__": {"cli"},
 }
 """What a room may import besides itself.
 
