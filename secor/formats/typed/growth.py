@@ -168,7 +168,7 @@ class Growth:
         self._fields = schema.fields
         self._propose = propose
 
-    identity = "growth-3"
+    identity = "growth-4"
     """Of the rule: another one gives other objects of the same messages."""
 
     def look(
@@ -219,15 +219,24 @@ class Growth:
         self._propose(grow_schema(grow_schema(self._fields, together), alone), new)
 
     def _first_with_new(self, rows: pa.StructArray, extra: Sequence[int]) -> int | None:
-        """Of rows that fit: more of them show the fields of fewer, so the first can be halved."""
+        """Of rows that fit: more of them show the fields of fewer, so the first can be halved.
 
-        def adds(count: int) -> bool:
-            seen = self._seen(rows, extra[:count])
+        But ``{}`` and ``[]``, which show no type, show text together: then each kind of row is
+        looked at by itself.
+        """
+
+        def adds(chosen: Sequence[int]) -> bool:
+            seen = self._seen(rows, chosen)
             return bool(with_new_fields(self._fields, seen) != self._fields)
 
-        if not extra or not adds(len(extra)):
+        if not extra or not adds(extra):
             return None
-        return extra[bisect_left(range(1, len(extra) + 1), True, key=adds)]
+        counts = range(1, len(extra) + 1)
+        rest = extra[bisect_left(counts, True, key=lambda count: adds(extra[:count])) :]
+        if adds(rest[:1]):
+            return rest[0]
+        alike = groups(rows.take(pa.array(rest, pa.int64())), self._fields)
+        return next((row for row in sorted(rest[it[0]] for it in alike) if adds([row])), None)
 
     def _first_grown(
         self, rows: pa.StructArray, wrong: Sequence[int]

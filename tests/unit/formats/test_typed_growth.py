@@ -116,6 +116,14 @@ def test_new_fields_grow_and_what_shows_no_type_is_kept_as_json() -> None:
     assert topic.verdicts({"b": [5]}, {"b": {"c": [{"d": 5}]}}, {"b": 0}) == "ggg"
 
 
+def test_empty_objects_and_lists_of_one_field_grow_nothing_together() -> None:
+    topic = Topic(kept(("a", INT)))
+    empty: list[Any] = [{"b": {}}, {"b": []}, {"b": [{}]}, {"c": {"d": []}}, {"c": {"d": {}}}]
+    assert topic.first(*empty) is None
+    assert topic.first({"b": 1}, *empty) == 0
+    assert topic.first(*empty, {"b": {}, "c": {"d": [1]}}, {"b": [1]}) == len(empty)
+
+
 def test_a_message_that_is_in_conflict_brings_no_new_fields() -> None:
     assert Topic(kept(("a", INT))).verdicts({"a": "x", "new": 1}) == "c"
 
