@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,7 +11,7 @@ import pyarrow as pa
 from secor.formats.typed.dominance import seen_together
 from secor.formats.typed.growth import is_new
 from secor.formats.typed.inference import observe
-from secor.formats.typed.observed_types import groups
+from secor.formats.typed.observed_types import first_that_adds, groups
 from secor.formats.typed.schema import RowSchema
 from secor.tables.catalog import AddColumn, SchemaChange
 from secor.tables.schema_changes import apply, changes_for, still_needed
@@ -56,14 +55,8 @@ class _Look:
         self._taken = table.origin_names
 
     def first_with_new(self, rows: pa.StructArray, extra: Sequence[int]) -> int | None:
-        """Return the first fitting row that shows new columns, by bisection: rows only add some."""
-
-        def adds(count: int) -> bool:
-            return bool(self.new_columns(rows.take(pa.array(extra[:count], pa.int64()))))
-
-        if not extra or not adds(len(extra)):
-            return None
-        return extra[bisect_left(range(1, len(extra) + 1), True, key=adds)]
+        """Return the first fitting row that shows new columns."""
+        return first_that_adds(rows, extra, self._columns, lambda it: bool(self.new_columns(it)))
 
     def new_columns(self, rows: pa.StructArray) -> list[SchemaChange]:
         """Return the columns that rows show beside the table's."""

@@ -14,7 +14,6 @@ A column never gets a type that would not hold what it held.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -25,7 +24,7 @@ from secor.formats.typed.descriptions import LONGEST_INTEGER, MOST_DIGITS, NAMES
 from secor.formats.typed.dominance import seen_together
 from secor.formats.typed.inference import observe, widen
 from secor.formats.typed.nested_arrays import JSON, children, is_json, is_list
-from secor.formats.typed.observed_types import groups
+from secor.formats.typed.observed_types import first_that_adds, groups
 from secor.formats.typed.schema import EXTRA, RowSchema
 
 MOST_FIELDS = 1000
@@ -189,7 +188,7 @@ class Growth:
         if not wrong and not extra.any():
             return None, bad
         extra[wrong] = False
-        added = self._first_with_new(rows, np.flatnonzero(extra).tolist())
+        added = first_that_adds(rows, np.flatnonzero(extra).tolist(), self._fields, self._adds)
         grows, reasons = self._first_grown(rows, wrong)
         first = min((row for row in (added, grows) if row is not None), default=None)
         return first, {**bad, **reasons}
@@ -218,25 +217,8 @@ class Growth:
         alone = observe(first).type
         self._propose(grow_schema(grow_schema(self._fields, together), alone), new)
 
-    def _first_with_new(self, rows: pa.StructArray, extra: Sequence[int]) -> int | None:
-        """Of rows that fit: more of them show the fields of fewer, so the first can be halved.
-
-        But ``{}`` and ``[]``, which show no type, show text together: then each kind of row is
-        looked at by itself.
-        """
-
-        def adds(chosen: Sequence[int]) -> bool:
-            seen = self._seen(rows, chosen)
-            return bool(with_new_fields(self._fields, seen) != self._fields)
-
-        if not extra or not adds(extra):
-            return None
-        counts = range(1, len(extra) + 1)
-        rest = extra[bisect_left(counts, True, key=lambda count: adds(extra[:count])) :]
-        if adds(rest[:1]):
-            return rest[0]
-        alike = groups(rows.take(pa.array(rest, pa.int64())), self._fields)
-        return next((row for row in sorted(rest[it[0]] for it in alike) if adds([row])), None)
+    def _adds(self, rows: pa.StructArray) -> bool:
+        return bool(with_new_fields(self._fields, observe(rows).type) != self._fields)
 
     def _first_grown(
         self, rows: pa.StructArray, wrong: Sequence[int]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -41,6 +42,31 @@ def groups(rows: pa.StructArray, kept: pa.StructType) -> list[Codes]:
     order = np.argsort(codes, kind="stable")
     ends = np.flatnonzero(np.diff(codes[order])) + 1
     return np.split(order, ends)
+
+
+def first_that_adds(
+    rows: pa.StructArray,
+    chosen: Sequence[int],
+    kept: pa.StructType,
+    adds: Callable[[pa.StructArray], bool],
+) -> int | None:
+    """Return the first of the ``chosen`` rows that by itself adds a field to ``kept``, if one does.
+
+    More rows show the fields of fewer, so they can be halved.  But ``{}`` and ``[]``, which show no
+    type, show text together: then each kind of row is looked at by itself.
+    """
+
+    def of(those: Sequence[int]) -> pa.StructArray:
+        return rows.take(pa.array(those, pa.int64()))
+
+    if not chosen or not adds(of(chosen)):
+        return None
+    counts = range(1, len(chosen) + 1)
+    rest = chosen[bisect_left(counts, True, key=lambda count: adds(of(chosen[:count]))) :]
+    if adds(of(rest[:1])):
+        return rest[0]
+    firsts = sorted(rest[alike[0]] for alike in groups(of(rest), kept))
+    return next((row for row in firsts if adds(of([row]))), None)
 
 
 def _codes(array: pa.Array, marked: bool, *, nested: bool = True) -> Codes:

@@ -460,3 +460,11 @@ def test_thousands_of_misfits_are_looked_at_together(tmp_path: Path) -> None:
     assert (first.end, second.end) == (5000, 5002)
     assert sorted(row["id"] for row in world.rows()) == [7, 1 << 40]
     assert len(world.reasons()) == 5000
+
+
+def test_empty_objects_and_lists_of_one_field_cut_no_batch(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [FLIGHTS])
+    world.seal({"id": 1})
+    empty = [{"id": 2, "b": {}}, {"id": 3, "b": []}, {"id": 4, "b": {}}]
+    assert len(world.seal(*empty)) == 1
+    assert len(world.seal(*empty, {"id": 5, "b": {"c": 1}}, *empty)) == 2
