@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from secor.archive.objects import ArchivedObject
 from secor.cli.open_archive import archive_of, refuse_tables, require_stored
+from secor.cli.topic_type import partitions_option
 from secor.config.load import load
 from secor.core.errors import ConfigurationError, NotFound
 from secor.core.model import OffsetRange
@@ -41,14 +42,7 @@ Batches = Iterator[tuple[dict[str, object], pa.RecordBatch]]
 
 @click.command(epilog="Example: secor cat backup.toml clicks --partition 0 --from 100 --limit 10")
 @click.argument("what", nargs=-1, required=True, metavar="CONFIG TOPIC | CONFIG KEY... | FILE...")
-@click.option(
-    "--partition",
-    "partitions",
-    type=int,
-    multiple=True,
-    metavar="N",
-    help="Only this partition; may be repeated.",
-)
+@partitions_option
 @click.option(
     "--from",
     "start",

@@ -19,7 +19,7 @@ from secor.cli.open_archive import (
     require_stored,
     table,
 )
-from secor.cli.topic_type import TOPIC
+from secor.cli.topic_type import TOPIC, partitions_option
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.ports import ObjectStore
@@ -29,14 +29,7 @@ from secor.core.text import how_many
 @click.command(epilog="Example: secor ls backup.toml clicks --partition 0")
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("topic", type=TOPIC, required=False)
-@click.option(
-    "--partition",
-    "partitions",
-    type=int,
-    multiple=True,
-    metavar="N",
-    help="Only this partition; may be repeated.",
-)
+@partitions_option
 @click.option("--long", "long", is_flag=True, help="Also show generation, fingerprint, times, key.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(

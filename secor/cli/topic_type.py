@@ -1,4 +1,4 @@
-"""Names of topics on the command line, which shells complete."""
+"""Topics, whose names shells complete, and partitions on the command line."""
 
 from __future__ import annotations
 
@@ -53,3 +53,12 @@ def _topics(path: Path) -> list[str]:
 
 
 TOPIC = TopicName()
+
+partitions_option = click.option(
+    "--partition",
+    "partitions",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="Only this partition; may be repeated.",
+)

@@ -25,7 +25,7 @@ from secor.cli.open_archive import (
     quarantined_topics,
     require_stored,
 )
-from secor.cli.topic_type import TOPIC
+from secor.cli.topic_type import TOPIC, partitions_option
 from secor.cli.verify_tables import verify_tables
 from secor.config.load import load
 from secor.config.model import Config
@@ -53,14 +53,7 @@ LINES = 20
 @click.command(epilog="Example: secor verify backup.toml clicks")
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("topics", type=TOPIC, nargs=-1, metavar="[TOPIC]...")
-@click.option(
-    "--partition",
-    "partitions",
-    type=int,
-    multiple=True,
-    metavar="N",
-    help="Only this partition; may be repeated.",
-)
+@partitions_option
 @click.option(
     "--from",
     "start",
@@ -120,8 +113,8 @@ def command(
 
 def _require(partitions: tuple[int, ...], report: Report, *, archive_only: bool) -> None:
     """Raise ``ConfigurationError`` for a partition of which nothing was looked at."""
-    seen = {it.topic_partition.partition for it in report.partitions}
-    absent = sorted(set(partitions) - seen)
+    compared = {it.topic_partition.partition for it in report.partitions}
+    absent = sorted(set(partitions) - compared)
     if absent:
         what = "objects of partition" if archive_only else "a partition"
         raise ConfigurationError(f"none of these topics has {what} {absent[0]}: see secor ls")

@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class Endpoint:
     """Who is asked: its kind, its addresses, and the seconds until it is given up (None: unknown).
 
     Of ``hidden`` ones, behind a proxy, nobody else can find out why they do not answer.
@@ -56,26 +56,26 @@ class Server:
         return f"{self.kind} at {', '.join(self.addresses)}"
 
 
-def kafka_server(brokers: Brokers, most: float = 30.0) -> Server:
+def kafka_server(brokers: Brokers, most: float = 30.0) -> Endpoint:
     """Return the brokers; ``most`` as their clients are told."""
-    return Server("Kafka", brokers.bootstrap_servers, most, usual_port=9092)
+    return Endpoint("Kafka", brokers.bootstrap_servers, most, usual_port=9092)
 
 
-def zookeeper_server(zookeeper: ZooKeeper, most: float = 20.0) -> Server:
+def zookeeper_server(zookeeper: ZooKeeper, most: float = 20.0) -> Endpoint:
     """Return the ensemble; ``most`` is its client's time to connect, and to give up."""
-    return Server("ZooKeeper", zookeeper.hosts, most, usual_port=2181)
+    return Endpoint("ZooKeeper", zookeeper.hosts, most, usual_port=2181)
 
 
-def store_server(store: Store) -> Server:
+def store_server(store: Store) -> Endpoint:
     """Return the store's server, or its bucket where the cloud's own server is used."""
     section = store.chosen
     if isinstance(section, LocalStore):
-        return Server("the store", (store.place,))
+        return Endpoint("the store", (store.place,))
     proxy = section.proxies if isinstance(section, S3) else section.proxy
     wait = section.read_timeout if isinstance(section, S3) else section.request_timeout
     attempts = section.max_attempts
     longest = attempts * max(section.connect_timeout, wait) + attempts  # a second between two
-    return Server(
+    return Endpoint(
         "the store",
         (section.endpoint_url or f"{store.kind} {store.place}",),
         min(longest, PATIENCE),
@@ -83,13 +83,13 @@ def store_server(store: Store) -> Server:
     )
 
 
-def catalog_server(catalog: Catalog) -> Server:
+def catalog_server(catalog: Catalog) -> Endpoint:
     """Return the server of a group's tables; only one that speaks HTTP can be tried."""
     uri = catalog.properties.get("uri", "")
     if not uri.startswith(("http://", "https://")):
-        return Server("the catalog", (catalog.name,), PATIENCE, hidden=True)
+        return Endpoint("the catalog", (catalog.name,), PATIENCE, hidden=True)
     address = mask_urls(uri).partition("?")[0]
-    return Server("the catalog", (address,), PATIENCE, hidden=bool(getproxies()))
+    return Endpoint("the catalog", (address,), PATIENCE, hidden=bool(getproxies()))
 
 
 def addresses_of(config: Config) -> dict[str, str]:
@@ -104,7 +104,7 @@ def addresses_of(config: Config) -> dict[str, str]:
 
 
 @contextmanager
-def told_while_slow(server: Server) -> Iterator[None]:
+def told_while_slow(server: Endpoint) -> Iterator[None]:
     """Log once whom a command waits for, and why, if what is done here takes long.
 
     Commands have no handlers for logs: it is a line on standard error.
@@ -120,7 +120,7 @@ def told_while_slow(server: Server) -> Iterator[None]:
         over.set()
 
 
-def ask_once(server: Server, ask: Callable[[], T]) -> T:
+def ask_once(server: Endpoint, ask: Callable[[], T]) -> T:
     """Return what ``ask`` does; tell of it while it takes long, but no longer than ``PATIENCE``.
 
     A library's own attempts, which ``ask`` makes, may take minutes, or never end.  Raises what
@@ -147,7 +147,7 @@ def ask_once(server: Server, ask: Callable[[], T]) -> T:
             ) from None
 
 
-def _tell(server: Server, over: threading.Event) -> None:
+def _tell(server: Endpoint, over: threading.Event) -> None:
     if over.wait(QUIET):
         return
     why = "no answer yet" if server.hidden else "; ".join(_reasons(server))
@@ -156,7 +156,7 @@ def _tell(server: Server, over: threading.Event) -> None:
         _log.warning("waiting for %s: %s%s", server, why, most)
 
 
-def _reasons(server: Server) -> Sequence[str]:
+def _reasons(server: Endpoint) -> Sequence[str]:
     """Return why the first addresses do not answer, each reason once."""
     tried = server.addresses[:LOOKED_AT]
     reasons = [_reason(address, server.usual_port, LOOK / len(tried)) for address in tried]

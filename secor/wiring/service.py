@@ -291,7 +291,7 @@ def _report(
     def report() -> None:
         statuses = consumer.status()
         ledger_up = membership.ledger.healthy()
-        board.servers.kafka.is_in(membership.source.trouble())
+        board.servers.kafka.set_trouble(membership.source.trouble())
         telemetry.report(statuses, ledger_up=ledger_up)
         board.show(statuses, ledger_up=ledger_up)
         manager.status(status_line(statuses))

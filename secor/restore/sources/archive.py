@@ -284,9 +284,9 @@ _NO_ROWS = pa.RecordBatch.from_pylist([], SCHEMA)
 
 def _left_out(units: Sequence[Unit]) -> tuple[int, tuple[str, ...]]:
     """Return how many messages without a value objects have left out, and which do not tell."""
-    told = [(it, it.info.left_out) for unit in units for it in unit.objects if it.info]
-    uncounted = (it.key for it, left_out in told if left_out is None and it.is_text)
-    return sum(left_out or 0 for _, left_out in told), tuple(uncounted)
+    described = [(it, it.info.left_out) for unit in units for it in unit.objects if it.info]
+    uncounted = (it.key for it, left_out in described if left_out is None and it.is_text)
+    return sum(left_out or 0 for _, left_out in described), tuple(uncounted)
 
 
 def _times(units: Sequence[Unit]) -> tuple[int | None, int | None]:

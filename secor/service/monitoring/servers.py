@@ -58,7 +58,7 @@ class Server:
             known = ServerState(False, known.answered_at, since=now)
         self.state = known if error is None else replace(known, error=error, error_at=now)
 
-    def is_in(self, trouble: str | None) -> None:
+    def set_trouble(self, trouble: str | None) -> None:
         """Take what is known now: a trouble, in words, or none."""
         if trouble is None:
             self.answered()

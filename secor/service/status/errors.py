@@ -12,7 +12,7 @@ _OF_ONE_PARTITION = re.compile(r"\S*[/\d]\S*")
 Picture = Mapping[str, Any]
 
 
-def likeness(kind: str, message: str, topic: str) -> tuple[str, str]:
+def error_pattern(kind: str, message: str, topic: str) -> tuple[str, str]:
     """Return what an error has in common with the same error of other topic partitions."""
     return kind, _OF_ONE_PARTITION.sub("…", message.replace(topic, "…"))
 
@@ -26,7 +26,7 @@ def lasting_errors(partitions: Sequence[Picture]) -> list[dict[str, Any]]:
     for partition in partitions:
         error = partition["last_error"]
         if error is not None and not error["over"]:
-            key = likeness(error["kind"], error["message"], partition["topic"])
+            key = error_pattern(error["kind"], error["message"], partition["topic"])
             alike.setdefault(key, []).append(partition)
     return sorted(map(_together, alike.values()), key=lambda it: -len(it["partitions"]))
 

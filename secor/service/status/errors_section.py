@@ -18,11 +18,11 @@ Picture = Mapping[str, Any]
 def errors_section(picture: Picture) -> Iterable[str]:
     """Give a list of ``servers`` that fail and of ``errors``; nothing when all is well."""
     failing = [server for server in picture["servers"] if server["answers"] is False]
-    told = {server["last_error"]["message"] for server in failing if server["last_error"]}
+    messages = {server["last_error"]["message"] for server in failing if server["last_error"]}
     lines = [
         *map(_server, failing),
         *(
-            _error(error, f"error-{number}", told=error["message"] in told)
+            _error(error, f"error-{number}", is_shown=error["message"] in messages)
             for number, error in enumerate(picture["errors"])
         ),
     ]
@@ -44,12 +44,12 @@ def _server(server: Picture) -> str:
     )
 
 
-def _error(error: Picture, anchor: str, *, told: bool) -> str:
-    """``told`` says that a server failed with it, which stands above."""
+def _error(error: Picture, anchor: str, *, is_shown: bool) -> str:
+    """``is_shown`` says that a server failed with it, which stands above."""
     names = error["partitions"]
     kind = f"stopped, {error['kind']}" if error["stopped"] else error["kind"]
     message = f"{sentence(error['message'])} <em>{escape(error['remedy'])}</em>"
-    if told:
+    if is_shown:
         message = "as above."
     return (
         f"{word(kind, 'bad')} in {how_many(len(names), 'topic partition')} "

@@ -122,12 +122,12 @@ def _partitions(partitions: Sequence[Picture], errors: Sequence[Picture]) -> Ite
     if not partitions:
         yield "<p>None are assigned.</p>"
         return
-    told = {name for error in errors for name in error["partitions"]}
+    named = {name for error in errors for name in error["partitions"]}
     rows = ((_name(partition), partition) for partition in partitions)
     yield from html_table(
         COLUMNS,
         (
-            Row(name, _cells(partition), _notes(partition, told=name in told), anchor=name)
+            Row(name, _cells(partition), _notes(partition, is_named=name in named), anchor=name)
             for name, partition in rows
         ),
     )
@@ -177,13 +177,13 @@ def _batch(batch: Picture) -> str:
     )
 
 
-def _notes(partition: Picture, *, told: bool) -> Iterable[str]:
-    """``told`` says that the error stands above the table, once for all that have it."""
+def _notes(partition: Picture, *, is_named: bool) -> Iterable[str]:
+    """``is_named`` says that the error stands above the table, once for all that have it."""
     error = partition["last_error"]
     if partition["stopped"]:
         since = partition["stopped_age"]
         how_long = "" if since is None else f" for {ago(since)}"
-        as_above = told and error["message"] == partition["stopped"]
+        as_above = is_named and error["message"] == partition["stopped"]
         why = "see above." if as_above else escape(partition["stopped"])
         yield f'<span class="bad">Stopped{how_long}: {why}</span>'
     if partition["again_in"] is not None:
@@ -197,12 +197,12 @@ def _notes(partition: Picture, *, told: bool) -> Iterable[str]:
         )
     if partition["sealed"]:
         yield _sealed(partition)
-    if error and told and not partition["stopped"]:
+    if error and is_named and not partition["stopped"]:
         yield (
             f'<span class="bad">{escape(error["kind"])}</span> for {ago(error["since_age"])}, '
             f"last {ago(error['age'])} ago: see above."
         )
-    elif error and not told:
+    elif error and not is_named:
         yield (
             f'<span class="soft">Over: {escape(error["kind"])}, {ago(error["age"])} ago: '
             f"{sentence(error['message'])}</span>"

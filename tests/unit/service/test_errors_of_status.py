@@ -11,7 +11,7 @@ from secor.consume.partition_status import State
 from secor.core.errors import AccessDenied, LedgerLost, Unavailable
 from secor.core.model import TopicPartition
 from secor.service.startup import Hindrance
-from secor.service.status.errors import likeness
+from secor.service.status.errors import error_pattern
 from tests.unit.service.test_status import Setup
 from tests.unit.service.test_telemetry import HERE, STATUS
 
@@ -77,7 +77,7 @@ def test_different_errors_are_told_apart_and_those_of_most_come_first(setup: Set
 )
 def test_what_names_a_partition_makes_no_difference(topic: str, message: str) -> None:
     alike = ("unavailable", "cannot list … no answer from …")
-    assert likeness("unavailable", message, topic) == alike
+    assert error_pattern("unavailable", message, topic) == alike
 
 
 def test_an_error_is_over_with_the_next_commit_and_begins_anew_after_it(setup: Setup) -> None:

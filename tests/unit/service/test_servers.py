@@ -118,12 +118,12 @@ def test_a_session_answers_all_the_time_and_requests_when_they_are_sent(
 
 
 def test_a_trouble_in_words_is_one_error_while_it_lasts(world: World) -> None:
-    world.server.is_in("no leader")
+    world.server.set_trouble("no leader")
     world.clock.sleep(5)
-    world.server.is_in("no leader")
+    world.server.set_trouble("no leader")
     state = world.server.state
     assert (state.answers, state.since, state.error_at) == (False, 1000.0, 1000.0)
-    world.server.is_in("no coordinator")
+    world.server.set_trouble("no coordinator")
     assert (str(world.server.state.error), world.server.state.since) == ("no coordinator", 1000.0)
-    world.server.is_in(None)
+    world.server.set_trouble(None)
     assert world.server.state.answers is True

@@ -21,7 +21,7 @@ from secor.service.monitoring.servers import BROKERS, STORE, ZOOKEEPER
 from secor.wiring import clients, first_contact
 from secor.wiring.first_contact import (
     CATALOG,
-    Server,
+    Endpoint,
     addresses_of,
     ask_once,
     catalog_server,
@@ -88,7 +88,7 @@ def test_a_slow_server_is_named_with_its_address_the_reason_and_the_limit(
     error: Exception | None, reason: str, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(monkeypatch, {} if error is None else {("k", 9092): error})
-    with told_while_slow(Server("Kafka", ("k:9092",), 30.0)):
+    with told_while_slow(Endpoint("Kafka", ("k:9092",), 30.0)):
         assert lines.next() == f"waiting for Kafka at k:9092: {reason} (30 s at most)"
 
 
@@ -97,7 +97,7 @@ def test_each_reason_is_told_once_and_ports_may_be_the_usual_ones(
 ) -> None:
     refused = ConnectionRefusedError(111, "Connection refused")
     answer(monkeypatch, {("a", 2181): refused, ("::1", 7): refused, ("c", 1): TimeoutError()})
-    with told_while_slow(Server("ZooKeeper", ("a", "[::1]:7", "c:1"), 20.0, usual_port=2181)):
+    with told_while_slow(Endpoint("ZooKeeper", ("a", "[::1]:7", "c:1"), 20.0, usual_port=2181)):
         assert lines.next() == (
             "waiting for ZooKeeper at a, [::1]:7, c:1: connection refused; no answer yet"
             " (20 s at most)"
@@ -108,10 +108,10 @@ def test_nothing_is_told_of_a_server_that_answers_at_once_or_is_given_up_at_once
     lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_contact, "QUIET", 3600.0)
-    with told_while_slow(Server("Kafka", ("k:9092",), 7200.0)):
+    with told_while_slow(Endpoint("Kafka", ("k:9092",), 7200.0)):
         pass
     monkeypatch.setattr(first_contact, "QUIET", 0.0)
-    with told_while_slow(Server("Kafka", ("k:9092",), 1.0)):
+    with told_while_slow(Endpoint("Kafka", ("k:9092",), 1.0)):
         pass
     assert lines.queue.empty()
 
@@ -148,7 +148,7 @@ def test_a_store_that_does_not_answer_is_given_up_before_its_own_attempts_end(
     monkeypatch.setattr(first_contact, "PATIENCE", 0.01)
     forever = threading.Event()
     with pytest.raises(Unavailable, match="minio:9000 does not answer within 0 s"):
-        ask_once(Server("the store", ("http://minio:9000",)), partial(wait, forever))
+        ask_once(Endpoint("the store", ("http://minio:9000",)), partial(wait, forever))
     forever.set()
     assert lines.next().startswith("waiting for the store at http://minio:9000")
 
