@@ -67,11 +67,9 @@ class Passes:
             self._frames = self._frames[:0]
         else:
             frame_sizes = compiled.lz4_sizes(run.data, self._spans[self._frames, 1:], most)
-            self._frames, frame_sizes = (
-                self._frames[frame_sizes >= 0],
-                frame_sizes[frame_sizes >= 0],
-            )
-            sizes[self._frames], single[self._frames] = frame_sizes, False
+            readable = frame_sizes >= 0
+            self._frames = self._frames[readable]
+            sizes[self._frames], single[self._frames] = frame_sizes[readable], False
         self._sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         """Bytes of the records before each batch; of those that are taken alone, in the log."""
         columns = (np.flatnonzero(single), codecs[single], begins[single], ends[single])
