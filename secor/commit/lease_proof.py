@@ -1,4 +1,4 @@
-"""The intent that a batch records, and for how long a won write proves the lease."""
+"""The intent of a batch, recorded in the ledger; for how long a won write proves the lease."""
 
 from __future__ import annotations
 
@@ -36,16 +36,30 @@ def _supersedes(intent: Intent | None, fingerprint: str) -> tuple[Superseded, ..
     return tuple(dict.fromkeys(old for old in tried if old.fingerprint != fingerprint))
 
 
+def record_intent(lease: Lease, before: Entry, intent: Intent, clock: Clock) -> LeaseProof:
+    """Write the intent over the entry as it was read, and return what that proves.
+
+    Raises ``LeaseLost`` where the write is refused, ``OutcomeUnknown`` where it has no answer.
+    """
+    # Read before the write: the answer may sleep, and the proof is as old as the question.
+    won_at = clock.monotonic()
+    recorded = lease.record(before, intent)
+    return LeaseProof(lease, recorded, intent, won_at, clock)
+
+
 class LeaseProof:
     """The recorded intent, and how long its write proves that nobody else may act."""
 
-    def __init__(self, lease: Lease, entry: Entry, intent: Intent, clock: Clock) -> None:
+    def __init__(
+        self, lease: Lease, entry: Entry, intent: Intent, won_at: float, clock: Clock
+    ) -> None:
+        """``entry`` as the won write left it; ``won_at`` in monotonic seconds, before the write."""
         self._lease = lease
         self._clock = clock
         self.intent = intent
+        self.entry = entry
         self._renewing = threading.Lock()
-        self._won_at = clock.monotonic()
-        self.entry = lease.record(entry, intent)
+        self._won_at = won_at
 
     def renew(self) -> None:
         """Raise ``LeaseLost`` unless the lease is held; prove it anew by a write if that is due.
@@ -61,7 +75,7 @@ class LeaseProof:
                     return
                 self.entry = self._lease.record(self.entry, self.intent)
                 self._won_at = began
-            # Looked at again after each write: its answer may have slept as well as we.
+            # Each write is followed by another look at the clock: its answer may have slept, too.
             raise Unavailable(
                 f"{self.intent.root}: the ledger's answers take longer than"
                 f" {self._lease.trust:g} s, too long to prove the lease"

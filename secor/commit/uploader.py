@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from secor.batch.sealed import BatchFile, Place, SealedBatch
-from secor.commit.lease_proof import LeaseProof, intent_of
+from secor.commit.lease_proof import LeaseProof, intent_of, record_intent
 from secor.commit.reconcile import Action, reconcile
 from secor.commit.recovery import conflict, recover, stored_info
 from secor.commit.superseding import SupersededRequests
@@ -155,18 +155,28 @@ class _CommitAttempts:
         self._commit_sent = False
 
     def attempt(self, lease_timeout: float, parallel: Parallel) -> bool:
-        """Return True when it is committed; False when superseded requests are waited for."""
+        """Take the steps of the commit protocol; the first, the seal, is the batch itself.
+
+        Return True when it is committed; False when superseded requests are waited for.
+        """
         batch = self._batch
+        # 2. Lease, read, decide.  What was read before the lease may be old: somebody else may
+        #    have committed since.
         lease = self._ports.ledger.lease(batch.topic_partition, lease_timeout)
         try:
             entry = lease.read()
             if self._was_committed(entry):
                 return True
-            proof = self._agree(lease, entry)
+            self._decide(entry)
+            # 3. Record the intent, even if the ledger already has the same one: only a won
+            #    write proves that the lease is still ours.  From here on the range is fixed.
+            proof = self._record_intent(lease, entry)
             # Asked before the look: only a look after the wait sees all that has landed.
             waited = not self._must_wait()
             if batch.last is not None and not waited:
                 return False  # the other configuration's last file may land yet, and be right
+            # 4. Put what is missing.  Look first: an earlier attempt, ours or another process's,
+            #    may have put some of it.  The last file lists the others, so it comes last.
             adopted = self._recover(proof, entry)
             if not waited or self._must_wait():
                 return False
@@ -174,10 +184,14 @@ class _CommitAttempts:
             parallel(lambda file: self._put(file, proof), todo)
             if batch.last is not None and batch.last.place not in adopted:
                 self._put(batch.last, proof)
+            # 5. Commit: one atomic step moves the offset, removes the intent, proves the lease.
+            #    Noted before it is sent, so that a lost answer can be settled by reading.
             self._commit_sent = True
             lease.finish(proof.entry, batch.range.end, batch.topic_id)
             return True
         finally:
+            # 6. Give the lease back.  The loop deletes the local files when it hears of the
+            #    commit: until then another attempt may need them.
             lease.release()
 
     def _was_committed(self, entry: Entry) -> bool:
@@ -186,8 +200,8 @@ class _CommitAttempts:
             self._commit_sent and entry.committed == self._batch.range.end and entry.intent is None
         )
 
-    def _agree(self, lease: Lease, entry: Entry) -> LeaseProof:
-        """Record the intent, even if it stands: only a won write proves the lease."""
+    def _decide(self, entry: Entry) -> None:
+        """Raise ``StopPartition`` or ``RestartPartition`` unless the batch may be uploaded."""
         batch = self._batch
         decision = reconcile(batch.range, batch.fingerprint, entry)
         match decision.action:
@@ -208,8 +222,12 @@ class _CommitAttempts:
             case Action.UPLOAD | Action.RESUME:
                 pass
         self._ports.superseded.check_intent(batch.topic_partition, batch.range, entry.intent)
+
+    def _record_intent(self, lease: Lease, entry: Entry) -> LeaseProof:
+        """Fix the range before the first byte goes out; begin to wait where it supersedes."""
+        batch = self._batch
         intent = intent_of(batch, entry.intent, self._ports.owner, self._ports.clock.now())
-        proof = LeaseProof(lease, entry, intent, self._ports.clock)
+        proof = record_intent(lease, entry, intent, self._ports.clock)
         if self._ports.superseded.begin_wait(batch.topic_partition, proof.intent):
             seconds = self._ports.superseded.remaining(batch.topic_partition, batch.range)
             self._ports.observer.waits(batch.topic_partition, seconds)

@@ -53,14 +53,14 @@ MUTANTS = (
     Mutant(
         "the intent is not written before the puts",
         LEASE_PROOF,
-        "        self.entry = lease.record(entry, intent)\n",
-        "        self.entry = entry\n",
+        "    recorded = lease.record(before, intent)\n",
+        "    recorded = before\n",
     ),
     Mutant(
         "an intent that stands is not written again to prove the lease",
         LEASE_PROOF,
-        "        self.entry = lease.record(entry, intent)\n",
-        "        self.entry = entry if entry.intent else lease.record(entry, intent)\n",
+        "    recorded = lease.record(before, intent)\n",
+        "    recorded = before if before.intent else lease.record(before, intent)\n",
     ),
     Mutant(
         "nothing is asked before a put",
@@ -101,10 +101,8 @@ MUTANTS = (
     Mutant(
         "a proof counts from after its write",
         LEASE_PROOF,
-        "        self._won_at = clock.monotonic()\n"
-        "        self.entry = lease.record(entry, intent)\n",
-        "        self.entry = lease.record(entry, intent)\n"
-        "        self._won_at = clock.monotonic()\n",
+        "    won_at = clock.monotonic()\n    recorded = lease.record(before, intent)\n",
+        "    recorded = lease.record(before, intent)\n    won_at = clock.monotonic()\n",
     ),
     Mutant(
         "an object that is there is taken for ours without a look",
@@ -133,11 +131,12 @@ MUTANTS = (
     Mutant(
         "a lost answer of an intent counts as done",
         LEASE_PROOF,
-        "        self.entry = lease.record(entry, intent)\n",
-        "        try:\n"
-        "            self.entry = lease.record(entry, intent)\n"
-        "        except OutcomeUnknown:\n"
-        "            self.entry = lease.read()\n",
+        "    recorded = lease.record(before, intent)\n",
+        "    from secor.core.errors import OutcomeUnknown\n"
+        "    try:\n"
+        "        recorded = lease.record(before, intent)\n"
+        "    except OutcomeUnknown:\n"
+        "        recorded = lease.read()\n",
     ),
     Mutant(
         "a lost answer of a commit is not read back",
