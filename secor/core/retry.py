@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import TypeVar
 
 BASE = 0.2
@@ -58,3 +60,39 @@ def retry(
             if not wanted():
                 raise
             attempt += 1
+
+
+@dataclass(frozen=True, slots=True)
+class EndedErrors:
+    """A row of errors that is over: how long it lasted in seconds, how many there were."""
+
+    seconds: float
+    times: int
+
+
+class RepeatedErrors:
+    """Errors that come back with each attempt: the first is worth a line, the others are counted.
+
+    ``monotonic`` gives seconds.  For any number of threads.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        """Begin with none."""
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._open: dict[Hashable, tuple[float, int, str]] = {}
+
+    def failed(self, key: Hashable, kind: str = "") -> bool:
+        """Count an error of ``key``; return whether it begins a row, or is of another kind."""
+        with self._lock:
+            since, times, before = self._open.get(key, (self._monotonic(), 0, kind))
+            self._open[key] = since, times + 1, kind
+            return times == 0 or kind != before
+
+    def ended(self, key: Hashable) -> EndedErrors | None:
+        """Return the row that a success ends; None if there was none."""
+        if key not in self._open:
+            return None
+        with self._lock:
+            since, times, _ = self._open.pop(key)
+        return EndedErrors(self._monotonic() - since, times)

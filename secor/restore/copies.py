@@ -30,6 +30,9 @@ class CopiesObserver(Protocol):
     def not_copied(self, topic: str, error: SecorError) -> None:
         """The shared topic did not take the newest offsets; it is tried again later."""
 
+    def copied(self, topic: str) -> None:
+        """The shared topic took the newest offsets."""
+
 
 class CopyWriter:
     """Writes copies, for one thread; ``partitions`` are the shared topic's.
@@ -99,6 +102,8 @@ class OffsetCopies:
             with self._lock:
                 self._pending = {**pending, **self._pending}
             self._observer.not_copied(self._writer.topic, error)
+        else:
+            self._observer.copied(self._writer.topic)
 
 
 def read_copies(log: TargetLog, partitions: Iterable[TopicPartition], job: str) -> OffsetTable:

@@ -51,6 +51,9 @@ class EngineObserver(Protocol):
     def not_listed(self, error: SecorError) -> None:
         """The archive could not be listed; it is tried again later."""
 
+    def listed(self) -> None:
+        """The archive was listed again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -239,6 +242,7 @@ class Engine:
             # What is known already is written meanwhile.
             self._observer.not_listed(error)
             return
+        self._observer.listed()
         with self._lock:
             self._listed = listed
             for offsets, sources in listed.items():

@@ -7,11 +7,13 @@ needs a new batch: the parser ends the open one.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 
 from secor.core.errors import SecorError
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
+from secor.core.retry import EndedErrors, RepeatedErrors
 
 PATIENCE = 600.0
 """Seconds between two interruptions of one topic partition: one that follows an open intent is
@@ -64,11 +66,15 @@ class RefreshThread:
         refreshes: Callable[[], Iterable[Callable[[], None]]],
         tell: Callable[[SecorError], None],
         interval: float = INTERVAL,
+        over: Callable[[EndedErrors], None] = lambda _: None,
     ) -> None:
-        """``refreshes`` gives what is to be called; ``tell`` is given what one raised."""
+        """``refreshes`` gives what is to be called; ``tell`` is given what the first one raised
+        of a row of errors, ``over`` the row once nothing raises any more.
+        """
         self._refreshes = refreshes
         self._tell = tell
         self._interval = interval
+        self._over = over
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="table-refresh", daemon=True)
         self._thread.start()
@@ -78,9 +84,16 @@ class RefreshThread:
         self._closing.set()
 
     def _run(self) -> None:
+        repeated = RepeatedErrors(time.monotonic)
         while not self._closing.wait(self._interval):
+            failed = False
             for refresh in self._refreshes():
                 try:
                     refresh()
                 except SecorError as error:
-                    self._tell(error)
+                    failed = True
+                    if repeated.failed("refresh", type(error).__name__):
+                        self._tell(error)
+            ended = None if failed else repeated.ended("refresh")
+            if ended is not None:
+                self._over(ended)

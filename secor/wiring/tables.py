@@ -17,6 +17,7 @@ from secor.core.errors import SecorError, TableUnusable
 from secor.core.model import QUARANTINE
 from secor.core.naming import quarantine_root, topic_root
 from secor.core.ports import Clock
+from secor.core.retry import EndedErrors
 from secor.formats import make_format
 from secor.parsing.pipeline import Count, Pipeline
 from secor.tables.batch_manifest import BatchManifest
@@ -88,7 +89,7 @@ class TablePlans:
 
     def refreshing(self) -> RefreshThread:
         """Begin to look for changes that others make."""
-        return RefreshThread(self._refreshes, self._warn)
+        return RefreshThread(self._refreshes, self._warn, over=self._tell_over)
 
     def _refreshes(self) -> list[Callable[[], None]]:
         with self._lock:
@@ -147,7 +148,10 @@ class TablePlans:
             self._log.info("table_changed", **changed)
 
     def _warn(self, error: SecorError) -> None:
-        self._log.warning("tables_not_looked_at", error=str(error))
+        self._log.warning("tables_not_looked_at", error=str(error), next="tried again, quietly")
+
+    def _tell_over(self, ended: EndedErrors) -> None:
+        self._log.info("tables_looked_at", seconds=round(ended.seconds), times=ended.times)
 
 
 def _first(texts: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -20,6 +21,7 @@ from kafka.admin import KafkaAdminClient
 
 from secor.adapters.kafka import insides
 from secor.adapters.kafka.control_codec import decode, encode
+from secor.core.retry import RepeatedErrors
 from secor.tables.control import Event
 
 _log = logging.getLogger(__name__)
@@ -51,6 +53,7 @@ class ControlTopic:
         self._outgoing: deque[Event] = deque(maxlen=WAITING)
         self._incoming: deque[Event] = deque(maxlen=WAITING)
         self._closing = threading.Event()
+        self._repeated = RepeatedErrors(time.monotonic)
         self.ready = threading.Event()
         """Set while the topic is being read."""
         self._thread = threading.Thread(target=self._run, name="control-topic", daemon=True)
@@ -79,7 +82,9 @@ class ControlTopic:
             try:
                 self._serve()
             except (kafka_errors.KafkaError, OSError, ValueError) as error:
-                _log.warning(
+                begins = self._repeated.failed(self._topic, type(error).__name__)
+                _log.log(
+                    logging.WARNING if begins else logging.DEBUG,
                     "the control topic %s cannot be used now: %s; what is staged is committed"
                     " all the same, after commit.timeout",
                     self._topic,
@@ -133,6 +138,14 @@ class ControlTopic:
         consumer.seek_to_end(partition)
         consumer.position(partition)  # now, and not at the first poll: events may come before
         self.ready.set()
+        ended = self._repeated.ended(self._topic)
+        if ended is not None:
+            _log.info(
+                "the control topic %s is used again: %d errors in %.0f s",
+                self._topic,
+                ended.times,
+                ended.seconds,
+            )
         while not self._closing.is_set():
             for records in consumer.poll(timeout_ms=POLL_MS).values():
                 for record in records:

@@ -25,6 +25,7 @@ from secor.adapters.kafka.topics import TopicWatch, named_topics, topic_pattern
 from secor.core.errors import SecorError, Unavailable
 from secor.core.model import LogRange, TopicPartition
 from secor.core.ports import Assigned, Event, Revoked
+from secor.core.retry import RepeatedErrors
 from secor.core.text import error_text
 from secor.wire import MAX_UNCOMPRESSED, PASS_BYTES
 
@@ -248,6 +249,7 @@ class KafkaSource:
             await self.client.manager.wait_for(self.client.cluster.request_update(), 5000)
 
     async def _keep_fetching(self) -> None:
+        repeated = RepeatedErrors(time.monotonic)
         while not self._closing:
             pause = _TICK
             try:
@@ -255,9 +257,15 @@ class KafkaSource:
             except kafka_errors.KafkaError as error:
                 if is_fatal(error):
                     raise
-                _log.warning("fetching: %s; trying again", error_text(error))
+                begins = repeated.failed("fetch", type(error).__name__)
+                level = logging.WARNING if begins else logging.DEBUG
+                _log.log(level, "fetching: %s; trying again", error_text(error))
                 self._fetching.forget_sent()
                 pause = _BACKOFF
+            else:
+                ended = repeated.ended("fetch")
+                if ended is not None:
+                    _log.info("fetching goes on: %d errors in %.0f s", ended.times, ended.seconds)
             await self._wakeup(pause)
 
     async def _fetch(self) -> None:

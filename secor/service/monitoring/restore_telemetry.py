@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from http import HTTPStatus
 
 import structlog
@@ -12,6 +12,7 @@ import structlog
 from secor import __version__
 from secor.core.errors import SecorError, StopPartition
 from secor.core.ports import Clock
+from secor.core.retry import RepeatedErrors
 from secor.core.text import how_many
 from secor.restore.control import Wish
 from secor.restore.model import SourcePartition
@@ -21,6 +22,9 @@ from secor.service.monitoring.telemetry import snake
 from secor.service.restore_metrics import RestoreMetrics
 from secor.service.status.remedies import remedy
 from secor.service.status.restore_page import RestoreRow, RestoreStatus
+
+_LISTING = "listing"
+"""The key of the archive's listing among errors."""
 
 
 class RestoreTelemetry:
@@ -47,6 +51,7 @@ class RestoreTelemetry:
         self._log = structlog.get_logger("secor.restore")
         self._lock = threading.Lock()
         self._open: dict[SourcePartition, float] = {}
+        self._repeated = RepeatedErrors(clock.monotonic)
         self._shown: set[SourcePartition] = set()
         self._rows: tuple[RestoreRow, ...] = ()
         self._began = clock.monotonic()
@@ -106,18 +111,31 @@ class RestoreTelemetry:
         self._metrics.errors.labels(reason).inc()
         if meaning is not After.OPEN_AGAIN:
             self._metrics.fail(source.topic, source.partition, reason)
-        tell = self._log.error if meaning is After.FAIL else self._log.warning
+        begins = self._repeated.failed(source, reason)
+        tell = self._log.warning if begins else self._log.debug
+        if meaning is After.FAIL:
+            tell = self._log.error
         tell("failed", source=str(source), then=meaning.value, error=str(error))
 
     # ------------------------------------------------------- the main thread
 
     def not_copied(self, topic: str, error: SecorError) -> None:
         """Take an error of the topic of copies."""
-        self._log.warning("offsets not copied", topic=topic, error=str(error))
+        tell = self._log.warning if self._repeated.failed(topic) else self._log.debug
+        tell("offsets not copied", topic=topic, error=str(error))
+
+    def copied(self, topic: str) -> None:
+        """Take offsets that are in the topic of copies."""
+        self._tell_ended(topic, event="offsets not copied", topic=topic)
 
     def not_listed(self, error: SecorError) -> None:
         """Take an error of the listing of a growing archive."""
-        self._log.warning("archive not listed", then="try later", error=str(error))
+        tell = self._log.warning if self._repeated.failed(_LISTING) else self._log.debug
+        tell("archive not listed", then="try later", error=str(error))
+
+    def listed(self) -> None:
+        """Take a listing of a growing archive."""
+        self._tell_ended(_LISTING, event="archive not listed")
 
     def wished(self, wish: Wish) -> None:
         """Take what the job's record says."""
@@ -142,6 +160,8 @@ class RestoreTelemetry:
         for it in assigned_sources:
             place = (it.source.topic, str(it.source.partition))
             metrics.left.labels(*place).set(self.left(it))
+            if it.error is None:  # it was opened again, and did something
+                self._tell_ended(it.source, source=str(it.source))
             if it.phase is not Phase.WORKING:
                 # One that its source has not ended yet ends without a word.
                 self._forget_open(it.source)
@@ -150,6 +170,7 @@ class RestoreTelemetry:
             metrics.left.remove(gone.topic, str(gone.partition))
             metrics.run(gone.topic, gone.partition)
             self._forget_open(gone)
+            self._repeated.ended(gone)
         self._shown = sources
         self._rows = tuple(
             self._row(it) for it in sorted(assigned_sources, key=lambda it: it.source)
@@ -208,6 +229,13 @@ class RestoreTelemetry:
             remedy=None if error is None else remedy(error),
             again_in=None if error is None or failed else round(max(0.0, wait), 3),
         )
+
+    def _tell_ended(self, key: Hashable, event: str = "failed", **fields: str) -> None:
+        ended = self._repeated.ended(key)
+        if ended is not None:
+            self._log.info(
+                "over", what=event, seconds=round(ended.seconds), times=ended.times, **fields
+            )
 
     def _forget_open(self, source: SourcePartition) -> None:
         with self._lock:

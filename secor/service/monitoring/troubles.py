@@ -30,6 +30,9 @@ GRACE = 60.0
 REMIND = 300.0
 """Seconds between warnings about a server that does not answer."""
 
+MOST_NAMED = 20
+"""Topics of which the first error of an outage is logged."""
+
 _REASONS: tuple[tuple[type[SecorError], str], ...] = (
     (
         LocalFilesExhausted,
@@ -53,6 +56,7 @@ class _Open:
     count: int = 0
     told_at: float | None = None
     last: dict[TopicPartition, float] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,8 @@ class Troubles:
         """Count an error; return the level at which to log it.
 
         A warning is what a person has to act upon and has not been told yet, or not for a
-        while; after it, the same is worth a line for debugging only.
+        while.  Of what passes by itself the first of a topic is worth a line, and all others
+        are counted: many partitions try several times a second.
         """
         kind = Unavailable if isinstance(error, OutcomeUnknown) else type(error)
         reason = next((text for base, text in _REASONS if issubclass(kind, base)), None)
@@ -90,10 +95,15 @@ class Troubles:
             trouble = self._open.setdefault(kind, _Open(reason, now, passes))
             trouble.count += 1
             trouble.last[topic_partition] = now
+            is_new = topic_partition.topic not in trouble.named
+            if is_new and len(trouble.named) < MOST_NAMED:
+                trouble.named.add(topic_partition.topic)
+            else:
+                is_new = False
             if self._is_due(trouble, now):
                 trouble.told_at = now
                 return "warning"
-            return "info" if trouble.told_at is None else "debug"
+            return "info" if is_new and passes else "debug"
 
     def _is_due(self, trouble: _Open, now: float) -> bool:
         """Tell whether a person is to be told, again."""
@@ -150,8 +160,4 @@ class Troubles:
         ended = {kind: trouble for kind, trouble in self._open.items() if not trouble.last}
         for kind in ended:
             del self._open[kind]
-        return [
-            Ended(kind, now - trouble.since, trouble.count)
-            for kind, trouble in ended.items()
-            if trouble.told_at is not None
-        ]
+        return [Ended(kind, now - trouble.since, trouble.count) for kind, trouble in ended.items()]

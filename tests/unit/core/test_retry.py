@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from secor.core.errors import Refused, SecorError, Unavailable
-from secor.core.retry import delay, retry
+from secor.core.retry import EndedErrors, RepeatedErrors, delay, retry
+from tests.fakes.clock import FakeClock
 
 
 class Chosen(random.Random):
@@ -105,3 +106,17 @@ def test_what_nobody_wants_any_more_is_given_up_after_a_delay() -> None:
     action = Action(9, Unavailable("gone"))
     result, delays, _ = attempt(action, wanted=lambda: False)
     assert (result, action.calls, len(delays)) == (action.error, 1, 1)
+
+
+def test_errors_that_repeat_are_a_row_until_a_success_ends_it() -> None:
+    clock = FakeClock()
+    errors = RepeatedErrors(clock.monotonic)
+    assert errors.ended("a") is None
+    assert [errors.failed("a", "x"), errors.failed("a", "x"), errors.failed("b")] == [
+        *(True, False, True)
+    ]
+    clock.sleep(3.0)
+    assert errors.failed("a", "y")  # another kind of error is worth a line
+    assert errors.ended("a") == EndedErrors(3.0, 3)
+    assert errors.ended("a") is None
+    assert errors.failed("a", "x")

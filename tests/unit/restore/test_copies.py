@@ -47,6 +47,8 @@ class Setup:
     def not_copied(self, topic: str, error: SecorError) -> None:
         self.told.append((topic, error))
 
+    def copied(self, topic: str) -> None: ...
+
     def read(self, job: str = "job") -> dict[SourcePartition, int]:
         table = read_copies(self.cluster, self.cluster.partitions(SHARED), job)
         return {source: stored.next_offset for source, stored in table.offsets.items()}

@@ -73,6 +73,8 @@ class Told(Silent):
     def not_listed(self, error: SecorError) -> None:
         self.unlisted.append(error)
 
+    def listed(self) -> None: ...
+
 
 class Daemon:
     """An engine over the fake cluster, its one worker called by the test."""

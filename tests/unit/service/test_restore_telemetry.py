@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from http import HTTPStatus
 
+from structlog.testing import capture_logs
+
 from secor.core.errors import ArchiveIncomplete, WriterFenced
 from secor.core.model import TopicPartition
 from secor.restore.control import Wish
@@ -116,6 +118,31 @@ def test_errors_that_pass_are_counted_and_nobody_is_called() -> None:
     text = setup.report()
     assert 'secor_restore_errors_total{error="writer_fenced"} 1.0' in text
     assert "secor_restore_failing{" not in text
+
+
+def test_an_error_that_comes_again_is_one_warning_and_its_end_one_line() -> None:
+    setup = Setup()
+    error = ArchiveIncomplete("gone")
+    setup.held[0].error = error
+    with capture_logs() as lines:
+        for _ in range(5):
+            setup.telemetry.failed(HERE, error, After.TRY_LATER)
+            setup.telemetry.not_copied("shared", error)
+            setup.telemetry.not_listed(error)
+            setup.clock.advance(2.0)
+            setup.report()
+        setup.held[0].error = None
+        setup.report()
+        setup.telemetry.copied("shared")
+        setup.telemetry.listed()
+    shown = [line for line in lines if line["log_level"] != "debug"]
+    assert [line["event"] for line in shown if line["log_level"] == "warning"] == [
+        *("failed", "offsets not copied", "archive not listed")
+    ]
+    over = [line for line in shown if line["event"] == "over"]
+    assert [(line["what"], line["seconds"], line["times"]) for line in over] == [
+        *(("failed", 10, 5), ("offsets not copied", 10, 5), ("archive not listed", 10, 5))
+    ]
 
 
 def test_a_paused_job_is_not_ready_and_one_that_stands_still_is_not_alive() -> None:

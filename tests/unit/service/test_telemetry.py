@@ -325,6 +325,7 @@ def test_what_a_person_must_end_is_a_warning_once_and_told_when_it_is_over(setup
     assert [line for line in lines if line["event"] == "over"] == [
         {"event": "over", "log_level": "info", "kind": "disk_full", "seconds": 30, "times": 2},
         {"event": "over", "log_level": "info", "kind": "access_denied", "seconds": 10, "times": 2},
+        {"event": "over", "log_level": "info", "kind": "unavailable", "seconds": 10, "times": 1},
     ]
     with capture_logs() as lines:
         telemetry.restarted(HERE, DiskFull("/var: no space"))
@@ -401,7 +402,7 @@ def test_a_server_that_is_out_is_told_after_a_minute_and_again_later(
 ) -> None:
     commit(setup)
     setup.clock.sleep(1)
-    assert set(fail(setup, 60 + odd)) == {"info"}
+    assert fail(setup, 60 + odd) == ["info"] + 11 * ["debug"]
     assert setup.health.ready().status == 200
     assert fail(setup, 5 + odd) == ["warning"]
     assert "the object store, the ledger or another" in setup.health.ready().body.decode()
@@ -415,15 +416,31 @@ def test_a_server_that_is_out_is_told_after_a_minute_and_again_later(
     assert setup.health.ready().status == 200
 
 
-def test_hiccups_are_told_to_nobody_while_others_commit(setup: Setup) -> None:
+def test_hiccups_are_no_warning_while_others_commit(setup: Setup) -> None:
     other = TopicPartition("clicks", 4)
-    for _ in range(10):
+    for turn in range(10):
         commit(setup, other)
-        assert set(fail(setup, 30)) == {"info"}
+        assert fail(setup, 30) == ["debug" if turn else "info", *5 * ["debug"]]
         assert setup.health.ready().status == 200
     with capture_logs() as lines:
         commit(setup)
-    assert [line["event"] for line in lines] == ["committed"]
+    assert [line["event"] for line in lines] == ["committed", "over"]
+
+
+def test_retries_are_one_line_when_they_begin_and_one_with_their_number_when_they_are_over(
+    setup: Setup,
+) -> None:
+    partitions = [TopicPartition("clicks", number) for number in range(4)]
+    with capture_logs() as lines:
+        for _ in range(50):
+            setup.clock.sleep(0.2)
+            for where in partitions:
+                setup.telemetry.retried(where, Unavailable("ZooKeeper does not answer"))
+        for where in partitions:
+            commit(setup, where)
+    shown = [line for line in lines if line["log_level"] != "debug"]
+    assert [line["event"] for line in shown] == ["retried", *4 * ["committed"], "over"]
+    assert (shown[-1]["seconds"], shown[-1]["times"]) == (10, 200)
 
 
 def test_the_warning_of_a_server_that_is_out_says_what_is_done(setup: Setup) -> None:
