@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from secor.config.model import Config
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
 from secor.core.ports import ObjectStore, OffsetLedger, Parser
-from secor.core.text import how_many
+from secor.core.text import how_many, iso_time
 from secor.service.monitoring.last_run import LastRun
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ def _tell(outcome: Outcome, *, dry_run: bool) -> None:
         first = outcome.waiting[0].period
         why = _held(outcome.slowest_partition)
         if outcome.slowest_partition.why == UP_TO_DATE:
-            why = f"at the earliest at {_time(first.end + outcome.delay)}"
+            why = f"at the earliest at {iso_time(first.end + outcome.delay)}"
         click.echo(
             f"{outcome.root}: {len(outcome.waiting)} not complete yet, the first is {first.path}:"
             f" {why}"
@@ -185,12 +184,8 @@ def _tell(outcome: Outcome, *, dry_run: bool) -> None:
 
 
 def _held(progress: Progress) -> str:
-    until = f", up to {_time(progress.through)}" if progress.through is not None else ""
+    until = f", up to {iso_time(progress.through)}" if progress.through is not None else ""
     return f"partition {progress.topic_partition} {progress.why}{until}"
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _as_json(outcome: Outcome) -> dict[str, object]:
@@ -208,7 +203,7 @@ def _as_json(outcome: Outcome) -> dict[str, object]:
         else {
             "topic": slowest.topic_partition.topic,
             "partition": slowest.topic_partition.partition,
-            "through": None if slowest.through is None else _time(slowest.through),
+            "through": None if slowest.through is None else iso_time(slowest.through),
             "why": slowest.why,
         },
     }

@@ -1,8 +1,9 @@
-"""Text for people: numbers in sentences, and text without its secrets."""
+"""Text for people: numbers and times in sentences, and text without its secrets."""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 MASK = "**********"
 
@@ -23,6 +24,17 @@ _SECRETS = (
 def how_many(number: int, singular: str, many: str | None = None) -> str:
     """Return ``1 message`` or ``2,000 messages``; ``many`` where no ``s`` at the end makes it."""
     return f"{number:,} {singular if number == 1 else many or f'{singular}s'}"
+
+
+def iso_time(seconds: float) -> str:
+    """Return seconds since the epoch in ISO 8601; plain text for what no calendar has.
+
+    Whoever writes messages may give them any timestamp.
+    """
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:.0f} seconds since 1970"
 
 
 def safe_name(text: str) -> str:

@@ -36,6 +36,7 @@ from secor.parsing.transforms import Router, Selector
 Step = Transform | Selector | Router
 Codes = npt.NDArray[np.int64]
 Count = Callable[[TopicPartition, str, int], None]
+TimestampFaults = Callable[[pa.Array], Mapping[int, str]]
 
 FILTERED = "filtered"
 QUARANTINED = "quarantined_"
@@ -82,6 +83,7 @@ class Pipeline:
         growth: Growth | None = None,
         origin: bool = False,
         columns: Sequence[str] = SCHEMA.names,
+        timestamp_faults: TimestampFaults | None = None,
         max_message_bytes: int | None = None,
         limits: BadLimits | None = None,
         check: DeterminismCheck | None = None,
@@ -91,7 +93,8 @@ class Pipeline:
         to ``schema`` if there is one; with ``origin``, the columns ``topic`` and ``partition``
         before it.  ``growth`` tells which messages need a wider schema: they are not parsed.
         Of the messages' own ``columns`` parts have these, offset and timestamp at least: others
-        would be copied for nothing.
+        would be copied for nothing.  ``timestamp_faults`` says which of Kafka's timestamps
+        their column cannot hold.
 
         Values of more than ``max_message_bytes`` are bad before they are decoded.
         ``check`` is for users' plug-ins.  ``count`` is told how many messages were filtered
@@ -106,6 +109,7 @@ class Pipeline:
         self._growth = growth
         self._origin = origin
         self._columns = list(columns)
+        self._timestamp_faults = timestamp_faults
         self._max_message_bytes = max_message_bytes
         self._limits = limits or BadLimits()
         self._check = check
@@ -131,7 +135,10 @@ class Pipeline:
         assert self._placement is not None
         place = self._placement.identity
         size = f"|{self._max_message_bytes}"
-        return f"pipeline-5|{kind}|{self._decoder.identity}|{steps}|{place}{schema}{growth}{size}"
+        # Only what refuses timestamps has other fingerprints than before.
+        times = "|timestamps-1" if self._timestamp_faults is not None else ""
+        parts = f"{self._decoder.identity}|{steps}|{place}{schema}{growth}{size}{times}"
+        return f"pipeline-5|{kind}|{parts}"
 
     def split(self, chunk: Chunk) -> Sequence[Part]:
         """Split a chunk.  Raises ``SchemaGrew``, ``TooManyBad``, ``NotDeterministic``."""
@@ -186,6 +193,8 @@ class Pipeline:
             if self._distribution is not None and self._distribution.takes_tombstones:
                 work.tombstones = some.records.column("value").is_null().to_numpy(False)
             work.fail("decode", _without_tombstones(work, decoded.bad))
+            if self._timestamp_faults is not None:
+                work.fail("time", self._timestamp_faults(some.records.column("timestamp")))
             yield work
 
     def _without_large(self, messages: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, str]]:

@@ -190,6 +190,10 @@ def _fit_rows(
     decoded: pa.StructArray,
     operation: int | None = None,
 ) -> TableWork:
+    timestamps = work.chunk.records.column("timestamp").take(pa.array(rows))
+    faults = fitter.timestamp_faults(timestamps)
+    name = version.table.identifier
+    work.fail("time", {int(rows[at]): f"{name}: {why}" for at, why in faults.items()})
     renamed = fitter.rename(decoded)
     return TableWork(work, version, rows, renamed, fitter.fit(renamed), fitter, operation)
 

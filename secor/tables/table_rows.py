@@ -13,6 +13,7 @@ from secor.core.errors import ConfigurationError
 from secor.core.model import Chunk
 from secor.formats.typed.nested_arrays import any_leaf, is_list, struct_of
 from secor.formats.typed.schema import EXTRA, RowSchema
+from secor.formats.typed.time_limits import CALENDAR, TimestampLimits
 from secor.tables.column_names import ColumnNames, is_uuid, read_aliases
 
 UUID_BYTES = 16
@@ -55,13 +56,18 @@ class TableRows:
         extra_fields: Literal["drop", "quarantine"] = "drop",
         case_sensitive: bool = True,
         evolve: bool = False,
+        timestamps: TimestampLimits = CALENDAR,
     ) -> None:
-        """``where`` names the table in errors.  Raises ``ConfigurationError``."""
+        """``where`` names the table in errors, ``timestamps`` are those that its files hold.
+
+        Raises ``ConfigurationError``.
+        """
         self.schema = schema
         self._names = ColumnNames(
             pa.struct(list(schema)), read_aliases(properties, where), case_sensitive
         )
         self._origin = {name: _check_origin(schema, name, where) for name in metadata_columns}
+        self._timestamps = timestamps
         own = [field for field in schema if field.name not in self._origin]
         self.columns: pa.StructType = pa.struct([_plain_field(field) for field in own])
         self._marks_extra = evolve or extra_fields == "quarantine"
@@ -79,7 +85,15 @@ class TableRows:
         names = f"{sorted(self._names.aliases.items())}:{self._names.case_sensitive}"
         # Only what is written in another way than before has other fingerprints than before.
         version = 2 if any_leaf(self.columns, pa.types.is_decimal) else 1
-        return f"rows-{version}:{names}:{self._refuses_extra}:{','.join(self._origin)}"
+        times = ":timestamps-1" if "_timestamp" in self._origin else ""
+        return f"rows-{version}:{names}:{self._refuses_extra}:{','.join(self._origin)}{times}"
+
+    def timestamp_faults(self, timestamps: pa.Array) -> Mapping[int, str]:
+        """Return why rows have no place in the table for their Kafka timestamp."""
+        if "_timestamp" not in self._origin:
+            return {}
+        required = not self.schema.field("_timestamp").nullable
+        return self._timestamps.faults(timestamps, required=required)
 
     def rename(self, rows: pa.StructArray) -> pa.StructArray:
         """Return decoded rows under the names of the columns."""

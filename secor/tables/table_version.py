@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
 from secor.core.ports import LogFormat
+from secor.formats.typed.time_limits import timestamp_limits
 from secor.tables.catalog import (
     FIELD_ID,
     NEWEST_FORMAT,
@@ -134,6 +135,7 @@ def open_version(
         extra_fields=row_settings.extra_fields,
         case_sensitive=row_settings.case_sensitive,
         evolve=settings.evolve,
+        timestamps=timestamp_limits(table.properties.get(FORMAT_PROPERTY, "").lower()),
     )
     return TableVersion(
         table=table,

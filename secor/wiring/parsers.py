@@ -12,7 +12,14 @@ from secor.core.model import SCHEMA
 from secor.parsing.decoders import DECODERS, make_decoder
 from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.layout import Layout
-from secor.parsing.pipeline import Count, Distribution, Pipeline, Step, stream_of
+from secor.parsing.pipeline import (
+    Count,
+    Distribution,
+    Pipeline,
+    Step,
+    TimestampFaults,
+    stream_of,
+)
 from secor.parsing.placement import ByLayout, ByMessage, Placement
 from secor.parsing.plugins import (
     ColumnPlugin,
@@ -39,6 +46,7 @@ def pipeline_for(
     growth: Growth | None = None,
     origin: bool = False,
     columns: Sequence[str] = SCHEMA.names,
+    timestamp_faults: TimestampFaults | None = None,
     count: Count | None = None,
     distribution: Distribution | None = None,
     limited: bool = True,
@@ -61,6 +69,7 @@ def pipeline_for(
         growth=growth,
         origin=origin,
         columns=columns,
+        timestamp_faults=timestamp_faults,
         max_message_bytes=None if parser.decoder == "none" else parser.max_message_bytes,
         limits=BadLimits(parser.max_bad_ratio, parser.max_bad_messages, parser.bad_window),
         check=DeterminismCheck(f"plug-in {', '.join(plugins)}") if plugins else None,

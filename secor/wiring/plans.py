@@ -206,10 +206,12 @@ def _parser(
     *,
     limited: bool,
 ) -> Parser:
+    from secor.formats.typed.time_limits import timestamp_limits
     from secor.wiring.parsers import pipeline_for
 
     parser, columns = settings.parser, settings.output.metadata_columns
     typed = settings.output.stores_fields
+    limits = timestamp_limits(settings.output.format)
     return pipeline_for(
         parser,
         typed=typed,
@@ -217,6 +219,7 @@ def _parser(
         growth=growth,
         origin="_topic" in columns or "_partition" in columns,
         columns=_stored_columns(settings.output),
+        timestamp_faults=limits.faults if typed and "_timestamp" in columns else None,
         count=count,
         limited=limited,
     )

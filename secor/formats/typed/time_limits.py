@@ -1,7 +1,8 @@
-"""Limits of dates and times: the years 1 to 9999 and times within a day."""
+"""Limits of dates and times: the years 1 to 9999, times within a day, Kafka's timestamps."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -61,3 +62,47 @@ def is_limited(kind: pa.DataType) -> bool:
     """Tell whether the type holds values that nobody can read."""
     limited = pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind)
     return bool(limited)
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampLimits:
+    """Kafka timestamps, in milliseconds, that a column of times can hold.
+
+    Producers may send any 64 bits: microseconds, nanoseconds, garbage.  What no reader can read
+    is a fault of its message.
+    """
+
+    least: int
+    greatest: int
+    years: str
+
+    def faults(self, timestamps: pa.Array, *, required: bool = False) -> dict[int, str]:
+        """Return why timestamps cannot be stored, by row; missing ones only if ``required``."""
+        faults = {}
+        if required and timestamps.null_count:
+            missing = pc.indices_nonzero(timestamps.is_null()).to_pylist()
+            faults = dict.fromkeys(missing, "Kafka's timestamp is missing, and _timestamp required")
+        span = pc.min_max(timestamps)
+        least, greatest = span["min"].as_py(), span["max"].as_py()
+        if least is None or (self.least <= least and greatest <= self.greatest):
+            return faults
+        outside = pc.or_(
+            pc.less(timestamps, self.least), pc.greater(timestamps, self.greatest)
+        ).fill_null(False)
+        for row in pc.indices_nonzero(outside).to_pylist():
+            faults[row] = (
+                f"Kafka's timestamp {timestamps[row].as_py()} is no time in milliseconds of the"
+                f" years {self.years}, which the column _timestamp holds"
+            )
+        return faults
+
+
+CALENDAR = TimestampLimits(FIRST_DAY * DAY * 1000, END_DAY * DAY * 1000 - 1, "1 to 9999")
+
+NANOSECONDS = TimestampLimits(-9_223_372_036_854, 9_223_372_036_854, "1678 to 2261")
+"""Arrow reads ORC's times as nanoseconds, and a file with others not at all."""
+
+
+def timestamp_limits(file_format: str) -> TimestampLimits:
+    """Return the limits of ``_timestamp`` in files of a format."""
+    return NANOSECONDS if file_format == "orc" else CALENDAR

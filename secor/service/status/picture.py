@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 from secor.consume.partition_status import State, Status
+from secor.core.text import iso_time
 from secor.service.monitoring.health import Health
 from secor.service.monitoring.lag import lag_offsets, lag_seconds, waiting_seconds
 from secor.service.monitoring.servers import ServerState
@@ -14,7 +15,7 @@ from secor.service.status.board import Board, Mishap
 from secor.service.status.errors import lasting_errors
 from secor.service.status.remedies import remedy
 from secor.service.status.table_picture import coordination_picture, tables_picture
-from secor.service.status.times import age, iso_time
+from secor.service.status.times import age
 
 
 def picture(board: Board, health: Health) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from secor import __version__
+from secor.core.text import iso_time
 from secor.service.status.remedies import remedy
-from secor.service.status.times import age, iso_time
+from secor.service.status.times import age
 from secor.tables.observer import Backlog
 
 if TYPE_CHECKING:

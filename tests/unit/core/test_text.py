@@ -5,7 +5,15 @@ from kafka import errors as kafka_errors
 
 from secor.archive.verify.report import PartitionReport, Report
 from secor.core.model import TopicPartition
-from secor.core.text import MASK, error_text, how_many, is_secret_name, mask_command, mask_urls
+from secor.core.text import (
+    MASK,
+    error_text,
+    how_many,
+    is_secret_name,
+    iso_time,
+    mask_command,
+    mask_urls,
+)
 
 
 @pytest.mark.parametrize(
@@ -124,3 +132,16 @@ def test_an_error_of_a_library_is_told_with_its_class_and_cause(
     error: Exception, text: str
 ) -> None:
     assert error_text(error) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "1970-01-01T00:00:00+00:00"),
+        (-62_135_596_800.0, "0001-01-01T00:00:00+00:00"),
+        (1_763_694_245_123_456.789, "1763694245123457 seconds since 1970"),
+        (-9_223_372_036_854_775.808, "-9223372036854776 seconds since 1970"),
+    ],
+)
+def test_a_time_that_no_calendar_has_is_shown_as_seconds(seconds: float, text: str) -> None:
+    assert iso_time(seconds) == text

@@ -44,6 +44,7 @@ class Keyed:
 
     key: bytes | None
     value: object
+    timestamp: int | None = TIMESTAMP
 
 
 def chunk_of(messages: Sequence[object], topic_partition: TopicPartition, start: int = 0) -> Chunk:
@@ -53,7 +54,7 @@ def chunk_of(messages: Sequence[object], topic_partition: TopicPartition, start:
     rows = len(values)
     columns = {
         "offset": range(start, start + rows),
-        "timestamp": [TIMESTAMP] * rows,
+        "timestamp": [it.timestamp for it in keyed],
         "timestamp_type": [0] * rows,
         "key": [it.key for it in keyed],
         "value": values,
