@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from secor.parsing.decoders import MAX_ELEMENTS, json_text
 from secor.parsing.decoders.columns import Undecodable, build_apart, everything
+from secor.parsing.decoders.connect_json import ConnectEnvelopes, decode_enveloped
 from secor.parsing.decoders.json_fields import read_fields
 from secor.parsing.decoders.json_object import decode_exactly, decode_quickly
 from secor.parsing.rows import Decoded, Rows
@@ -29,12 +30,16 @@ class JsonDecoder:
     what ``extent.oversized`` tells.  With paths, fields that are not
     asked for are checked for syntax only, and of a name that is there twice the last counts.
     Integers beyond int64 turn their column (of this chunk) into text, never into doubles.
+
+    ``{"schema": …, "payload": …}`` of Connect's JSON converter is the payload, with the schema's
+    types (``connect_json``); ``decode`` alone, for one type of all rows, leaves it as it is.
     """
 
     def __init__(self, max_elements: int = MAX_ELEMENTS) -> None:
         """``max_elements`` bounds the values of a message, those within others included."""
         self._max_elements = max_elements
-        self.identity = f"json-4:{max_elements}"
+        self._envelopes = ConnectEnvelopes()
+        self.identity = f"json-5:{max_elements}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
@@ -52,7 +57,28 @@ class JsonDecoder:
     def decode_apart(
         self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
     ) -> Sequence[tuple[Rows, Decoded]]:
-        """See ``rows.DividingDecoder``."""
+        """See ``rows.DividingDecoder``: envelopes with schemas apart, by their types."""
+        values = messages.column("value")
+        enveloped = self._envelopes.find(values)
+        if enveloped is None:
+            return self._plain_apart(messages, paths)
+        bad = json_text.check(values.take(pa.array(enveloped.rows)), self._max_elements)
+        groups = decode_enveloped(enveloped, bad, paths)
+        if len(enveloped.schemaless):
+            bare = _messages_of(enveloped.bare)
+            parts = self._plain_apart(bare, paths)
+            groups += [(enveloped.schemaless[rows], decoded) for rows, decoded in parts]
+        rest = np.delete(
+            np.arange(len(values)), np.concatenate([enveloped.rows, enveloped.schemaless])
+        )
+        if len(rest):
+            parts = self._plain_apart(messages.take(pa.array(rest)), paths)
+            groups += [(rest[rows], decoded) for rows, decoded in parts]
+        return groups
+
+    def _plain_apart(
+        self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
+    ) -> Sequence[tuple[Rows, Decoded]]:
         values = messages.column("value")
         every = np.arange(len(values))
         if paths is not None:
@@ -63,6 +89,10 @@ class JsonDecoder:
         if rows is not None:
             return [(every, _rows_of_all(rows, more, bad, len(values)))]
         return build_apart(*_decode_objects(values, _merge(bad, more, len(values))), messages)
+
+
+def _messages_of(payloads: Sequence[bytes]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(payloads, pa.binary())], ["value"])
 
 
 def _rows_of_all(

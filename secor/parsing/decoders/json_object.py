@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,12 +11,18 @@ import msgspec
 from secor.parsing.decoders.columns import MAX_DEPTH, Undecodable, brief
 
 
-def decode_exactly(raw: bytes) -> Any:
-    """Decode strictly: a name may stand once in an object.  Raises ``Undecodable``."""
+def decode_exactly(raw: bytes, parse_float: Callable[[str], Any] | None = None) -> Any:
+    """Decode strictly: a name may stand once in an object.  Raises ``Undecodable``.
+
+    ``parse_float`` makes something else than a double of a number with fraction or exponent.
+    """
     try:
         text = raw.decode()
         item = json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_refuse,
+            parse_float=parse_float or _finite,
         )
         if "\\u" in text:
             json.dumps(item, ensure_ascii=False).encode()  # a lone surrogate fails here

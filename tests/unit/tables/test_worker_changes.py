@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -316,3 +318,43 @@ def test_a_key_that_cannot_be_read_deletes_nothing(tmp_path: Path, key: bytes) -
     assert operations(world, manifests) == [(0, 0, 7), (2, 1, 7)]
     (reason,) = world.reasons()
     assert reason.startswith("change: deletes, and its key does not tell id: ")
+
+
+def test_columns_have_the_types_that_the_schema_around_an_envelope_gives(tmp_path: Path) -> None:
+    world = world_of(tmp_path, DEBEZIUM)
+    row = [
+        {"field": "id", "type": "int64"},
+        {
+            "field": "price",
+            "type": "bytes",
+            "optional": True,
+            "name": "org.apache.kafka.connect.data.Decimal",
+            "parameters": {"scale": "2", "connect.decimal.precision": "12"},
+        },
+        {"field": "day", "type": "int32", "optional": True, "name": "io.debezium.time.Date"},
+        {"field": "raw", "type": "bytes", "optional": True},
+    ]
+    fields = [
+        {"field": "before", "type": "struct", "optional": True, "fields": row},
+        {"field": "after", "type": "struct", "optional": True, "fields": row},
+        {"field": "op", "type": "string"},
+    ]
+    around = {"type": "struct", "fields": fields}
+    value = {"id": 1, "price": "AJw=", "day": 19_000, "raw": "3q0="}
+    made = {"schema": around, "payload": {"op": "c", "before": None, "after": value}}
+    gone = {"schema": around, "payload": {"op": "d", "before": value, "after": None}}
+    manifests = world.stage(made, gone)
+    assert world.reasons() == []
+    assert operations(world, manifests) == [(0, 0, 1), (1, 1, 1)]
+    assert staged(world, manifests)[0]["row"] == {
+        "id": 1,
+        "price": Decimal("1.56"),
+        "day": date(2022, 1, 8),
+        "raw": b"\xde\xad",
+    }
+    schema = world.catalog.load_table("db.flights").schema
+    assert schema.field("price").type == pa.decimal128(12, 2)
+    assert schema.field("day").type == pa.date32()
+    assert pa.types.is_binary(schema.field("raw").type) or pa.types.is_large_binary(
+        schema.field("raw").type
+    )
