@@ -39,7 +39,7 @@ LONGEST_GROUPS = (
 )
 """Groups that take a minute or more, the longest first: one that begins last is waited for."""
 
-BACKGROUND = ("contracts", "browser", "model", "unit", "simulation")
+BACKGROUND = ("contracts", "browser", "model", "fuzz", "unit", "simulation")
 """Folders whose tests may take as long as they like: they mostly need the processor, and no
 daemon has to keep its session (those of ``TIMED`` are not meant).  The background worker takes
 the last of them first.
