@@ -79,6 +79,10 @@ class KeptTopics:
         version = self._last_version()
         return self._read(version) if version else None
 
+    def is_kept(self) -> bool:
+        """Tell whether there is any version; reads none."""
+        return self._last_version() > 0
+
     def keep(self, topic: KeptTopic, at: str) -> bool:
         """Put a new version unless the present one says the same; tell whether one was put.
 

@@ -115,16 +115,35 @@ class Archive:
                 targets.setdefault(source, set()).add(topic)
         return {source: tuple(sorted(topics)) for source, topics in targets.items()}
 
+    def topics_with(self, directory: str) -> list[str]:
+        """Return the topics that have such a directory, by name.  Lists every key of the prefix.
+
+        A topic without messages has no object, and may have one with its description.
+        """
+        return sorted(
+            {
+                topic
+                for topic, key, _ in self._files()
+                if key.startswith(f"{self.root(topic)}/{directory}/")
+            }
+        )
+
     def _keys(self) -> Iterator[tuple[str, list[str]]]:
         """Give the topic of every object's key, and the parts of the key below its directory."""
+        for topic, key, inside in self._files():
+            if parse_key(self.root(topic), key):
+                yield topic, inside
+
+    def _files(self) -> Iterator[tuple[str, str, list[str]]]:
+        """Give topic, key, and the key's parts below the topic's directory, of every file."""
         parts = [part for part in self.prefix.split("/") if part]
         listed = "" if self.hashed or not parts else "/".join(parts) + "/"
         at = len(parts) + int(self.hashed)
         for stored in self.store.list(listed):
             components = stored.key.split("/")
             topic = topic_of(components[at]) if at < len(components) - 1 else None
-            if topic is not None and parse_key(self.root(topic), stored.key):
-                yield topic, components[at + 1 :]
+            if topic is not None:
+                yield topic, stored.key, components[at + 1 :]
 
     def objects(
         self,

@@ -19,8 +19,14 @@ from secor.cli.open_archive import of_topic, table
 from secor.cli.stop_reasons import StopReasons, sentence
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
-from secor.config.model import Config, Policy
-from secor.core.errors import CorruptBatch, LedgerCorrupt, RestartPartition
+from secor.config.model import Config
+from secor.core.errors import (
+    CorruptBatch,
+    LedgerCorrupt,
+    LedgerLost,
+    RestartPartition,
+    StopPartition,
+)
 from secor.core.model import LogRange, TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.core.text import how_many
@@ -45,11 +51,13 @@ PEEK = 64 * 1024
 class Progress:
     """Where one topic partition stands.
 
-    ``lag`` in offsets; ``age`` in seconds, of the first message that is not committed, None
-    where there is none or it cannot be told.  ``intent`` is ``[start, end)`` of an open one.
-    ``fault`` says what is wrong and what to do, ``stopped`` names the reason why it goes no
-    further, as the metric ``secor_partition_stopped`` does.  ``overdue`` tells that its age is
-    more than ``OVERDUE`` times ``policy.max_age``, though nothing that can be seen stops it.
+    ``lag`` in offsets: without an entry the whole log, or nothing where reading would begin at
+    its end; None where only a lost or unreadable entry could say.  ``age`` in seconds, of the
+    first message with a timestamp that is not committed, None where there is none.  ``intent`` is
+    ``[start, end)`` of an open one.  ``fault`` says what is wrong and what to do, ``stopped``
+    names the reason why it goes no further, as the metric ``secor_partition_stopped`` does.
+    ``overdue`` tells that its age is more than ``OVERDUE`` times ``policy.max_age``, though
+    nothing that can be seen stops it.
     """
 
     topic: str
@@ -119,7 +127,7 @@ def progress_of(
     kafka = config.kafka
     named = (topic,) if topic else kafka.topics
     return [
-        _progress(ledger, reader, reasons, topic_partition, now, config.for_topic(name).policy)
+        _progress(ledger, reader, reasons, topic_partition, now, config)
         for name in named or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
         for topic_partition in of_topic(reader.partitions(name), name)
     ]
@@ -136,33 +144,46 @@ def _progress(
     reasons: StopReasons,
     topic_partition: TopicPartition,
     now: float,
-    policy: Policy,
+    config: Config,
 ) -> Progress:
     entry, log_range, stopped = reasons.look(ledger, reader, topic_partition)
     committed, intent = entry.committed, entry.intent
-    begun = None
-    if committed is not None and committed < log_range.end:
-        first = max(committed, log_range.start)
+    max_age = config.for_topic(topic_partition.topic).policy.max_age
+    next_offset, oldest = _next_offset(config, committed, log_range, stopped), None
+    if next_offset is not None and next_offset < log_range.end:
+        first = max(next_offset, log_range.start)
         try:
-            begun = _timestamp(reader, topic_partition, first, log_range.end)
+            oldest = _timestamp(reader, topic_partition, first, log_range.end)
         except CorruptBatch as error:
             stopped = stopped or error
-    age = None if begun is None else max(0.0, now - begun / 1000)
+    age = None if oldest is None else max(0.0, now - oldest / 1000)
     return Progress(
         topic=topic_partition.topic,
         partition=topic_partition.partition,
         committed=committed,
         log_start=log_range.start,
         log_end=log_range.end,
-        lag=None if committed is None else max(0, log_range.end - committed),
+        lag=None if next_offset is None else max(0, log_range.end - next_offset),
         age=age,
         intent=None if intent is None else (intent.start, intent.end),
         fault=_lost(committed, log_range)
         if stopped is None
         else sentence(topic_partition, stopped),
         stopped=None if stopped is None else stopped.reason,
-        overdue=stopped is None and age is not None and age > OVERDUE * policy.max_age,
+        overdue=stopped is None and age is not None and age > OVERDUE * max_age,
     )
+
+
+def _next_offset(
+    config: Config, committed: int | None, log_range: LogRange, stopped: StopPartition | None
+) -> int | None:
+    """Return the offset of the next message to store: without an entry by the reset rule.
+
+    None where an entry is lost or unreadable, so that nobody knows.
+    """
+    if committed is not None or isinstance(stopped, LedgerLost | LedgerCorrupt):
+        return committed
+    return log_range.end if config.kafka.reset == "latest" else log_range.start
 
 
 def _lost(committed: int | None, log_range: LogRange) -> str | None:
@@ -180,13 +201,15 @@ def _timestamp(
 ) -> int | None:
     """Return the time of the first message at ``start`` or behind it, in milliseconds.
 
+    A message without a timestamp has the time of the next one that was fetched with it.
     Raises ``CorruptBatch`` where that cannot be read, which stops the daemon, too.
     """
     try:
         for chunk in reader.read(topic_partition, start, end):
             records = chunk.since(start).records
             if records.num_rows:
-                return int(records.column("timestamp")[0].as_py())
+                timestamps = records.column("timestamp").drop_null()
+                return int(timestamps[0].as_py()) if len(timestamps) else None
     except RestartPartition:
         return None  # retention was quicker than we: the lag is told all the same
     return None
@@ -238,11 +261,13 @@ def lines(group: str, reported: Sequence[Progress]) -> Iterable[str]:
     ages = [progress.age for progress in reported if progress.age is not None]
     oldest = f", the oldest message is {duration(max(ages))} old" if ages else ""
     fresh = sum(progress.committed is None and not progress.fault for progress in reported)
-    unknown = f", {fresh} without an entry yet" if fresh else ""
+    without = f", {fresh} without an entry yet" if fresh else ""
+    unread = sum(progress.lag is None for progress in reported)
+    without += f", the lag of {unread} is unknown" if unread else ""
     partitions, behind = how_many(len(reported), "topic partition"), how_many(lag, "offset")
     count = sum(progress.stopped is not None for progress in reported)
     stopped = f", {count} stopped" if count else ""
-    yield f"{group}: {partitions}, {behind} behind{oldest}{unknown}{stopped}"
+    yield f"{group}: {partitions}, {behind} behind{oldest}{without}{stopped}"
     if overdue := [f"{it.topic}/{it.partition}" for it in reported if it.overdue]:
         more = f" and {len(overdue) - SHOWN} more" if len(overdue) > SHOWN else ""
         yield (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +29,7 @@ from secor.wiring.clients import brokers_options, reach_store
 from secor.wiring.first_contact import kafka_server, told_while_slow
 from secor.wiring.restore_log import LockedLog
 from secor.wiring.restore_sources import (
+    described_topics,
     kept_topic,
     plugin_method,
     ranges_of,
@@ -67,6 +68,8 @@ class Job:
     """Returns what the backup has kept of a topic's settings.  Raises ``CorruptFile``."""
     copy_requests: KafkaIdempotence | None = None
     """Writes the copies of offsets; None where there are none."""
+    described_topics: Callable[[], Sequence[str]] = tuple
+    """Returns the job's topics whose settings the backup has kept, also those without messages."""
 
     @property
     def transactional(self) -> bool:
@@ -237,6 +240,15 @@ def open_job(config: RestoreConfig) -> Iterator[Job]:
         admin = TopicAdmin(options)
         opened.callback(admin.close)
         log = LockedLog(reader)
-        kept = partial(kept_topic, store, config)
-        spec = spec_of(config)
-        yield Job(config, spec, source, requests, log, admin, SystemClock(), kept, copy_requests)
+        yield Job(
+            config,
+            spec_of(config),
+            source,
+            requests,
+            log,
+            admin,
+            SystemClock(),
+            partial(kept_topic, store, config),
+            copy_requests,
+            partial(described_topics, store, config),
+        )

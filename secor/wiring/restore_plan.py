@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -80,7 +80,8 @@ def plan(job: Job) -> JobPlan:
     """Look at everything; write nothing to any topic."""
     sources = job.sources()
     archived = sorted({source.topic for source in sources})
-    names = [job.target_name(topic) for topic in archived]
+    empty = _empty_topics(job, archived)
+    names = [job.target_name(topic) for topic in [*archived, *empty]]
     described = job.admin.describe([*dict.fromkeys(names), *sorted(job.own_topics)])
     job.log.know_leaders(
         TopicPartition(name, number)
@@ -99,12 +100,17 @@ def plan(job: Job) -> JobPlan:
         _planned(job, topic, extents, targets[job.target_name(topic)], begun)
         for topic, extents in sorted(by_topic.items())
     )
+    topics += tuple(
+        _planned(job, topic, [], targets[job.target_name(topic)], begun)
+        for topic in empty
+        if not targets[job.target_name(topic)].partitions
+    )
     selection = job.config.source
     plan_findings = [
         *record_findings(begun.record, job.name, job.spec.hash, begun.partitions, job.spec.archive),
         *selection_findings(
             sources,
-            topics=selection.topics,
+            topics=set(selection.topics).difference(empty),
             partitions=selection.partitions,
             ranges=ranges_of(selection),
         ),
@@ -116,6 +122,21 @@ def plan(job: Job) -> JobPlan:
         *room(job, topics_left(topics, begun.offsets), described),
     ]
     return JobPlan(topics, tuple(plan_findings))
+
+
+def _empty_topics(job: Job, archived: Collection[str]) -> list[str]:
+    """Return the topics that the backup knows and has no messages of, whose targets are their own.
+
+    A target that other messages are written to is made for these.
+    """
+    taken = {*map(job.target_name, archived), *job.own_topics}
+    described = [it for it in job.described_topics() if it not in archived]
+    names = Counter(map(job.target_name, described))
+    return [
+        it
+        for it in described
+        if names[job.target_name(it)] == 1 and job.target_name(it) not in taken
+    ]
 
 
 def prepare(job: Job) -> JobPlan:
@@ -254,6 +275,9 @@ def _planned(
     faults: list[Finding] = []
     if not target.partitions and config.target.create:
         new, target, faults = _missing(job, topic, limits.needed(extents))
+    elif not target.partitions and not extents:
+        what = "has no messages, and does not exist: make it, or set target.create = true"
+        faults = [Finding(Severity.WARN, name, what)]
     elif not target.partitions:
         what = "does not exist: make it, or set target.create = true"
         faults = [Finding(Severity.REFUSE, name, what)]
@@ -262,13 +286,19 @@ def _planned(
     return PlannedTopic(topic, target, tuple(extents), tuple(topic_findings), new)
 
 
-def _missing(job: Job, topic: str, needed: int) -> tuple[NewTopic, TargetTopic, list[Finding]]:
+def _missing(
+    job: Job, topic: str, needed: int
+) -> tuple[NewTopic | None, TargetTopic, list[Finding]]:
     """Return what a missing target is made with, what it will be then, and what is wrong with it.
 
-    ``needed`` is how many partitions it must have.
+    ``needed`` is how many partitions it must have.  None where nothing says how many: it is left
+    to a person, for no message needs it.
     """
     wanted, name = job.config.target, job.target_name(topic)
     new, faults = _new(job, topic, needed)
+    if not new.partitions:
+        what = "has no messages, and is not made: make it, or set target.partitions"
+        return None, TargetTopic(name, 0, 0, {}), [*faults, Finding(Severity.WARN, name, what)]
     settings = TopicSettings(new.partitions, new.settings)
     proposed = job.admin.proposed(name, settings, wanted.replication_factor)
     new = without_time_limits(new, proposed.effective, wanted.settings)

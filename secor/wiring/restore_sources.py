@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from secor.adapters.kafka.topics import topic_pattern
-from secor.archive.kept_topics import KeptTopic, KeptTopics
+from secor.archive.kept_topics import DIRECTORY, KeptTopic, KeptTopics
 from secor.archive.objects import Archive
 from secor.config.restore import LAST_OFFSET, RestoreConfig, Source
 from secor.config.stores import Store
@@ -82,6 +82,26 @@ def kept_topic(store: ObjectStore, config: RestoreConfig, topic: str) -> KeptTop
     if source.kind != "archive" or not config.target.archived_settings:
         return None
     return KeptTopics(store, topic_root(source.prefix, topic, hashed=source.hash_prefix)).newest()
+
+
+def described_topics(store: ObjectStore, config: RestoreConfig) -> list[str]:
+    """Return the topics of the job whose settings the backup has kept, with messages or without.
+
+    None where ranges or partitions are selected, or the kept settings are not to be used.
+    """
+    source = config.source
+    if source.kind != "archive" or not config.target.archived_settings:
+        return []
+    if source.ranges or source.partitions:
+        return []
+    if source.topics:
+        roots = {
+            it: topic_root(source.prefix, it, hashed=source.hash_prefix) for it in source.topics
+        }
+        return sorted(it for it, root in roots.items() if KeptTopics(store, root).is_kept())
+    wanted = wanted_topics(source)
+    archive = Archive(store, source.prefix, hashed=source.hash_prefix)
+    return [it for it in archive.topics_with(DIRECTORY) if wanted(it)]
 
 
 def wanted_topics(source: Source) -> Callable[[str], bool]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
@@ -153,9 +154,7 @@ def test_no_entry_is_no_fault_and_an_unreadable_one_is(
     shown = world.run()
     assert shown.return_value == 0
     assert shown.stdout.rstrip().endswith(", 1 without an entry yet")
-    assert world.partitions()[1]["lag"] is None
-    whole = json.loads(world.run("--json").stdout)
-    assert whole["lag"] is None, "who waits for 0 is not done"
+    assert world.partitions()[1]["lag"] == 0, "its log has nothing"
 
     def read(topic_partition: TopicPartition) -> Entry:
         raise LedgerCorrupt(f"{topic_partition}: 127.0.0.1 is no offset")
@@ -164,6 +163,44 @@ def test_no_entry_is_no_fault_and_an_unreadable_one_is(
     shown = world.run()
     assert shown.return_value == 5
     assert "clicks/1: stopped (ledger_corrupt): 127.0.0.1 is no offset" in shown.stdout
+    assert ", the lag of 2 is unknown" in shown.stdout
+    whole = json.loads(world.run("--json").stdout)
+    assert whole["lag"] is None, "who waits for 0 is not done"
+
+
+@pytest.mark.parametrize(
+    ("reset", "lag", "age"), [("earliest", 20, 100 - 0.01), ("latest", 0, None)]
+)
+def test_a_partition_without_an_entry_is_behind_by_what_will_be_read(
+    world: World, reset: str, lag: int, age: float | None
+) -> None:
+    with world.config.open("a") as file:
+        file.write(f'kafka.reset = "{reset}"\n')
+    world.reader.put(CLICKS, messages(range(10, 30)), 30)
+    del world.ledger.entries[CLICKS]
+    shown = world.run()
+    assert shown.return_value == 0
+    assert f", {lag} offsets behind" in shown.stdout
+    first = world.partitions()[0]
+    assert (first["committed"], first["lag"]) == (None, lag)
+    assert first["age"] == (None if age is None else pytest.approx(age))
+
+
+@pytest.mark.parametrize(("timestamps", "age"), [([None, 8], 100 - 0.008), ([None, None], None)])
+def test_a_message_without_a_timestamp_has_the_age_of_the_next_that_has_one(
+    world: World, timestamps: list[int | None], age: float | None
+) -> None:
+    records = messages(range(2))
+    times = [None if time is None else 1_700_000_000_000 + time for time in timestamps]
+    column = pa.array(times, records.schema.field("timestamp").type)
+    records = records.set_column(1, records.schema.field("timestamp"), column)
+    world.reader.put(CLICKS, records, 2)
+    world.ledger.entries[CLICKS] = Entry(0)
+    shown = world.run()
+    assert shown.return_value == 0
+    assert ", 2 offsets behind" in shown.stdout
+    first = world.partitions()[0]
+    assert (first["lag"], first["age"]) == (2, None if age is None else pytest.approx(age))
 
 
 STOPPED = {
