@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.io.pyarrow import compute_statistics_plan, parquet_path_to_id_mapping
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pyiceberg.io.pyarrow import (
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     BinaryType,
@@ -18,6 +27,7 @@ from pyiceberg.types import (
     DateType,
     DecimalType,
     DoubleType,
+    FixedType,
     FloatType,
     IntegerType,
     ListType,
@@ -29,9 +39,13 @@ from pyiceberg.types import (
     TimestampType,
     TimestamptzType,
     TimeType,
+    UUIDType,
 )
 
-from secor.adapters.iceberg import parquet_statistics as module
+from secor.adapters.iceberg.parquet_statistics import parquet_statistics, text_upper_bound
+from secor.tables.manifest import Statistics
+
+WIDE = Context(prec=50)
 
 LONG_TEXT = "é" * 15 + "\U0010ffff" * 3
 COLUMNS: dict[str, tuple[PrimitiveType, pa.DataType, list[Any]]] = {
@@ -58,16 +72,34 @@ COLUMNS: dict[str, tuple[PrimitiveType, pa.DataType, list[Any]]] = {
 }
 
 
-def compare(schema: Schema, rows: pa.Table, properties: dict[str, str], *, ours: bool) -> None:
+def footer_of(rows: pa.Table, group_rows: int = 2) -> pq.FileMetaData:
     file = io.BytesIO()
-    pq.write_table(rows, file, row_group_size=2)
-    footer = pq.read_metadata(file)
+    pq.write_table(rows, file, row_group_size=group_rows)
+    return pq.read_metadata(file)
+
+
+def by_library(
+    footer: pq.FileMetaData, schema: Schema, properties: dict[str, str]
+) -> dict[str, Any]:
     plan = compute_statistics_plan(schema, properties)
     ids = parquet_path_to_id_mapping(schema)
-    read = {path: module._column(plan[field_id]) for path, field_id in ids.items()}
-    assert all(column is not None for column in read.values()) is ours
-    expected = module._by_library(footer, plan, ids)
-    assert module.parquet_statistics(plan, ids)(footer) == expected
+    columns = data_file_statistics_from_parquet_metadata(footer, plan, ids).to_serialized_dict()
+    del columns["record_count"]
+    for name in ("lower_bounds", "upper_bounds"):
+        columns[name] = {key: bound.hex() for key, bound in columns[name].items()}
+    return {**columns, "split_offsets": tuple(columns["split_offsets"])}
+
+
+def by_secor(
+    footer: pq.FileMetaData, schema: Schema, properties: Mapping[str, str] = MappingProxyType({})
+) -> Statistics:
+    plan = compute_statistics_plan(schema, dict(properties))
+    return parquet_statistics(plan, parquet_path_to_id_mapping(schema))(footer)
+
+
+def compare(schema: Schema, rows: pa.Table, properties: dict[str, str]) -> None:
+    footer = footer_of(rows)
+    assert asdict(by_secor(footer, schema, properties)) == by_library(footer, schema, properties)
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -76,7 +108,7 @@ def test_each_type_has_what_the_library_finds(name: str, mode: str) -> None:
     kind, arrow, values = COLUMNS[name]
     schema = Schema(NestedField(7, name, kind))
     rows = pa.table({name: pa.array(values, arrow)})
-    compare(schema, rows, {"write.metadata.metrics.default": mode}, ours=True)
+    compare(schema, rows, {"write.metadata.metrics.default": mode})
 
 
 def test_nested_columns_have_it_too() -> None:
@@ -90,19 +122,118 @@ def test_nested_columns_have_it_too() -> None:
             "l": pa.array([[1, 2], None, []], pa.list_(pa.field("element", pa.int64()))),
         }
     )
-    compare(schema, rows, {}, ours=True)
+    compare(schema, rows, {})
+
+
+def bounds(statistics: Statistics, field_id: int = 1) -> tuple[bytes | None, bytes | None]:
+    lower, upper = statistics.lower_bounds, statistics.upper_bounds
+    return tuple(
+        bytes.fromhex(by_id[field_id]) if field_id in by_id else None for by_id in (lower, upper)
+    )  # type: ignore[return-value]
+
+
+TEXT = Schema(NestedField(1, "s", StringType()))
+
+
+@pytest.mark.parametrize("long_group", [0, 1, 2])
+def test_a_row_group_without_bounds_takes_those_of_the_file_away(long_group: int) -> None:
+    values = ["a", "b", "c", "d", "e", "f"]
+    values[2 * long_group] = "z" * 5000  # Arrow keeps no bounds of more than 4,096 bytes
+    statistics = by_secor(footer_of(pa.table({"s": values})), TEXT)
+    assert bounds(statistics) == (None, None)
+    assert statistics.null_value_counts == {1: 0}
+
+
+def test_a_row_group_of_nulls_leaves_the_bounds_of_the_others() -> None:
+    rows = pa.table({"s": ["a", "b", None, None, "c", None]})
+    assert bounds(by_secor(footer_of(rows), TEXT)) == (b"a", b"c")
+
+
+def test_a_row_group_of_nothing_but_nan_takes_the_bounds_away() -> None:
+    nan = float("nan")
+    rows = pa.table({"d": [1.0, 2.0, nan, nan]})
+    schema = Schema(NestedField(1, "d", DoubleType()))
+    assert bounds(by_secor(footer_of(rows), schema)) == (None, None)
+
+
+def test_a_column_without_statistics_has_no_bounds_and_no_null_count() -> None:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"s": ["a", None]}), file, write_statistics=False)
+    statistics = by_secor(pq.read_metadata(file), TEXT)
+    assert bounds(statistics) == (None, None)
+    assert (statistics.value_counts, statistics.null_value_counts) == ({1: 2}, {})
+
+
+@pytest.mark.parametrize(
+    ("character", "expected"),
+    [
+        ("\ud7ff", "\ud7ff" * 15 + "\ue000"),
+        ("\U0010fffe", "\U0010fffe" * 15 + "\U0010ffff"),
+        ("\uffff", "\uffff" * 15 + "\U00010000"),
+        ("\U0010ffff", None),
+    ],
+)
+@pytest.mark.parametrize("also_decimal", [False, True])
+def test_the_upper_bound_of_a_cut_text_is_a_text(
+    character: str, expected: str | None, also_decimal: bool
+) -> None:
+    fields = [NestedField(1, "s", StringType())]
+    columns = {"s": pa.array([character * 17])}
+    if also_decimal:
+        fields.append(NestedField(2, "n", DecimalType(38, 0)))
+        columns["n"] = pa.array([Decimal(1)], pa.decimal128(38, 0))
+    statistics = by_secor(footer_of(pa.table(columns)), Schema(*fields))
+    upper = None if expected is None else expected.encode()
+    assert bounds(statistics) == ((character * 16).encode(), upper)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=6), st.integers(1, 4))
+@example("\ud7ff\U0010ffff\U0010ffff", 2)
+def test_an_upper_bound_is_above_all_that_begin_alike(text: str, length: int) -> None:
+    bound = text_upper_bound(text.encode(), length)
+    if bound is None:
+        assert set(text[:length]) == {"\U0010ffff"}
+        assert len(text) > length
+    else:
+        assert len(bound.decode()) <= length
+        assert bound >= text.encode()
+        assert len(text) <= length or bound > (text[:length] + "\U0010ffff" * 9).encode()
+
+
+NINES = Decimal("9" * 38)
 
 
 @pytest.mark.parametrize(
     ("kind", "arrow", "values"),
     [
         (DecimalType(9, 2), pa.decimal128(9, 2), [Decimal("1.25"), Decimal("-3.00")]),
+        (DecimalType(18, 0), pa.decimal128(18, 0), [Decimal(127), Decimal(-129), None]),
+        (
+            DecimalType(38, 0),
+            pa.decimal128(38, 0),
+            [NINES, NINES.copy_negate(), Decimal(-1), Decimal(0)],
+        ),
+        (DecimalType(38, 38), pa.decimal128(38, 38), [NINES.scaleb(-38, WIDE), None]),
         (BinaryType(), pa.binary(), [b"a" * 20, b"\xff" * 20]),
+        (BinaryType(), pa.binary(), [b"a" * 20, b"", None, b"b\xff" * 10]),
+        (FixedType(3), pa.binary(3), [b"\x80\x00\x00", b"abc", None, b"\xff" * 3]),
     ],
 )
-def test_other_types_are_the_librarys_matter(
-    kind: PrimitiveType, arrow: pa.DataType, values: list[Any]
+@pytest.mark.parametrize("as_integer", [False, True])
+def test_decimals_and_bytes_have_the_bounds_that_the_library_finds(
+    kind: PrimitiveType, arrow: pa.DataType, values: list[Any], as_integer: bool
 ) -> None:
-    schema = Schema(NestedField(1, "x", kind), NestedField(2, "id", LongType()))
-    rows = pa.table({"x": pa.array(values, arrow), "id": pa.array([1, 2])})
-    compare(schema, rows, {}, ours=False)
+    schema = Schema(NestedField(1, "x", kind))
+    file = io.BytesIO()
+    rows = pa.table({"x": pa.array(values, arrow)})
+    pq.write_table(rows, file, row_group_size=2, store_decimal_as_integer=as_integer)
+    footer = pq.read_metadata(file)
+    with localcontext(WIDE):
+        assert asdict(by_secor(footer, schema)) == by_library(footer, schema, {})
+
+
+def test_uuids_have_no_bounds_because_engines_order_them_differently() -> None:
+    rows = pa.table({"u": pa.array([b"\x00" * 16, b"\xff" * 16], pa.uuid())})
+    statistics = by_secor(footer_of(rows), Schema(NestedField(1, "u", UUIDType())))
+    assert bounds(statistics) == (None, None)
+    assert statistics.null_value_counts == {1: 0}
