@@ -32,6 +32,10 @@ LARGEST_JOIN = 1 << 30
 """Bytes of payloads joined at once; Arrow's binary columns end at twice as many."""
 
 
+LARGEST_PAYLOAD = 1 << 30
+"""Bytes of the largest payload that is read, as in a SequenceFile: packed it may be a megabyte."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextFormat:
     """Payload and delimiter, compressed or not.
@@ -80,15 +84,13 @@ class TextFormat:
         Raises ``CorruptFile`` after the last payload when no delimiter ends it.
         """
         plain = self.open(file, name)
-        rest, delimited = b"", False
+        splitter = Splitter(self.delimiter, name)
         while data := plain.read(4 * BLOCK):
-            *lines, rest = (rest + data).split(self.delimiter)
-            delimited = delimited or bool(lines)
-            if lines:
-                yield values_only(pa.array(lines, pa.binary()))
-        if rest:
+            if payloads := splitter.split(data):
+                yield values_only(pa.array(payloads, pa.binary()))
+        if rest := bytes(splitter.rest):
             yield values_only(pa.array([rest], pa.binary()))
-            raise CorruptFile(f"{name}: {self._unended_message(len(rest), delimited)}")
+            raise CorruptFile(f"{name}: {self._unended_message(len(rest), splitter.count > 0)}")
 
     def _unended_message(self, rest: int, delimited: bool) -> str:
         if delimited:
@@ -118,6 +120,50 @@ class TextFormat:
         ended = pa.concat_arrays([values, pa.array([b""], pa.binary())])
         lists = pa.ListArray.from_arrays(pa.array([0, rows + 1], pa.int32()), ended)
         return pc.binary_join(lists, self.delimiter).buffers()[2]
+
+
+class Splitter:
+    """Payloads of delimited text that comes in pieces, in linear time.
+
+    What has no delimiter yet is kept in ``rest`` and never looked at again, but for the few
+    bytes in which a delimiter may have begun: a payload may come in thousands of pieces.
+    """
+
+    def __init__(self, delimiter: bytes, name: str) -> None:
+        self.rest = bytearray()
+        self.count = 0
+        """Payloads that were given."""
+        self._delimiter = delimiter
+        self._name = name
+        self._start = 0
+
+    def split(self, data: bytes) -> list[bytes]:
+        """Return the payloads that end in ``data``, which follows what came before.
+
+        Raises ``CorruptFile`` for one above ``LARGEST_PAYLOAD``.
+        """
+        # Fewer bytes than the delimiter has: it may have begun in them, and cannot be within.
+        overlap = min(len(self._delimiter) - 1, len(self.rest))
+        payloads = (bytes(self.rest[len(self.rest) - overlap :]) + data).split(self._delimiter)
+        del self.rest[len(self.rest) - overlap :]
+        if self.rest and len(payloads) > 1:
+            payloads[0] = b"".join((self.rest, payloads[0]))
+            self.rest = bytearray()
+        self.rest += payloads.pop()
+        for payload in payloads:
+            self._check(len(payload))
+            self.count += 1
+            self._start += len(payload) + len(self._delimiter)
+        self._check(len(self.rest))
+        return payloads
+
+    def _check(self, size: int) -> None:
+        if size > LARGEST_PAYLOAD:
+            raise CorruptFile(
+                f"{self._name}: message {self.count + 1}, from byte {self._start:,} of its content"
+                f" on: no delimiter {self._delimiter!r} within {LARGEST_PAYLOAD:,} bytes, which no"
+                " message has: either it was written with another delimiter, or it is damaged"
+            )
 
 
 class RenderedText:

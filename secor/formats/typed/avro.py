@@ -34,6 +34,9 @@ VERSION = 1
 
 ROWS_READ = 4096
 
+LARGEST_BLOCK = 2 << 30
+"""Bytes of a block that is read: one that is written is in memory, below ``limits.memory``."""
+
 NO_LIMIT = 1 << 62
 """Bytes after which the library would end a block by itself."""
 
@@ -79,7 +82,7 @@ class AvroFormat:
         """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
         rows: list[Any] = []
         try:
-            for block in blocks_of_file(file, NO_LIMIT):
+            for block in blocks_of_file(file, LARGEST_BLOCK):
                 rows += block
                 if len(rows) >= ROWS_READ:
                     yield _messages(rows)

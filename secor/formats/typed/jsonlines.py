@@ -14,6 +14,7 @@ from secor.core.errors import CorruptFile
 from secor.core.model import rows_in_blocks
 from secor.core.ports import Sink
 from secor.formats.streams import BLOCK, Decompressing, codec_identity, compressing
+from secor.formats.text import Splitter
 from secor.formats.typed import metadata
 from secor.formats.typed.metadata import ROW
 from secor.formats.typed.nested_arrays import unmark
@@ -73,12 +74,11 @@ class JsonLinesFormat:
         Raises ``CorruptFile``.
         """
         plain_file = Decompressing(file, self.codec, name)
-        rest = b""
+        splitter = Splitter(b"\n", name)
         while data := plain_file.read(4 * BLOCK):
-            *lines, rest = (rest + data).split(b"\n")
-            if lines:
+            if lines := splitter.split(data):
                 yield _messages(lines, name)
-        if rest:
+        if splitter.rest:
             raise CorruptFile(f"{name}: its last line has no end: it was cut short")
 
 

@@ -63,11 +63,14 @@ def is_text(file: BinaryIO) -> bool:
     return start not in {_AVRO, _PARQUET}
 
 
-def _lines(file: BinaryIO) -> Iterator[bytes]:
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Give the lines.  Raises ``ValueError`` for one above ``LONGEST_LINE``."""
+    number = 1
     while line := file.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
-            raise ValueError(f"a line has more than {LONGEST_LINE:,} bytes")
+            raise ValueError(f"line {number:,} has more than {LONGEST_LINE:,} bytes")
         yield line
+        number += 1
 
 
 def read_whole(file: BinaryIO) -> bytes:
@@ -78,13 +81,24 @@ def read_whole(file: BinaryIO) -> bytes:
     return content
 
 
+def _joined(first: bytes, lines: Iterator[bytes]) -> bytes:
+    """Return all lines as one text.  Raises ``ValueError`` beyond ``LARGEST``."""
+    joined, size = [first], len(first)
+    for line in lines:
+        joined.append(line)
+        size += len(line)
+        if size > LARGEST:
+            raise ValueError(f"an array of more than {LARGEST:,} bytes")
+    return b"".join(joined)
+
+
 def _json_rows(file: BinaryIO, *, array: bool) -> Iterator[Any]:
-    lines = (line for line in _lines(file) if line.strip())
+    lines = (line for line in lines_of(file) if line.strip())
     first = next(lines, None)
     if first is None:
         return
     if array and first.lstrip().startswith(b"["):
-        yield from load_json(first + b"".join(lines))
+        yield from load_json(_joined(first, lines))
         return
     yield load_json(first)
     for line in lines:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from secor.core.model import SCHEMA, OffsetRange, next_offset
 from secor.restore.model import Boundary, Piece, SourceExtent, SourcePartition
 from secor.restore.ports import PieceReader
 from secor.restore.reading import ReadAhead
+from secor.restore.sources.foreign_files import lines_of
 
 LINES = 1000
 """Messages of one piece at most."""
@@ -101,8 +103,12 @@ class JsonLinesSource:
     def _lines(self, source: SourcePartition) -> Iterator[tuple[int, Mapping[str, Any]]]:
         path = self._path(source)
         with path.open("rb") as file:
-            for number, text in enumerate(file, start=1):
+            texts = lines_of(file)
+            for number in count(1):
                 try:
+                    text = next(texts, None)
+                    if text is None:
+                        return
                     line = load_json(text)
                     if "end" in line:
                         Boundary(line["end"])

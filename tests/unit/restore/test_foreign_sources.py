@@ -411,3 +411,10 @@ def test_an_avro_file_whose_counts_lie_is_an_error_that_names_it(tmp_path: Path,
     put(f"{PLACE}.avro", file.getvalue())
     with pytest.raises(ArchiveIncomplete, match=r"\.avro: it cannot be read .*any number"):
         rows(source_of(tmp_path, ConfluentLayout(), lossy=True))
+
+
+def test_an_array_of_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign_files, "LARGEST", 1000)
+    file = io.BytesIO(gzip.compress(b"[\n" + b"0,\n" * 10_000 + b"0]"))
+    with pytest.raises(ValueError, match="an array of more than 1,000 bytes"):
+        list(foreign_files.rows_of(file, array=True))

@@ -15,6 +15,7 @@ from secor.core.ports import LogFormat
 from secor.formats import make_format
 from secor.restore.model import Boundary, Piece, Silence, SourcePartition
 from secor.restore.reading import ReadAhead
+from secor.restore.sources import foreign_files
 from secor.restore.sources.archive import LISTED_FOR, ArchiveSource, TopicListings
 from secor.restore.sources.json_lines import JsonLinesSource
 from tests.fakes.archive import Shelf, messages
@@ -409,3 +410,12 @@ def test_a_damaged_object_that_is_no_text_is_no_hole(shelf: Shelf) -> None:
     put(shelf, 0, 4, records=5)
     with pytest.raises(ArchiveIncomplete, match=r"holds 4 records, and its metadata says 5; bring"):
         list(source_of(shelf, lossy=True, holes=True).pieces(CLICKS, 0))
+
+
+def test_a_json_line_above_the_longest_is_refused_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign_files, "LONGEST_LINE", 1000)
+    source = lines(tmp_path, '{"offset": 0}', '{"offset": 1, "value": "%s"}' % ("x" * 2000))
+    with pytest.raises(ArchiveIncomplete, match=r"line 2: .*line 2 has more than 1,000 bytes"):
+        list(source.pieces(SourcePartition("archive", "clicks", 0), 0))
