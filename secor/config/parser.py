@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from secor.config.transforms import Transform, check_path, check_place, check_topic
-from secor.config.values import MIB, Maybe, Secret, Section, Size, fault
+from secor.config.values import MIB, Maybe, Secret, Section, Size, fault, parse_duration
 from secor.core import entry_points
 from secor.core.entry_points import offered
 from secor.core.errors import ConfigurationError
@@ -24,6 +24,7 @@ OF_DECODERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "registry_url": ("avro",),
         "registry_username": ("avro",),
         "registry_password": ("avro",),
+        "registry_wait": ("avro",),
         "framing": ("avro",),
         "message": ("protobuf",),
         "descriptor_set": ("protobuf",),
@@ -47,6 +48,7 @@ class Parser(Section):
     registry_url: Maybe[str] = None
     registry_username: Maybe[str] = None
     registry_password: Maybe[Secret] = None
+    registry_wait: Annotated[float, Field(ge=0), BeforeValidator(parse_duration)] = 60.0
     framing: Maybe[Literal["confluent", "none"]] = None
     message: Maybe[str] = None
     descriptor_set: Maybe[str] = None

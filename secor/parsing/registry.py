@@ -27,6 +27,13 @@ UNKNOWN = (40401, 40402, 40403)
 """Error codes for no such subject, version and schema: the registry itself did answer."""
 
 
+FIRST_DELAY, LAST_DELAY = 5.0, 300.0
+"""Seconds until an id that was not known is asked for again; doubled up to the last."""
+
+MOST_IN_VAIN = 20
+"""Ids that were waited for in vain before messages of further ones no longer wait."""
+
+
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
     """A schema and the named schemas that it refers to, those referred to first."""
@@ -40,9 +47,11 @@ class SchemaRegistry:
     """Fetches each schema once: ids are immutable, so what was read stays true.
 
     Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
-    An unknown id is remembered too, for the life of the process, so that a producer of
-    nonsense does not cost a request a message.  A redirect is followed to the same server
-    only: any other would be given the credentials.
+    An unknown id is remembered, too, so that a producer of nonsense does not cost a request a
+    message.  It may be known later: replicas lag, and producers are faster than they should be.
+    So it is asked for again, after seconds and then minutes, and its messages first wait.  Only
+    ``prefetch`` changes an answer: all of a chunk is decoded by the same.  A redirect is
+    followed to the same server only: any other would be given the credentials.
     """
 
     def __init__(
@@ -56,9 +65,14 @@ class SchemaRegistry:
         most_unknown: int = 100_000,
         patience: float = 1.0,
         most_at_once: int = 200,
+        wait: float = 0.0,
         sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``timeout`` is of one request, ``patience`` of one ``prefetch``, in seconds."""
+        """``timeout`` is of one request, ``patience`` of one ``prefetch``, in seconds.
+
+        So long does ``prefetch`` ``wait`` for an id that is not known before it is unknown.
+        """
         _check_address(url)
         self.url = url.rstrip("/")
         self._headers = {"Accept": ACCEPT} | _authorization(username, password)
@@ -73,18 +87,25 @@ class SchemaRegistry:
         self._sleep = sleep
         self._rng = random.Random(0)
         self._known: dict[int, RegisteredSchema] = {}
-        self._unknown: dict[int, None] = {}
+        self._unknown: dict[int, _Unknown] = {}
+        self._wait = wait
+        self._monotonic = monotonic
+        self._in_vain: set[int] = set()
 
     def prefetch(self, schema_ids: Iterable[int]) -> None:
         """Ask for all that are new, at once and in other threads, for a limited time.
 
         Raises ``Unavailable`` while some are still asked for: come again.  What has been
-        answered by then is remembered, so that each turn begins with fewer.
+        answered by then is remembered, so that each turn begins with fewer.  Raises it, too,
+        while messages of an unknown id wait.
         """
-        new = [it for it in schema_ids if it not in self._known and it not in self._unknown]
+        wanted = [it for it in schema_ids if it not in self._known]
+        now = self._monotonic()
+        new = [it for it in wanted if it not in self._unknown or self._unknown[it].is_due(now)]
         for schema_id in new[: self._most_at_once]:
             if schema_id not in self._asked:
-                self._asked[schema_id] = self._threads.submit(self.schema, schema_id)
+                ask = self._ask if schema_id in self._unknown else self.schema
+                self._asked[schema_id] = self._threads.submit(ask, schema_id)
         done, waiting = wait(self._asked.values(), self._patience)
         self._asked = {it: asked for it, asked in self._asked.items() if asked in waiting}
         for asked in done:
@@ -95,6 +116,19 @@ class SchemaRegistry:
             raise Unavailable(
                 f"schema registry: {self.url} is being asked for {len(new)} schemas; trying again"
             )
+        self._wait_for_unknown(wanted)
+
+    def _wait_for_unknown(self, schema_ids: Iterable[int]) -> None:
+        """Raise ``Unavailable`` while messages of one of these ids wait."""
+        now = self._monotonic()
+        for schema_id in schema_ids:
+            unknown = self._unknown.get(schema_id)
+            if unknown is not None and now < unknown.waits_until:
+                raise Unavailable(
+                    f"schema registry: {self.url} does not know schema id {schema_id}; messages"
+                    f" that have it wait for {unknown.waits_until - now:.0f} s more, then they go"
+                    " into quarantine (parser.registry_wait)"
+                )
 
     def schema(self, schema_id: int) -> RegisteredSchema:
         """Return a schema; NotFound if the registry says so, Unavailable if it says nothing.
@@ -105,17 +139,40 @@ class SchemaRegistry:
         if known is None:
             if schema_id in self._unknown:
                 raise NotFound(f"schema id {schema_id} is not registered")
-            known = self._known[schema_id] = self._fetch(schema_id)
+            known = self._ask(schema_id)
         return known
 
-    def _fetch(self, schema_id: int) -> RegisteredSchema:
+    def _ask(self, schema_id: int) -> RegisteredSchema:
+        """Fetch a schema and remember the answer, whatever was known before."""
         try:
-            answer = self._get(f"/schemas/ids/{schema_id}")
+            registered = self._fetch(schema_id)
         except NotFound as error:
-            if len(self._unknown) >= self._most_unknown:
-                del self._unknown[next(iter(self._unknown))]  # the oldest
-            self._unknown[schema_id] = None
+            self._note_unknown(schema_id)
             raise NotFound(f"schema id {schema_id} is not registered") from error
+        self._known[schema_id] = registered
+        self._unknown.pop(schema_id, None)
+        self._in_vain.discard(schema_id)
+        return registered
+
+    def _note_unknown(self, schema_id: int) -> None:
+        now = self._monotonic()
+        unknown = self._unknown.pop(schema_id, None)
+        if unknown is None:
+            if len(self._unknown) >= self._most_unknown:
+                oldest = next(iter(self._unknown))
+                del self._unknown[oldest]
+                self._in_vain.discard(oldest)
+            # Else a producer of nonsense could have its partition wait for each id anew.
+            wait = self._wait if len(self._in_vain) < MOST_IN_VAIN else 0.0
+            unknown = _Unknown(now + wait)
+        elif now >= unknown.waits_until and self._wait:
+            self._in_vain.add(schema_id)
+        unknown.asked_at = now
+        unknown.delay = min(2 * unknown.delay, LAST_DELAY) if unknown.delay else FIRST_DELAY
+        self._unknown[schema_id] = unknown
+
+    def _fetch(self, schema_id: int) -> RegisteredSchema:
+        answer = self._get(f"/schemas/ids/{schema_id}")
         references: dict[str, str] = {}
         self._follow(answer, references)
         return RegisteredSchema(answer.get("schemaType") or "AVRO", answer["schema"], references)
@@ -155,6 +212,20 @@ class SchemaRegistry:
         if not isinstance(schema, dict) or not isinstance(schema.get("schema"), str):
             raise Unavailable(f"schema registry: {address} answered without a schema")
         return schema
+
+
+@dataclass(slots=True)
+class _Unknown:
+    """An id that the registry did not know, with monotonic times in seconds."""
+
+    waits_until: float
+    asked_at: float = 0.0
+    delay: float = 0.0
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether to ask again: after the delay, and once more before messages are bad."""
+        last_look = self.asked_at < self.waits_until <= now
+        return last_look or now >= self.asked_at + self.delay
 
 
 class _SameServer(urllib.request.HTTPRedirectHandler):

@@ -53,10 +53,11 @@ def pipeline_for(
 ) -> Pipeline:
     """Make the parser of a topic; see ``Pipeline``.  Raises ``ConfigurationError``.
 
-    Unless ``limited``, any number of messages may be bad.
+    Unless ``limited``, any number of messages may be bad, and none waits for its schema.
     """
     if not limited:
-        parser = parser.model_copy(update={"max_bad_ratio": None, "max_bad_messages": None})
+        unlimited = {"max_bad_ratio": None, "max_bad_messages": None, "registry_wait": 0.0}
+        parser = parser.model_copy(update=unlimited)
     plugins = [it.plugin for it in parser.transforms if it.plugin is not None]
     plugins += [parser.plugin] if parser.plugin is not None else []
     plugins += [f"decoder {parser.decoder}"] if parser.decoder not in (*DECODERS, "none") else []

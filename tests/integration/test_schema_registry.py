@@ -7,7 +7,7 @@ import pytest
 from secor.core.errors import AccessDenied, ConfigurationError, NotFound, Unavailable
 from secor.parsing.decoders import make_decoder
 from secor.parsing.decoders.avro import AvroDecoder
-from secor.parsing.registry import SchemaRegistry
+from secor.parsing.registry import LAST_DELAY, MOST_IN_VAIN, SchemaRegistry
 from tests.fakes.registry import running_registry
 from tests.unit.parsing.decoder_cases import batch, decode, rows
 
@@ -161,3 +161,94 @@ def test_a_redirect_within_the_server_is_followed() -> None:
         registry.credentials = ("secor", "s3cret")
         asked, _ = client(registry.url, username="secor", password="s3cret")
         assert json.loads(asked.schema(17).text) == SCHEMA
+
+
+class Hand:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def waiting(url: str, clock: Hand, wait: float = 60.0) -> AvroDecoder:
+    settings = {"wait": wait, "patience": 20, "timeout": 20, "monotonic": clock.monotonic}
+    return AvroDecoder(SchemaRegistry(url, **settings))  # type: ignore[arg-type]
+
+
+def bad_of(decoder: AvroDecoder, payloads: list[bytes]) -> int:
+    groups = decoder.decode_apart(batch(payloads), None)
+    return sum(len(decoded.bad) for _, decoded in groups)
+
+
+def test_messages_of_an_unknown_id_wait_until_the_registry_knows_it() -> None:
+    clock = Hand()
+    with running_registry() as registry:
+        decoder = waiting(registry.url, clock)
+        for seconds in (0, 1, 3):
+            clock.now = 1000.0 + seconds
+            with pytest.raises(Unavailable, match="does not know schema id 17; messages that have"):
+                bad_of(decoder, [PAYLOAD])
+        assert len(registry.requests) == 1
+        registry.register(17, SCHEMA)
+        clock.now = 1005.0
+        assert bad_of(decoder, [PAYLOAD]) == 0
+        assert len(registry.requests) == 2
+
+
+def test_an_unknown_id_is_bad_after_the_wait_and_good_again_once_it_is_known() -> None:
+    clock = Hand()
+    with running_registry() as registry:
+        decoder = waiting(registry.url, clock)
+        for seconds in range(0, 60, 5):
+            clock.now = 1000.0 + seconds
+            with pytest.raises(Unavailable):
+                bad_of(decoder, [PAYLOAD])
+        clock.now = 1060.0
+        assert bad_of(decoder, [PAYLOAD, PAYLOAD]) == 2
+        asked = len(registry.requests)
+        assert asked <= 6
+        clock.now = 1061.0
+        assert bad_of(decoder, [PAYLOAD]) == 1
+        assert len(registry.requests) == asked
+        registry.register(17, SCHEMA)
+        clock.now = 1061.0 + LAST_DELAY
+        assert bad_of(decoder, [PAYLOAD]) == 0
+
+
+def test_without_a_wait_an_unknown_id_is_bad_at_once_and_asked_for_again() -> None:
+    clock = Hand()
+    with running_registry() as registry:
+        decoder = waiting(registry.url, clock, wait=0.0)
+        assert bad_of(decoder, [PAYLOAD]) == 1
+        registry.register(17, SCHEMA)
+        assert bad_of(decoder, [PAYLOAD]) == 1
+        clock.now += 5
+        assert bad_of(decoder, [PAYLOAD]) == 0
+
+
+def test_a_producer_of_nonsense_does_not_have_each_id_waited_for() -> None:
+    clock = Hand()
+    with running_registry() as registry:
+        decoder = waiting(registry.url, clock)
+        nonsense = [struct.pack(">bI", 0, schema_id) for schema_id in range(MOST_IN_VAIN)]
+        with pytest.raises(Unavailable):
+            bad_of(decoder, nonsense)
+        clock.now += 60
+        assert bad_of(decoder, nonsense) == MOST_IN_VAIN
+        assert bad_of(decoder, [PAYLOAD]) == 1
+
+
+def test_an_answer_does_not_change_while_a_chunk_is_decoded() -> None:
+    clock = Hand()
+    with running_registry() as registry:
+        asked = SchemaRegistry(registry.url, monotonic=clock.monotonic, patience=20)
+        asked.prefetch([17])
+        registry.register(17, SCHEMA)
+        clock.now += LAST_DELAY
+        with pytest.raises(NotFound):
+            asked.schema(17)
+        asked.prefetch([17])
+        assert asked.schema(17).kind == "AVRO"

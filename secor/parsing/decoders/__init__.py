@@ -35,9 +35,10 @@ def _avro(**settings: Any) -> Decoder:
     from secor.parsing.registry import SchemaRegistry
 
     registry = settings.get("registry")
+    wait = settings.pop("wait", 0.0)
     access = {key: settings.pop(key) for key in ("username", "password") if key in settings}
     if isinstance(registry, str):
-        settings["registry"] = SchemaRegistry(registry, **access)
+        settings["registry"] = SchemaRegistry(registry, wait=wait, **access)
     elif access:
         raise ConfigurationError("avro: username and password are for a registry's address")
     return AvroDecoder(**settings)

@@ -302,6 +302,7 @@ def test_the_registrys_settings_are_as_the_decoder_names_them() -> None:
         "registry": "http://r",
         "username": "u",
         "password": "p",
+        "wait": 60.0,
     }
     assert "'p'" not in repr(parser)
 
