@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -23,7 +23,7 @@ class Counted(bytes):
 
     copied = 0
 
-    def __radd__(self, other: bytes | bytearray) -> bytes:
+    def __radd__(self, other: Any) -> bytes:
         Counted.copied += len(other) + len(self)
         return bytes(other) + bytes(self)
 
