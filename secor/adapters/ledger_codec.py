@@ -15,6 +15,7 @@ from secor.core.errors import LedgerCorrupt
 from secor.core.model import Intent, Superseded
 
 _OFFSET = re.compile(rb"[0-9]{1,19}")
+_EPOCH = re.compile(rb"([0-9]{1,10}) ([0-9]{1,19})")
 _GREATEST_OFFSET = 2**63 - 1
 _METADATA_MARK = "secor"
 _METADATA_VERSION = 1
@@ -42,6 +43,20 @@ def decode_offset(data: bytes, where: str) -> int:
         if offset <= _GREATEST_OFFSET:
             return offset
     raise LedgerCorrupt(f"{where} holds {data[:80]!r}, which is no offset; {_WHAT_TO_DO}")
+
+
+def encode_epoch(leader_epoch: int, offset: int) -> str:
+    """Return the epoch of the batch below ``offset`` with that offset: ``<epoch> <offset>``.
+
+    Writers that know no epochs move the offset alone: the epoch is then that of another one.
+    """
+    return f"{leader_epoch} {offset}"
+
+
+def decode_epoch(data: bytes, offset: int | None) -> int | None:
+    """Read the epoch of ``offset``; None where the text says nothing of that offset."""
+    match = _EPOCH.fullmatch(data)
+    return int(match[1]) if match is not None and int(match[2]) == offset else None
 
 
 def encode_intent(intent: Intent) -> str:

@@ -68,6 +68,7 @@ class Batch:
         self.end = end
         self.full = False
         self.next_offset = start
+        self.leader_epoch: int | None = None
         self.messages = 0
         self.state = BatchState.OPEN
         self.topic_id = topic_id
@@ -121,6 +122,7 @@ class Batch:
             self.messages += chunk.records.num_rows
         if chunk.next_offset > self.next_offset:
             self._advance(chunk.next_offset)
+            self.leader_epoch = chunk.leader_epoch
         return rest
 
     def _file(self, part: Part) -> OpenFile:
@@ -226,6 +228,7 @@ class Batch:
             first_timestamp=self.first_timestamp,
             last=last_object,
             losses=self._losses(),
+            leader_epoch=self.leader_epoch,
         )
 
     def _losses(self) -> Counter[str]:

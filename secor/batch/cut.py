@@ -66,7 +66,14 @@ def divide(
     rest = chunk.since(cut)
     # Slices keep whole columns, so the rest of a rest holds what the first one held.
     size = chunk.columns_size if isinstance(chunk, ParsedChunk) else _columns_size(chunk, parts)
-    parsed = ParsedChunk(rest.topic_partition, rest.records, rest.next_offset, beyond, size)
+    parsed = ParsedChunk(
+        rest.topic_partition,
+        rest.records,
+        rest.next_offset,
+        beyond,
+        size,
+        leader_epoch=rest.leader_epoch,
+    )
     return (chunk.until(cut), below), parsed
 
 

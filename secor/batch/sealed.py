@@ -59,6 +59,8 @@ class SealedBatch:
     first_timestamp: int | None = None
     last: BatchFile | None = None
     losses: Mapping[str, int] = field(default_factory=dict)
+    leader_epoch: int | None = None
+    """That of the last record batch below the range's end; in no name, metadata or fingerprint."""
 
     @cached_property
     def size(self) -> int:

@@ -187,7 +187,7 @@ class _CommitAttempts:
             # 5. Commit: one atomic step moves the offset, removes the intent, proves the lease.
             #    Noted before it is sent, so that a lost answer can be settled by reading.
             self._commit_sent = True
-            lease.finish(proof.entry, batch.range.end, batch.topic_id)
+            lease.finish(proof.entry, batch.range.end, batch.topic_id, batch.leader_epoch)
             return True
         finally:
             # 6. Give the lease back.  The loop deletes the local files when it hears of the

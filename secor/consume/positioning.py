@@ -16,6 +16,7 @@ from secor.core.errors import (
     DataLost,
     LedgerEdited,
     LedgerLost,
+    LogDiverged,
     OutcomeUnknown,
     RestartPartition,
     SecorError,
@@ -153,6 +154,7 @@ class Positioning:
                 raise Unavailable(f"{topic_partition}: another process has begun it") from error
             entry = self._begin(topic_partition, entry, log, topic_id)
         committed = check(topic_partition, entry, log, topic_id)
+        refuse_diverged(topic_partition, entry, log, self._source.epoch_end)
         if entry.topic_id is None and topic_id is not None and entry.intent is None:
             # We would have recorded the topic's id: this entry is Java Secor's or a person's.
             self._guard.refuse_uncommitted(topic_partition, plan, committed, since)
@@ -200,6 +202,34 @@ def _refuse_intent(topic_partition: TopicPartition, entry: Entry) -> None:
             f"{topic_partition}: an intent is open without a committed offset; settle it with"
             " 'secor offsets set'"
         )
+
+
+def refuse_diverged(
+    topic_partition: TopicPartition,
+    entry: Entry,
+    log: LogRange,
+    epoch_end: Callable[[TopicPartition, int], int | None],
+) -> None:
+    """Raise ``LogDiverged`` where the log was cut below ``committed`` and has grown again.
+
+    Source: KIP-320.  A leader of the committed epoch has the log as it was read: only another
+    one is asked where that epoch ends in its log.
+    """
+    committed, leader_epoch = entry.committed, entry.leader_epoch
+    if committed is None or leader_epoch is None or leader_epoch == log.leader_epoch:
+        return
+    end = epoch_end(topic_partition, leader_epoch)
+    if end is None or end >= committed:
+        return
+    where = f"{topic_partition.topic} {topic_partition.partition}"
+    raise LogDiverged(
+        f"{topic_partition}: the log was cut and has grown again: from {end} on it has other"
+        f" messages than those that were stored (committed is {committed} in leader epoch"
+        f" {leader_epoch}, which now ends at {end}; the log ends at {log.end}). To store the new"
+        f" messages of [{end}, {committed}), too, raise output.generation and say 'secor offsets"
+        f" set CONFIG {where} {end} --new-generation'; to leave them out, 'secor offsets set"
+        f" CONFIG {where} {committed}'"
+    )
 
 
 def check(

@@ -120,6 +120,12 @@ class TopicRecreated(StopPartition):
     reason = "topic_recreated"
 
 
+class LogDiverged(StopPartition):
+    """The log was cut below the committed offset and has grown again: other messages are there."""
+
+    reason = "log_diverged"
+
+
 class DataLost(StopPartition):
     """Retention passed the committed offset and ``on_data_loss`` is ``stop``."""
 

@@ -74,11 +74,14 @@ class Chunk:
 
     ``records`` has ``SCHEMA`` and increasing offsets (gaps allowed, rows possibly none);
     ``next_offset`` is where reading goes on, beyond trailing control records and gaps.
+    ``leader_epoch`` is that of the last record batch below it, control batches included; of a
+    part that was cut off it may be a later one of the log, never an earlier one.
     """
 
     topic_partition: TopicPartition
     records: pa.RecordBatch
     next_offset: int
+    leader_epoch: int | None = field(default=None, kw_only=True)
 
     def until(self, end: int) -> Chunk:
         """Return the part below offset ``end``; its ``next_offset`` is at most ``end``."""
@@ -86,14 +89,16 @@ class Chunk:
             return self
         offsets = self.records.column("offset").to_numpy()
         rows = int(offsets.searchsorted(end))
-        return Chunk(self.topic_partition, self.records.slice(0, rows), end)
+        below = self.records.slice(0, rows)
+        return Chunk(self.topic_partition, below, end, leader_epoch=self.leader_epoch)
 
     def since(self, start: int) -> Chunk:
         """Return the part at and above offset ``start``."""
         offsets = self.records.column("offset").to_numpy()
         rows = int(offsets.searchsorted(start))
         records = self.records.slice(rows) if rows else self.records
-        return Chunk(self.topic_partition, records, max(start, self.next_offset))
+        end = max(start, self.next_offset)
+        return Chunk(self.topic_partition, records, end, leader_epoch=self.leader_epoch)
 
 
 @dataclass(slots=True)
@@ -176,20 +181,27 @@ class Entry:
     ``committed`` is the next offset to persist, None where there is no entry yet.
     ``topic_id`` is Kafka's id of the topic when the entry was last committed, if known.
     ``version`` belongs to the ledger that made it and is compared by its writes.
+    ``leader_epoch`` is that of the last record batch below ``committed``, if known; a lease that
+    reads the entry to write it may leave it out, so it is not compared.
     """
 
     committed: int | None
     intent: Intent | None = None
     topic_id: str | None = None
     version: object = field(default=None, compare=False)
+    leader_epoch: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """What a partition's log holds: ``start`` and the last stable offset ``end``."""
+    """What a partition's log holds: ``start`` and the last stable offset ``end``.
+
+    ``leader_epoch`` is that of the leader that answered, None where it does not say.
+    """
 
     start: int
     end: int
+    leader_epoch: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

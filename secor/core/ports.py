@@ -94,6 +94,12 @@ class MessageSource(Protocol):
     def log_range(self, topic_partition: TopicPartition, since: float | None = None) -> LogRange:
         """Ask (blocks), or share an answer from after ``since``.  Raises ``Unavailable``."""
 
+    def epoch_end(self, topic_partition: TopicPartition, leader_epoch: int) -> int | None:
+        """Ask the leader up to which offset its log has batches of this epoch or earlier ones.
+
+        Blocks.  None where the leader does not say.  Raises ``Unavailable``.
+        """
+
     def topic_id(self, topic: str) -> str | None:
         """Ask the broker for the topic's id (blocks).  Raises ``Unavailable``."""
 
@@ -123,12 +129,24 @@ class Lease(Protocol):
         """Read the entry from the ledger.  Raises ``Unavailable``, ``LedgerCorrupt``."""
 
     def record(self, before: Entry, intent: Intent) -> Entry:
-        """Set the intent if the entry is still ``before``; ``committed`` stays."""
+        """Set the intent if the entry is still ``before``; ``committed`` and its epoch stay."""
 
-    def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+    def commit(
+        self,
+        before: Entry,
+        next_offset: int,
+        topic_id: str | None,
+        leader_epoch: int | None = None,
+    ) -> Entry:
         """Set ``committed`` and take the intent away if the entry is still ``before``."""
 
-    def finish(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+    def finish(
+        self,
+        before: Entry,
+        next_offset: int,
+        topic_id: str | None,
+        leader_epoch: int | None = None,
+    ) -> Entry:
         """Commit and give the lease back, in one step if the ledger can; when it raises, not."""
 
     def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:

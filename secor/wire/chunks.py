@@ -7,6 +7,7 @@ so batches of ten messages would otherwise cost more than all that is done with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -39,12 +40,14 @@ def decode_chunks(
     max_uncompressed: int = MAX_UNCOMPRESSED,
     pass_bytes: int = PASS_BYTES,
     check_crc: bool = True,
+    leader_epoch: int | None = None,
 ) -> Iterator[Chunk]:
     """Decode whole batches of format v2, in the order of the log.
 
     Rows below ``start`` are dropped: the first batch after a seek may begin below it.
     Control batches are passed over.  ``next_offset``, when beyond the last batch, is that of
-    the last chunk; a chunk without rows tells of it where none has rows.
+    the last chunk; a chunk without rows tells of it where none has rows.  ``leader_epoch`` is
+    that of the batch before ``next_offset``, where it is none of ``batches``.
     ``max_uncompressed`` is in bytes of one batch, below 2 GiB; small batches are put together
     until they have ``pass_bytes``.
     Raises ``CorruptBatch`` after the chunks of what comes before it.
@@ -60,13 +63,23 @@ def decode_chunks(
     reached = int(nexts[right - 1]) if right else 0
     end = max(reached, next_offset or 0, start)
     for part in Passes(topic_partition, run, wanted, max_uncompressed, pass_bytes):
-        until = end if whole and part.last == last else int(nexts[part.last])
-        yield from _pieces(_chunk(topic_partition, part, start, until))
+        ends = whole and part.last == last
+        until = end if ends else int(nexts[part.last])
+        # What lies behind the last batch with messages may be of a later leader.
+        newest = right - 1 if ends else part.last
+        epoch = _known(int(run.heads["leader_epoch"][newest]))
+        if ends and leader_epoch is not None:
+            epoch = _known(leader_epoch)
+        yield from _pieces(_chunk(topic_partition, part, start, until, epoch))
     if not whole:
         check_header(topic_partition, run.batch(right), reached, check_crc=check_crc)
         raise corrupt(topic_partition, reached, "the batch is wrong")
     if last < 0 and end > start:
-        yield Chunk(topic_partition, _no_records(), end)
+        yield Chunk(topic_partition, _no_records(), end, leader_epoch=_known(leader_epoch))
+
+
+def _known(leader_epoch: int | None) -> int | None:
+    return None if leader_epoch is None or leader_epoch < 0 else leader_epoch
 
 
 def _no_records() -> pa.RecordBatch:
@@ -96,12 +109,14 @@ def _pieces(chunk: Chunk) -> Iterator[Chunk]:
     first = 0
     for last in np.flatnonzero(np.diff(pieces)).tolist():
         rows = chunk.records.slice(first, last + 1 - first)
-        yield Chunk(chunk.topic_partition, rows, int(offsets[last + 1]))
+        yield replace(chunk, records=rows, next_offset=int(offsets[last + 1]))
         first = last + 1
-    yield Chunk(chunk.topic_partition, chunk.records.slice(first), chunk.next_offset)
+    yield replace(chunk, records=chunk.records.slice(first))
 
 
-def _chunk(topic_partition: TopicPartition, part: Pass, start: int, reached: int) -> Chunk:
+def _chunk(
+    topic_partition: TopicPartition, part: Pass, start: int, reached: int, epoch: int | None
+) -> Chunk:
     heads = part.heads
     rows = heads["count"].astype(np.int64)
     try:
@@ -120,7 +135,7 @@ def _chunk(topic_partition: TopicPartition, part: Pass, start: int, reached: int
     offsets = records.column("offset").to_numpy()
     if offsets[0] < start:
         records = records.slice(int(offsets.searchsorted(start)))
-    return Chunk(topic_partition, records, reached)
+    return Chunk(topic_partition, records, reached, leader_epoch=epoch)
 
 
 def _decode(part: Pass, rows: Int64s) -> pa.RecordBatch:

@@ -99,6 +99,29 @@ def test_a_topic_id_that_is_no_longer_known_is_forgotten(ledgers: Ledgers) -> No
     assert process.read(ledgers.key) == Entry(200, None, None)
 
 
+def test_the_leader_epoch_of_a_commit_stays_until_the_next_one(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    begun = lease.commit(lease.read(), 100, "topic-id-1", 7)
+    assert process.read(ledgers.key).leader_epoch == 7
+    recorded = lease.record(lease.read(), INTENT)
+    assert ledgers.process().read(ledgers.key).leader_epoch == 7
+    assert lease.finish(recorded, 200, "topic-id-1", 8) == Entry(200, None, "topic-id-1")
+    entry = process.read(ledgers.key)
+    assert (entry, entry.leader_epoch) == (Entry(200, None, "topic-id-1"), 8)
+    assert begun.leader_epoch == 7
+
+
+def test_a_commit_without_a_leader_epoch_leaves_none_of_an_earlier_one(ledgers: Ledgers) -> None:
+    process, lease = owner(ledgers)
+    assert process.read(ledgers.key).leader_epoch is None
+    lease.commit(lease.read(), 100, "topic-id-1", 7)
+    lease.commit(lease.read(), 100, "topic-id-1")  # a person sets the same offset
+    assert process.read(ledgers.key).leader_epoch is None
+    lease.commit(lease.read(), 200, "topic-id-1", 8)
+    lease.overwrite(200, None)
+    assert process.read(ledgers.key).leader_epoch is None
+
+
 def test_a_write_on_a_stale_reading_is_refused_and_changes_nothing(ledgers: Ledgers) -> None:
     process, lease = owner(ledgers)
     before = lease.read()

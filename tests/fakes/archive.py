@@ -177,11 +177,23 @@ class OperatorLease:
     def record(self, before: Entry, intent: Intent) -> Entry:
         return self._write(before, replace(before, intent=intent))
 
-    def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
-        return self._write(before, Entry(next_offset, None, topic_id))
+    def commit(
+        self,
+        before: Entry,
+        next_offset: int,
+        topic_id: str | None,
+        leader_epoch: int | None = None,
+    ) -> Entry:
+        return self._write(before, Entry(next_offset, None, topic_id, leader_epoch=leader_epoch))
 
-    def finish(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
-        entry = self.commit(before, next_offset, topic_id)
+    def finish(
+        self,
+        before: Entry,
+        next_offset: int,
+        topic_id: str | None,
+        leader_epoch: int | None = None,
+    ) -> Entry:
+        entry = self.commit(before, next_offset, topic_id, leader_epoch)
         self.release()
         return entry
 

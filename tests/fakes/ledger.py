@@ -41,6 +41,7 @@ class Stored:
     offset: bytes
     metadata: str
     version: int
+    leader_epoch: int | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -92,10 +93,11 @@ class LedgerServer:
         offset: bytes,
         intent: Intent | None = None,
         topic_id: str | None = None,
+        leader_epoch: int | None = None,
     ) -> None:
         """Write past all clients, as an operator, Java Secor or an accident does."""
         text = encode_metadata(intent, topic_id)
-        self.stored[topic_partition] = Stored(offset, text, next(self._versions))
+        self.stored[topic_partition] = Stored(offset, text, next(self._versions), leader_epoch)
 
     def drop(self, topic_partition: TopicPartition) -> None:
         """Lose an entry."""
@@ -108,7 +110,13 @@ class LedgerServer:
             return Entry(None)
         where = f"the fake ledger's {topic_partition}"
         intent, topic_id = decode_metadata(stored.metadata, where)
-        return Entry(decode_offset(stored.offset, where), intent, topic_id, self._seen(stored))
+        return Entry(
+            decode_offset(stored.offset, where),
+            intent,
+            topic_id,
+            self._seen(stored),
+            stored.leader_epoch,
+        )
 
     def _seen(self, stored: Stored) -> object:
         # Kafka has no versions: what is read is all that can be compared.
@@ -127,7 +135,8 @@ class LedgerServer:
         if self.seen(key) != before.version:
             raise Refused(f"{key}: the entry is not as it was read")
         assert after.committed is not None
-        self.put(key, encode_offset(after.committed), after.intent, after.topic_id)
+        offset = encode_offset(after.committed)
+        self.put(key, offset, after.intent, after.topic_id, after.leader_epoch)
         written = self.entry(key)
         self.history.append((key, written))
         return written
@@ -245,15 +254,29 @@ class FakeLease:
     def record(self, before: Entry, intent: Intent) -> Entry:
         """Set the intent; a first one also sets ``committed`` to its start."""
         committed = intent.start if before.committed is None else before.committed
-        return self._write("record", before, Entry(committed, intent, before.topic_id))
+        after = Entry(committed, intent, before.topic_id, leader_epoch=before.leader_epoch)
+        return self._write("record", before, after)
 
-    def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+    def commit(
+        self,
+        before: Entry,
+        next_offset: int,
+        topic_id: str | None,
+        leader_epoch: int | None = None,
+    ) -> Entry:
         """Set ``committed`` and take the intent away."""
-        return self._write("commit", before, Entry(next_offset, None, topic_id))
+        after = Entry(next_offset, None, topic_id, leader_epoch=leader_epoch)
+        return self._write("commit", before, after)
 
-    def finish(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+    def finish(
+        self,
+        before: Entry,
+        next_offset: int,
+        topic_id: str | None,
+        leader_epoch: int | None = None,
+    ) -> Entry:
         """Commit; the lock goes in the same step, a pin stays."""
-        after = Entry(next_offset, None, topic_id)
+        after = Entry(next_offset, None, topic_id, leader_epoch=leader_epoch)
         entry = self._write("commit", before, after, last=True)
         self.release()
         return entry

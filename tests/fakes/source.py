@@ -18,6 +18,24 @@ def value_of(topic_partition: TopicPartition, offset: int, seed: str = "") -> by
     return f"{topic_partition}@{offset}{seed}".encode()
 
 
+def cut_epochs(epochs: list[tuple[int, int]], end: int) -> list[tuple[int, int]]:
+    """Return the epochs of a log that lost what is at and after ``end``, under a new leader."""
+    kept = [(start, epoch) for start, epoch in epochs if start < end]
+    return [*kept, (end, epochs[-1][1] + 1)]
+
+
+def epoch_below(epochs: list[tuple[int, int]], offset: int) -> int:
+    """Return the epoch of the batch before ``offset``."""
+    return max(epoch for start, epoch in epochs if start < offset or start == 0)
+
+
+def epoch_end(epochs: list[tuple[int, int]], leader_epoch: int, end: int) -> int | None:
+    """Answer as a broker does: where the first later epoch begins, else where the log ends."""
+    if leader_epoch > epochs[-1][1]:
+        return None
+    return next((start for start, epoch in epochs if epoch > leader_epoch), end)
+
+
 @dataclass
 class FakeLog:
     """One topic partition: the offsets that are there, in ``[start, end)``.
@@ -34,6 +52,8 @@ class FakeLog:
     poisoned: set[int] = field(default_factory=set)
     seed: str = ""
     said: dict[int, bytes] = field(default_factory=dict)
+    epochs: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
+    """Leader epochs by the offset from which on the log has them."""
 
     def produce(self, messages: int) -> None:
         """Append messages."""
@@ -63,6 +83,7 @@ class FakeLog:
         """Lose what is at and after ``end``."""
         self.end = end
         self.offsets = [offset for offset in self.offsets if offset < end]
+        self.epochs = cut_epochs(self.epochs, end)
 
     def read(self, position: int, most: int) -> Chunk:
         """Return the next ``most`` offsets.  Raises ``CorruptBatch``."""
@@ -75,7 +96,8 @@ class FakeLog:
             self.said.get(offset, value_of(self.topic_partition, offset, self.seed))
             for offset in offsets
         ]
-        return Chunk(self.topic_partition, chunk_of(offsets, values), limit)
+        records, epoch = chunk_of(offsets, values), epoch_below(self.epochs, limit)
+        return Chunk(self.topic_partition, records, limit, leader_epoch=epoch)
 
 
 @dataclass
@@ -186,7 +208,12 @@ class FakeSource:
         if since is not None and topic_partition in self.shared_ranges:
             return self.shared_ranges.pop(topic_partition)
         log = self.broker.logs[topic_partition]
-        return LogRange(log.start, log.end)
+        return LogRange(log.start, log.end, log.epochs[-1][1])
+
+    def epoch_end(self, topic_partition: TopicPartition, leader_epoch: int) -> int | None:
+        """Return where an epoch ends."""
+        log = self.broker.logs[topic_partition]
+        return epoch_end(log.epochs, leader_epoch, log.end)
 
     def topic_id(self, topic: str) -> str | None:
         """Return the topic's id."""

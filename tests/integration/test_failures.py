@@ -287,6 +287,57 @@ def test_a_topic_made_again_stops_until_a_person_accepts_it(
     assert "2,000 messages" in done("verify", str(config), "--generation", "2")
 
 
+def cut_log(log: Path, size: int) -> None:
+    """Cut a stopped broker's log, as a lost disk write or an unclean election does."""
+    with (log / f"{0:020d}.log").open("r+b") as segment:
+        segment.truncate(size)
+    for index in (*log.glob("*.index"), *log.glob("*.timeindex")):
+        index.unlink()
+    (log.parent / ".kafka_cleanshutdown").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("ledger", ["zookeeper", "kafka"])
+def test_a_log_that_was_cut_and_grew_again_stops_until_a_person_says_where_to_go_on(
+    ledger: str, sandbox: Sandbox, tmp_path: Path, start: Start
+) -> None:
+    topic = f"failures-cut-{ledger}"
+    config = write_config(tmp_path, sandbox, group=topic, topic=topic, ledger=ledger)
+    create_topic(sandbox, topic, PARTITIONS)
+    produce(sandbox, topic, PARTITIONS, range(600))
+    server = sandbox.servers["kafka"]
+    log = sandbox.directory / "kafka" / "data" / f"{topic}-0"
+    size = (log / f"{0:020d}.log").stat().st_size
+    produce(sandbox, topic, PARTITIONS, range(600, 1000))
+    daemon = start(config, tmp_path / "log")
+    wait_for_all(config, topic, 1000, daemon)
+    end(daemon)
+    server.kill()
+    cut_log(log, size)
+    server.start()
+    produce(sandbox, topic, PARTITIONS, range(1000, 2000))
+    daemon = start(config, tmp_path / "log-2")
+    wait_until(lambda: bool(stopped(daemon)), "the partition stopped")
+    (fault,) = stopped(daemon)
+    assert fault["reason"] == "log_diverged"
+    assert fault["error"].startswith(f"{topic}/0: ")
+    assert "from 300 on it has other messages" in fault["error"]
+    assert "committed is 500" in fault["error"]
+    said = re.search(
+        r"'secor (offsets set) CONFIG (\S+ \d+ \d+) (--new-generation)'", fault["error"]
+    )
+    assert said is not None
+    end(daemon)
+    config.write_text(config.read_text().replace("[output]", "[output]\ngeneration = 2"))
+    done("offsets", "set", str(config), *said[2].split(), said[3], "--yes")
+    daemon = start(config, tmp_path / "log-3")
+    wait_for_all(config, topic, 800 + 1000, daemon)
+    end(daemon)
+    assert not stopped(daemon)
+    # From 300 on, partition 0 is stored anew; the other one went on.
+    offsets = json.loads(done("offsets", "show", str(config), "--json"))["offsets"]
+    assert [row["committed"] for row in offsets] == [800, 1000]
+
+
 def test_what_retention_took_is_counted_and_the_rest_is_stored(
     sandbox: Sandbox, tmp_path: Path, start: Start
 ) -> None:

@@ -113,7 +113,8 @@ MUTANTS = (
     Mutant(
         "a lost answer of a commit counts as done",
         UPLOADER,
-        "            lease.finish(proof.entry, batch.range.end, batch.topic_id)\n",
+        "            lease.finish(proof.entry, batch.range.end, batch.topic_id,"
+        " batch.leader_epoch)\n",
         "            try:\n"
         "                lease.finish(proof.entry, batch.range.end, batch.topic_id)\n"
         "            except OutcomeUnknown:\n"
@@ -611,11 +612,11 @@ MUTANTS = (
     Mutant(
         "ZooKeeper: a last commit without an answer is taken to have given the lock back",
         ZOOKEEPER,
-        "        entry = self._write(before, Entry(next_offset, None, topic_id), last=True)\n"
+        "        entry = self._write(before, after, last=True)\n"
         "        self._lock.gone()\n"
         "        return entry\n",
         "        try:\n"
-        "            return self._write(before, Entry(next_offset, None, topic_id), last=True)\n"
+        "            return self._write(before, after, last=True)\n"
         "        finally:\n"
         "            self._lock.gone()\n",
         ZOOKEEPER_TESTS,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from secor.core.errors import CorruptBatch
 from secor.core.model import Chunk, LogRange, TopicPartition
 from tests.fakes.format import chunk_of
+from tests.fakes.source import cut_epochs, epoch_below
 
 Message = Callable[[TopicPartition, int], bytes]
 """The value of a log's first, second, … message: no two are the same."""
@@ -38,6 +39,7 @@ class Log:
     highest: int = 0
     produced: int = 0
     message: Message = plain_message
+    epochs: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
 
     def append(self, messages: int) -> None:
         """Committed messages, at once."""
@@ -87,6 +89,7 @@ class Log:
         self.highest = max(self.highest, self.end)
         self.end = max(self.start, min(end, self.end))
         self.records = {o: value for o, value in self.records.items() if o < self.end}
+        self.epochs = cut_epochs(self.epochs, self.end)
 
     @property
     def was_truncated(self) -> bool:
@@ -96,7 +99,7 @@ class Log:
     @property
     def range(self) -> LogRange:
         """What a reader is told."""
-        return LogRange(self.start, self.end)
+        return LogRange(self.start, self.end, self.epochs[-1][1])
 
     def read(self, position: int, most: int) -> Chunk:
         """Return what stands in the next ``most`` offsets.  Raises ``CorruptBatch``."""
@@ -106,7 +109,8 @@ class Log:
         limit = min([limit, *(offset for offset in self.poisoned if offset >= position)])
         offsets = [offset for offset in range(position, limit) if offset in self.records]
         values: list[bytes | None] = [self.records[offset] for offset in offsets]
-        return Chunk(self.topic_partition, chunk_of(offsets, values), limit)
+        records, epoch = chunk_of(offsets, values), epoch_below(self.epochs, limit)
+        return Chunk(self.topic_partition, records, limit, leader_epoch=epoch)
 
     def damage(self, position: int) -> CorruptBatch:
         """Return what a reader says of a damaged record batch."""

@@ -11,6 +11,7 @@ from secor.core.errors import RestartPartition
 from secor.core.model import Chunk, LogRange, TopicPartition
 from secor.core.ports import Assigned, Event, Failed, Fetched, Revoked
 from tests.fakes.ledger import FakeLedger
+from tests.fakes.source import epoch_end
 from tests.simulation.group import Group, Member
 from tests.simulation.log import Broker
 from tests.simulation.scheduler import Hub
@@ -140,6 +141,14 @@ class SimulatedSource:
         offsets = logs[topic_partition].range
         self._point("source", "log_range", "after")
         return offsets
+
+    def epoch_end(self, topic_partition: TopicPartition, leader_epoch: int) -> int | None:
+        """Ask."""
+        self._point("source", "epoch_end", "before")
+        log = self._broker.logs[topic_partition]
+        end = epoch_end(log.epochs, leader_epoch, log.end)
+        self._point("source", "epoch_end", "after")
+        return end
 
     def topic_id(self, topic: str) -> str | None:
         """Ask."""

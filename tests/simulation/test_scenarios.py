@@ -17,6 +17,7 @@ from secor.consume.partition_status import State
 from secor.core.errors import (
     LedgerEdited,
     LedgerLost,
+    LogDiverged,
     ObjectConflict,
     OutcomeUnknown,
     TopicRecreated,
@@ -305,6 +306,44 @@ def test_14_a_log_that_lost_its_tail_below_committed_stops(scene: Scene) -> None
         second = world.start(SETUP)
         world.run(100.0)
         assert state(second) == (State.STOPPED, TopicRecreated)
+
+
+def test_14_a_log_that_was_cut_below_committed_and_grew_beyond_it_stops(scene: Scene) -> None:
+    with alone(scene) as world:
+        world.log().append(8)
+        first = world.start(SETUP)
+        world.settle()
+        first.crash()
+        world.log().truncate(5)
+        world.log().append(10)
+        second = world.start(SETUP)
+        world.run(100.0)
+        assert state(second) == (State.STOPPED, LogDiverged)
+        (status,) = second.consumer.status()
+        assert "from 5 on" in str(status.error)
+        assert "committed is 8" in str(status.error)
+        assert stored(world) == list(range(8))
+        world.operator_sets(KEY, 8)
+        world.run(200.0)
+        assert stored(world) == list(range(15))
+        assert world.ledger.entry(KEY).leader_epoch == 1
+
+
+def test_14_a_log_that_was_cut_above_committed_or_has_a_new_leader_is_read_on(
+    scene: Scene,
+) -> None:
+    with alone(scene) as world:
+        world.log().append(8)
+        first = world.start(SETUP)
+        world.settle()
+        first.crash()
+        world.log().truncate(8)
+        world.log().append(2)
+        world.log().truncate(9)
+        world.log().append(3)
+        world.start(SETUP)
+        world.settle()
+        assert stored(world) == list(range(12))
 
 
 def test_14_an_intent_whose_end_the_log_lost_waits_until_it_grows_again(scene: Scene) -> None:

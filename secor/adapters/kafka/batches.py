@@ -185,12 +185,19 @@ def decode(
                 max_uncompressed=max_uncompressed,
                 pass_bytes=pass_bytes,
                 check_crc=False,
+                leader_epoch=None if end is None else fetch.leader_epoch,
             )
         for chunk in chunks:
             reached = chunk.next_offset
             yield chunk
     if not runs:
-        yield from decode_chunks(topic_partition, [], reached, next_offset=fetch.next_offset)
+        yield from decode_chunks(
+            topic_partition,
+            [],
+            reached,
+            next_offset=fetch.next_offset,
+            leader_epoch=fetch.leader_epoch,
+        )
 
 
 @dataclass(frozen=True, slots=True)

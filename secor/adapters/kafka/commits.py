@@ -7,7 +7,7 @@ Source: Kafka protocol, OffsetFetch (9) and OffsetCommit (8).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -53,6 +53,9 @@ class Raw:
 
     offset: int
     metadata: str
+    leader_epoch: int = field(default=-1, compare=False)
+    """That of the last batch below ``offset``, -1 where it is not known: older brokers leave it
+    out of their answers."""
 
 
 class Fenced(LeaseLost):
@@ -65,7 +68,8 @@ def decoded(topic_partition: TopicPartition, raw: Raw | None) -> Entry:
         return Entry(committed=None)
     where = f"{topic_partition}: the metadata of the group's committed offset"
     intent, topic_id = decode_metadata(raw.metadata, where)
-    return Entry(raw.offset, intent, topic_id, version=raw)
+    leader_epoch = raw.leader_epoch if raw.leader_epoch >= 0 else None
+    return Entry(raw.offset, intent, topic_id, version=raw, leader_epoch=leader_epoch)
 
 
 def check_metadata(topic_partition: TopicPartition, metadata: str) -> None:
@@ -147,7 +151,12 @@ def _fetched(client: Client, answer: Any) -> dict[TopicPartition, Raw]:
                 _raise_for(client, partition.error_code)
                 if partition.committed_offset >= 0:
                     key = TopicPartition(topic.name, partition.partition_index)
-                    offsets[key] = Raw(partition.committed_offset, partition.metadata or "")
+                    epoch = partition.committed_leader_epoch
+                    offsets[key] = Raw(
+                        partition.committed_offset,
+                        partition.metadata or "",
+                        -1 if epoch is None else epoch,
+                    )
     return offsets
 
 
@@ -178,7 +187,7 @@ async def commit_one(
                     topic.OffsetCommitRequestPartition(
                         partition_index=topic_partition.partition,
                         committed_offset=raw.offset,
-                        committed_leader_epoch=-1,
+                        committed_leader_epoch=raw.leader_epoch,
                         committed_metadata=raw.metadata,
                     )
                 ],

@@ -53,6 +53,7 @@ try:
         ListOffsetsRequest,
         OffsetCommitRequest,
         OffsetFetchRequest,
+        OffsetForLeaderEpochRequest,
         OffsetSpec,
     )
     from kafka.protocol.metadata import (
@@ -87,7 +88,8 @@ __all__ = [
     "Fetcher", "FindCoordinatorRequest", "InitProducerIdRequest", "IsolationLevel", "KafkaBytes",
     "KafkaConnectionManager", "KafkaProducer", "KafkaSSLTransport", "KafkaTCPTransport",
     "ListOffsetsRequest", "MetadataRequest", "MetadataResponse", "NetworkSelector",
-    "OffsetCommitRequest", "OffsetFetchRequest", "OffsetSpec", "ProduceRequest",
+    "OffsetCommitRequest", "OffsetFetchRequest", "OffsetForLeaderEpochRequest", "OffsetSpec",
+    "ProduceRequest",
     "RangePartitionAssignor", "RoundRobinPartitionAssignor", "Sender", "StickyPartitionAssignor",
     "SubscriptionState", "TopicPartitionState", "WakeupNotifier", "create_connection", "murmur2",
 ]

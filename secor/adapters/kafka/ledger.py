@@ -210,15 +210,27 @@ class KafkaLease:
     def record(self, before: Entry, intent: Intent) -> Entry:
         """Set the intent; a first one also sets ``committed`` to its start."""
         committed = intent.start if before.committed is None else before.committed
-        return self._write(before, committed, intent, before.topic_id)
+        return self._write(before, committed, intent, before.topic_id, before.leader_epoch)
 
-    def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+    def commit(
+        self,
+        before: Entry,
+        next_offset: int,
+        topic_id: str | None,
+        leader_epoch: int | None = None,
+    ) -> Entry:
         """Set ``committed`` and take the intent away."""
-        return self._write(before, next_offset, None, topic_id)
+        return self._write(before, next_offset, None, topic_id, leader_epoch)
 
-    def finish(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+    def finish(
+        self,
+        before: Entry,
+        next_offset: int,
+        topic_id: str | None,
+        leader_epoch: int | None = None,
+    ) -> Entry:
         """Do as ``commit``, then give the lease back."""
-        entry = self.commit(before, next_offset, topic_id)
+        entry = self.commit(before, next_offset, topic_id, leader_epoch)
         self.release()
         return entry
 
@@ -226,7 +238,7 @@ class KafkaLease:
         """Set ``committed`` whatever stands there, readable or not."""
         self._check()
         standing = self._group.raw(self._topic_partition, self._pin)
-        return self._write(Entry(None, version=standing), next_offset, None, topic_id)
+        return self._write(Entry(None, version=standing), next_offset, None, topic_id, None)
 
     def release(self) -> None:
         """Give it back; the membership stays."""
@@ -239,13 +251,19 @@ class KafkaLease:
             raise LeaseLost(f"{self._topic_partition}: the lease ended")
 
     def _write(
-        self, before: Entry, committed: int, intent: Intent | None, topic_id: str | None
+        self,
+        before: Entry,
+        committed: int,
+        intent: Intent | None,
+        topic_id: str | None,
+        leader_epoch: int | None,
     ) -> Entry:
         self._check()
-        raw = Raw(committed, encode_metadata(intent, topic_id))
+        epoch = -1 if leader_epoch is None else leader_epoch
+        raw = Raw(committed, encode_metadata(intent, topic_id), epoch)
         check_metadata(self._topic_partition, raw.metadata)
         self._group.write(self._topic_partition, before, raw, self._pin)
-        return Entry(committed, intent, topic_id, version=raw)
+        return Entry(committed, intent, topic_id, version=raw, leader_epoch=leader_epoch)
 
 
 class KafkaOperatorLedger:

@@ -1,4 +1,4 @@
-"""Where the logs of assigned partitions begin and end: asked for many at once."""
+"""Where the logs of assigned partitions, and their leader epochs, end: asked for many at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from secor.core.errors import SecorError
 from secor.core.model import LogRange, TopicPartition
@@ -16,6 +17,7 @@ TOGETHER = 500
 LIFETIME = 5.0
 """Seconds; an answer is for the partitions that are positioned now."""
 
+AskEpochs = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
 Ask = Callable[[TopicPartition], LogRange]
 AskMany = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, LogRange]]
 
@@ -76,3 +78,52 @@ class LogRangeCache:
                     del self._new[key]
                     self._known[key] = asked_at, answers[key]
         return answers.get(topic_partition)
+
+
+@dataclass(slots=True)
+class _Question:
+    """Where ``leader_epoch`` ends: the answer, or the error, once it ``is_answered``."""
+
+    leader_epoch: int
+    is_answered: bool = False
+    end: int | None = None
+    error: SecorError | None = None
+
+
+class EpochEnds:
+    """Asks where leader epochs end; those that come during a request go together in the next.
+
+    Only the ledger's entries say which epochs to ask for, so nothing can be asked in advance.
+    Threads share it.
+    """
+
+    def __init__(self, ask: AskEpochs) -> None:
+        """``ask`` leaves out what no leader says."""
+        self._ask = ask
+        self._lock = threading.Lock()
+        self._asking = threading.Lock()
+        self._waiting: dict[TopicPartition, _Question] = {}
+
+    def get(self, topic_partition: TopicPartition, leader_epoch: int) -> int | None:
+        """Return the end, None where the leader does not say.  Raises what asking raises."""
+        question = _Question(leader_epoch)
+        with self._lock:
+            self._waiting[topic_partition] = question
+        with self._asking:
+            if not question.is_answered:
+                self._ask_all()
+        if question.error is not None:
+            raise question.error
+        return question.end
+
+    def _ask_all(self) -> None:
+        with self._lock:
+            questions, self._waiting = self._waiting, {}
+        ends: Mapping[TopicPartition, int] = {}
+        error = None
+        try:
+            ends = self._ask({key: item.leader_epoch for key, item in questions.items()})
+        except SecorError as failure:
+            error = failure
+        for key, question in questions.items():
+            question.end, question.error, question.is_answered = ends.get(key), error, True

@@ -78,6 +78,10 @@ class KafkaReader:
         """Return the log's start and its last stable offset."""
         return self._questions.log_range(topic_partition)
 
+    def epoch_end(self, topic_partition: TopicPartition, leader_epoch: int) -> int | None:
+        """Return where a leader epoch ends in the log; None where its leader does not say."""
+        return self._questions.epoch_ends({topic_partition: leader_epoch}).get(topic_partition)
+
     def offset_at(self, topic_partition: TopicPartition, timestamp: int) -> int | None:
         """Return the first offset whose message is of ``timestamp`` (milliseconds) or later.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import itertools
+import logging
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,12 @@ from secor.adapters.kafka.insides import (
     IsolationLevel,
     ListOffsetsRequest,
     MetadataRequest,
+    OffsetForLeaderEpochRequest,
     OffsetSpec,
 )
 from secor.core.model import LogRange, TopicPartition
+
+_log = logging.getLogger(__name__)
 
 _UNKNOWN_TOPIC = 3
 _TRIES_UNKNOWN = 5
@@ -42,6 +46,7 @@ class Questions:
     def __init__(self, client: Client, timeout: float) -> None:
         self._client = client
         self._timeout = timeout
+        self._said_unknown = False
 
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
         """Ask for the log's start and its last stable offset."""
@@ -53,7 +58,7 @@ class Questions:
             timeout=3 * self._timeout + 1,
             what=what,
         )
-        return LogRange(start, end)
+        return _range(start, end)
 
     def log_ranges(
         self, topic_partitions: Sequence[TopicPartition]
@@ -68,6 +73,20 @@ class Questions:
         )
         return ranges
 
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Ask the leaders, each once, where these leader epochs end in their logs.
+
+        What a leader does not know, or refuses to say, is left out.  Raises ``Unavailable``.
+        """
+        ends: dict[TopicPartition, int] = self._client.call(
+            self._epoch_ends,
+            epochs,
+            self._timeout,
+            timeout=3 * self._timeout + 1,
+            what=f"the leader epochs of {len(epochs)} partitions",
+        )
+        return ends
+
     def offset_at(self, topic_partition: TopicPartition, timestamp: int) -> int | None:
         """Ask for the first offset of a time in milliseconds or later; None if there is none."""
         what = f"the log of {topic_partition} at a time"
@@ -79,7 +98,7 @@ class Questions:
             timeout=3 * self._timeout + 1,
             what=what,
         )
-        return answer if answer >= 0 else None
+        return int(answer.offset) if answer.offset >= 0 else None
 
     def high_watermark(self, topic_partition: TopicPartition) -> int:
         """Ask where the log ends, open transactions included."""
@@ -92,9 +111,9 @@ class Questions:
             timeout=3 * self._timeout + 1,
             what=f"the log of {topic_partition}",
         )
-        return int(end)
+        return int(end.offset)
 
-    async def _log_range(self, tp: Any, timeout: float) -> list[int]:
+    async def _log_range(self, tp: Any, timeout: float) -> list[Any]:
         return await self._list_all(tp, (OffsetSpec.EARLIEST, OffsetSpec.LATEST), timeout)
 
     async def _log_ranges(
@@ -109,7 +128,7 @@ class Questions:
         starts = await self._list_offsets(leader, led, OffsetSpec.EARLIEST, timeout)
         ends = await self._list_offsets(leader, led, OffsetSpec.LATEST, timeout)
         return {
-            key: LogRange(int(start.offset), int(ends[key].offset))
+            key: _range(start, ends[key])
             for key, start in starts.items()
             if not start.error_code and key in ends and not ends[key].error_code
         }
@@ -120,7 +139,7 @@ class Questions:
         specs: Sequence[Any],
         timeout: float,
         isolation: Any = IsolationLevel.READ_COMMITTED,
-    ) -> list[int]:
+    ) -> list[Any]:
         """Ask for an offset of each kind or time; what may pass is asked again."""
         deadline = time.monotonic() + timeout
         for tries in itertools.count(1):
@@ -135,14 +154,75 @@ class Questions:
                 await self._client.net.sleep(_RETRY)
         raise AssertionError("counting ended")
 
-    async def _list_offset(self, tp: Any, spec: Any, timeout: float, isolation: Any) -> int:
+    async def _list_offset(self, tp: Any, spec: Any, timeout: float, isolation: Any) -> Any:
         leader = self._client.cluster.leader_for_partition(tp)
         if leader in (None, -1):
             raise kafka_errors.UnknownTopicOrPartitionError(f"{tp.topic}/{tp.partition}")
         (answer,) = (await self._list_offsets(leader, [tp], spec, timeout, isolation)).values()
         if answer.error_code:
             raise kafka_errors.for_code(answer.error_code)(f"{tp.topic}/{tp.partition}")
-        return int(answer.offset)
+        return answer
+
+    async def _epoch_ends(
+        self, epochs: Mapping[TopicPartition, int], timeout: float
+    ) -> dict[TopicPartition, int]:
+        leader_of = self._client.cluster.leader_for_partition
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for topic_partition, epoch in epochs.items():
+            leader = leader_of(to_client(topic_partition))
+            if leader in (None, -1):
+                raise kafka_errors.LeaderNotAvailableError(str(topic_partition))
+            by_leader.setdefault(leader, {})[topic_partition] = epoch
+        ends: dict[TopicPartition, int] = {}
+        for leader, led in by_leader.items():
+            ends |= await self._epoch_ends_of(leader, led, timeout)
+        return ends
+
+    async def _epoch_ends_of(
+        self, leader: int, epochs: Mapping[TopicPartition, int], timeout: float
+    ) -> dict[TopicPartition, int]:
+        """Source: Kafka protocol, OffsetForLeaderEpoch (23), KIP-320."""
+        topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+        wanted: dict[str, list[Any]] = {}
+        for topic_partition, epoch in epochs.items():
+            wanted.setdefault(topic_partition.topic, []).append(
+                topic.OffsetForLeaderPartition(
+                    partition=topic_partition.partition,
+                    current_leader_epoch=-1,
+                    leader_epoch=epoch,
+                )
+            )
+        request = OffsetForLeaderEpochRequest(
+            replica_id=-1,
+            topics=[topic(topic=name, partitions=asked) for name, asked in wanted.items()],
+            min_version=3,  # consumers may ask from this one on
+        )
+        try:
+            node = self._client.aside(leader, "questions")
+            answer = await self._client.manager.wait_for(
+                self._client.manager.send(request, node_id=node), timeout * 1000
+            )
+        except kafka_errors.IncompatibleBrokerVersion as error:
+            self._say_unknown(f"brokers are too old to say it ({error})")
+            return {}
+        ends = {}
+        for described_topic in answer.topics:
+            for part in described_topic.partitions:
+                key = TopicPartition(described_topic.topic, part.partition)
+                fault = kafka_errors.for_code(part.error_code)
+                if issubclass(fault, kafka_errors.RetriableError):
+                    self._client.cluster.request_update()
+                    raise fault(str(key))
+                if part.error_code:
+                    self._say_unknown(f"the broker refuses to say it: {fault.__name__}")
+                elif part.end_offset >= 0:
+                    ends[key] = int(part.end_offset)
+        return ends
+
+    def _say_unknown(self, why: str) -> None:
+        if not self._said_unknown:
+            self._said_unknown = True
+            _log.info("whether logs were cut below committed offsets is not known: %s", why)
 
     async def ends(
         self, leader: int, partitions: Sequence[TopicPartition]
@@ -216,6 +296,13 @@ class Questions:
         node = self._client.manager.least_loaded_node()
         sent = self._client.manager.send(request, node_id=self._client.aside(node, "questions"))
         return await self._client.manager.wait_for(sent, timeout * 1000)
+
+
+def _range(start: Any, end: Any) -> LogRange:
+    """Return the range that two answers of ListOffsets mean."""
+    epoch = getattr(end, "leader_epoch", None)
+    known = None if epoch is None or epoch < 0 else int(epoch)
+    return LogRange(int(start.offset), int(end.offset), known)
 
 
 def id_text(topic_id: uuid.UUID | None) -> str | None:

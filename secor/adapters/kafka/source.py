@@ -17,7 +17,7 @@ from secor.adapters.kafka.failures import is_fatal, translated
 from secor.adapters.kafka.fetching import Fetching, Stalled
 from secor.adapters.kafka.insides import WakeupNotifier
 from secor.adapters.kafka.log_ends import LogEnds
-from secor.adapters.kafka.log_ranges import LogRangeCache
+from secor.adapters.kafka.log_ranges import EpochEnds, LogRangeCache
 from secor.adapters.kafka.membership import Membership
 from secor.adapters.kafka.metadata_queries import Questions
 from secor.adapters.kafka.stalls import StallDetector
@@ -107,6 +107,7 @@ class KafkaSource:
         self._questions = Questions(self.client, timeout)
         self._queue = EventQueue(queue_bytes, self._notify)
         self._ranges = LogRangeCache(self._questions.log_range, self._questions.log_ranges)
+        self._epoch_ends = EpochEnds(self._questions.epoch_ends)
         self._ends = LogEnds(self.client, self._questions, end_max_age)
         self._fetching = Fetching(
             self.client,
@@ -170,6 +171,10 @@ class KafkaSource:
     def log_range(self, topic_partition: TopicPartition, since: float | None = None) -> LogRange:
         """Ask the broker for the log's start and its last stable offset."""
         return self._ranges.get(topic_partition, since)
+
+    def epoch_end(self, topic_partition: TopicPartition, leader_epoch: int) -> int | None:
+        """Ask the leader where an epoch ends in its log (blocks).  Raises ``Unavailable``."""
+        return self._epoch_ends.get(topic_partition, leader_epoch)
 
     def cluster_id(self) -> str:
         """Ask the broker for the cluster's id (blocks).  Raises ``Unavailable``."""

@@ -1,14 +1,14 @@
 """Where an entry stands in ZooKeeper, and how it is read whole.
 
 ``<root>/consumers/<group>/offsets/<topic>/<partition>`` is Java Secor's own node; intent,
-topic id and lock stand beside it under ``<root>/secor/<group>``.
+topic id, leader epoch and lock stand beside it under ``<root>/secor/<group>``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from secor.adapters.ledger_codec import decode_intent, decode_offset
+from secor.adapters.ledger_codec import decode_epoch, decode_intent, decode_offset
 from secor.adapters.zookeeper.requests import Node
 from secor.adapters.zookeeper.session import Session
 from secor.core.errors import LedgerCorrupt, Unavailable
@@ -46,12 +46,16 @@ class Layout:
         """The node of the topic's id at the last commit."""
         return f"{self._own}/topics/{topic_partition}"
 
+    def epoch(self, topic_partition: TopicPartition) -> str:
+        """The node of the leader epoch below the committed offset."""
+        return f"{self._own}/epochs/{topic_partition}"
+
     def lock(self, topic_partition: TopicPartition) -> str:
         """The directory of the lock's queue."""
         return f"{self._own}/locks/{topic_partition}"
 
     def data(self, topic_partition: TopicPartition) -> tuple[str, str, str]:
-        """The three nodes with data, in the order of ``Versions``."""
+        """The nodes whose versions writes compare, in the order of ``Versions``."""
         return (
             self.offset(topic_partition),
             self.intent(topic_partition),
@@ -63,13 +67,15 @@ class Layout:
         return [path.rpartition("/")[0] for path in self.data(topic_partition)]
 
 
-def read_nodes(session: Session, layout: Layout, key: TopicPartition) -> list[Node | None]:
-    """Read the three nodes as they stood at one moment.
+def read_nodes(
+    session: Session, layout: Layout, key: TopicPartition, *, with_epoch: bool = False
+) -> list[Node | None]:
+    """Read the nodes as they stood at one moment; who writes needs no epoch.
 
     Every write sets the offset's node: when it is the same before and after, nothing was
     written in between.
     """
-    paths = layout.data(key)
+    paths = (*layout.data(key), *([layout.epoch(key)] if with_epoch else []))
     for _ in range(_TRIES):
         *nodes, again = session.fresh([*paths, paths[0]])
         if _modified(nodes[0]) == _modified(again):
@@ -83,17 +89,20 @@ def _modified(node: Node | None) -> int | None:
 
 def versions(nodes: list[Node | None]) -> Versions:
     """Return the nodes' versions."""
-    return Versions(*(None if node is None else node[1].version for node in nodes))
+    return Versions(*(None if node is None else node[1].version for node in nodes[:3]))
 
 
 def decode(layout: Layout, key: TopicPartition, nodes: list[Node | None]) -> Entry:
     """Read the nodes' data.  Raises ``LedgerCorrupt`` naming the node."""
-    offset, intent, topic_id = nodes
+    offset, intent, topic_id, *epochs = nodes
+    committed = None if offset is None else decode_offset(offset[0], layout.offset(key))
+    epoch = epochs[0] if epochs else None
     return Entry(
-        committed=None if offset is None else decode_offset(offset[0], layout.offset(key)),
+        committed=committed,
         intent=None if intent is None else decode_intent(*_text(intent, layout.intent(key))),
         topic_id=None if topic_id is None else _text(topic_id, layout.topic_id(key))[0],
         version=versions(nodes),
+        leader_epoch=None if epoch is None else decode_epoch(epoch[0], committed),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 from typing import Any
 
 from kazoo.exceptions import (
@@ -16,7 +17,7 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 
-from secor.adapters.ledger_codec import encode_intent, encode_offset
+from secor.adapters.ledger_codec import encode_epoch, encode_intent, encode_offset
 from secor.adapters.zookeeper.entries import Layout, Versions, decode, read_nodes, versions
 from secor.adapters.zookeeper.lock import Lock
 from secor.adapters.zookeeper.options import Options
@@ -86,7 +87,7 @@ class ZooKeeperLedger:
 
     def read(self, topic_partition: TopicPartition) -> Entry:
         """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``, ``AccessDenied``."""
-        nodes = read_nodes(self._session, self._layout, topic_partition)
+        nodes = read_nodes(self._session, self._layout, topic_partition, with_epoch=True)
         if nodes[0] is None:
             self._new.add(topic_partition)
         return decode(self._layout, topic_partition, nodes)
@@ -174,13 +175,26 @@ class ZooKeeperLease:
         committed = intent.start if before.committed is None else before.committed
         return self._write(before, Entry(committed, intent, before.topic_id))
 
-    def commit(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+    def commit(
+        self,
+        before: Entry,
+        next_offset: int,
+        topic_id: str | None,
+        leader_epoch: int | None = None,
+    ) -> Entry:
         """Set ``committed`` and take the intent away."""
-        return self._write(before, Entry(next_offset, None, topic_id))
+        return self._write(before, Entry(next_offset, None, topic_id, leader_epoch=leader_epoch))
 
-    def finish(self, before: Entry, next_offset: int, topic_id: str | None) -> Entry:
+    def finish(
+        self,
+        before: Entry,
+        next_offset: int,
+        topic_id: str | None,
+        leader_epoch: int | None = None,
+    ) -> Entry:
         """Do as ``commit``; the lock's node goes in the same transaction."""
-        entry = self._write(before, Entry(next_offset, None, topic_id), last=True)
+        after = Entry(next_offset, None, topic_id, leader_epoch=leader_epoch)
+        entry = self._write(before, after, last=True)
         self._lock.gone()
         return entry
 
@@ -216,15 +230,30 @@ class ZooKeeperLease:
             write.put(intent, intent_text, seen.intent),
             seen.topic_id if same_topic else write.put(topic_id, after.topic_id, seen.topic_id),
         )
+        epoch_path = self._layout.epoch(self._topic_partition)
+        if after.leader_epoch is not None:
+            # The lock and the offset's version guard it: it needs no version of its own.
+            self._session.ensure_path(epoch_path)
+            write.set(epoch_path, encode_epoch(after.leader_epoch, after.committed or 0))
+        elif after.intent is None:
+            self._forget_epoch(write, epoch_path, before)
         if last:
             write.delete_lock()
         try:
             write.send(str(self._topic_partition))
         except Refused:
-            for parent in self._layout.parents(self._topic_partition):
-                self._session.forget_path(parent)
+            for path in (*self._layout.parents(self._topic_partition), epoch_path):
+                self._session.forget_path(path)
             raise
-        return Entry(after.committed, after.intent, after.topic_id, version=new)
+        return replace(after, version=new)
+
+    def _forget_epoch(self, write: _Write, path: str, before: Entry) -> None:
+        """Empty the node: what it says of an offset may not be so when a person sets that again."""
+        if before.version == Versions(None, None, None):
+            return  # a first entry
+        (node,) = self._session.fresh([path])
+        if node is not None:
+            write.set(path, "")
 
     def _check(self) -> None:
         if not self._lock.alive():
@@ -251,6 +280,10 @@ class _Write:
             return 0
         self._transaction.set_data(path, text.encode(), version)
         return version + 1
+
+    def set(self, path: str, text: str) -> None:
+        """Set a node that is there, whatever its version."""
+        self._transaction.set_data(path, text.encode(), -1)
 
     def delete_lock(self) -> None:
         """Give the lock back with the write; it stays when the write is refused."""

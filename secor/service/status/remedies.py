@@ -20,6 +20,7 @@ from secor.core.errors import (
     LedgerLost,
     LocalFilesExhausted,
     LocalFilesRefused,
+    LogDiverged,
     NoStartingOffset,
     NotDeterministic,
     NotFound,
@@ -69,6 +70,8 @@ REMEDIES: Mapping[type[SecorError], str] = {
     LedgerCorrupt: "Correct the entry with secor offsets set.",
     ObjectConflict: "Find out who wrote the object; move it away, or raise output.generation.",
     TopicRecreated: "Raise output.generation, then run secor offsets accept.",
+    LogDiverged: "Raise output.generation, then set the offset to where the logs part with secor "
+    "offsets set and --new-generation.",
     DataLost: "Set the offset to where the log begins with secor offsets set: that accepts the "
     "loss.",
     NoStartingOffset: "Set the first offset with secor offsets set, or set kafka.reset.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from secor.adapters.kafka import log_ranges
-from secor.adapters.kafka.log_ranges import LogRangeCache
+from secor.adapters.kafka.log_ranges import EpochEnds, LogRangeCache
 from secor.core.errors import Unavailable
 from secor.core.model import LogRange, TopicPartition
 
@@ -92,3 +93,43 @@ def test_no_question_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     for key in KEYS:
         broker.ranges.get(key, LONG_AGO)
     assert [len(keys) for keys in broker.asked] == [3, 2, 1]
+
+
+def test_epochs_that_are_asked_for_during_a_request_go_together_in_the_next() -> None:
+    asked: list[dict[TopicPartition, int]] = []
+    goes_on, has_begun = threading.Event(), threading.Event()
+
+    def ask(epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        asked.append(dict(epochs))
+        has_begun.set()
+        assert goes_on.wait(10)
+        return {key: 100 + epoch for key, epoch in epochs.items() if key != UNKNOWN}
+
+    ends = EpochEnds(ask)
+    answers: dict[TopicPartition, int | None] = {}
+
+    def get(number: int) -> None:
+        answers[KEYS[number]] = ends.get(KEYS[number], number)
+
+    threads = [threading.Thread(target=get, args=(number,)) for number in range(len(KEYS))]
+    threads[0].start()
+    assert has_begun.wait(10)
+    for thread in threads[1:]:
+        thread.start()
+    while len(ends._waiting) < len(KEYS) - 1:
+        assert threads[0].is_alive()
+    goes_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert [sorted(epochs) for epochs in asked] == [KEYS[:1], KEYS[1:]]
+    assert answers == {key: None if key == UNKNOWN else 100 + n for n, key in enumerate(KEYS)}
+
+
+def test_an_error_of_that_request_is_everybody_s() -> None:
+    def ask(_: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        raise Unavailable("out")
+
+    ends = EpochEnds(ask)
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="out"):
+            ends.get(KEYS[0], 1)

@@ -16,6 +16,7 @@ from secor.core.errors import (
     DataLost,
     LedgerEdited,
     LedgerLost,
+    LogDiverged,
     NoStartingOffset,
     ObjectConflict,
     OutcomeUnknown,
@@ -105,6 +106,26 @@ def test_an_open_intent_says_where_to_seal(seeker: Seeker) -> None:
     seeker.commits.server.put(KEY, b"5", Intent(5, 9, "f", "other", 0.0, "root"), ID)
     assert seeker.find() == Position(seeker.plan, 5, 5, 9, ID)
     assert seeker.tried == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "cut", "stops"),
+    [(0, 4, True), (0, 5, False), (1, 4, False), (None, 4, False), (7, 4, False)],
+    ids=["cut below", "cut at it", "same leader", "old entry", "unknown to the leader"],
+)
+def test_a_log_that_was_cut_below_the_committed_offset_stops(
+    seeker: Seeker, epoch: int | None, cut: int, stops: bool
+) -> None:
+    seeker.commits.server.put(KEY, b"5", None, ID, epoch)
+    seeker.log.truncate(cut)
+    seeker.log.produce(20)
+    where = seeker.find()
+    if not stops:
+        assert where == Position(seeker.plan, 5, 5, None, ID)
+        return
+    assert isinstance(where, LogDiverged)
+    assert f"offsets set CONFIG {KEY.topic} {KEY.partition} 4 --new-generation'" in str(where)
+    assert f"offsets set CONFIG {KEY.topic} {KEY.partition} 5'" in str(where)
 
 
 @pytest.mark.parametrize("kind", ["zookeeper", "kafka"])

@@ -262,3 +262,31 @@ def test_small_batches_before_a_corrupt_one_are_given_too() -> None:
     assert (chunk.records.num_rows, chunk.next_offset) == (3, 3)
     with pytest.raises(CorruptBatch, match="CRC32C"):
         next(chunks)
+
+
+def of_epoch(batch: bytes, leader_epoch: int, *, control: bool = False) -> bytes:
+    changed = bytearray(batch)
+    struct.pack_into(">i", changed, 12, leader_epoch)
+    if control:
+        struct.pack_into(">h", changed, 21, struct.unpack_from(">h", changed, 21)[0] | 0x20)
+    return sealed(changed)
+
+
+def test_a_chunk_has_the_leader_epoch_of_the_last_batch_below_its_next_offset() -> None:
+    first = of_epoch(batch_of([Message(0), Message(1)]), 3)
+    second = of_epoch(batch_of([Message(0)], base=2), 4)
+    marker = of_epoch(batch_of([Message(0)], base=3, transactional=True), 5, control=True)
+    chunks = list(decode_chunks(CLICKS, [first, second, marker], 0, pass_bytes=1))
+    assert [(chunk.next_offset, chunk.leader_epoch) for chunk in chunks] == [(2, 3), (4, 5)]
+    (whole,) = decode_chunks(CLICKS, [first, second], 0)
+    # A cut may keep a later epoch, which says less; an earlier one would stop a partition.
+    assert (whole.until(1).leader_epoch, whole.since(2).leader_epoch) == (4, 4)
+    (behind,) = decode_chunks(CLICKS, [first], 0, next_offset=9, leader_epoch=6)
+    assert (behind.next_offset, behind.leader_epoch) == (9, 6)
+    (nothing,) = decode_chunks(CLICKS, [], 0, next_offset=9, leader_epoch=6)
+    assert nothing.leader_epoch == 6
+
+
+def test_a_batch_without_a_leader_epoch_gives_none() -> None:
+    (chunk,) = decode_chunks(CLICKS, [of_epoch(batch_of([Message(0)]), -1)], 0)
+    assert chunk.leader_epoch is None
