@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +24,62 @@ _BYTES = "\udcff"
 
 _WRITTEN = r"\udcff"
 
+_NUMBER = "\udcfe"
+"""In front of the digits of a number while JSON is written."""
+
+_QUOTED_NUMBER = re.compile(f'"{_NUMBER}([^"]*)"')
+
+EXACT_DIGITS = 15
+"""Decimal digits that every double keeps, unless it is close to 0."""
+
+MANY_DIGITS = r"[0-9.]{16}|[eE]-[0-9]{3}"
+"""In the text of every number for which ``number`` may return a ``LongNumber``."""
+
+_MAYBE_LONG = re.compile(MANY_DIGITS)
+
+EXACT = 1 << 53
+SMALLEST_EXACT = 1e-290
+
+
+class LongNumber(float):
+    """A double that stands for a number with more digits than it holds; ``text`` has them."""
+
+    __slots__ = ("text",)
+
+    text: str
+
+    def decimal(self) -> Decimal | None:
+        """Return the number with all its digits; None if no ``Decimal`` has such an exponent."""
+        try:
+            return Decimal(self.text)
+        except InvalidOperation:
+            return None
+
+
+def number(text: str) -> float:
+    """Return a JSON number with fraction or exponent as a double that knows all its digits."""
+    value = float(text)
+    if len(text) <= EXACT_DIGITS + 1 and "-" not in text[1:]:
+        return value
+    if _is_kept(text, value):
+        return value
+    long = LongNumber(value)
+    long.text = text
+    return long
+
+
+def _is_kept(text: str, value: float) -> bool:
+    """Tell whether the shortest text of a double is the number that was written."""
+    digits = repr(value).partition("e")[0].replace(".", "").strip("-0")
+    if abs(value) > EXACT and len(digits) > EXACT_DIGITS:
+        return False  # other sources have digits there that nobody wrote
+    if abs(value) > SMALLEST_EXACT and len(text) <= EXACT_DIGITS + 1:
+        return True
+    try:
+        return Decimal(text) == Decimal(repr(value))
+    except InvalidOperation:
+        return False
+
 
 def is_mixed(field: pa.Field) -> bool:
     """Tell whether a field holds such text, by its type or by a decoder's metadata."""
@@ -30,8 +88,18 @@ def is_mixed(field: pa.Field) -> bool:
 
 def dumps(value: Any) -> str:
     """Write a value: names in their order, decimals as strings."""
+    value = _with_marked_numbers(value)
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_marked)
+    text = _QUOTED_NUMBER.sub(r"\1", text) if _NUMBER in text else text
     return text.replace(_BYTES, _WRITTEN) if _BYTES in text else text
+
+
+def _with_marked_numbers(value: Any) -> Any:
+    if isinstance(value, LongNumber):
+        return _NUMBER + value.text
+    if isinstance(value, dict):
+        return {name: _with_marked_numbers(item) for name, item in value.items()}
+    return [_with_marked_numbers(item) for item in value] if isinstance(value, list) else value
 
 
 def _marked(value: Any) -> str:
@@ -40,7 +108,8 @@ def _marked(value: Any) -> str:
 
 def loads(text: str) -> Any:
     """Read what ``dumps`` wrote, or any JSON."""
-    value = json.loads(text)
+    long = _MAYBE_LONG.search(text) is not None
+    value = json.loads(text, parse_float=number if long else None)
     return _with_bytes(value) if _WRITTEN in text else value
 
 

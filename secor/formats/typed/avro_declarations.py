@@ -142,7 +142,9 @@ def _default(default: Any, kind: pa.DataType) -> Any:
     """Return a default as our own form has it.  In Avro bytes are text, a character each."""
     if isinstance(default, str) and pa.types.is_decimal(kind):
         number = int.from_bytes(_raw(default), "big", signed=True)
-        return str(Decimal(number).scaleb(-kind.scale))
+        digits = tuple(map(int, str(abs(number))))
+        # Not by arithmetic, which would round to the context's precision.
+        return str(Decimal((int(number < 0), digits, -kind.scale)))
     if isinstance(default, str) and pa.types.is_binary(kind) and not default.isascii():
         raise FaultError("a default of bytes other than ASCII cannot be kept: leave it out")
     return default

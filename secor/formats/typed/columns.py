@@ -64,7 +64,7 @@ class ColumnFit:
                 self.bad[int(rows[0])] = str(misfit)
                 return pa.nulls(1, self._target.type)
         if field is not None and is_mixed(field) and not is_json(self._target.type):
-            parts = list(by_kind(column))
+            parts = list(by_kind(column, self._target.type))
             if len(parts) > 1 or not is_json(parts[0][1].type):
                 return self._by_kind(rows, parts)
         chosen = pa.array(rows)

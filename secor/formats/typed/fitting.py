@@ -22,10 +22,10 @@ beside "x".  Here it is the same 5 in all of them.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.core.variant_json import is_mixed
+from secor.core.variant_json import is_mixed, loads
 from secor.formats.typed.descriptions import DEFAULT
 from secor.formats.typed.inference import by_kind
 from secor.formats.typed.nested_arrays import (
@@ -108,7 +108,7 @@ def _is_checked(kind: pa.DataType) -> bool:
 def _by_kind(array: pa.Array, target: pa.Field, path: str, *, exact: bool) -> pa.Array:
     """Fit JSON text of several kinds, each value as if it had come alone."""
     parts = []
-    for rows, part in by_kind(array, maps=pa.types.is_map(target.type)):
+    for rows, part in by_kind(array, target.type):
         if is_json(part.type):
             raise _misfit(path, part, target.type)
         parts.append((rows, fit_array(part, target, path, exact=exact)))
@@ -187,7 +187,7 @@ def fill_missing(column: pa.Array, target: pa.Field, parent: pa.Array, path: str
 
 def default_of(target: pa.Field, path: str) -> pa.Array:
     """Return a field's default as a column of one row.  Raises ``MisfitError``."""
-    constant = pa.array([json.loads(target.metadata[DEFAULT])])
+    constant = as_json(pa.array([target.metadata[DEFAULT].decode()], pa.string()))
     return fit_array(constant, target, path)
 
 
@@ -282,14 +282,16 @@ def _values(array: pa.Array) -> list[Any]:
 
 
 def _refusal(path: str, value: Any, kind: pa.DataType) -> str:
-    shown = "null" if value is None else repr(_with_integers(value))[:60]
+    plain_value = _with_numbers(value)
+    shown = str(value) if isinstance(value, Decimal) else repr(plain_value)
+    shown = "null" if value is None else shown[:60]
     return f"{path or 'message'}: {shown} is no {kind}"
 
 
-def _with_integers(value: Any) -> Any:
-    """Return a plain value with the integers that stand in it as ready JSON, names in order."""
+def _with_numbers(value: Any) -> Any:
+    """Return a plain value with the numbers that stand in it as ready JSON, names in order."""
     if isinstance(value, msgspec.Raw):
-        return int(bytes(value))
+        return loads(bytes(value).decode())
     if isinstance(value, dict):
-        return {name: _with_integers(value[name]) for name in sorted(value)}
-    return [_with_integers(item) for item in value] if isinstance(value, list) else value
+        return {name: _with_numbers(value[name]) for name in sorted(value)}
+    return [_with_numbers(item) for item in value] if isinstance(value, list) else value

@@ -19,6 +19,7 @@ parsed and typed again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.core.variant_json import dumps, is_mixed, loads
+from secor.core.variant_json import LongNumber, dumps, is_mixed, loads
 from secor.formats.typed.descriptions import MOST_DIGITS
 from secor.formats.typed.nested_arrays import (
     JSON,
@@ -117,25 +118,53 @@ def typed_text(array: pa.Array) -> pa.Array:
     return typed(_parse_json(array), lossless=True)
 
 
-def by_kind(array: pa.Array, *, maps: bool = False) -> Iterator[tuple[Rows, pa.Array]]:
+def by_kind(array: pa.Array, target: pa.DataType) -> Iterator[tuple[Rows, pa.Array]]:
     """Part JSON text into columns of one kind each, as each row by itself would be typed.
 
-    Null is of no kind.  Integers beyond 64 bits have no type: they stay JSON text, and so do
-    objects with too many names, unless they are wanted as ``maps``.
+    Null is of no kind.  Integers beyond 64 bits, and numbers with more digits than a double has,
+    are decimals for a ``target`` of exact numbers.  For others such integers have no type: they
+    stay JSON text, and so do objects with too many names, unless ``target`` is a map.
     """
+    maps, exact = pa.types.is_map(target), is_exact_number(target)
     values = _parse_json(array)
     rows: dict[str, list[int]] = {}
     for row, value in enumerate(values):
         rows.setdefault(_kind(value), []).append(row)
     for chosen in rows.values():
         some = [values[row] for row in chosen]
-        part = typed(some, lossless=True)
+        if exact and _has_many_digits(some[0]):
+            part = _decimals(some)
+        elif isinstance(some[0], LongNumber):
+            part = pa.array(list(map(float, some)), pa.float64())
+        else:
+            part = typed(some, lossless=True)
         if maps and is_json(part.type) and isinstance(some[0], dict):
             part = _maps(some)
         yield np.array(chosen, dtype=np.int64), part
 
 
+def is_exact_number(kind: pa.DataType) -> bool:
+    """Tell whether a column holds all digits of its numbers."""
+    return bool(pa.types.is_decimal(kind) or pa.types.is_integer(kind))
+
+
+def _has_many_digits(value: Any) -> bool:
+    return isinstance(value, LongNumber) or _kind(value) == "big"
+
+
+def _decimals(numbers: Sequence[int | LongNumber]) -> pa.Array:
+    """Return decimals of one scale; JSON text if one has more digits than any type."""
+    exact = [it.decimal() if isinstance(it, LongNumber) else Decimal(it) for it in numbers]
+    try:
+        return pa.array(exact)
+    except pa.ArrowInvalid:
+        return as_json(pa.array([dumps(it) for it in numbers], pa.string()))
+
+
 def _kind(value: Any) -> str:
+    if isinstance(value, LongNumber):
+        exact = value.decimal()
+        return f"digits {exact and exact.as_tuple().exponent}"
     if isinstance(value, float) and is_integral(value):
         return "int"
     if type(value) is int and value not in INT64:
@@ -149,6 +178,8 @@ def typed(values: Sequence[Any], *, lossless: bool = False) -> pa.Array:
     ``lossless`` leaves numbers text that would be rounded.
     """
     kinds = {type(value) for value in values if value is not None}
+    if LongNumber in kinds:
+        kinds = kinds - {LongNumber} | {float}
     if not kinds:
         return pa.nulls(len(values))
     column: pa.Array | None = None
@@ -169,11 +200,21 @@ def typed(values: Sequence[Any], *, lossless: bool = False) -> pa.Array:
 def _numbers(values: Sequence[Any], lossless: bool) -> pa.Array | None:
     if any(isinstance(value, int) and value not in INT64 for value in values):
         return None
-    if all(value is None or isinstance(value, int) or is_integral(value) for value in values):
+    if all(_is_whole(value) for value in values):
         return pa.array([None if value is None else int(value) for value in values], pa.int64())
-    if lossless and any(isinstance(value, int) and abs(value) > EXACT for value in values):
+    if lossless and any(_loses_digits(value) for value in values):
         return None
     return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+
+def _is_whole(value: Any) -> bool:
+    if isinstance(value, LongNumber):
+        return False
+    return value is None or isinstance(value, int) or is_integral(value)
+
+
+def _loses_digits(value: Any) -> bool:
+    return isinstance(value, LongNumber) or (isinstance(value, int) and abs(value) > EXACT)
 
 
 def _objects(values: Sequence[Any], lossless: bool) -> pa.Array | None:

@@ -45,7 +45,7 @@ def _suspects(array: pa.Array, kind: pa.DataType, marked: bool, exact: bool) -> 
     if is_json(kind) or not present.any():
         return nobody
     if marked or is_json(array.type):
-        for rows, part in by_kind(array, maps=pa.types.is_map(kind)):
+        for rows, part in by_kind(array, kind):
             plain = not is_json(part.type)
             nobody[rows] = _suspects(part, kind, False, exact) if plain else present[rows]
         return nobody

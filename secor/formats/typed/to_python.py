@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.core.variant_json import loads
+from secor.core.variant_json import LongNumber, loads
 from secor.formats.typed.nested_arrays import (
     children,
     entries,
@@ -145,6 +145,8 @@ def json_text(value: Any) -> str:
 
 def canonical(value: Any) -> Any:
     """Return ``value`` with integral doubles as integers and without null members."""
+    if isinstance(value, LongNumber):
+        return msgspec.Raw(value.text.encode())
     if isinstance(value, float):
         return int(value) if is_integral(value) else value
     if isinstance(value, dict):

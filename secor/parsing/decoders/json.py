@@ -29,7 +29,8 @@ class JsonDecoder:
     than ``max_elements``, and, when everything is asked for, a name twice in one object or
     what ``extent.oversized`` tells.  With paths, fields that are not
     asked for are checked for syntax only, and of a name that is there twice the last counts.
-    Integers beyond int64 turn their column (of this chunk) into text, never into doubles.
+    Integers beyond int64 turn their column (of this chunk) into text, never into doubles; so do
+    numbers with more digits than a double has.
 
     ``{"schema": …, "payload": …}`` of Connect's JSON converter is the payload, with the schema's
     types (``connect_json``); ``decode`` alone, for one type of all rows, leaves it as it is.
@@ -39,7 +40,7 @@ class JsonDecoder:
         """``max_elements`` bounds the values of a message, those within others included."""
         self._max_elements = max_elements
         self._envelopes = ConnectEnvelopes()
-        self.identity = f"json-5:{max_elements}"
+        self.identity = f"json-6:{max_elements}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""

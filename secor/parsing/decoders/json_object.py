@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from secor.core.variant_json import number
 from secor.parsing.decoders.columns import MAX_DEPTH, Undecodable, brief
 
 
@@ -55,7 +56,7 @@ def _refuse(constant: str) -> Any:
 
 
 def _finite(text: str) -> float:
-    value = float(text)
+    value = number(text)
     if value in (float("inf"), float("-inf")):
         raise Undecodable("a number is beyond the range of a double")
     return value

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from secor.core.variant_json import MANY_DIGITS, LongNumber, number
 from secor.parsing.decoders.columns import EMPTY_PAYLOAD, EXACT, MAX_DEPTH, NULL_PAYLOAD
 from secor.parsing.decoders.extent import LARGE, MAX_FIELDS, affordable, extent_of, oversized
 
@@ -32,6 +33,8 @@ SAMPLE_BYTES = 1 << 15
 
 MINUS_ZERO = r"-0\s*[,\]}]"
 """As an integer it is 0: beside doubles Arrow's reader makes -0.0 of it."""
+
+FRACTION = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|$)', re.DOTALL)
 
@@ -176,6 +179,8 @@ def read(values: pa.Array) -> pa.StructArray | None:
         return None
     if any(map(_has_minus_zero, table.columns)) and _any(values, MINUS_ZERO):
         return None
+    if _has(table.schema, pa.types.is_floating) and _has_long_numbers(values):
+        return None
     if not table.num_columns:
         return pa.array([{}] * len(values), pa.struct([]))
     columns = [_whole(column) for column in table.columns]
@@ -305,6 +310,17 @@ def _minus_zero(array: pa.Array) -> bool:
         below = array.flatten()
         return any(map(_minus_zero, below)) if isinstance(below, list) else _minus_zero(below)
     return False
+
+
+def _has_long_numbers(values: pa.Array) -> bool:
+    """Tell whether some number has digits that its double does not keep."""
+    candidates = values.filter(pc.match_substring_regex(values, MANY_DIGITS))
+    return any(
+        isinstance(number(text.decode()), LongNumber)
+        for raw in candidates.to_pylist()
+        for text in FRACTION.findall(STRING.sub(b"", raw))
+        if not text.lstrip(b"-").isdigit()
+    )
 
 
 def _any(values: pa.Array, expression: str) -> bool:

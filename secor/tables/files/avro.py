@@ -21,7 +21,7 @@ from secor.tables.files.data_file_writer import DataFileWriter
 from secor.tables.files.statistics import ColumnCounts
 from secor.tables.manifest import Statistics
 
-VERSION = 1
+VERSION = 2
 """Of the writer: grows when it writes other bytes for the same settings."""
 
 CODEC_PROPERTY = "write.avro.compression-codec"

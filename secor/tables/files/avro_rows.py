@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -151,11 +152,21 @@ def _reader(kind: pa.DataType) -> Reader | None:
     if pa.types.is_map(kind):
         return _map_reader(kind)
     if pa.types.is_decimal(kind):
-        size, scale = _bytes_of_decimal(kind.precision), kind.scale
+        size = _bytes_of_decimal(kind.precision)
         return lambda value: (
-            None if value is None else int(value.scaleb(scale)).to_bytes(size, "big", signed=True)
+            None if value is None else _unscaled(value).to_bytes(size, "big", signed=True)
         )
     return None
+
+
+def _unscaled(value: Decimal) -> int:
+    """Return the digits of a decimal that has its column's scale, as Arrow gives them.
+
+    Not by arithmetic, which would round to the context's precision.
+    """
+    sign, digits, _ = value.as_tuple()
+    number = int("".join(map(str, digits)))
+    return -number if sign else number
 
 
 def _map_reader(kind: pa.MapType) -> Reader:

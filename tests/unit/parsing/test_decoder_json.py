@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from secor.core import variant_json
 from secor.core.variant_json import MIXED
 from secor.parsing.decoders import json_text
 from secor.parsing.decoders.columns import MAX_DEPTH, everything
@@ -241,7 +242,9 @@ def test_arrows_reader_and_ours_agree(items: list[dict[str, Any]]) -> None:
     payloads = [json.dumps(item, ensure_ascii=False).encode() for item in items]
     found = decode(JsonDecoder(), payloads)
     assert found.bad == {}
-    expected = everything([json.loads(payload) for payload in payloads], {})
+    expected = everything(
+        [json.loads(payload, parse_float=variant_json.number) for payload in payloads], {}
+    )
     assert found.rows.equals(expected)
     assert found.rows.type.equals(expected.type, check_metadata=True)
 
