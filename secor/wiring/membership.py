@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from secor.adapters.kafka import KafkaLedger, KafkaSource
+from secor.adapters.kafka.agreement import Uses
 from secor.config.model import Config
 from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
@@ -70,6 +73,33 @@ def _source(config: Config, stalled: Stalled | None) -> KafkaSource:
         metadata_max_age=kafka.metadata_max_age,
         release_wait=RELEASE_WAIT if _waits_for_release(config) else 0.0,
         stalled=stalled,
+        uses=uses_of(config),
+    )
+
+
+def uses_of(config: Config) -> Uses:
+    """Return what the members of a group must not differ in, and what is only worth a warning.
+
+    Neither the way to a store nor the rights count: an endpoint may be a mirror, or another name
+    of the same servers.
+    """
+    ledger, servers = "kafka", tuple[str, ...]()
+    if config.ledger.kind == "zookeeper":
+        zookeeper = config.ledger.zookeeper
+        path = "/".join(part for part in f"{zookeeper.chroot}/{zookeeper.root}".split("/") if part)
+        ledger, servers = f"zookeeper at /{path}", tuple(zookeeper.hosts)
+    store = config.store
+    local = store.local.directory if store.kind == "local" else None
+    output = config.output
+    objects = f"{output.format} ({output.codec}) below {output.prefix}"
+    if config.group.kind == "table":
+        objects = f"tables below {output.prefix}"
+    return Uses(
+        process=f"{socket.gethostname()}-{os.getpid()}",
+        ledger=ledger,
+        servers=servers,
+        store=f"{store.kind}://{store.place if local is None else local.absolute()}",
+        objects=objects,
     )
 
 

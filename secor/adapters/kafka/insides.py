@@ -56,6 +56,7 @@ try:
         OffsetForLeaderEpochRequest,
         OffsetSpec,
     )
+    from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
     from kafka.protocol.metadata import (
         ApiVersionsRequest,
         CoordinatorType,
@@ -253,6 +254,11 @@ def add_connection(cluster: Any, name: str, broker: Any) -> None:
     cluster._coordinator_brokers[name] = MetadataResponse.MetadataResponseBroker(
         name, broker.host, broker.port, broker.rack
     )
+
+
+def empty_assignment(assignor: Any) -> Any:
+    """Return what gives a member no partition, as ``assignor`` does."""
+    return ConsumerProtocolAssignment(assignor.version, [], b"")
 
 
 class MetadataAge:

@@ -5,15 +5,28 @@ All of it runs on the client's IO thread; ``Pin`` may be looked at from others.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from secor.adapters.kafka import insides
+from secor.adapters.kafka.agreement import (
+    Statement,
+    Uses,
+    Verdict,
+    refusal,
+    split,
+    statement_of,
+    verdict_of,
+    verdicts,
+)
 from secor.adapters.kafka.client import from_client
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
+
+_log = logging.getLogger(__name__)
 
 _ASSIGNORS = {
     "cooperative-sticky": insides.CooperativeStickyAssignor,
@@ -44,6 +57,8 @@ class Membership(insides.AsyncConsumerRebalanceListener):
     """Keeps our own assignment, from the callbacks: the client's is stale between them.
 
     ``assigned``, ``revoked`` and ``synchronised`` (every rebalance) tell the source.
+    ``uses`` is what this member of ``group`` says about its ledger and store, None for nothing;
+    ``refused`` is called when the others use another one: this member gets nothing to read.
     """
 
     def __init__(
@@ -53,6 +68,9 @@ class Membership(insides.AsyncConsumerRebalanceListener):
         release_wait: float,
         assigned: Callable[[frozenset[TopicPartition]], None],
         revoked: Callable[[frozenset[TopicPartition]], None],
+        group: str = "",
+        uses: Uses | None = None,
+        refused: Callable[[ConfigurationError], None] | None = None,
     ) -> None:
         self.pins: dict[TopicPartition, Pin] = {}
         self.rebalances = 0
@@ -62,6 +80,10 @@ class Membership(insides.AsyncConsumerRebalanceListener):
         self._revoked = revoked
         self._member: tuple[int, str] = (-1, "")
         self._client: Any = None
+        self._group = group
+        self._statement = None if uses is None else Statement(uses)
+        self._refused = refused
+        self._objects: tuple[str, ...] = ()
         self.assignor = _watched(strategy, self)
 
     def attach(self, client: Any) -> None:
@@ -105,6 +127,31 @@ class Membership(insides.AsyncConsumerRebalanceListener):
         self._member = (generation, insides.member_id(self._client.coordinator))
         for pin in self.pins.values():
             pin.generation, pin.member = self._member
+
+    def statement(self) -> bytes:
+        """Return what this member says behind the user data of its assignor."""
+        return b"" if self._statement is None else self._statement.encode()
+
+    def judged(self, verdict: Verdict, generation: int) -> None:
+        """Obey what the member that shared the partitions out has found."""
+        if self._statement is None:
+            return
+        uses = self._statement.uses
+        if verdict.refused:
+            if self._refused is not None:
+                self._refused(refusal(self._group, uses, verdict))
+            return
+        if self._statement.accepted is None:
+            self._statement = Statement(uses, generation)
+        if len(verdict.objects) > 1 and verdict.objects != self._objects:
+            _log.warning(
+                "group %s: its processes make objects of %s: while an upgrade goes on that is as it"
+                " should be; else give all the same [output] and [store], for they hold each other"
+                " up at batches that one begins and another ends",
+                self._group,
+                " and ".join(verdict.objects),
+            )
+        self._objects = verdict.objects
 
     # ------------------------------------------------------ the client's calls
 
@@ -159,10 +206,47 @@ def _watched(strategy: str, membership: Membership) -> Any:
     class Watched(base):
         def metadata(self, topics: Any) -> Any:
             membership.joining()
-            return super().metadata(topics)
+            subscription = super().metadata(topics)
+            subscription.user_data = _encoded(subscription.user_data) + membership.statement()
+            return subscription
+
+        def assign(self, cluster: Any, members: Any) -> Any:
+            return _assign_agreeing(self, super().assign, cluster, members)
 
         def on_assignment(self, assignment: Any, generation: int) -> None:
             super().on_assignment(assignment, generation)
             membership.synchronised(generation)
+            _, said = split(assignment.user_data or b"")
+            verdict = None if said is None else verdict_of(said)
+            if verdict is not None:
+                membership.judged(verdict, generation)
 
     return Watched()
+
+
+def _encoded(user_data: Any) -> bytes:
+    """Return an assignor's user data: bytes, or an object of the client that is not encoded yet."""
+    return bytes(user_data if isinstance(user_data, bytes) else user_data.encode())
+
+
+def _assign_agreeing(
+    assignor: Any, assign: Callable[[Any, Any], Any], cluster: Any, members: Any
+) -> Any:
+    """Share the partitions out among the members that agree, and tell each what was found."""
+    statements = {}
+    for member in members:
+        own, said = split(member.metadata.user_data or b"")
+        member.metadata.user_data = own
+        statement = None if said is None else statement_of(said)
+        if statement is not None:
+            statements[member.member_id] = statement
+    judged = verdicts(statements)
+    refused = {member_id for member_id, verdict in judged.items() if verdict.refused}
+    agreeing = [member for member in members if member.member_id not in refused]
+    shared = dict(assign(cluster, agreeing)) if agreeing else {}
+    for member in members:
+        if member.member_id in refused:
+            shared[member.member_id] = insides.empty_assignment(assignor)
+        if member.member_id in judged:
+            shared[member.member_id].user_data = judged[member.member_id].encode()
+    return shared

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 
+from secor.adapters.kafka.agreement import Uses
 from secor.adapters.kafka.client import Client
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.failures import is_fatal, translated
@@ -49,6 +50,7 @@ class KafkaSource:
     ``rebalances`` counts how often the group has settled with us in it.
     ``stalled`` is called, on the client's thread, with a partition of which nothing came for
     ``stall_patience`` seconds though its log goes on, and why; its fetch begins anew.
+    ``uses`` is said to the other members; where theirs differs, ``poll`` raises it.
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
     """
 
@@ -77,6 +79,7 @@ class KafkaSource:
         timeout: float = 30.0,
         stall_patience: float = STALL_PATIENCE,
         stalled: Stalled | None = None,
+        uses: Uses | None = None,
     ) -> None:
         wanted = topic_pattern(pattern, exclude) if pattern else None
         named = [] if pattern else named_topics(topics, exclude)
@@ -87,6 +90,9 @@ class KafkaSource:
             release_wait=release_wait,
             assigned=self._assigned,
             revoked=self._revoked,
+            group=group,
+            uses=uses,
+            refused=self._ended,
         )
         self.client = Client(
             options,

@@ -76,3 +76,34 @@ def test_uploads_at_a_revocation_are_waited_for(where: str) -> None:
     tables: dict[str, Any] = {"policy": policy} if where == "policy" else {"topics": of_topic}
     source, _ = joined("zookeeper", **tables)
     assert source.settings["release_wait"] == membership.RELEASE_WAIT
+
+
+@pytest.mark.parametrize(
+    ("ledger", "uses"),
+    [
+        ({"kind": "kafka"}, ("kafka", ())),
+        (
+            {"kind": "zookeeper", "zookeeper": {"hosts": ["a:1", "b:1"], "chroot": "/x/y"}},
+            ("zookeeper at /x/y", ("a:1", "b:1")),
+        ),
+        (
+            {"kind": "zookeeper", "zookeeper": {"hosts": ["a:1"], "chroot": "/x", "root": "/y"}},
+            ("zookeeper at /x/y", ("a:1",)),
+        ),
+    ],
+)
+def test_the_group_is_told_which_ledger_and_store_are_used(
+    ledger: dict[str, Any], uses: tuple[str, tuple[str, ...]]
+) -> None:
+    made, faults = validate(
+        {
+            "group": {"name": "g"},
+            "kafka": {"bootstrap_servers": ["127.0.0.1:1"], "topics": ["clicks"]},
+            "store": {"kind": "local", "local": {"directory": "/nowhere"}},
+            "ledger": ledger,
+        }
+    )
+    assert made is not None, faults
+    said = membership.uses_of(made)
+    assert (said.ledger, said.servers) == uses
+    assert said.store == "local:///nowhere"

@@ -1,0 +1,165 @@
+"""Agreement of a group's members about ledger and store: pure, and its bytes on the wire.
+
+Kafka gives each topic partition to one member, but which messages are stored already the ledger
+knows.  Members with two ledgers would store the same messages twice, each of them sure.  So each
+member says with its JoinGroup which ledger and store it uses, behind the user data of its
+assignor; the member that shares the partitions out gives none to those that differ, and tells
+every member, with its assignment, what it found.  A process of an earlier version says nothing
+and counts as agreeing; one that leads the group tells nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+
+from secor.core.errors import ConfigurationError
+
+MARK = b"\x00secor-uses\x00"
+"""Begins what is behind an assignor's own user data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Ledger and store of a process: the members of a group must not differ in them.
+
+    ``servers`` are addresses of the ledger's own servers, empty where it is in Kafka: two lists
+    are of one ensemble if they share an address.  ``ledger`` is its kind and path, ``store`` its
+    kind and bucket.  ``objects`` may differ while an upgrade goes on.
+    """
+
+    process: str
+    ledger: str
+    servers: tuple[str, ...]
+    store: str
+    objects: str
+
+    def differences(self, other: Uses) -> list[str]:
+        """Return in which keys of the configuration the other one must not differ, and does."""
+        differing = []
+        if self.ledger != other.ledger:
+            differing.append(f"ledger: {self.ledger}, not {other.ledger}")
+        elif self.servers != other.servers and not set(self.servers) & set(other.servers):
+            own, others = ", ".join(self.servers), ", ".join(other.servers)
+            differing.append(f"ledger.zookeeper.hosts: {own}, not {others}")
+        if self.store != other.store:
+            differing.append(f"store: {self.store}, not {other.store}")
+        return differing
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The statement of a member that joins the group.
+
+    ``accepted`` is the generation in which the group first agreed with it, None before that.
+    """
+
+    uses: Uses
+    accepted: int | None = None
+
+    def encode(self) -> bytes:
+        """Return the bytes that follow the user data of an assignor."""
+        return MARK + json.dumps(asdict(self), sort_keys=True).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Answer to a member, by the one that shares the partitions out; ``objects`` are all kinds.
+
+    ``agreed`` is what the group uses; None where it cannot be known: nobody has read yet, and
+    the members differ without a majority.
+    """
+
+    agreed: Uses | None
+    refused: bool
+    objects: tuple[str, ...] = ()
+
+    def encode(self) -> bytes:
+        """Return the user data of an assignment."""
+        return MARK + json.dumps(asdict(self), sort_keys=True).encode()
+
+
+def decide(statements: Collection[Statement]) -> Uses | None:
+    """Return what the group uses, of at least one statement; None where that is in doubt.
+
+    The member that was accepted first decides: it has read and committed since.  Where all are
+    new, and have read nothing, more than half of them must agree.
+    """
+    accepted = [statement for statement in statements if statement.accepted is not None]
+    if accepted:
+        return min(
+            accepted, key=lambda statement: (statement.accepted or 0, statement.uses.process)
+        ).uses
+    candidates = sorted((statement.uses for statement in statements), key=lambda uses: uses.process)
+    for uses in candidates:
+        agreeing = sum(not uses.differences(other) for other in candidates)
+        if agreeing * 2 > len(candidates):
+            return uses
+    return None
+
+
+def verdicts(statements: Mapping[str, Statement]) -> dict[str, Verdict]:
+    """Return what each member is told, by member id; of members that said something."""
+    if not statements:
+        return {}
+    agreed = decide(statements.values())
+    objects = tuple(sorted({statement.uses.objects for statement in statements.values()}))
+    return {
+        member: Verdict(agreed, agreed is None or bool(agreed.differences(statement.uses)), objects)
+        for member, statement in statements.items()
+    }
+
+
+def split(user_data: bytes) -> tuple[bytes, bytes | None]:
+    """Return an assignor's own user data, and what is said behind it; None if nothing is."""
+    own, mark, said = bytes(user_data).partition(MARK)
+    return own, said if mark else None
+
+
+def statement_of(said: bytes) -> Statement | None:
+    """Read a statement; None for one of a version that says it in another way."""
+    try:
+        content = json.loads(said)
+        return Statement(_uses(content["uses"]), content["accepted"])
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def verdict_of(said: bytes) -> Verdict | None:
+    """Read a verdict; None for one of a version that says it in another way."""
+    try:
+        content = json.loads(said)
+        agreed = content["agreed"]
+        return Verdict(
+            None if agreed is None else _uses(agreed),
+            bool(content["refused"]),
+            tuple(map(str, content["objects"])),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _uses(content: Mapping[str, object]) -> Uses:
+    servers = content["servers"]
+    if not isinstance(servers, list):
+        raise TypeError(f"servers: {servers!r}")
+    texts = {name: str(content[name]) for name in ("process", "ledger", "store", "objects")}
+    return Uses(servers=tuple(map(str, servers)), **texts)
+
+
+def refusal(group: str, uses: Uses, verdict: Verdict) -> ConfigurationError:
+    """Return why a member that is refused ends: what differs, from whom, and what to do."""
+    if verdict.agreed is None:
+        return ConfigurationError(
+            f"group {group}: processes that started together differ in ledger or store, and none"
+            " of them has read yet, so that none of them reads: give all of them one [ledger] and"
+            f" one [store]; this one ({uses.process}) uses ledger {uses.ledger}, store {uses.store}"
+        )
+    differences = "; ".join(uses.differences(verdict.agreed))
+    return ConfigurationError(
+        f"group {group}: this process ({uses.process}) must not read, for it differs from the"
+        f" running members ({verdict.agreed.process}) in {differences}. Two ledgers would store"
+        " messages twice: configure what they use, or another group.name and output.prefix; to"
+        ' change the group\'s ledger or store, see "Another ledger" in docs/upgrade.md'
+    )
