@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Protocol
 
-from secor.archive.repair.stop_reason import first_object, stop_reason
+from secor.archive.repair.stop_reason import divergence, first_object, stop_reason
 from secor.cli.open_archive import archive_of, earlier_routes
 from secor.config.model import Config
 from secor.core.clock import SystemClock
@@ -39,6 +39,9 @@ class LogRanges(Protocol):
 
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
         """Return the offsets that the log has."""
+
+    def epoch_end(self, topic_partition: TopicPartition, leader_epoch: int) -> int | None:
+        """Return where a leader epoch ends in the log; None where its leader does not say."""
 
 
 class StopReasons:
@@ -84,7 +87,10 @@ class StopReasons:
             corrupt = error
         # After the entry: a commit in between would look like a log that lost its end.
         log = brokers.log_range(topic_partition)
-        return entry, log, corrupt or self.find(topic_partition, entry, log)
+        stopped = corrupt or self.find(topic_partition, entry, log)
+        if stopped is None:
+            stopped = divergence(topic_partition, entry, log, brokers.epoch_end)
+        return entry, log, stopped
 
     def _first_object(self, topic_partition: TopicPartition) -> str | None:
         """Look into the store; one that does not answer is another command's business."""

@@ -56,6 +56,7 @@ class MemoryLog:
     records: dict[TopicPartition, pa.RecordBatch] = field(default_factory=dict)
     ranges: dict[TopicPartition, LogRange] = field(default_factory=dict)
     step: int = 7
+    epoch_ends: dict[TopicPartition, int] = field(default_factory=dict)
 
     def put(self, topic_partition: TopicPartition, records: pa.RecordBatch, end: int) -> None:
         first = records.column("offset")[0].as_py() if records.num_rows else end
@@ -64,6 +65,10 @@ class MemoryLog:
 
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
         return self.ranges.get(topic_partition, LogRange(0, 0))
+
+    def epoch_end(self, topic_partition: TopicPartition, leader_epoch: int) -> int | None:
+        del leader_epoch
+        return self.epoch_ends.get(topic_partition)
 
     def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
         held = self.records[topic_partition]

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from secor.archive.objects import Archive
-from secor.consume.positioning import check
-from secor.core.errors import DataLost, LedgerEdited, LedgerLost, StopPartition, no_starting_offset
+from secor.consume.positioning import check, refuse_diverged
+from secor.core.errors import (
+    DataLost,
+    LedgerEdited,
+    LedgerLost,
+    LogDiverged,
+    StopPartition,
+    no_starting_offset,
+)
 from secor.core.model import Entry, LogRange, TopicPartition
 
 
@@ -49,6 +56,20 @@ def stop_reason(
             f" that with 'secor offsets set CONFIG {topic_partition.topic}"
             f" {topic_partition.partition} {log.start}'"
         )
+    return None
+
+
+def divergence(
+    topic_partition: TopicPartition,
+    entry: Entry,
+    log: LogRange,
+    epoch_end: Callable[[TopicPartition, int], int | None],
+) -> LogDiverged | None:
+    """Return the error of a log that was cut below the committed offset and has grown again."""
+    try:
+        refuse_diverged(topic_partition, entry, log, epoch_end)
+    except LogDiverged as error:
+        return error
     return None
 
 

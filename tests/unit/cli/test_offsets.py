@@ -128,6 +128,17 @@ def test_show_goes_on_after_an_entry_that_cannot_be_read(
     assert "127.0.0.1 is no offset" in shown.stdout
 
 
+def test_show_names_a_log_that_was_cut_and_has_grown_again(world: World) -> None:
+    committed = world.ledger.entries[CLICKS].committed
+    world.ledger.entries[CLICKS] = Entry(committed, None, leader_epoch=3)
+    assert "log_diverged" not in world.run(offsets.command, "show", world.config).stdout
+    world.reader.epoch_ends[CLICKS] = 24
+    shown = world.run(offsets.command, "show", world.config)
+    assert shown.return_value == 5
+    assert "log_diverged" in shown.stdout
+    assert "24 --new-generation" in shown.stdout
+
+
 def test_show_names_partitions_that_are_stopped(world: World) -> None:
     world.ledger.entries[CLICKS] = Entry(25, topic_id="another")
     del world.ledger.entries[OTHER]
