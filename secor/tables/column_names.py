@@ -12,6 +12,7 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from secor.core.errors import ConfigurationError
 from secor.core.foreign_json import load_json
@@ -19,6 +20,7 @@ from secor.core.variant_json import is_mixed
 from secor.formats.typed.nested_arrays import (
     as_json,
     children,
+    flatten,
     has_marks,
     is_list,
     list_of,
@@ -46,6 +48,33 @@ class ColumnNames:
         renamed = self._column(rows, self.columns)
         assert pa.types.is_struct(renamed.type)
         return renamed
+
+    def conflicts(self, rows: pa.StructArray) -> dict[int, str]:
+        """Return the rows with two different values for one column, of which one would vanish."""
+        return self._conflicts(rows, self.columns, "")
+
+    def _conflicts(self, array: pa.Array, kind: pa.DataType, path: str) -> dict[int, str]:
+        if not self._differs(array.type, kind):
+            return {}
+        if is_list(kind):
+            items = self._conflicts(flatten(array), kind.value_type, f"{path}[]")
+            if not items:
+                return {}
+            parents = pc.list_parent_indices(array)
+            return {parents[at].as_py(): why for at, why in items.items()}
+        if not pa.types.is_struct(kind):
+            return {}
+        conflicts: dict[int, str] = {}
+        columns = {source.name: (source, column) for source, column in children(array)}
+        for name, sources in self._sources(array.type, kind).items():
+            column_path = f"{path}.{name}" if path else name
+            if len(sources) > 1:
+                differing = _differing([columns[source] for source in sources])
+                conflicts |= {row: f"{column_path}: {why}" for row, why in differing.items()}
+            for child, column in (columns[source] for source in sources):
+                if not is_mixed(child):
+                    conflicts |= self._conflicts(column, kind.field(name).type, column_path)
+        return conflicts
 
     def _column(self, array: pa.Array, kind: pa.DataType) -> pa.Array:
         if not self._differs(array.type, kind):
@@ -142,6 +171,30 @@ def _first_present(
         chosen = np.where(valid, at * len(rows) + rows, chosen)
     merged = pa.concat_arrays(columns).take(pa.array(chosen))
     return pa.field(name, merged.type), merged
+
+
+def _differing(candidates: list[tuple[pa.Field, pa.Array]]) -> dict[int, str]:
+    """Return the rows in which the columns have more than one value, and why they are bad."""
+    present = sum(
+        column.is_valid().to_numpy(zero_copy_only=False).astype(int) for _, column in candidates
+    )
+    rows = np.flatnonzero(present > 1)
+    chosen = pa.array(rows)
+    texts = [
+        json_texts(unmark(column.take(chosen), source)).to_pylist() for source, column in candidates
+    ]
+    differing = {}
+    for row, values in zip(rows.tolist(), zip(*texts, strict=True), strict=True):
+        if len(set(values) - {None}) > 1:
+            # Only the fields of this message: its reason does not depend on its neighbours.
+            named = sorted(
+                source.name
+                for (source, _), value in zip(candidates, values, strict=True)
+                if value is not None
+            )
+            names = " and ".join(map(repr, named))
+            differing[row] = f"the fields {names} have different values for this column"
+    return differing
 
 
 def is_uuid(kind: pa.DataType) -> bool:

@@ -194,6 +194,9 @@ def _fit_rows(
     faults = fitter.timestamp_faults(timestamps)
     name = version.table.identifier
     work.fail("time", {int(rows[at]): f"{name}: {why}" for at, why in faults.items()})
+    name = version.table.identifier
+    conflicts = fitter.conflicts(decoded)
+    work.fail("schema", {int(rows[at]): f"{name}: {why}" for at, why in conflicts.items()})
     renamed = fitter.rename(decoded)
     return TableWork(work, version, rows, renamed, fitter.fit(renamed), fitter, operation)
 

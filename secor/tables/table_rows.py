@@ -99,6 +99,10 @@ class TableRows:
         """Return decoded rows under the names of the columns."""
         return self._names.rename(rows)
 
+    def conflicts(self, rows: pa.StructArray) -> Mapping[int, str]:
+        """Return why decoded rows are bad that have two different values for one column."""
+        return self._names.conflicts(rows)
+
     def fit(self, rows: pa.StructArray) -> Fitted:
         """Return renamed rows in the columns' types."""
         fitted, bad = self.fields.fit(rows)

@@ -436,7 +436,7 @@ def test_fields_find_their_columns_by_name_mapping_and_any_case(tmp_path: Path) 
     world.write(
         {"ident": 1, "INNER": {"alpha": 2}},
         {"ID": 3, "inner": {"A": 4}},
-        {"id": 5, "ident": 6},
+        {"id": 5, "ident": 5},
         {"Ident": "7"},
     )
     assert world.rows() == [
@@ -444,6 +444,30 @@ def test_fields_find_their_columns_by_name_mapping_and_any_case(tmp_path: Path) 
         {"id": 3, "inner": {"a": 4}},
         {"id": 5, "inner": None},
         {"id": 7, "inner": None},
+    ]
+
+
+def test_the_second_of_two_values_for_a_column_never_vanishes(tmp_path: Path) -> None:
+    mapping = '[{"field-id": 1, "names": ["id", "ident"]}]'
+    world = WorkerWorld(tmp_path, [{"table": "db.flights"}], {"rows": {"case_sensitive": False}})
+    inner = pa.list_(pa.struct([pa.field("a", pa.int64())]))
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("items", inner)])
+    properties = {"schema.name-mapping.default": mapping}
+    world.catalog.create_table("db.flights", NewTable(schema, (), properties))
+    world.write(
+        {"id": 1, "ident": 2},
+        {"id": 3, "ID": None},
+        {"id": 4, "ident": 4},
+        {"ID": 5, "Id": "x"},
+        {"id": 6, "items": [{"a": 1}, {"a": 2, "A": 3}]},
+        {"id": 7, "items": [{"A": 4}]},
+    )
+    assert [row["id"] for row in world.rows()] == [3, 4, 7]
+    differ = "have different values for this column"
+    assert sorted(world.reasons()) == [
+        f"schema: db.flights: id: the fields 'ID' and 'Id' {differ}",
+        f"schema: db.flights: id: the fields 'id' and 'ident' {differ}",
+        f"schema: db.flights: items[].a: the fields 'A' and 'a' {differ}",
     ]
 
 
