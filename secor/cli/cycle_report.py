@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from secor.core.errors import SecorError, Unavailable
+from secor.core.model import TopicPartition
 from secor.core.text import how_many
 from secor.tables.commit_result import Result, TableResult
 from secor.tables.observer import Backlog
@@ -34,6 +35,9 @@ class CycleReport:
     def cycle_failed(self, error: SecorError) -> None:
         """Keep it."""
         self._errors.append(error)
+
+    def timestamp_from_future(self, topic_partition: TopicPartition, timestamp: int) -> None:
+        """Say nothing: valid-through ignores it."""
 
     def table_committed(self, result: TableResult) -> None:
         """Keep it."""

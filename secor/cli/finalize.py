@@ -73,6 +73,9 @@ def command(
     if as_json:
         shown = {"dry_run": dry_run, "topics": [_as_json(result) for result in outcomes]}
         click.echo(json.dumps(shown, indent=2))
+    if not outcomes:
+        click.echo("nothing was looked at: no topic has hours or days", err=True)
+        return Exit.DIFFERENT
     if any(result.failed for result in outcomes):
         return Exit.DIFFERENT
     if not dry_run:
@@ -170,6 +173,8 @@ def _tell(outcome: Outcome, *, dry_run: bool) -> None:
             f"{outcome.root}: {len(outcome.waiting)} not complete yet, the first is {first.path}:"
             f" {why}"
         )
+    if not (outcome.periods or outcome.strange):
+        click.echo(f"{outcome.root}: no hours or days with objects, so nothing to mark")
     for late in outcome.late:
         shown = ", ".join(late.keys[:LISTED])
         more = f" and {len(late.keys) - LISTED} more" if len(late.keys) > LISTED else ""

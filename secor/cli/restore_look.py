@@ -113,7 +113,8 @@ def verify(config: Path, as_json: bool) -> int:
             }
             for result in results
         ]
-        click.echo(json.dumps({"partitions": partitions, "equal": not wrong}, indent=2))
+        equal = bool(results) and not wrong
+        click.echo(json.dumps({"partitions": partitions, "equal": equal}, indent=2))
     else:
         click.echo(
             f"{how_many(messages, 'message')} in {how_many(len(results), 'partition')}: "
@@ -123,10 +124,15 @@ def verify(config: Path, as_json: bool) -> int:
                 else _all_equal(results)
             )
         )
-    return Exit.DIFFERENT if wrong else Exit.OK
+    # Without a partition nothing was compared, and nothing is proven.
+    return Exit.DIFFERENT if wrong or not results else Exit.OK
 
 
 def _all_equal(results: Sequence[PartitionResult]) -> str:
+    if not results:
+        return "nothing was compared: the job writes to no partition"
+    if not any(result.messages for result in results):
+        return "nothing was compared: archive and target are empty"
     repeated = sum(result.repeated for result in results)
     return f"none is missing, {repeated:,} are there again" if repeated else "all equal"
 

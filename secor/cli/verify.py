@@ -83,8 +83,9 @@ def command(
     """Compare the objects with the topics, offset by offset, up to the committed offsets.
 
     Without TOPIC, compare all topics of the configuration.  Exit code 0 when nothing is missing,
-    twice, different, extra or corrupt; else 5.  With --archive-only, check only names, metadata
-    and contents of the objects.  For a table group, every message must be once in each table that
+    twice, different, extra or corrupt; else 5, also when nothing could be compared though the logs
+    have messages.  With --archive-only, check only names, metadata and contents of the objects.
+    For a table group, every message must be once in each table that
     the routes send it to, or in quarantine.  For tables whose rows are changed by key, Spark
     compares each row with the last state of its key.
     """

@@ -66,6 +66,14 @@ class TablesToVerify:
     remarks: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Why no message was compared; ``is_right`` where there is none."""
+
+    why: str
+    is_right: bool
+
+
 @dataclass
 class Verified:
     """What came of it.
@@ -82,12 +90,19 @@ class Verified:
     quarantined: dict[TopicPartition, int] = field(default_factory=dict)
     compared: int = 0
     unknown: int = 0
+    nothing: Nothing | None = None
 
     @property
     def wrong(self) -> int:
         """How many findings there are."""
         of_tables = sum(sum(state.wrong.values()) + state.unfit for state in self.states)
         return len(self.stopped) + len(self.findings) + of_tables
+
+    @property
+    def exit_code(self) -> Exit:
+        """How the command ends: a comparison of nothing is right only of empty logs."""
+        unchecked = self.nothing is not None and not self.nothing.is_right
+        return Exit.DIFFERENT if self.wrong or unchecked else Exit.OK
 
     def print(self, *, as_json: bool) -> None:
         """Print all of it."""
@@ -112,6 +127,8 @@ class Verified:
             verdict += ", and each key in its last state"
         if self.unknown:
             verdict = f"nothing is wrong but, perhaps, of the {self.unknown} above"
+        if self.nothing is not None:
+            verdict = f"nothing was compared: {self.nothing.why}"
         if self.wrong:
             verdict = how_many(self.wrong, "finding")
         where = how_many(self.partitions, "topic partition")
@@ -135,10 +152,24 @@ def verify_tables(config: Config, topics: tuple[str, ...], *, as_json: bool) -> 
         verified.findings += _of_tables(tables.stored, loaded, bounds)
         for key in sorted(partitions):
             _compare_partition(verified, group, reader, tables, key, bounds[key])
+        if not verified.compared:
+            verified.nothing = _why_nothing(reader, partitions)
         if tables.changed:
             verified.states += _compare_states(group, reader, tables)
     verified.print(as_json=as_json)
-    return Exit.DIFFERENT if verified.wrong else Exit.OK
+    return verified.exit_code
+
+
+def _why_nothing(reader: KafkaReader, partitions: set[TopicPartition]) -> Nothing:
+    if not partitions:
+        return Nothing("there is no topic partition", is_right=False)
+    ranges = [reader.log_range(key) for key in sorted(partitions)]
+    waiting = sum(log.end - log.start for log in ranges)
+    if waiting:
+        offsets = how_many(waiting, "offset waits", "offsets wait")
+        why = f"nothing that the logs have is committed, and {offsets}"
+        return Nothing(why, is_right=False)
+    return Nothing("the logs are empty", is_right=True)
 
 
 def _partitions(

@@ -178,13 +178,19 @@ def valid_through(
     partitions: frozenset[TopicPartition],
     greatest: dict[TopicPartition, int],
     complete: frozenset[TopicPartition],
+    now: int,
 ) -> int | None:
     """Return the timestamp (ms) up to which everything is committed; it never goes back.
+
+    It is never later than ``now`` (ms): a ``previous`` one that is was made by a message from
+    the future, and counts for nothing.
 
     It is the least of the partitions' ``greatest`` timestamps.  ``complete`` partitions, whose
     log holds nothing beyond what is committed, do not limit it.  A partition of which neither
     is known leaves it as it was.
     """
+    if previous is not None and previous > now:
+        previous = None
     limiting = partitions - complete
     if not limiting <= greatest.keys():
         return previous
@@ -194,4 +200,5 @@ def valid_through(
         reached = max(greatest.values())
     else:
         return previous
+    reached = min(reached, now)
     return reached if previous is None else max(previous, reached)

@@ -29,6 +29,10 @@ LOST_ROWS = (GONE, REPLACED)
 """Why tables are stopped that no longer have what they had."""
 
 
+CLOCKS_DIFFER = 60.0
+"""Seconds that a producer's clock may be ahead; a timestamp beyond that is from the future."""
+
+
 class GroupTopics(Protocol):
     """What the brokers say of the topics of the group.  Raises ``Unavailable``."""
 
@@ -93,6 +97,8 @@ class CycleCommit:
         self._feeds = feeds
         self._greatest: dict[TopicPartition, int] = {}
         """The greatest timestamp of each topic partition, in milliseconds."""
+        self._from_future: set[TopicPartition] = set()
+        """Topic partitions of which a timestamp from the future was logged."""
         self._present_keys: dict[str, frozenset[str]] = {}
         """By table, the keys of manifests that it had when a cycle last saw it."""
         self._sources: set[TopicPartition] | None = None
@@ -127,10 +133,13 @@ class CycleCommit:
             it for it in partitions if it in ends and offsets.get(it, 0) >= ends[it]
         )  # when their logs were asked, these held nothing that was not committed
 
+        now = int(self._clock.now() * 1000)
+
         def advance(previous: int | None) -> int | None:
             if missing:
-                return previous
-            return valid_through(previous, partitions, self._greatest, complete)
+                # They limit it, and nothing tells how far.
+                return valid_through(previous, missing, {}, frozenset(), now)
+            return valid_through(previous, partitions, self._greatest, complete, now)
 
         request = CommitRequest(commit, epoch, advance)
         results = self._commit_tables(staged, request, committed)
@@ -162,9 +171,21 @@ class CycleCommit:
     def _note_timestamps(self, staged: Sequence[Staged]) -> None:
         for item in staged:
             timestamp = item.manifest.greatest_timestamp if item.manifest is not None else None
-            if timestamp is not None:
+            if timestamp is not None and timestamp > self._latest_timestamp():
+                self._warn_of_future(item.topic_partition, timestamp)
+            elif timestamp is not None:
                 before = self._greatest.get(item.topic_partition, timestamp)
                 self._greatest[item.topic_partition] = max(before, timestamp)
+
+    def _latest_timestamp(self) -> float:
+        """Return the greatest timestamp (ms) that a clock of ours and one of others may explain."""
+        return (self._clock.now() + CLOCKS_DIFFER) * 1000
+
+    def _warn_of_future(self, topic_partition: TopicPartition, timestamp: int) -> None:
+        """Log the first of a topic partition: it says nothing of how far its messages are."""
+        if topic_partition not in self._from_future:
+            self._from_future.add(topic_partition)
+            self._observer.timestamp_from_future(topic_partition, timestamp)
 
     def _commit_tables(
         self,

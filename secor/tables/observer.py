@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from secor.core.errors import SecorError
 
 if TYPE_CHECKING:  # the status page of every group knows this module
+    from secor.core.model import TopicPartition
     from secor.tables.commit_result import TableResult
 
 
@@ -43,6 +44,9 @@ class TableObserver(Protocol):
 
     def cycle_failed(self, error: SecorError) -> None:
         """A cycle found no ledger, store or broker; the next tries again."""
+
+    def timestamp_from_future(self, topic_partition: TopicPartition, timestamp: int) -> None:
+        """A batch has a message of this time (ms), which is yet to come; reported once."""
 
     def table_committed(self, result: TableResult) -> None:
         """A table was committed, had nothing new, is stopped or could not be reached."""

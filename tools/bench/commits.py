@@ -113,6 +113,9 @@ class _Observer:
     def cycle_failed(self, error: SecorError) -> None:
         raise error
 
+    def timestamp_from_future(self, topic_partition: TopicPartition, timestamp: int) -> None:
+        """Never: messages are of now."""
+
     def table_committed(self, result: TableResult) -> None:
         if result.error is not None:
             raise result.error

@@ -72,6 +72,7 @@ def verify_batch(job: Job, batch: PlannedBatch) -> Verdict:
         text = "this batch was not run: run the backfill again"
         report.found_range(Kind.MISSING, batch.start, batch.end, count=count, text=text)
         return Verdict(report, None, Differences())
+    report.filtered, report.quarantined = receipt.filtered, receipt.quarantined
     expected = _expected(job, batch, report)
     stored: dict[str, Offsets] = {}
     without = []
@@ -262,8 +263,8 @@ class Summary:
 
     @property
     def right(self) -> bool:
-        """Tell whether nothing was found."""
-        return not any(report.counts.total() for report in self.reports)
+        """Tell whether there were batches, and nothing is wrong with them."""
+        return bool(self.reports) and not any(report.counts.total() for report in self.reports)
 
 
 def summary_of(verdicts: Iterable[Verdict]) -> Summary:

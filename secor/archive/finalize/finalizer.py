@@ -65,7 +65,8 @@ class Late:
 class Outcome:
     """What became of one topic; ``delay`` in seconds.
 
-    ``failed`` has paths and reasons, ``strange`` counts objects that another layout made.
+    ``periods`` counts those with objects or marks, ``failed`` has paths and reasons, ``strange``
+    counts objects that another layout made.
     """
 
     topic: str
@@ -77,6 +78,7 @@ class Outcome:
     failed: list[tuple[str, str]] = field(default_factory=list)
     late: list[Late] = field(default_factory=list)
     strange: int = 0
+    periods: int = 0
 
 
 class Finalizer:
@@ -113,7 +115,9 @@ class Finalizer:
         slowest_partition = slowest(progress)
         outcome = Outcome(self._topic, self._root, slowest_partition, self._delay)
         through = slowest_partition.through if slowest_partition is not None else None
-        for standing in self._standings(outcome):
+        standings = self._standings(outcome)
+        outcome.periods = len(standings)
+        for standing in standings:
             if standing.marker is not None:
                 self._look(standing, standing.marker, outcome)
             elif not standing.objects:

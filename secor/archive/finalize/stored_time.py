@@ -41,8 +41,10 @@ def progress_of(
     """Return how far a topic partition has come; ``topic_id`` is Kafka's, if known.
 
     All is stored: up to date, now.  Else it is the least of the times of the next messages
-    to store: Kafka's timestamps and the output partitions that they are going to.  Where
-    the daemon would stop, or the log was cut meanwhile, nobody can tell.
+    to store: Kafka's timestamps and the output partitions that they are going to.  Times from
+    the future say nothing of what comes behind them, so the next messages are looked at, too;
+    ``through`` is never later than now.  Where the daemon would stop, or the log was
+    cut meanwhile, nobody can tell.
     Raises ``Unavailable``.
     """
     before = now()
@@ -53,13 +55,21 @@ def progress_of(
         log_range = log.log_range(topic_partition)
         committed = check(topic_partition, entry, log_range, topic_id)
         start = max(committed, log_range.start)
+        why = f"waits at offset {committed}, {log_range.end - committed} behind"
+        from_future = False
         for chunk in log.read(topic_partition, start, log_range.end):
-            if chunk.records.num_rows:
-                through = _least(chunk, parser, periods)
-                why = f"waits at offset {committed}, {log_range.end - committed} behind"
-                if through is None:
-                    why += ", where messages have no timestamps"
-                return Progress(topic_partition, committed, through, why)
+            if not chunk.records.num_rows:
+                continue
+            through = _least(chunk, parser, periods)
+            if through is not None and through > before:
+                from_future = True
+                continue
+            if through is None:
+                why += ", where messages have no timestamps"
+            return Progress(topic_partition, committed, through, why)
+        if from_future:
+            why += ", with times from the future alone"
+            return Progress(topic_partition, committed, before, why)
     except (StopPartition, RestartPartition) as error:
         why = str(error).removeprefix(f"{topic_partition}: ")
         return Progress(topic_partition, None, None, f"is held up: {why}")

@@ -91,6 +91,7 @@ class PartitionCheck:
 
     def _note_limits(self, log_range: LogRange) -> None:
         committed = self._bounds.committed
+        self.report.behind = max(0, log_range.end - max(committed, log_range.start))
         if self._bounds.start < log_range.start:
             self.report.notes.append(
                 f"the log begins at offset {log_range.start}: nothing below it can be compared"

@@ -89,7 +89,8 @@ class PartitionReport:
     their number was compared; ``filtered`` messages that the parser leaves out on purpose,
     ``quarantined`` messages in quarantine; ``below_log`` messages older than the log's start,
     ``unlogged`` messages that the log has deleted since, ``superseded`` messages of an
-    older generation than the one compared, ``in_progress`` messages of an open intent.
+    older generation than the one compared, ``in_progress`` messages of an open intent;
+    ``behind`` offsets of the log that are not committed.
     """
 
     topic_partition: TopicPartition
@@ -104,6 +105,7 @@ class PartitionReport:
     unlogged: int = 0
     superseded: int = 0
     in_progress: int = 0
+    behind: int = 0
     counts: Counter[Kind] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -157,6 +159,7 @@ class PartitionReport:
             "unlogged": self.unlogged,
             "superseded": self.superseded,
             "in_progress": self.in_progress,
+            "behind": self.behind,
             "counts": {kind.value: self.counts[kind] for kind in Kind},
             "findings": [
                 {
@@ -187,12 +190,39 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 when nothing was found, else ``EXIT_DIFFERENCES``."""
-        return EXIT_DIFFERENCES if self.counts.total() else 0
+        """0 when nothing was found, else ``EXIT_DIFFERENCES``.
+
+        A comparison of nothing is right only where there is nothing: a topic that is empty.
+        """
+        unchecked = self.nothing is not None and not self.partitions_are_empty
+        return EXIT_DIFFERENCES if self.counts.total() or unchecked else 0
+
+    @property
+    def partitions_are_empty(self) -> bool:
+        """Tell whether there are partitions, and all that their logs have is compared."""
+        return bool(self.partitions) and not any(it.behind for it in self.partitions)
+
+    @property
+    def nothing(self) -> str | None:
+        """Why nothing was compared; None where something was, or something is wrong."""
+        seen = sum(it.compared + it.filtered + it.quarantined for it in self.partitions)
+        if seen or self.counts.total():
+            return None
+        if not self.with_topic:
+            return None if self.partitions else "there are no objects"
+        if not self.partitions:
+            return "there is no topic partition"
+        behind = sum(partition.behind for partition in self.partitions)
+        if behind:
+            offsets = how_many(behind, "offset waits", "offsets wait")
+            return f"nothing that the logs have is committed, and {offsets}"
+        return "the logs are empty"
 
     @property
     def summary(self) -> str:
         """One line for people."""
+        if self.nothing is not None:
+            return f"nothing was compared: {self.nothing}"
         messages = sum(partition.compared for partition in self.partitions)
         objects = sum(partition.objects for partition in self.partitions)
         what = "verified" if self.with_topic else "read (archive only)"

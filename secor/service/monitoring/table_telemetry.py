@@ -5,6 +5,7 @@ from __future__ import annotations
 import structlog
 
 from secor.core.errors import SecorError, TableStopped
+from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.service.metrics import Metrics
 from secor.service.status.table_board import TableBoard
@@ -57,6 +58,16 @@ class TableTelemetry:
         if not self._failed:
             self._log.warning("cycle_failed", why=str(error), next="the next cycle tries again")
         self._failed = True
+
+    def timestamp_from_future(self, topic_partition: TopicPartition, timestamp: int) -> None:
+        """A message's time is yet to come; see ``TableObserver``."""
+        self._log.warning(
+            "timestamp_from_future",
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
+            timestamp=timestamp,
+            next="valid-through ignores it; look at the clocks of the producers",
+        )
 
     def table_committed(self, result: TableResult) -> None:
         """A table was looked at; see ``TableObserver``."""

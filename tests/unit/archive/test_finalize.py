@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
@@ -159,6 +160,20 @@ def test_messages_of_older_days_hold_those_days_back() -> None:
     old = int(at("2020-01-05T10:00"))
     found = progress(OperatorLedger({HERE: Entry(1)}), log_of([FIRST, old, FIRST]))
     assert found.through == at("2020-01-05")
+
+
+def test_a_message_from_the_future_does_not_hide_the_ones_behind_it() -> None:
+    future = int(at("2100-01-01"))
+    log = log_of([future] * 9 + [FIRST])
+    records = log.records[HERE]
+    times = pa.array([*[future * 1000] * 9, FIRST * 1000], pa.int64())
+    log.records[HERE] = records.set_column(1, records.schema.field(1), times)
+    found = progress(OperatorLedger({HERE: Entry(0)}), log)
+    assert found.through == at("2023-11-14")
+    log.put(HERE, log.records[HERE].slice(0, 9), 9)
+    found = progress(OperatorLedger({HERE: Entry(0)}), log)
+    assert found.through == at("2026-11-21")
+    assert "from the future" in found.why
 
 
 def test_messages_for_quarantine_are_as_old_as_kafka_says() -> None:

@@ -91,6 +91,20 @@ def test_a_complete_archive_has_nothing_to_report(tmp_path: Path, log_format: Lo
     )
 
 
+def test_a_comparison_of_nothing_is_a_success_of_an_empty_topic_alone(tmp_path: Path) -> None:
+    shelf = shelf_of(tmp_path, LOSSLESS[0])
+    unread = Report([report(shelf, log_of(*range(50), end=50), 0)])
+    assert unread.exit_code == 5
+    assert unread.summary == (
+        "nothing was compared: nothing that the logs have is committed, and 50 offsets wait"
+    )
+    empty = Report([report(shelf, log_of(end=0), 0)])
+    assert (empty.exit_code, empty.summary) == (0, "nothing was compared: the logs are empty")
+    assert Report([]).exit_code == 5
+    assert Report([]).summary == "nothing was compared: there is no topic partition"
+    assert Report([], with_topic=False).exit_code == 5
+
+
 @pytest.mark.parametrize("log_format", [*LOSSLESS, *TEXTS], ids=lambda one: one.extension)
 def test_a_lost_object_is_missing_messages(tmp_path: Path, log_format: LogFormat) -> None:
     shelf = shelf_of(tmp_path, log_format)

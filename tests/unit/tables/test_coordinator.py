@@ -414,6 +414,32 @@ def test_an_idle_partition_does_not_hold_valid_through_back(world: TableWorld) -
     assert world.record().valid_through == 900
 
 
+def test_a_message_from_the_future_does_not_move_valid_through_and_is_reported_once(
+    world: TableWorld,
+) -> None:
+    world.topics.log_ends = {CLICKS: 20}
+    now = int(world.clock.now() * 1000)
+    coordinator = world.coordinator()
+    world.stage(world.manifest(0, 5, timestamp=900))
+    world.stage(world.manifest(5, 9, timestamp=now + 86_400_000))
+    for _ in range(2):
+        coordinator.step()
+        world.clock.advance(10)
+    assert world.record().valid_through == 900
+    assert world.observer.from_future == [(CLICKS, now + 86_400_000)]
+
+
+def test_a_clock_that_is_a_little_ahead_moves_valid_through_to_now_at_most(
+    world: TableWorld,
+) -> None:
+    world.topics.log_ends = {CLICKS: 20}
+    now = int(world.clock.now() * 1000)
+    world.stage(world.manifest(0, 5, timestamp=now + 30_000))
+    world.coordinator().step()
+    assert world.record().valid_through == now
+    assert world.observer.from_future == []
+
+
 def test_the_backlog_is_what_some_table_does_not_have(world: TableWorld) -> None:
     coordinator = world.coordinator()
     world.stage(world.manifest(0, 5, [EVENTS, "db.other"]))

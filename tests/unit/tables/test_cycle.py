@@ -135,6 +135,10 @@ def test_every_state_can_be_reached_and_left() -> None:
         (None, {CLICKS: 5, OTHER: 9}, (CLICKS, OTHER), 9),
         (4, {}, (CLICKS, OTHER), 4),
         (None, {}, (CLICKS, OTHER), None),
+        (None, {CLICKS: 500, OTHER: 900}, (), 100),
+        (None, {CLICKS: 500, OTHER: 9}, (OTHER,), 100),
+        (500, {CLICKS: 5, OTHER: 9}, (), 5),
+        (500, {}, (), None),
     ],
 )
 def test_valid_through(
@@ -143,7 +147,7 @@ def test_valid_through(
     complete: tuple[TopicPartition, ...],
     expected: int | None,
 ) -> None:
-    assert valid_through(previous, BOTH, greatest, frozenset(complete)) == expected
+    assert valid_through(previous, BOTH, greatest, frozenset(complete), now=100) == expected
 
 
 def test_after_the_timeout_a_cycle_that_discards_ends_without_a_commit() -> None:

@@ -45,6 +45,7 @@ class Recorder:
     missing: list[int] = field(default_factory=list)
     led: list[bool] = field(default_factory=list)
     discarded: list[int] = field(default_factory=list)
+    from_future: list[tuple[TopicPartition, int]] = field(default_factory=list)
 
     def leading(self, leads: bool, epoch: int) -> None:
         self.led.append(leads)
@@ -57,6 +58,9 @@ class Recorder:
 
     def cycle_failed(self, error: SecorError) -> None:
         self.failures.append(error)
+
+    def timestamp_from_future(self, topic_partition: TopicPartition, timestamp: int) -> None:
+        self.from_future.append((topic_partition, timestamp))
 
     def table_committed(self, result: TableResult) -> None:
         self.results.append(result)
