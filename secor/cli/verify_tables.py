@@ -23,6 +23,7 @@ from secor.tables.overview import has_files
 from secor.tables.selection import select
 from secor.tables.staging import Staged
 from secor.tables.table_commit import GONE
+from secor.tables.table_rows import missing_origin, without_origin
 from secor.tables.table_state import TableState
 from secor.tables.verification import (
     COLUMNS,
@@ -201,7 +202,11 @@ def _load(
         try:
             table, record = group.committer.look(name)
             select(name, table.uuid, record, staged)
-            loaded[name] = table, record
+            missing = missing_origin(table.schema, group.columns_to_add(name))
+            if missing:
+                stopped[name] = without_origin(f"table {name}", missing[0])
+            else:
+                loaded[name] = table, record
         except TableStopped as error:
             if error.reason != GONE or has_files(staged, name):
                 stopped[name] = str(error)
@@ -261,8 +266,11 @@ def _read_tables(group: TableGroup, loaded: Loaded) -> TablesToVerify:
             why = COUNTED
         else:
             branch = group.config.commit.branch
-            tables.stored[name] = offsets_of(group.catalog.scan(table, branch, COLUMNS))
-            continue
+            try:
+                tables.stored[name] = offsets_of(group.catalog.scan(table, branch, COLUMNS))
+                continue
+            except ConfigurationError as error:
+                why = f"not compared: {error}"
         tables.silent.add(name)
         tables.remarks.append(f"{name}: {_rows(table, group)} rows, {why}")
     return tables

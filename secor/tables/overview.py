@@ -17,6 +17,7 @@ from secor.tables.group_record import GroupRecord
 from secor.tables.selection import select
 from secor.tables.staging import Staged
 from secor.tables.table_commit import GONE, TableCommitter
+from secor.tables.table_rows import missing_origin, without_origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +108,17 @@ MUST_BE_CREATED = "does not exist: create it, or set auto_create = true in [[tab
 
 
 def look_at(
-    committer: TableCommitter, table: str, staged: Sequence[Staged], *, auto_create: bool = False
+    committer: TableCommitter,
+    table: str,
+    staged: Sequence[Staged],
+    *,
+    auto_create: bool = False,
+    metadata_columns: Sequence[str] = (),
 ) -> TableOverview:
     """Look at one table; what is wrong with it is in the answer.
 
-    With ``auto_create``, messages make the table: one without files need not exist.
+    With ``auto_create``, messages make the table: one without files need not exist.  It is
+    stopped without ``metadata_columns``, which nobody adds.
     """
     record, uuid = GroupRecord(), None
     try:
@@ -128,12 +135,16 @@ def look_at(
         return TableOverview(table, uuid, "stopped", f"{error.reason}: {error}", record)
     except SecorError as error:
         return TableOverview(table, uuid, "failed", str(error), record)
+    stops = [f"{key}: {why}" for key, why in sorted(chosen.stopped.items())]
+    stops += [
+        without_origin("it", name) for name in missing_origin(loaded.schema, metadata_columns)
+    ]
     files = [file for of_table in chosen.files for file in of_table.files]
     return TableOverview(
         table,
         uuid,
-        "new" if record.commit is None else "stopped" if chosen.stopped else "ok",
-        "; ".join(f"{key}: {why}" for key, why in sorted(chosen.stopped.items())),
+        "stopped" if stops else "new" if record.commit is None else "ok",
+        "; ".join(stops),
         record,
         staged_files=len(files),
         staged_rows=sum(file.records for file in files),

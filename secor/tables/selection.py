@@ -2,7 +2,7 @@
 
 The table's vector decides.  If a manifest ends at or below it, the table already has the files; if
 it begins at or above it, they are new.  A manifest that lies across the vector, or overlaps
-another, stops its topic partition for this table: nobody guesses.
+another, stops its topic partition for the tables that one of them has files for: nobody guesses.
 """
 
 from __future__ import annotations
@@ -223,13 +223,14 @@ def _of_partition(
         if manifest.topic_id is not None and manifest.topic_id in record.replaced_topics:
             done.add(key)  # of an earlier topic of this name, whose offsets mean nothing here
             continue
-        if (last := reached.overlapped_by(manifest)) is not None:
-            take = [it for it in take if it[1] != last]  # which of the two is right, who can tell
-            done.discard(last)
-            why = f"{last} and {key} overlap: delete the one that was never committed"
-            return _Chosen(tuple(take), frozenset(done), why)
-        reached.note(manifest, key)
         of_table = _files_of(table, manifest)
+        if overlapped := reached.overlapped_by(manifest, concerned=bool(of_table)):
+            # Which of the two is right, who can tell.
+            take = [taken for taken in take if taken[1] not in overlapped]
+            done.difference_update(overlapped)
+            why = f"{overlapped[0]} and {key} overlap: delete the one that was never committed"
+            return _Chosen(tuple(take), frozenset(done), why)
+        reached.note(manifest, key, concerned=bool(of_table))
         if not of_table:
             done.add(key)
             continue
@@ -264,22 +265,29 @@ class _Reached:
     """How far the manifests of each source reach: another topic's offsets overlap with nothing."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str | None], tuple[int, str]] = {}
+        self._open: list[tuple[Manifest, str, bool]] = []
 
-    def overlapped_by(self, manifest: Manifest) -> str | None:
-        """Return the key of an earlier manifest that this one overlaps.
+    def overlapped_by(self, manifest: Manifest, *, concerned: bool) -> list[str]:
+        """Return the keys of earlier manifests that this one, which starts later, overlaps.
 
-        A topic whose id is not known may be any.
+        One of the two is ``concerned``: it has files for the table.  A topic whose id is not
+        known may be any.
         """
-        for (cluster, topic_id), (end, key) in self._last.items():
-            is_same_topic = topic_id == manifest.topic_id or None in (topic_id, manifest.topic_id)
-            if cluster == manifest.cluster and is_same_topic and manifest.start < end:
-                return key
-        return None
+        self._open = [earlier for earlier in self._open if manifest.start < earlier[0].end]
+        return [
+            key
+            for earlier, key, has_files in self._open
+            if earlier.cluster == manifest.cluster
+            and (concerned or has_files)
+            and (
+                earlier.topic_id == manifest.topic_id
+                or None in (earlier.topic_id, manifest.topic_id)
+            )
+        ]
 
-    def note(self, manifest: Manifest, key: str) -> None:
-        """Take it as the last of its source."""
-        self._last[manifest.cluster, manifest.topic_id] = manifest.end, key
+    def note(self, manifest: Manifest, key: str, *, concerned: bool) -> None:
+        """Remember it until manifests begin at its end."""
+        self._open.append((manifest, key, concerned))
 
 
 def _files_of(table: str, manifest: Manifest) -> tuple[TableFiles, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -152,13 +152,23 @@ def _origin_of(name: str, chunk: Chunk) -> pa.Array:
             return records.column("offset")
 
 
+def missing_origin(schema: pa.Schema, metadata_columns: Iterable[str]) -> list[str]:
+    """Return the columns that tell of messages and that a table should have and does not."""
+    return [name for name in metadata_columns if schema.get_field_index(name) < 0]
+
+
+def without_origin(where: str, name: str) -> str:
+    """Say what a person can do about a column that is missing."""
+    return (
+        f"{where} has no column {name}: add it ({METADATA_TYPES[name]}), set evolve = true in"
+        " [[tables]], or take it out of rows.metadata_columns"
+    )
+
+
 def _check_origin(schema: pa.Schema, name: str, where: str) -> pa.DataType:
     at = schema.get_field_index(name)
     if at < 0:
-        raise ConfigurationError(
-            f"{where} has no column {name}: add it ({METADATA_TYPES[name]}), or take it out of"
-            " rows.metadata_columns"
-        )
+        raise ConfigurationError(without_origin(where, name))
     kind = schema.field(at).type
     allowed = {METADATA_TYPES[name]} | ({pa.int64()} if name == "_kafka_partition" else set())
     if kind not in allowed:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from secor.core.errors import AlreadyExists, ConfigurationError, Refused, Unavailable
-from secor.tables.catalog import Catalog, SchemaChange, Table
+from secor.tables.catalog import AddColumn, Catalog, SchemaChange, Table
 from secor.tables.needs import NeedsSchema, NeedsTable
 from secor.tables.new_tables import new_table
 from secor.tables.routing import Route
 from secor.tables.schema_changes import still_needed
+from secor.tables.table_rows import METADATA_TYPES, missing_origin
 
 ATTEMPTS = 10
 """Changes of one schema before others are given way for a while."""
@@ -54,6 +55,18 @@ class TableUpdates:
         outvoted = () if need is None else need.outvoted
         self._tell(name, table.schema_id, list(table.schema.names), outvoted)
         return table
+
+    def add_metadata_columns(self, table: Table) -> Table:
+        """Add the columns that tell of messages, if the table lacks some."""
+        added = tuple(
+            AddColumn((name,), METADATA_TYPES[name])
+            for name in missing_origin(table.schema, self._metadata_columns)
+        )
+        if not added:
+            return table
+        return self.change(
+            table, [NeedsSchema(table.identifier, table.uuid, table.schema_id, added)]
+        )
 
     def change(self, table: Table, needs: Sequence[NeedsSchema]) -> Table:
         """Change the schema, or find that somebody else has done it.

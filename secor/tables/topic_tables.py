@@ -256,6 +256,8 @@ class TopicTables:
             if created is None:
                 return None
             table = created
+        if route.settings.evolve:
+            table = self._updates.add_metadata_columns(table)
         needs_of_table = [need for need in needs if need.uuid == table.uuid]
         return self._updates.change(table, needs_of_table) if needs_of_table else table
 

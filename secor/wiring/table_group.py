@@ -162,9 +162,26 @@ class TableGroup:
 
         def look(name: str) -> TableOverview:
             auto_create = created.get(name, False)
-            return look_at(self.committer, name, staged, auto_create=auto_create)
+            return look_at(
+                self.committer,
+                name,
+                staged,
+                auto_create=auto_create,
+                metadata_columns=self.columns_to_add(name),
+            )
 
         return list(self.parallel(look, names))
+
+    def columns_to_add(self, table: str) -> Sequence[str]:
+        """Return the columns that a person has to add to a table that lacks them."""
+        topics = {key.topic for key in self.topics.partitions()}
+        routes = [
+            route
+            for topic in topics
+            for route in routes_of(self.config, topic)
+            if route.may_name(topic, table) and not route.settings.evolve
+        ]
+        return self.config.rows.metadata_columns if routes else ()
 
     def require(self, name: str, staged: Sequence[Staged]) -> None:
         """Raise ``ConfigurationError`` for a table that nobody knows."""

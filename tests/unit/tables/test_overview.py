@@ -61,3 +61,11 @@ def test_a_table_that_is_gone_is_stopped_while_files_wait_for_it() -> None:
     overview = look_at(world.committer, EVENTS, world.staged(), auto_create=True)
     assert overview.state == "stopped"
     assert "dropped or renamed" in overview.why
+
+
+def test_a_table_without_the_metadata_columns_is_stopped_where_nobody_adds_them() -> None:
+    world = TableWorld()
+    world.server.make(EVENTS)
+    overview = look_at(world.committer, EVENTS, world.staged(), metadata_columns=["_offset"])
+    assert overview.state == "stopped"
+    assert "no column _offset: add it (int64), set evolve = true" in overview.why

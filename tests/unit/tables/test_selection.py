@@ -81,6 +81,23 @@ def test_two_that_overlap_stop_their_partition_before_both(world: TableWorld) ->
     assert all(key in chosen.stopped[CLICKS] for key in keys)
 
 
+def test_two_that_overlap_stop_the_tables_that_have_files_in_one_of_them(world: TableWorld) -> None:
+    world.stage(world.manifest(0, 9, ["db.other"]))
+    world.stage(world.manifest(5, 12, ["db.other"]))
+    world.stage(world.manifest(12, 15))
+    chosen = choose(world)
+    assert ranges(chosen) == ["12-15@0"]
+    assert chosen.stopped == {}
+    other = select("db.other", world.server.tables["db.other"].uuid, GroupRecord(), world.staged())
+    assert CLICKS in other.stopped
+
+
+def test_one_that_overlaps_a_long_one_before_the_last_is_seen(world: TableWorld) -> None:
+    world.put(world.manifest(5, 7, ["db.other"]))
+    first = world.stage(world.manifest(0, 100))
+    assert first in choose(world).stopped[CLICKS]
+
+
 def test_a_gap_is_no_fault(world: TableWorld) -> None:
     """Manifests that no table needs are deleted, and logs have gaps."""
     world.stage(world.manifest(7, 9))

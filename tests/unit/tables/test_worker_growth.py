@@ -492,3 +492,21 @@ def test_empty_objects_and_lists_of_one_field_cut_no_batch(tmp_path: Path) -> No
     empty = [{"id": 2, "b": {}}, {"id": 3, "b": []}, {"id": 4, "b": {}}]
     assert len(world.seal(*empty)) == 1
     assert len(world.seal(*empty, {"id": 5, "b": {"c": 1}}, *empty)) == 2
+
+
+METADATA = {"rows": {"metadata_columns": ["_topic", "_kafka_partition", "_offset", "_timestamp"]}}
+
+
+def test_a_table_that_grows_gets_the_metadata_columns_that_it_lacks(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [GROWING], METADATA)
+    world.catalog.create_table("db.flights", NewTable(pa.schema([pa.field("id", pa.int64())])))
+    world.write({"id": 1}, {"id": 2})
+    assert [*kinds(world)] == ["id", "_topic", "_kafka_partition", "_offset", "_timestamp"]
+    assert sorted((row["id"], row["_offset"]) for row in world.rows()) == [(1, 0), (2, 1)]
+
+
+def test_a_table_that_does_not_grow_says_which_column_it_lacks(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.flights"}], METADATA)
+    world.catalog.create_table("db.flights", NewTable(pa.schema([pa.field("id", pa.int64())])))
+    with pytest.raises(TableUnusable, match=r"no column _topic: add it .*, set evolve = true"):
+        world.write({"id": 1})
