@@ -63,8 +63,8 @@ TABLE_MUTANTS = (
     Mutant(
         "manifests that overlap are committed both",
         SELECTION,
-        "            if cluster == manifest.cluster and is_same_topic and manifest.start < end:\n",
-        "            if cluster == manifest.cluster and is_same_topic and manifest.end < end:\n",
+        "for earlier in self._open if manifest.start < earlier[0].end",
+        "for earlier in self._open if manifest.end < earlier[0].end",
         TABLES,
     ),
     Mutant(
