@@ -130,6 +130,9 @@ class _NothingIsWritten:
     def place(self, rows: pa.StructArray) -> tuple[Codes, Sequence[PartitionValues]]:
         return np.zeros(len(rows), np.int64), [PartitionValues((), "")]
 
+    def refused(self, rows: pa.StructArray) -> Mapping[int, str]:
+        return {}
+
     def parquet_statistics(self, table: Table, schema_id: int) -> ParquetStatistics:
         return lambda _: Statistics()
 

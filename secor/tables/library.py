@@ -31,6 +31,12 @@ class Partitioning(Protocol):
     def place(self, rows: pa.StructArray) -> tuple[Codes, Sequence[PartitionValues]]:
         """Return for each row an index into the partitions, which are in no order."""
 
+    def refused(self, rows: pa.StructArray) -> Mapping[int, str]:
+        """Return why rows have no partition in which readers find them.
+
+        Columns that ``rows`` lack have no faults.
+        """
+
 
 class ParquetStatistics(Protocol):
     """Reads what a table keeps of a file's columns out of its footer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +19,7 @@ from secor.tables.catalog import (
     Table,
     require_format,
 )
+from secor.tables.column_names import is_uuid
 from secor.tables.files.avro import AvroDataFormat
 from secor.tables.files.orc import OrcDataFormat
 from secor.tables.files.parquet import ParquetDataFormat
@@ -123,6 +124,8 @@ def open_version(
     schema_id = table.schema_id if schema_id is None else schema_id
     spec_id = table.spec_id if spec_id is None else spec_id
     columns = table.schemas[schema_id]
+    if appends:
+        _check_partition_columns(table, columns, spec_id)
     if changes is not None:
         file_format: LogFormat = _changes_format(columns, row_settings, library)
     else:
@@ -149,6 +152,34 @@ def open_version(
         declined=declined,
         changes=changes,
     )
+
+
+def _check_partition_columns(table: Table, columns: pa.Schema, spec_id: int) -> None:
+    """Raise ``ConfigurationError`` for partitions by floating-point numbers and by plain UUIDs.
+
+    The library writes them so that readers do not find their rows by a filter.  Spark, which
+    appends to tables whose rows change, writes them right.
+    """
+    refused = {int(field.metadata[FIELD_ID]): field for field in _hard_to_find(columns)}
+    for field in table.specs[spec_id]:
+        column = refused.get(field.source_id)
+        if column is None or field.transform == "void":
+            continue
+        if pa.types.is_floating(column.type) or field.transform == "identity":
+            raise ConfigurationError(
+                f"table {table.identifier}: it is partitioned by {field.name}, and {column.name} is"
+                f" {column.type}: readers would not find rows by such a partition. Partition it by"
+                f" another column (in Spark: ALTER TABLE {table.identifier} DROP PARTITION FIELD"
+                f" {field.name})"
+            )
+
+
+def _hard_to_find(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
+    for field in fields:
+        if pa.types.is_floating(field.type) or is_uuid(field.type):
+            yield field
+        elif pa.types.is_struct(field.type):
+            yield from _hard_to_find(field.type)
 
 
 def _row_changes(

@@ -27,6 +27,7 @@ from pyiceberg.types import DateType, IcebergType, PrimitiveType, UUIDType
 from secor.adapters.iceberg.catalog import library_table_of
 from secor.adapters.iceberg.failures import translated
 from secor.adapters.iceberg.parquet_statistics import parquet_statistics
+from secor.adapters.iceberg.partition_limits import partition_limits
 from secor.tables.catalog import FIELD_ID, Table
 from secor.tables.library import Codes, ParquetStatistics, Partitioning, PartitionValues
 
@@ -83,14 +84,25 @@ class _Partitioning:
             path = _path_of(columns, field.source_id)
             assert path is not None, "the spec was compared with the schema"
             self._transforms.append((path, transform))
+        self._limits = partition_limits(spec, schema)
         self._known: dict[str, PartitionValues] = {}
+
+    def refused(self, rows: pa.StructArray) -> Mapping[int, str]:
+        """See ``Partitioning``."""
+        refused: dict[int, str] = {}
+        for limits in self._limits:
+            refused.update(limits.faults(rows))
+        return refused
 
     def place(self, rows: pa.StructArray) -> tuple[Codes, Sequence[PartitionValues]]:
         """See ``Partitioning``."""
         codes = np.zeros(len(rows), dtype=np.int64)
         partitions: list[tuple[pa.Scalar | None, ...]] = [()]
         for path, transform in self._transforms:
-            encoded = transform(pc.struct_field(rows, path) if path else rows).dictionary_encode()
+            transformed = transform(pc.struct_field(rows, path) if path else rows)
+            if isinstance(transformed, pa.ExtensionArray):  # a UUID, which Arrow encodes as bytes
+                transformed = transformed.storage
+            encoded = transformed.dictionary_encode()
             values = [*encoded.dictionary, None]
             field_codes = encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
             # Renumber after each field, so that no number exceeds the number of rows.

@@ -9,6 +9,7 @@ from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, Par
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import Transform, parse_transform
 
+from secor.adapters.iceberg.partition_limits import takes_partitions
 from secor.adapters.iceberg.types import iceberg_schema
 from secor.core.errors import ConfigurationError
 from secor.core.partition_terms import parse_term
@@ -45,6 +46,11 @@ def _field(schema: Schema, term: str, field_id: int, where: str) -> PartitionFie
         raise ConfigurationError(
             f"{where}: partition field {term!r}: {column} is {source.field_type}, which"
             f" {name} does not take"
+        )
+    if not takes_partitions(source.field_type, transform):
+        raise ConfigurationError(
+            f"{where}: partition field {term!r}: {column} is {source.field_type}; readers would"
+            " not find its rows by their values: use another column, or make it a decimal"
         )
     return PartitionField(source.field_id, field_id, transform, _name(name, column))
 

@@ -10,11 +10,13 @@ import pytest
 
 from secor.adapters.iceberg import library
 from secor.adapters.iceberg.library import IcebergLibrary
+from secor.adapters.iceberg.partition_terms import check_declared
+from secor.core.errors import ConfigurationError
 from secor.tables.catalog import NewTable
 from secor.tables.library import Partitioning
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
 
-COLUMNS: Mapping[str, pa.DataType] = {"number": pa.float64(), "text": pa.string()}
+COLUMNS: Mapping[str, pa.DataType] = {"number": pa.int64(), "text": pa.string()}
 
 
 @pytest.fixture
@@ -32,24 +34,24 @@ def places(partitioning: Partitioning, rows: list[Mapping[str, object]]) -> list
 
 
 ROWS: list[Mapping[str, object]] = [
-    {"number": 0.0, "text": "a/b"},
-    {"number": -0.0, "text": "a/b"},
-    {"number": 1.0, "text": None},
+    {"number": 0, "text": "a/b"},
+    {"number": -1, "text": "a/b"},
+    {"number": 1, "text": None},
     {"number": None, "text": "None"},
     {"number": None, "text": None},
-    {"number": float("nan"), "text": "c"},
+    {"number": 1 << 62, "text": "c"},
 ]
 
 
 def test_the_same_rows_have_the_same_places_in_every_chunk(partitioning: Partitioning) -> None:
     first = places(partitioning, ROWS)
     assert [path for _, path in first] == [
-        "number=0.0/text=a%2Fb",
-        "number=-0.0/text=a%2Fb",
-        "number=1.0/text=null",
+        "number=0/text=a%2Fb",
+        "number=-1/text=a%2Fb",
+        "number=1/text=null",
         "number=null/text=None",
         "number=null/text=null",
-        "number=nan/text=c",
+        f"number={1 << 62}/text=c",
     ]
     assert [places(partitioning, [row])[0] for row in ROWS] == first
     assert places(partitioning, ROWS[::-1]) == first[::-1]
@@ -62,3 +64,16 @@ def test_there_may_be_more_partitions_than_are_kept(
     monkeypatch.setattr(library, "MOST_KNOWN", 2)
     assert places(partitioning, ROWS) == first
     assert places(partitioning, [*ROWS, *ROWS]) == [*first, *first]
+
+
+@pytest.mark.parametrize(
+    ("term", "kind"),
+    [("price", pa.float64()), ("identity(price)", pa.float32()), ("price", pa.uuid())],
+)
+def test_columns_whose_rows_readers_do_not_find_partition_no_table(
+    term: str, kind: pa.DataType
+) -> None:
+    with pytest.raises(ConfigurationError, match="would not find its rows"):
+        check_declared("db.places", pa.schema([pa.field("price", kind)]), (term,))
+    for other in ("void(price)", *(["bucket(4, price)"] if kind == pa.uuid() else [])):
+        check_declared("db.places", pa.schema([pa.field("price", kind)]), (other,))

@@ -15,6 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 from pyiceberg.avro.file import AvroFile
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DoubleType, NestedField
 
 from secor.core.errors import TableUnusable
 from secor.tables.catalog import FIELD_ID, NewTable
@@ -236,3 +240,25 @@ def test_names_of_files_tell_their_content(tmp_path: Path) -> None:
         assert sealed.last is not None
         assert sealed.last.key.rpartition("/")[2].startswith(f"{1:020d}-")
     assert len(paths) == 2
+
+
+def test_a_number_that_truncate_carries_out_of_its_range_is_in_quarantine(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.flights"}])
+    columns = pa.schema([pa.field("id", pa.int64()), pa.field("at", pa.timestamp("us", "UTC"))])
+    world.catalog.create_table("db.flights", NewTable(columns, ("truncate(7, id)", "year(at)"), {}))
+    world.write({"id": -(1 << 63)}, {"id": -(1 << 63) + 1}, {"id": 5})
+    assert sorted(row["id"] for row in world.rows()) == [-(1 << 63) + 1, 5]
+    assert world.rows(row_filter=f"id == {-(1 << 63) + 1}") != []
+    (reason,) = world.reasons()
+    assert "-9223372036854775808 is outside the range" in reason
+    assert "partition field id_trunc" in reason
+
+
+def test_a_table_that_is_partitioned_by_a_double_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.flights"}])
+    schema = Schema(NestedField(1, "price", DoubleType()))
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "price"))
+    world.catalog.library.create_namespace("db")
+    world.catalog.library.create_table("db.flights", schema, partition_spec=spec)
+    with pytest.raises(TableUnusable, match="DROP PARTITION FIELD price"):
+        world.stage({"price": 0.1})
