@@ -5,6 +5,7 @@ The Iceberg library for Python is the judge.
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,15 @@ def test_a_row_is_found_by_the_values_of_its_partition(
     assert not_planned(table) == []
     if term.startswith(("bucket", "void")):
         assert not table.refused
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", ["string", "binary", "double"])
+def test_a_row_is_found_whatever_few_rows_are_beside_it(
+    kind: str, seed: int, tmp_path: Path
+) -> None:
+    """Among all edges the bounds of other rows would cover one whose own are wrong."""
+    edges = VALUES[kind][1]
+    values = random.Random(seed).sample(edges, 2)
+    table = edge_table(sqlite_catalog(tmp_path), kind, group_rows=1, values=values)
+    assert not_planned(table) == []
