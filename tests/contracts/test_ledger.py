@@ -117,6 +117,11 @@ def test_a_commit_without_a_leader_epoch_leaves_none_of_an_earlier_one(ledgers: 
     lease.commit(lease.read(), 100, "topic-id-1", 7)
     lease.commit(lease.read(), 100, "topic-id-1")  # a person sets the same offset
     assert process.read(ledgers.key).leader_epoch is None
+    lease.commit(lease.read(), 100, "topic-id-1", 7)
+    lease.commit(lease.record(lease.read(), INTENT), 100, "topic-id-1")  # and drops the intent
+    assert process.read(ledgers.key).leader_epoch is None
+    lease.commit(lease.record(lease.read(), INTENT), 200, "topic-id-1")
+    assert process.read(ledgers.key).leader_epoch is None
     lease.commit(lease.read(), 200, "topic-id-1", 8)
     lease.overwrite(200, None)
     assert process.read(ledgers.key).leader_epoch is None

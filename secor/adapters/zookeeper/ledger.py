@@ -236,7 +236,7 @@ class ZooKeeperLease:
             self._session.ensure_path(epoch_path)
             write.set(epoch_path, encode_epoch(after.leader_epoch, after.committed or 0))
         elif after.intent is None:
-            self._forget_epoch(write, epoch_path, before)
+            self._forget_epoch(write, epoch_path, before, after.committed)
         if last:
             write.delete_lock()
         try:
@@ -247,10 +247,12 @@ class ZooKeeperLease:
             raise
         return replace(after, version=new)
 
-    def _forget_epoch(self, write: _Write, path: str, before: Entry) -> None:
+    def _forget_epoch(self, write: _Write, path: str, before: Entry, committed: int | None) -> None:
         """Empty the node: what it says of an offset may not be so when a person sets that again."""
         if before.version == Versions(None, None, None):
             return  # a first entry
+        if before.intent is not None and before.intent.end == committed:
+            return  # the daemon's: that offset is behind the one that the node names
         (node,) = self._session.fresh([path])
         if node is not None:
             write.set(path, "")
