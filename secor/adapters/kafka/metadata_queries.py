@@ -22,6 +22,7 @@ from secor.adapters.kafka.insides import (
     OffsetSpec,
 )
 from secor.core.model import LogRange, TopicPartition
+from secor.core.text import error_text
 
 _log = logging.getLogger(__name__)
 
@@ -203,7 +204,7 @@ class Questions:
                 self._client.manager.send(request, node_id=node), timeout * 1000
             )
         except kafka_errors.IncompatibleBrokerVersion as error:
-            self._say_unknown(f"brokers are too old to say it ({error})")
+            self._say_unknown(f"brokers are too old to say it ({error_text(error)})")
             return {}
         ends = {}
         for described_topic in answer.topics:
