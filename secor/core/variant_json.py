@@ -70,6 +70,8 @@ def number(text: str) -> float:
 
 def _is_kept(text: str, value: float) -> bool:
     """Tell whether the shortest text of a double is the number that was written."""
+    if text == repr(value):  # ``dumps`` may have written it, of a double that was never text
+        return True
     digits = repr(value).partition("e")[0].replace(".", "").strip("-0")
     if abs(value) > EXACT and len(digits) > EXACT_DIGITS:
         return False  # other sources have digits there that nobody wrote

@@ -100,6 +100,8 @@ def _scalars(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths:
         return np.ones(len(array), dtype=bool)
     if pa.types.is_integer(source) or pa.types.is_floating(source) or pa.types.is_temporal(source):
         return _lossy(array, kind)
+    if pa.types.is_decimal(source) and not pa.types.is_floating(kind):
+        return _lossy_decimals(array, kind)
     expression = None
     if pa.types.is_string(source) or pa.types.is_large_string(source):
         expression = _expression(kind)
@@ -149,6 +151,18 @@ def _lossy(array: pa.Array, kind: pa.DataType) -> Truths:
         numbers = array.cast(pa.float64(), safe=False)
         lost |= ~_truths(pc.less_equal(pc.abs(numbers), float(EXACT)))
     return lost
+
+
+def _lossy_decimals(array: pa.Array, kind: pa.DataType) -> Truths:
+    """Tell which decimals are too large for decimals or integers, or have more digits."""
+    if pa.types.is_decimal(kind):
+        most, scale = 10.0 ** (kind.precision - kind.scale), kind.scale
+    else:
+        most, scale = 2.0 ** (kind.bit_width - pa.types.is_signed_integer(kind)), 0
+    small = _truths(pc.less(pc.abs(array.cast(pa.float64())), most))
+    if array.type.scale <= scale:
+        return ~small
+    return ~small | ~_truths(pc.equal(pc.round(array, scale, round_mode="towards_zero"), array))
 
 
 def _truths(array: pa.Array) -> Truths:
