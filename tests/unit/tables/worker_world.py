@@ -44,7 +44,7 @@ class Keyed:
 
     key: bytes | None
     value: object
-    timestamp: int | None = TIMESTAMP
+    timestamp: int | None = field(default_factory=lambda: TIMESTAMP)  # tests set another one
 
 
 def chunk_of(messages: Sequence[object], topic_partition: TopicPartition, start: int = 0) -> Chunk:
