@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a worker of pytest-xdist, begin with what takes longest."""
+    """Leave out long tests unless --all asks for them; a worker begins with what takes longest."""
+    if not config.option.all:
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     if hasattr(config, "workerinput"):
         from tests.workers import start_order
 
@@ -54,7 +58,8 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How far the simulation goes, and whether a worker runs in the background."""
+    """Add options: which tests run, how far the simulation goes, a worker in the background."""
+    parser.addoption("--all", action="store_true", help="also run the tests marked long")
     parser.addoption("--background", action="store_true", help="the last worker: tests/workers.py")
     group = parser.getgroup("simulation")
     group.addoption("--schedules", default=1400, type=int, help="random schedules to run")
