@@ -31,7 +31,7 @@ from secor.cli.offsets_set import (
     yes_option,
 )
 from secor.cli.open_archive import archive_of, earlier_routes, of_topic, table
-from secor.cli.stop_reasons import StopReasons, sentence
+from secor.cli.stop_reasons import StopReasons, next_to_store, sentence
 from secor.cli.table_moves import with_dropped_manifests
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
@@ -55,7 +55,8 @@ def command() -> None:
 def show(config: Path, as_json: bool) -> int:
     """Show the committed offset, the log and the open intent of each topic partition.
 
-    Exit code 5 when a partition is stopped, for example by an unreadable entry.
+    Without an entry the lag is what kafka.reset leaves to read: the whole log, or nothing with
+    "latest".  Exit code 5 when a partition is stopped, for example by an unreadable entry.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader
 
@@ -67,7 +68,7 @@ def show(config: Path, as_json: bool) -> int:
         kafka = settings.kafka
         topics = kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
         rows = [
-            _row(ledger, reader, reasons, topic_partition)
+            _row(settings, ledger, reader, reasons, topic_partition)
             for topic in topics
             for topic_partition in reader.partitions(topic)
         ]
@@ -182,6 +183,7 @@ def accept(config: Path, topic: str, drop_intent: bool, yes: bool) -> None:
 
 
 def _row(
+    config: Config,
     ledger: OffsetLedger,
     reader: KafkaReader,
     reasons: StopReasons,
@@ -189,13 +191,14 @@ def _row(
 ) -> dict[str, object]:
     entry, log, stopped = reasons.look(ledger, reader, topic_partition)
     intent = entry.intent
+    next_offset = next_to_store(config, entry.committed, log, stopped)
     return {
         "topic": topic_partition.topic,
         "partition": topic_partition.partition,
         "log_start": log.start,
         "log_end": log.end,
         "committed": entry.committed,
-        "lag": None if entry.committed is None else max(0, log.end - entry.committed),
+        "lag": None if next_offset is None else max(0, log.end - next_offset),
         "topic_id": entry.topic_id,
         "intent": {"start": intent.start, "end": intent.end, "owner": intent.owner}
         if intent

@@ -16,17 +16,11 @@ import click
 
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import of_topic, table
-from secor.cli.stop_reasons import StopReasons, sentence
+from secor.cli.stop_reasons import StopReasons, next_to_store, sentence
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
-from secor.core.errors import (
-    CorruptBatch,
-    LedgerCorrupt,
-    LedgerLost,
-    RestartPartition,
-    StopPartition,
-)
+from secor.core.errors import CorruptBatch, LedgerCorrupt, RestartPartition
 from secor.core.model import LogRange, TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.core.text import how_many
@@ -149,7 +143,7 @@ def _progress(
     entry, log_range, stopped = reasons.look(ledger, reader, topic_partition)
     committed, intent = entry.committed, entry.intent
     max_age = config.for_topic(topic_partition.topic).policy.max_age
-    next_offset, oldest = _next_offset(config, committed, log_range, stopped), None
+    next_offset, oldest = next_to_store(config, committed, log_range, stopped), None
     if next_offset is not None and next_offset < log_range.end:
         first = max(next_offset, log_range.start)
         try:
@@ -172,18 +166,6 @@ def _progress(
         stopped=None if stopped is None else stopped.reason,
         overdue=stopped is None and age is not None and age > OVERDUE * max_age,
     )
-
-
-def _next_offset(
-    config: Config, committed: int | None, log_range: LogRange, stopped: StopPartition | None
-) -> int | None:
-    """Return the offset of the next message to store: without an entry by the reset rule.
-
-    None where an entry is lost or unreadable, so that nobody knows.
-    """
-    if committed is not None or isinstance(stopped, LedgerLost | LedgerCorrupt):
-        return committed
-    return log_range.end if config.kafka.reset == "latest" else log_range.start
 
 
 def _lost(committed: int | None, log_range: LogRange) -> str | None:

@@ -15,6 +15,7 @@ from secor.core.errors import (
     AccessDenied,
     ConfigurationError,
     LedgerCorrupt,
+    LedgerLost,
     StopPartition,
     Unavailable,
 )
@@ -131,6 +132,18 @@ class StopReasons:
         if self._store is None:
             self._store = self._opened.enter_context(open_store(self._config))
         return self._store
+
+
+def next_to_store(
+    config: Config, committed: int | None, log: LogRange, stopped: StopPartition | None
+) -> int | None:
+    """Return the offset of the next message to store: without an entry by the reset rule.
+
+    None where an entry is lost or unreadable, so that nobody knows.
+    """
+    if committed is not None or isinstance(stopped, LedgerLost | LedgerCorrupt):
+        return committed
+    return log.end if config.kafka.reset == "latest" else log.start
 
 
 def sentence(topic_partition: TopicPartition, error: StopPartition) -> str:

@@ -42,6 +42,9 @@ class GroupTopics(Protocol):
     def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return where their logs end: the last stable offsets, as far as they are known."""
 
+    def first_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return where reading begins without an entry (``kafka.reset``), as far as known."""
+
     def ids(self) -> Mapping[str, str | None]:
         """Return Kafka's ids of the group's topics by name; None where brokers have none."""
 
@@ -144,7 +147,9 @@ class CycleCommit:
         request = CommitRequest(commit, epoch, advance)
         results = self._commit_tables(staged, request, committed)
         self._release_done(staged, results, present_ids)
-        self._report(staged, results, ends, offsets)
+        new = [key for key, entry in entries.items() if entry.committed is None and key in ends]
+        reached = {**self._topics.first_offsets(new), **offsets} if new else offsets
+        self._report(staged, results, ends, reached)
 
     def _read_ledger(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Entry]:
         """Return the entries; an unreadable entry holds its partition back.

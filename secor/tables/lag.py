@@ -19,8 +19,9 @@ def lag_of(
 ) -> dict[TopicPartition, int]:
     """Return how many offsets of each log a table does not have, out of those in ``ends``.
 
-    ``committed`` is the ledger's.  ``lacking`` are the manifests below it whose files the table
-    lacks: it has everything below the first of them, and rows of other tables do not count.
+    ``committed`` is the ledger's; for a partition without an entry, where reading begins.
+    ``lacking`` are the manifests below it whose files the table lacks: it has everything below
+    the first of them, and rows of other tables do not count.
     """
     reached = dict(committed)
     for item in lacking:

@@ -76,6 +76,12 @@ class BrokerTopics:
         """Return where their logs end; see ``GroupTopics``."""
         return self.reader.ends(partitions)
 
+    def first_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return where reading begins without an entry; see ``GroupTopics``."""
+        if self.config.kafka.reset == "latest":
+            return self.reader.ends(partitions)
+        return self.reader.starts(partitions)
+
     def ids(self) -> Mapping[str, str | None]:
         """Return the ids of the group's topics; see ``GroupTopics``."""
         kafka = self.config.kafka
@@ -120,9 +126,18 @@ class TableGroup:
         """Return how many offsets of each log a table does not have.  Raises ``Unavailable``."""
         partitions = {it for it in self.topics.partitions() if self.feeds(table.table, it.topic)}
         ends = self.topics.ends(partitions)
-        entries = zip(ends, self.parallel(self.ledger.read, list(ends)), strict=True)
-        committed = {key: it.committed for key, it in entries if it.committed is not None}
-        return lag_of(ends, committed, [item for item in staged if table.waits_for(item)])
+        reached = self._reached(ends)
+        return lag_of(ends, reached, [item for item in staged if table.waits_for(item)])
+
+    def _reached(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the committed offsets; where there is no entry, where reading will begin."""
+        keys = sorted(partitions)
+        entries = dict(zip(keys, self.parallel(self.ledger.read, keys), strict=True))
+        new = [key for key, entry in entries.items() if entry.committed is None]
+        committed = {
+            key: entry.committed for key, entry in entries.items() if entry.committed is not None
+        }
+        return {**(self.topics.first_offsets(new) if new else {}), **committed}
 
     def staged(self) -> list[Staged]:
         """Read the ledger, then what is staged below it."""
@@ -190,8 +205,8 @@ class TableGroup:
     def unstaged(self) -> dict[TopicPartition, int]:
         """Return how many offsets of each topic partition the ledger does not have yet."""
         ends = self.topics.ends(self.topics.partitions())
-        behind = {it: ends[it] - (self.ledger.read(it).committed or 0) for it in sorted(ends)}
-        return {it: offsets for it, offsets in behind.items() if offsets > 0}
+        behind = lag_of(ends, self._reached(ends), ())
+        return {key: offsets for key, offsets in behind.items() if offsets > 0}
 
     @property
     def plan_notes(self) -> PlanNotes:

@@ -747,6 +747,9 @@ class TopicsOf:
     def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         return {key: 0 if key == QUIET else self.world.end for key in partitions}
 
+    def first_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
     def ids(self) -> Mapping[str, str | None]:
         return {PARTITIONS[0].topic: "id"}
 

@@ -91,6 +91,9 @@ class _Topics:
     def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         return {it: self.ledger.committed[it] for it in partitions}
 
+    def first_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
     def ids(self) -> Mapping[str, str | None]:
         return {TOPIC: "topic-id"}
 

@@ -122,12 +122,27 @@ class KafkaReader:
 
         Waits up to a second for the metadata that names the leaders.
         """
+        return self._ask_ends(partitions, earliest=False)
+
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets at which the logs begin, as ``ends`` does."""
+        return self._ask_ends(partitions, earliest=True)
+
+    def _ask_ends(
+        self, partitions: Iterable[TopicPartition], *, earliest: bool
+    ) -> dict[TopicPartition, int]:
         ends: dict[TopicPartition, int] = self._client.call(
-            self._ends, sorted(partitions), timeout=self._timeout + 1, what="the ends of the logs"
+            self._ends,
+            sorted(partitions),
+            earliest,
+            timeout=self._timeout + 1,
+            what="the ends of the logs",
         )
         return ends
 
-    async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    async def _ends(
+        self, partitions: list[TopicPartition], earliest: bool
+    ) -> dict[TopicPartition, int]:
         deadline = time.monotonic() + min(_LEADERS_WITHIN, self._timeout)
         while self._request_leaders(partitions) and time.monotonic() < deadline:
             await self._client.net.sleep(_LOOK_AGAIN)
@@ -140,7 +155,7 @@ class KafkaReader:
             if leader in (None, -1):
                 continue
             try:
-                ends |= await self._questions.ends(leader, of_leader)
+                ends |= await self._questions.ends(leader, of_leader, earliest=earliest)
             except kafka_errors.RetriableError:
                 continue  # the next question may find another leader
         return ends

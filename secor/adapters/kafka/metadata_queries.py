@@ -226,11 +226,15 @@ class Questions:
             _log.info("whether logs were cut below committed offsets is not known: %s", why)
 
     async def ends(
-        self, leader: int, partitions: Sequence[TopicPartition]
+        self, leader: int, partitions: Sequence[TopicPartition], *, earliest: bool = False
     ) -> dict[TopicPartition, int]:
-        """Ask a leader for last stable offsets, on the IO thread; refused ones are left out."""
+        """Ask a leader for last stable offsets, on the IO thread; refused ones are left out.
+
+        With ``earliest`` for the offsets at which the logs begin.
+        """
         keys = [to_client(topic_partition) for topic_partition in partitions]
-        answers = await self._list_offsets(leader, keys, OffsetSpec.LATEST, self._timeout)
+        spec = OffsetSpec.EARLIEST if earliest else OffsetSpec.LATEST
+        answers = await self._list_offsets(leader, keys, spec, self._timeout)
         return {key: int(it.offset) for key, it in answers.items() if not it.error_code}
 
     async def _list_offsets(

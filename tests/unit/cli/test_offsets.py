@@ -327,3 +327,22 @@ def test_verify_shows_a_watching_person_total_rate_and_time_left(
     assert "25 of 25 offsets" in screen.getvalue()
     assert "/s" in screen.getvalue()
     assert "left:" in screen.getvalue()
+
+
+@pytest.mark.parametrize(("reset", "lag"), [("earliest", 20), ("latest", 0)])
+def test_show_says_how_much_waits_where_there_is_no_entry(
+    world: World, reset: str, lag: int
+) -> None:
+    with world.config.open("a") as file:
+        file.write(f'kafka.reset = "{reset}"\n')
+    world.reader.put(OTHER, messages(range(10, 30)), 30)
+    del world.ledger.entries[OTHER]
+    shown = world.run(offsets.command, "show", world.config, "--json")
+    row = json.loads(shown.stdout)["offsets"][1]
+    assert (row["committed"], row["lag"]) == (None, lag)
+    [line] = [
+        line
+        for line in world.run(offsets.command, "show", world.config).stdout.splitlines()
+        if line.split()[:2] == ["clicks", "1"]
+    ]
+    assert line.split() == ["clicks", "1", "none", "[10,", "30)", str(lag), "-"]

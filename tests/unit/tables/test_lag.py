@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
+from secor.adapters.kafka import KafkaReader
+from secor.config.model import Config
 from secor.core.errors import Unavailable
+from secor.core.model import Entry, TopicPartition
 from secor.tables.lag import lag_of
 from secor.tables.overview import look_at
+from secor.wiring.table_group import BrokerTopics, TableGroup
 from tests.unit.tables.world import CLICKS, EVENTS, OTHER, TableWorld
 
 SECOND = "db.other"
@@ -81,3 +88,40 @@ def test_a_catalog_that_is_away_makes_nothing_wait_that_the_table_has(
     coordinator.step()
     assert world.observer.backlogs[-1].manifests == 0
     assert world.live() == ["0-5@0", "5-9@0"]
+
+
+def test_a_partition_without_an_entry_is_behind_by_what_will_be_read(world: TableWorld) -> None:
+    """Its log begins where retention left it; with ``reset = "latest"`` nothing waits."""
+    world.topics.first = {CLICKS: 15, OTHER: 7}
+    coordinator = world.coordinator(tables=[EVENTS])
+    coordinator.step()
+    assert world.observer.backlogs[-1].lag == {EVENTS: 5}
+
+
+@pytest.mark.parametrize(("reset", "waiting"), [("earliest", {CLICKS: 5}), ("latest", {})])
+def test_nothing_below_the_start_of_a_log_waits_to_be_staged(
+    reset: str, waiting: dict[TopicPartition, int]
+) -> None:
+    config = Config.model_validate(
+        {
+            "group": {"name": "g", "kind": "table"},
+            "kafka": {
+                "bootstrap_servers": ["127.0.0.1:1"],
+                "topics": [CLICKS.topic],
+                "reset": reset,
+            },
+            "store": {"s3": {"bucket": "b"}},
+            "catalog": {"properties": {"uri": "http://127.0.0.1:1"}},
+            "tables": [{"table": EVENTS}],
+        }
+    )
+    reader = SimpleNamespace(
+        group_partitions=lambda *_: frozenset({CLICKS, OTHER}),
+        starts=lambda keys: dict.fromkeys(keys, 15),
+        ends=lambda keys: {CLICKS: 20, OTHER: 7} if len(keys) > 1 else dict.fromkeys(keys, 20),
+    )
+    ledger = SimpleNamespace(read=lambda key: Entry(7 if key == OTHER else None))
+    fields: dict[str, Any] = dict.fromkeys(TableGroup.__dataclass_fields__)
+    fields |= {"config": config, "ledger": ledger, "threads": SimpleNamespace(map=map)}
+    group = TableGroup(**fields | {"topics": BrokerTopics(config, cast(KafkaReader, reader))})
+    assert group.unstaged() == waiting

@@ -76,12 +76,16 @@ class Topics:
     known: set[TopicPartition] = field(default_factory=lambda: {CLICKS})
     log_ends: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[str, str | None] = field(default_factory=dict)
+    first: dict[TopicPartition, int] = field(default_factory=dict)
 
     def partitions(self) -> frozenset[TopicPartition]:
         return frozenset(self.known)
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         return {key: self.log_ends[key] for key in partitions if key in self.log_ends}
+
+    def first_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {key: self.first.get(key, 0) for key in partitions}
 
     def ids(self) -> Mapping[str, str | None]:
         return self.topic_ids
