@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from secor.config.values import (
     MIB,
@@ -22,6 +22,7 @@ from secor.config.values import (
 )
 
 _BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_INSTANCE_ID = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _TLS_OF_ZOOKEEPER = ("tls_ca", "tls_certfile", "tls_keyfile", "tls_keyfile_password")
 
 
@@ -118,6 +119,15 @@ class Kafka(Brokers):
     max_messages_per_second: Maybe[int] = Field(default=None, ge=1)
     max_bytes_per_second: Maybe[Size] = None
     metadata_max_age: Duration = 20.0
+    client_rack: str = ""
+    group_instance_id: Maybe[str] = Field(default=None, examples=["${HOSTNAME}"])
+
+    @field_validator("group_instance_id")
+    @classmethod
+    def _check_instance(cls, value: str | None) -> str | None:
+        if value is not None and (value in (".", "..") or not _INSTANCE_ID.fullmatch(value)):
+            raise ValueError("letters, digits, '.', '_' and '-' only, at most 249 of them")
+        return value
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -71,6 +71,8 @@ def _source(config: Config, stalled: Stalled | None) -> KafkaSource:
         max_uncompressed=config.limits.largest_record_batch,
         pass_bytes=PASS_BYTES if config.group.kind == "backup" else PARSED_PASS_BYTES,
         metadata_max_age=kafka.metadata_max_age,
+        client_rack=kafka.client_rack,
+        group_instance_id=kafka.group_instance_id,
         release_wait=RELEASE_WAIT if _waits_for_release(config) else 0.0,
         stalled=stalled,
         uses=uses_of(config),

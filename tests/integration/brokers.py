@@ -24,8 +24,8 @@ REPLICATED = {
 
 
 @contextmanager
-def second_broker(sandbox: Sandbox) -> Iterator[Server]:
-    """Start another broker of the same cluster; ends it at the end."""
+def second_broker(sandbox: Sandbox, **settings: object) -> Iterator[Server]:
+    """Start another broker of the same cluster, with more settings; ends it at the end."""
     first = sandbox.servers["kafka"]
     assert isinstance(first, KafkaServer)
     folder = sandbox.directory / "kafka-2"
@@ -43,6 +43,7 @@ def second_broker(sandbox: Sandbox) -> Iterator[Server]:
             "node.id": NODE_ID,
             "controller.quorum.voters": f"1@127.0.0.1:{first.controller_port}",
             "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            **settings,
         },
     )
     server.start()

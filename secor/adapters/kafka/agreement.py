@@ -53,10 +53,13 @@ class Statement:
     """The statement of a member that joins the group.
 
     ``accepted`` is the generation in which the group first agreed with it, None before that.
+    ``repeated`` counts how often it was said in vain: a broker asks the group anew only when a
+    static member says something else than before.
     """
 
     uses: Uses
     accepted: int | None = None
+    repeated: int = 0
 
     def encode(self) -> bytes:
         """Return the bytes that follow the user data of an assignor."""
@@ -68,12 +71,22 @@ class Verdict:
     """Answer to a member, by the one that shares the partitions out; ``objects`` are all kinds.
 
     ``agreed`` is what the group uses; None where it cannot be known: nobody has read yet, and
-    the members differ without a majority.
+    the members differ without a majority.  ``about`` is what the member had said; None where
+    one of an earlier version answers.
     """
 
     agreed: Uses | None
     refused: bool
     objects: tuple[str, ...] = ()
+    about: Uses | None = None
+
+    def is_about(self, uses: Uses) -> bool:
+        """Tell whether it answers a member that uses this.
+
+        A static member that comes back gets the assignment, and the verdict, of the process that
+        had its ``group_instance_id`` before: the broker asks nobody.
+        """
+        return self.about is None or not uses.differences(self.about)
 
     def encode(self) -> bytes:
         """Return the user data of an assignment."""
@@ -106,7 +119,12 @@ def verdicts(statements: Mapping[str, Statement]) -> dict[str, Verdict]:
     agreed = decide(statements.values())
     objects = tuple(sorted({statement.uses.objects for statement in statements.values()}))
     return {
-        member: Verdict(agreed, agreed is None or bool(agreed.differences(statement.uses)), objects)
+        member: Verdict(
+            agreed,
+            agreed is None or bool(agreed.differences(statement.uses)),
+            objects,
+            statement.uses,
+        )
         for member, statement in statements.items()
     }
 
@@ -130,11 +148,12 @@ def verdict_of(said: bytes) -> Verdict | None:
     """Read a verdict; None for one of a version that says it in another way."""
     try:
         content = json.loads(said)
-        agreed = content["agreed"]
+        agreed, about = content["agreed"], content.get("about")
         return Verdict(
             None if agreed is None else _uses(agreed),
             bool(content["refused"]),
             tuple(map(str, content["objects"])),
+            None if about is None else _uses(about),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -23,6 +23,7 @@ _MISCONFIGURED = (
     kafka_errors.InconsistentGroupProtocolError,
     kafka_errors.InvalidSessionTimeoutError,
     kafka_errors.InvalidGroupIdError,
+    kafka_errors.FencedInstanceIdError,
     kafka_errors.UnsupportedVersionError,
 )
 _TLS = tls.Names(
@@ -61,6 +62,11 @@ def translated(error: BaseException, what: str) -> SecorError:
         return ConfigurationError(
             f"{text}; the group's members share partitions out by another kafka.assignment:"
             " use theirs, or stop all of them before it is changed"
+        )
+    if isinstance(error, kafka_errors.FencedInstanceIdError):
+        return ConfigurationError(
+            f"{text}; another process has joined the group with the same"
+            " kafka.group_instance_id, and this one must not go on: give each process its own"
         )
     if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
         return ConfigurationError(

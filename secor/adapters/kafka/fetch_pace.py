@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from functools import partial
 
 from secor.adapters.kafka import insides
 from secor.adapters.kafka.client import Client
@@ -26,16 +27,16 @@ class FetchPace:
         self._client = client
         self._wait = insides.fetch_wait(client.fetcher)
         self._busy_at = time.monotonic()
-        self._leaders: frozenset[int | None] | None = None
+        self._brokers: frozenset[int | None] | None = None
 
     def busy(self) -> None:
         """Take note that something goes on."""
         self._busy_at = time.monotonic()
         insides.set_fetch_wait(self._client.fetcher, self._wait)
 
-    def leaders_may_differ(self) -> None:
-        """Take note that partitions or metadata have changed."""
-        self._leaders = None
+    def brokers_may_differ(self) -> None:
+        """Take note that partitions, metadata or the replicas that are read have changed."""
+        self._brokers = None
 
     def is_due(self, partitions: Iterable[object]) -> bool:
         """Tell whether a broker could be asked; ``partitions`` are the client's assigned ones.
@@ -45,8 +46,8 @@ class FetchPace:
         """
         if time.monotonic() - self._busy_at > QUIET_AFTER:
             insides.set_fetch_wait(self._client.fetcher, max(self._wait, IDLE_WAIT))
-        if self._leaders is None:
-            find = self._client.cluster.leader_for_partition
-            self._leaders = frozenset(map(find, partitions))
+        if self._brokers is None:
+            find = partial(insides.read_replica, self._client.fetcher)
+            self._brokers = frozenset(map(find, partitions))
         # A partition without a leader is among what is asked for, so that the client looks for one.
-        return not self._leaders or not self._leaders <= insides.asked_nodes(self._client.fetcher)
+        return not self._brokers or not self._brokers <= insides.asked_nodes(self._client.fetcher)

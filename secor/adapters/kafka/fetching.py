@@ -85,13 +85,13 @@ class Fetching:
         With eager assignors the client keeps the old position of what comes back to us.
         """
         self._pace.busy()
-        self._pace.leaders_may_differ()
+        self._pace.brokers_may_differ()
         for topic_partition in partitions:
             self._client.subscription.pause(to_client(topic_partition))
 
     def revoked(self, partitions: frozenset[TopicPartition]) -> None:
         """Forget these."""
-        self._pace.leaders_may_differ()
+        self._pace.brokers_may_differ()
         for topic_partition in partitions:
             self._readings.pop(topic_partition, None)
 
@@ -128,7 +128,7 @@ class Fetching:
 
     def known_to_be(self, topics: set[str], asked_at: float) -> None:
         """Go on with what was held back: these are the topics that they were at ``asked_at``."""
-        self._pace.leaders_may_differ()
+        self._pace.brokers_may_differ()
         for topic_partition, reading in self._readings.items():
             since = reading.held_back_at
             if since is not None and since < asked_at and topic_partition.topic in topics:
@@ -186,6 +186,8 @@ class Fetching:
             return
         answer = completed.partition_data
         records = self._parsed(topic_partition, completed)
+        if answer.preferred_read_replica >= 0:
+            self._pace.brokers_may_differ()
         if answer.error_code:
             self._hold_back(topic_partition, reading, answer.error_code)
         else:
@@ -272,23 +274,25 @@ class Fetching:
 
     def _restart(self, topic_partition: TopicPartition) -> None:
         """Fetch from the same offset with nothing left of the earlier tries."""
-        state = self._client.subscription.assignment[to_client(topic_partition)]
+        key = to_client(topic_partition)
+        self._sessions_to_reset.add(insides.read_replica(self._client.fetcher, key))
+        # The client forgets which replica it read: the leader is asked next.
+        state = self._client.subscription.assignment[key]
         state.seek(state.position)
-        leader = self._client.cluster.leader_for_partition(to_client(topic_partition))
-        self._sessions_to_reset.add(leader)
+        self._pace.brokers_may_differ()
         self._client.cluster.request_update()
 
     def _why(self, topic_partition: TopicPartition) -> str:
         """Return what is known of why nothing came."""
         reading = self._readings[topic_partition]
-        leader = self._client.cluster.leader_for_partition(to_client(topic_partition))
+        broker = insides.read_replica(self._client.fetcher, to_client(topic_partition))
         if reading.held_back_at is not None:
             return f"broker answered {reading.refused}; no metadata has shown the topic since"
-        if leader in (None, -1):
+        if broker in (None, -1):
             return "it has no leader"
         if self._client.subscription.assignment[to_client(topic_partition)].awaiting_validation:
-            return f"broker {leader} was asked whether the offset is its own; no answer"
-        return f"broker {leader} has answered no error, and nothing of it"
+            return f"broker {broker} was asked whether the offset is its own; no answer"
+        return f"broker {broker} has answered no error, and nothing of it"
 
 
 def _out_of_range(topic_partition: TopicPartition, what: str) -> RestartPartition:

@@ -218,6 +218,12 @@ def set_fetch_wait(fetcher: Any, seconds: float) -> None:
     fetcher.config["fetch_max_wait_ms"] = int(seconds * 1000)
 
 
+def read_replica(fetcher: Any, topic_partition: Any) -> int | None:
+    """Return the broker that a partition is read from: its leader, or a replica in our rack."""
+    node: int | None = fetcher._select_read_replica(topic_partition)
+    return node
+
+
 def forget_asked_nodes(fetcher: Any) -> None:
     """Count no broker as being asked."""
     fetcher._nodes_with_pending_fetch_requests.clear()
@@ -247,6 +253,15 @@ def member_id(coordinator: Any) -> str:
 def membership_lost(coordinator: Any) -> bool:
     """Tell whether the client knows that it is no member any more."""
     return bool(coordinator._generation.is_lost())
+
+
+def is_fenced(coordinator: Any) -> bool:
+    """Tell whether another process has joined under the ``group_instance_id`` of this one.
+
+    The client logs it, ends its heartbeats and otherwise goes on as if it were a member.
+    """
+    static = coordinator.group_instance_id is not None
+    return static and coordinator.stable() and not coordinator._heartbeat_enabled
 
 
 def add_connection(cluster: Any, name: str, broker: Any) -> None:

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from secor.adapters.kafka import insides
@@ -84,6 +85,7 @@ class Membership(insides.AsyncConsumerRebalanceListener):
         self._statement = None if uses is None else Statement(uses)
         self._refused = refused
         self._objects: tuple[str, ...] = ()
+        self._not_judged = False
         self.assignor = _watched(strategy, self)
 
     def attach(self, client: Any) -> None:
@@ -113,11 +115,12 @@ class Membership(insides.AsyncConsumerRebalanceListener):
         before they were expelled.
         """
         coordinator = self._client.coordinator
-        lost = insides.membership_lost(coordinator)
+        lost = insides.membership_lost(coordinator) or self._not_judged
+        self._not_judged = False
         if lost or insides.member_id(coordinator) != self._member[1]:
             if self.pins:
                 self._give_up(frozenset(self.pins))
-                self._client.subscription.assign_from_subscribed([])
+            self._client.subscription.assign_from_subscribed([])
             if hasattr(self.assignor, "member_assignment"):
                 self.assignor.member_assignment = None
 
@@ -137,6 +140,12 @@ class Membership(insides.AsyncConsumerRebalanceListener):
         if self._statement is None:
             return
         uses = self._statement.uses
+        if not verdict.is_about(uses):
+            # Read nothing before the group has seen this process: ask it again, in other words.
+            self._not_judged = True  # and what it was given now is given again, as new
+            self._statement = replace(self._statement, repeated=self._statement.repeated + 1)
+            self._client.coordinator.request_rejoin()
+            return
         if verdict.refused:
             if self._refused is not None:
                 self._refused(refusal(self._group, uses, verdict))
@@ -157,6 +166,8 @@ class Membership(insides.AsyncConsumerRebalanceListener):
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
         """Pin them; nothing is read before it is started."""
+        if self._not_judged:
+            return
         partitions = frozenset(map(from_client, assigned))
         for topic_partition in partitions:
             self.pins[topic_partition] = Pin(*self._member)

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 
+from secor.adapters.kafka import insides
 from secor.adapters.kafka.agreement import Uses
 from secor.adapters.kafka.client import Client
 from secor.adapters.kafka.events import EventQueue
@@ -47,6 +48,9 @@ class KafkaSource:
     Give ``topics`` by name or a ``pattern`` for whole names; ``exclude`` is a pattern too.
     ``release_wait`` is how long a revocation waits for ``release``; ``timeout`` bounds every
     question to the brokers, the first contact included; ``end_max_age`` how old ``known_end`` is.
+    ``client_rack`` names the rack of this process: brokers that know racks let it read from a
+    replica in its own (KIP-392).  ``group_instance_id`` makes it a static member of the group
+    (KIP-345): a restart within ``session_timeout`` moves no partition; one process each.
     ``rebalances`` counts how often the group has settled with us in it.
     ``stalled`` is called, on the client's thread, with a partition of which nothing came for
     ``stall_patience`` seconds though its log goes on, and why; its fetch begins anew.
@@ -73,6 +77,8 @@ class KafkaSource:
         max_uncompressed: int = MAX_UNCOMPRESSED,
         pass_bytes: int = PASS_BYTES,
         metadata_max_age: float = 20.0,
+        client_rack: str = "",
+        group_instance_id: str | None = None,
         end_max_age: float = 15.0,
         receive_buffer_bytes: int = MIB,
         release_wait: float = 0.0,
@@ -108,6 +114,8 @@ class KafkaSource:
             max_partition_fetch_bytes=max_partition_fetch_bytes,
             fetch_max_bytes=fetch_max_bytes,
             fetch_max_wait_ms=int(fetch_max_wait * 1000),
+            client_rack=client_rack,
+            group_instance_id=group_instance_id,
         )
         self.membership.attach(self.client)
         self._questions = Questions(self.client, timeout)
@@ -248,6 +256,8 @@ class KafkaSource:
                     await self._refresh_topics()
                     await coordinator.ensure_active_group_async(timeout_ms=None)
                 coordinator.poll_heartbeat()
+                if insides.is_fenced(coordinator):
+                    raise kafka_errors.FencedInstanceIdError(coordinator.group_instance_id)
             except kafka_errors.KafkaError as error:
                 if is_fatal(error):
                     raise

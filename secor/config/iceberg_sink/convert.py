@@ -112,6 +112,11 @@ def _kafka(draft: Draft) -> None:
     ):
         draft.set("kafka.sasl_mechanism", "GSSAPI", note="Kafka's default")
     draft.copy("kafka.reset", "consumer.override.auto.offset.reset")
+    draft.copy("kafka.client_rack", "consumer.override.client.rack")
+    instance = "consumer.override.group.instance.id"
+    draft.copy("kafka.group_instance_id", instance)
+    if draft.value(instance):
+        draft.todo("give each process a kafka.group_instance_id of its own")
 
 
 def _parser(draft: Draft) -> None:
@@ -121,11 +126,10 @@ def _parser(draft: Draft) -> None:
         if not converter:
             why = "the connector names no value.converter, so the Connect worker's is used"
             draft.todo(f"set parser.decoder as messages are written (JSON here): {why}")
-        enveloped = draft.flag("value.converter.schemas.enable", default=bool(converter))
-        if enveloped:
-            why = "messages are {schema, payload}: their fields are found under payload"
-            draft.todo(f"value.converter.schemas.enable is true: {why}, and routes name payload.…")
-        draft.unneeded("JSON is read as it is", "value.converter.schemas.enable")
+        why = "JSON is read as it is"
+        if draft.flag("value.converter.schemas.enable", default=bool(converter)):
+            why = "messages that are {schema, payload} are their payload, with the schema's types"
+        draft.unneeded(why, "value.converter.schemas.enable")
     elif converter == _AVRO:
         draft.set("parser.decoder", "avro", "value.converter")
         draft.set("parser.framing", "confluent", "value.converter")

@@ -154,6 +154,10 @@ CONNECT_SETTINGS = (
         "errors.*", "none: what cannot be a row is in quarantine, with the reason", NOT_NEEDED
     ),
     SinkSetting("consumer.override.auto.offset.reset", "`kafka.reset`"),
+    SinkSetting("consumer.override.client.rack", "`kafka.client_rack`"),
+    SinkSetting(
+        "consumer.override.group.instance.id", "`kafka.group_instance_id`, one for each process"
+    ),
     SinkSetting("consumer.override.*", "`[kafka]`, written by hand", NOT_SUPPORTED),
     SinkSetting("producer.override.*", "none: nothing is produced but events", NOT_NEEDED),
     SinkSetting("admin.override.*", "none: `[kafka]` is one connection for all", NOT_NEEDED),

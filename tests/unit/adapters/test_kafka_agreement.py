@@ -76,7 +76,7 @@ def test_what_is_said_comes_back_and_anything_else_says_nothing() -> None:
     statement = Statement(ZOOKEEPER, 7)
     own, said = split(b"abc" + statement.encode())
     assert (own, said and statement_of(said)) == (b"abc", statement)
-    verdict = Verdict(ZOOKEEPER, True, ("jsonl", "seq"))
+    verdict = Verdict(ZOOKEEPER, True, ("jsonl", "seq"), KAFKA)
     _, said = split(verdict.encode())
     assert said is not None
     assert verdict_of(said) == verdict

@@ -100,8 +100,9 @@ def test_a_converter_that_only_the_worker_names_is_for_a_person(tmp_path: Path) 
     _, draft = imported(tmp_path, {})
     assert any("names no value.converter" in todo for todo in draft.todos)
     more = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
-    _, draft = imported(tmp_path, {**more, "value.converter.schemas.enable": "false"})
-    assert not any("value.converter" in todo for todo in draft.todos)
+    for enveloped in ("false", "true"):
+        _, draft = imported(tmp_path, {**more, "value.converter.schemas.enable": enveloped})
+        assert not any("value.converter" in todo for todo in draft.todos)
 
 
 EVERYTHING: dict[str, Any] = {
@@ -112,6 +113,8 @@ EVERYTHING: dict[str, Any] = {
     "key.converter": "x.Y",
     "errors.deadletterqueue.topic.name": "dead",
     "consumer.override.auto.offset.reset": "latest",
+    "consumer.override.client.rack": "eu-1a",
+    "consumer.override.group.instance.id": "sink-1",
     "iceberg.tables.route-field": "type",
     "iceberg.table.db.events.route-regex": "e.*",
     "iceberg.table.db.events.partition-by": "day(ts), bucket(id, 16)",
@@ -154,6 +157,8 @@ def test_everything_with_a_counterpart_is_in_the_configuration(tmp_path: Path) -
     assert config["catalog"]["name"] == "prod"
     assert config["rows"] == {"case_sensitive": False}
     assert config["kafka"]["reset"] == "latest"
+    assert config["kafka"]["client_rack"] == "eu-1a"
+    assert config["kafka"]["group_instance_id"] == "sink-1"
     assert config["parser"] == {"decoder": "json", "dead_letter_topic": "dead"}
     assert config["store"]["s3"]["endpoint_url"] == "http://minio:9000"
     given = {**LEAST, **EVERYTHING}
