@@ -17,9 +17,10 @@ class Client:
         self.leaders: dict[str, int | None] = {"a": 1, "b": 2}
         self.asked: set[int] = set()
         self.fetcher = SimpleNamespace(
-            config={"fetch_max_wait_ms": 250}, _nodes_with_pending_fetch_requests=self.asked
+            config={"fetch_max_wait_ms": 250},
+            _nodes_with_pending_fetch_requests=self.asked,
+            _select_read_replica=self.leaders.__getitem__,
         )
-        self.cluster = SimpleNamespace(leader_for_partition=self.leaders.__getitem__)
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_a_partition_without_a_leader_or_with_another_one_is_seen_to(
     assert not pace.is_due(client.leaders)
     for leader in (None, -1, 3):
         client.leaders["b"] = leader
-        pace.leaders_may_differ()
+        pace.brokers_may_differ()
         assert pace.is_due(client.leaders)
 
 
