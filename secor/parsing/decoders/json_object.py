@@ -26,7 +26,8 @@ def decode_exactly(raw: bytes, parse_float: Callable[[str], Any] | None = None) 
             parse_float=parse_float or _finite,
         )
         if "\\u" in text:
-            json.dumps(item, ensure_ascii=False).encode()  # a lone surrogate fails here
+            # A lone surrogate fails here; decimals, which JSON does not know, never do.
+            json.dumps(item, ensure_ascii=False, default=str).encode()
     except (ValueError, RecursionError) as error:
         raise Undecodable(_reason(error)) from error
     return item

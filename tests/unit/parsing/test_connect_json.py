@@ -166,6 +166,19 @@ def test_a_value_that_is_not_as_its_schema_says_is_bad_and_its_neighbours_are_no
     assert {"v": None} in [row for _, rows, _ in groups for row in rows]
 
 
+@pytest.mark.parametrize(("escape", "text"), [(r"\u0001", "\x01"), (r"\ud800", None)])
+def test_escaped_text_beside_a_fraction_ends_nothing(escape: str, text: str | None) -> None:
+    """Half a surrogate pair is bad; any other escaped text is text."""
+    fields = '{"field":"t","type":"string"},{"field":"n","type":"double"}'
+    schema = f'{{"type":"struct","fields":[{fields}]}}'
+    raw = f'{{"schema":{schema},"payload":{{"t":"{escape}","n":1.5}}}}'
+    [(_, rows, reasons)] = decode(raw.encode())
+    if text is None:
+        assert "surrogate" in reasons[0]
+    else:
+        assert (rows, reasons) == ([{"t": text, "n": 1.5}], {})
+
+
 def test_numbers_beyond_all_measure_are_bad() -> None:
     schema = {"type": "struct", "fields": [{"field": "v", "type": "double"}]}
     raws = [
