@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.option.all:
         long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
     if hasattr(config, "workerinput"):
         from tests.workers import start_order
 

@@ -43,10 +43,16 @@ def test_messages_come_from_the_replica_in_the_same_rack(tmp_path: Path, opened:
         admin.create_topics([NewTopic(topic, -1, -1, replica_assignments={0: [1, 2], 1: [2, 1]})])
     values = [b"message-%d" % number for number in range(200)]
     for partition in (0, 1):
-        broker.produce(topic, values, partition=partition)
+        broker.produce(topic, values, partition=partition, batch_size=500)
+    clients: dict[str, Any] = {
+        "max_partition_fetch_bytes": 1000,
+        "metadata_max_age": 5.0,
+    }
     receivers = {
         rack: Receiver(
-            opened.enter_context(closing(broker.source(f"group-{rack}", [topic], client_rack=rack)))
+            opened.enter_context(
+                closing(broker.source(f"group-{rack}", [topic], client_rack=rack, **clients))
+            )
         )
         for rack in ("zone-a", "zone-b", "")
     }
@@ -67,12 +73,27 @@ def test_messages_come_from_the_replica_in_the_same_rack(tmp_path: Path, opened:
     together(list(receivers.values()), lambda: settled(200))
     assert replicas("") == [1, 2], "its leaders"
     for partition in (0, 1):
-        broker.produce(topic, values, partition=partition)
+        broker.produce(topic, values, partition=partition, batch_size=500)
     together(list(receivers.values()), lambda: settled(400))
+
+    # Only leaders name a replica: the answers of the replica, which name none, change nothing.
+    zone_b = receivers["zone-b"]
+    fetcher = zone_b.source.client.fetcher
+    asked: list[int] = []
+    create = fetcher._create_fetch_requests
+
+    def created() -> Any:
+        requests = create()
+        asked.extend(requests)
+        return requests
+
+    fetcher._create_fetch_requests = created
+    zone_b.start(partitions[0], 0)
+    zone_b.until(lambda: zone_b.reached.get(partitions[0]) == 400)
+    assert asked.count(1) * 4 < asked.count(NODE_ID), asked
 
     # A replica that is gone: the leader, which leads all now, is read.
     other.kill()
-    zone_b = receivers["zone-b"]
     zone_b.start(partitions[0], 0)
     zone_b.until(lambda: zone_b.reached.get(partitions[0]) == 400)
     assert zone_b.values[partitions[0]] == values * 2
@@ -103,6 +124,12 @@ class Group:
     def pair(self) -> tuple[Receiver, Receiver]:
         first, second = self.member("first"), self.member("second")
         together([first, second], lambda: len(first.owned) == len(second.owned) == 2)
+        # Who joined first may ask for another rebalance, when it has seen the topic.
+        settled = 0
+        while settled != second.source.rebalances:
+            settled = second.source.rebalances
+            for receiver in (first, second):
+                receiver.for_a_while(1.0)
         return first, second
 
 

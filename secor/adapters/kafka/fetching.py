@@ -185,9 +185,9 @@ class Fetching:
         if reading is None:
             return
         answer = completed.partition_data
-        records = self._parsed(topic_partition, completed)
         if answer.preferred_read_replica >= 0:
             self._pace.brokers_may_differ()
+        records = self._parsed(topic_partition, completed)
         if answer.error_code:
             self._hold_back(topic_partition, reading, answer.error_code)
         else:

@@ -238,7 +238,17 @@ def reset_sessions(fetcher: Any, nodes: Iterable[Any]) -> None:
 
 
 def parse_fetch(fetcher: Any, completed: Any) -> Any:
-    """Return the records of an answer, None for one without; raises what the client does."""
+    """Return the records of an answer, None for one without; raises what the client does.
+
+    Only a leader names the replica that is to be read.  From an answer of that replica, which
+    names none, the client would conclude that it has to ask the leader again.
+    """
+    answer = completed.partition_data
+    if answer.preferred_read_replica < 0 and not answer.error_code:
+        state = fetcher._subscriptions.assignment.get(completed.topic_partition)
+        replica = state.preferred_read_replica() if state is not None else None
+        if replica is not None:
+            answer.preferred_read_replica = replica
     return fetcher._parse_fetched_data(completed)
 
 

@@ -122,25 +122,21 @@ class KafkaReader:
 
         Waits up to a second for the metadata that names the leaders.
         """
-        return self._ask_ends(partitions, earliest=False)
+        return self._ask(partitions, "the ends of the logs", earliest=False)
 
     def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets at which the logs begin, as ``ends`` does."""
-        return self._ask_ends(partitions, earliest=True)
+        return self._ask(partitions, "the starts of the logs", earliest=True)
 
-    def _ask_ends(
-        self, partitions: Iterable[TopicPartition], *, earliest: bool
+    def _ask(
+        self, partitions: Iterable[TopicPartition], what: str, *, earliest: bool
     ) -> dict[TopicPartition, int]:
-        ends: dict[TopicPartition, int] = self._client.call(
-            self._ends,
-            sorted(partitions),
-            earliest,
-            timeout=self._timeout + 1,
-            what="the ends of the logs",
+        offsets: dict[TopicPartition, int] = self._client.call(
+            self._ends_of_logs, sorted(partitions), earliest, timeout=self._timeout + 1, what=what
         )
-        return ends
+        return offsets
 
-    async def _ends(
+    async def _ends_of_logs(
         self, partitions: list[TopicPartition], earliest: bool
     ) -> dict[TopicPartition, int]:
         deadline = time.monotonic() + min(_LEADERS_WITHIN, self._timeout)
