@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from secor.config.values import (
     MIB,
@@ -122,13 +122,6 @@ class Kafka(Brokers):
     client_rack: str = ""
     group_instance_id: Maybe[str] = Field(default=None, examples=["${HOSTNAME}"])
 
-    @field_validator("group_instance_id")
-    @classmethod
-    def _check_instance(cls, value: str | None) -> str | None:
-        if value is not None and (value in (".", "..") or not _INSTANCE_ID.fullmatch(value)):
-            raise ValueError("letters, digits, '.', '_' and '-' only, at most 249 of them")
-        return value
-
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.topics and self.topics_pattern is not None:
@@ -139,6 +132,14 @@ class Kafka(Brokers):
             raise fault(
                 f"must be at most a third of kafka.session_timeout ({self.session_timeout:g} s)",
                 "heartbeat_interval",
+            )
+        instance = self.group_instance_id
+        if instance is not None and (
+            instance in (".", "..") or not _INSTANCE_ID.fullmatch(instance)
+        ):
+            raise fault(
+                "must be letters, digits, '.', '_' and '-', at most 249 of them",
+                "group_instance_id",
             )
         return self
 
