@@ -90,9 +90,9 @@ __all__ = [
     "KafkaConnectionManager", "KafkaProducer", "KafkaSSLTransport", "KafkaTCPTransport",
     "ListOffsetsRequest", "MetadataRequest", "MetadataResponse", "NetworkSelector",
     "OffsetCommitRequest", "OffsetFetchRequest", "OffsetForLeaderEpochRequest", "OffsetSpec",
-    "ProduceRequest",
-    "RangePartitionAssignor", "RoundRobinPartitionAssignor", "Sender", "StickyPartitionAssignor",
-    "SubscriptionState", "TopicPartitionState", "WakeupNotifier", "create_connection", "murmur2",
+    "ProduceRequest", "RangePartitionAssignor", "RoundRobinPartitionAssignor", "Sender",
+    "StickyPartitionAssignor", "SubscriptionState", "TopicPartitionState", "WakeupNotifier",
+    "create_connection", "murmur2",
 ]
 # fmt: on
 
@@ -146,8 +146,7 @@ class PartitionRecords(_ClientRecords):
 
 def batch_bytes(batch: Any) -> bytearray:
     """Return the bytes of a record batch, header included, before a record of it is read."""
-    content: bytearray = batch._buffer
-    return content
+    return batch._buffer
 
 
 def use_records(fetcher: Any, records: type[PartitionRecords]) -> None:
@@ -220,8 +219,7 @@ def set_fetch_wait(fetcher: Any, seconds: float) -> None:
 
 def read_replica(fetcher: Any, topic_partition: Any) -> int | None:
     """Return the broker that a partition is read from: its leader, or a replica in our rack."""
-    node: int | None = fetcher._select_read_replica(topic_partition)
-    return node
+    return fetcher._select_read_replica(topic_partition)
 
 
 def forget_asked_nodes(fetcher: Any) -> None:
@@ -240,15 +238,14 @@ def reset_sessions(fetcher: Any, nodes: Iterable[Any]) -> None:
 def parse_fetch(fetcher: Any, completed: Any) -> Any:
     """Return the records of an answer, None for one without; raises what the client does.
 
-    Only a leader names the replica that is to be read.  From an answer of that replica, which
-    names none, the client would conclude that it has to ask the leader again.
+    Only a leader names the replica that is to be read.  The client would ask the leader again
+    after each answer of that replica, which names none.
     """
     answer = completed.partition_data
-    if answer.preferred_read_replica < 0 and not answer.error_code:
-        state = fetcher._subscriptions.assignment.get(completed.topic_partition)
-        replica = state.preferred_read_replica() if state is not None else None
-        if replica is not None:
-            answer.preferred_read_replica = replica
+    state = fetcher._subscriptions.assignment.get(completed.topic_partition)
+    if state is not None and answer.preferred_read_replica < 0 and not answer.error_code:
+        replica = state.preferred_read_replica()
+        answer.preferred_read_replica = -1 if replica is None else replica
     return fetcher._parse_fetched_data(completed)
 
 
