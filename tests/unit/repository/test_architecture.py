@@ -237,6 +237,7 @@ def test_no_file_names_a_place_of_one_machine() -> None:
 
 DISTRIBUTIONS = {
     "google": "protobuf",
+    "grpc_tools": "grpcio-tools",
     "kafka": "kafka-python",
     "confluent_kafka": "confluent-kafka",
     "prometheus_client": "prometheus-client",
