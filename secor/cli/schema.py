@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,12 +140,14 @@ def fetch(config: Path, topic: str, schema_id: int, output: Path | None) -> None
     """
     from secor.formats.typed.schema import RowSchema
     from secor.parsing.registry import SchemaRegistry
+    from secor.parsing.registry_server import Credentials
 
     access = _loaded(config).for_topic(topic).parser.settings_of_decoder()
     if "registry" not in access:
         raise ConfigurationError(f"{config}: parser.registry_url is not given for {topic!r}")
+    names = [field.name for field in fields(Credentials) if field.name in access]
     registry = SchemaRegistry(
-        access["registry"], username=access.get("username"), password=access.get("password")
+        access["registry"], credentials=Credentials(**{name: access[name] for name in names})
     )
     registered = registry.schema(schema_id)
     if registered.kind != "AVRO" or registered.references:

@@ -18,14 +18,21 @@ from secor.parsing.layout import Layout
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.zones import Zone
 
+FRAMED = ("avro", "json", "protobuf")
+"""The decoders whose messages serialisers of a registry may have framed."""
+
 OF_DECODERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "schema_file": ("avro",),
-        "registry_url": ("avro",),
-        "registry_username": ("avro",),
-        "registry_password": ("avro",),
-        "registry_wait": ("avro",),
-        "framing": ("avro",),
+        "registry_url": FRAMED,
+        "registry_username": FRAMED,
+        "registry_password": FRAMED,
+        "registry_token": FRAMED,
+        "registry_cafile": FRAMED,
+        "registry_certfile": FRAMED,
+        "registry_keyfile": FRAMED,
+        "registry_wait": FRAMED,
+        "framing": FRAMED,
         "message": ("protobuf",),
         "descriptor_set": ("protobuf",),
         "message_class": ("protobuf", "thrift"),
@@ -38,6 +45,11 @@ OF_DECODERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The settings that only some decoders have."""
 
+_ACCESS = tuple(
+    f"registry_{name}"
+    for name in ("username", "password", "token", "cafile", "certfile", "keyfile")
+)
+
 
 class Parser(Section):
     """``[parser]``: from messages to output partitions."""
@@ -48,6 +60,10 @@ class Parser(Section):
     registry_url: Maybe[str] = None
     registry_username: Maybe[str] = None
     registry_password: Maybe[Secret] = None
+    registry_token: Maybe[Secret] = None
+    registry_cafile: Maybe[str] = None
+    registry_certfile: Maybe[str] = None
+    registry_keyfile: Maybe[str] = None
     registry_wait: Annotated[float, Field(ge=0), BeforeValidator(parse_duration)] = 60.0
     framing: Maybe[Literal["confluent", "none"]] = None
     message: Maybe[str] = None
@@ -108,11 +124,11 @@ class Parser(Section):
             if self.decoder not in decoders and getattr(self, key) != default:
                 others = ", ".join(decoders)
                 raise fault(f"decoder {self.decoder} has no such setting, only {others}", key)
-        if self.decoder == "avro":
-            self._check_registry()
-        by_set = self.message is not None and self.descriptor_set is not None
-        if self.decoder == "protobuf" and by_set == (self.message_class is not None):
-            raise fault("give either message and descriptor_set, or message_class", "message")
+        if self.decoder == "avro" and not self.schema_file and not self.registry_url:
+            raise fault("avro needs this, or parser.schema_file", "registry_url")
+        self._check_registry()
+        if self.decoder == "protobuf":
+            self._check_protobuf()
         if self.decoder == "regex" and self.pattern is None:
             raise fault("regex needs an expression with groups such as (?P<time>...)", "pattern")
         if self.message_class is not None:
@@ -123,17 +139,39 @@ class Parser(Section):
             key = "names" if self.names else "pattern"
             _make(key, lambda: make_decoder(self.decoder, **self.settings_of_decoder()))
 
+    def _check_protobuf(self) -> None:
+        by_set = self.message is not None and self.descriptor_set is not None
+        if self.registry_url:
+            for key in ("message", "descriptor_set", "message_class"):
+                if getattr(self, key) is not None:
+                    raise fault("the registry has the types of messages: remove this", key)
+            if self.encoding != "binary":
+                raise fault("messages framed for a registry are binary: remove this", "encoding")
+        elif by_set == (self.message_class is not None):
+            ways = "message and descriptor_set, or message_class, or registry_url"
+            raise fault(f"give either {ways}", "message")
+
     def _check_registry(self) -> None:
-        if not self.schema_file and not self.registry_url:
-            raise fault("avro needs this, or parser.schema_file", "registry_url")
+        from secor.parsing.registry_server import check_address
+
+        secured = ("registry_cafile", "registry_certfile", "registry_keyfile")
+        given = [key for key in _ACCESS if getattr(self, key) is not None]
+        if not self.registry_url:
+            if given:
+                raise fault("is for a registry: give registry_url, too", given[0])
+            return
+        address = self.registry_url
+        _make("registry_url", lambda: check_address(address))
         if self.registry_username is None and self.registry_password is not None:
             raise fault("is missing, and there is a password", "registry_username")
-        if self.registry_url:
-            from secor.parsing.registry import SchemaRegistry
-
-            _make("registry_url", lambda: SchemaRegistry(self.registry_url or ""))
-        elif self.registry_username is not None:
-            raise fault("is for a registry: give registry_url, too", "registry_username")
+        if self.registry_username is not None and self.registry_token is not None:
+            raise fault("there is registry_username, too: keep one of them", "registry_token")
+        if self.registry_keyfile is not None and self.registry_certfile is None:
+            raise fault("the key needs its certificate", "registry_certfile")
+        if not address.startswith("https:"):
+            for key in secured:
+                if getattr(self, key) is not None:
+                    raise fault("is for TLS: registry_url begins with http:", key)
 
     def _check_plugin(self) -> None:
         if self.plugin is None:
@@ -181,8 +219,9 @@ class Parser(Section):
             return dict(self.decoder_settings)
         own = {key for key, decoders in OF_DECODERS.items() if self.decoder in decoders}
         given = {key: getattr(self, key) for key in own if getattr(self, key) is not None}
-        if "registry_password" in given:
-            given["registry_password"] = given["registry_password"].get_secret_value()
+        for key in ("registry_password", "registry_token"):
+            if key in given:
+                given[key] = given[key].get_secret_value()
         names = {"registry_url": "registry"}
         return {names.get(key, key.removeprefix("registry_")): given[key] for key in sorted(given)}
 

@@ -20,7 +20,12 @@ _ABOUT = (
     "# that config/table.toml explains.",
 )
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
-_AVRO = "io.confluent.connect.avro.AvroConverter"
+_BY_REGISTRY = {
+    "io.confluent.connect.avro.AvroConverter": "avro",
+    "io.confluent.connect.json.JsonSchemaConverter": "json",
+    "io.confluent.connect.protobuf.ProtobufConverter": "protobuf",
+}
+_REGISTRY = "value.converter.schema.registry."
 
 _TRANSFORM = re.compile(r"transforms\..+\.type")
 
@@ -130,13 +135,10 @@ def _parser(draft: Draft) -> None:
         if draft.flag("value.converter.schemas.enable", default=bool(converter)):
             why = "messages that are {schema, payload} are their payload, with the schema's types"
         draft.unneeded(why, "value.converter.schemas.enable")
-    elif converter == _AVRO:
-        draft.set("parser.decoder", "avro", "value.converter")
+    elif converter in _BY_REGISTRY:
+        draft.set("parser.decoder", _BY_REGISTRY[converter], "value.converter")
         draft.set("parser.framing", "confluent", "value.converter")
-        draft.copy("parser.registry_url", "value.converter.schema.registry.url")
-        user = "value.converter.schema.registry.basic.auth.user.info"
-        for name in (user, "value.converter.basic.auth.user.info"):
-            draft.secret("parser.registry_password", name, "the password in")
+        _registry(draft)
     else:
         draft.unsupported("write [parser] by hand: docs/parsing.md", "value.converter")
         draft.set("parser.decoder", "json")
@@ -144,6 +146,34 @@ def _parser(draft: Draft) -> None:
         if name.startswith("value.converter.") and name not in draft.outcomes:
             draft.unsupported("write [parser] by hand: docs/parsing.md", name)
     draft.copy("parser.dead_letter_topic", "errors.deadletterqueue.topic.name")
+
+
+def _registry(draft: Draft) -> None:
+    first, comma, _ = draft.value(f"{_REGISTRY}url").partition(",")
+    draft.copy("parser.registry_url", f"{_REGISTRY}url", first.strip())
+    if comma:
+        draft.todo(f"{_REGISTRY}url has several addresses: parser.registry_url is the first one")
+    for name in (f"{_REGISTRY}basic.auth.user.info", "value.converter.basic.auth.user.info"):
+        user, colon, _ = draft.value(name).partition(":")
+        draft.secret("parser.registry_password", name, "the password in")
+        if user and colon and not user.startswith("$"):
+            draft.set("parser.registry_username", user)
+        elif draft.value(name):
+            draft.todo(f"set parser.registry_username to the user in {name}")
+    for name in (f"{_REGISTRY}bearer.auth.token", "value.converter.bearer.auth.token"):
+        draft.secret("parser.registry_token", name)
+    for kind in ("basic", "bearer"):
+        for source in (f"{_REGISTRY}{kind}", f"value.converter.{kind}"):
+            if draft.value(f"{source}.auth.credentials.source") in ("USER_INFO", "STATIC_TOKEN"):
+                why = "whatever is set is sent"
+                draft.unneeded(why, f"{source}.auth.credentials.source")
+    for store, key in (("truststore", "cafile"), ("keystore", "certfile")):
+        kind, location = (f"{_REGISTRY}ssl.{store}.{name}" for name in ("type", "location"))
+        if draft.value(kind).upper() == "PEM":
+            draft.copy(f"parser.registry_{key}", location)
+            draft.unneeded("certificates are files in PEM", kind)
+        else:
+            draft.unsupported(f"write a file in PEM and set parser.registry_{key} to it", location)
 
 
 def _commit(draft: Draft) -> None:

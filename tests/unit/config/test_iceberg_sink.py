@@ -105,6 +105,59 @@ def test_a_converter_that_only_the_worker_names_is_for_a_person(tmp_path: Path) 
         assert not any("value.converter" in todo for todo in draft.todos)
 
 
+CONFLUENT = {
+    "io.confluent.connect.avro.AvroConverter": "avro",
+    "io.confluent.connect.json.JsonSchemaConverter": "json",
+    "io.confluent.connect.protobuf.ProtobufConverter": "protobuf",
+}
+
+
+@pytest.mark.parametrize("converter", CONFLUENT)
+def test_a_converter_of_confluent_is_a_decoder_with_its_registry(
+    converter: str, tmp_path: Path
+) -> None:
+    registry = "value.converter.schema.registry."
+    more = {
+        "value.converter": converter,
+        f"{registry}url": "https://one:8081, https://two:8081",
+        f"{registry}basic.auth.credentials.source": "USER_INFO",
+        f"{registry}basic.auth.user.info": "reader:s3cret",
+        f"{registry}ssl.truststore.type": "PEM",
+        f"{registry}ssl.truststore.location": "/etc/ca.pem",
+        f"{registry}ssl.keystore.location": "/etc/client.jks",
+        "value.converter.enhanced.avro.schema.support": "true",
+    }
+    config, draft = imported(tmp_path, more)
+    assert config["parser"] == {
+        "decoder": CONFLUENT[converter],
+        "framing": "confluent",
+        "registry_url": "https://one:8081",
+        "registry_username": "reader",
+        "registry_cafile": "/etc/ca.pem",
+    }
+    assert "s3cret" not in json.dumps(config)
+    assert any("SECOR_PARSER__REGISTRY_PASSWORD" in todo for todo in draft.todos)
+    assert any("several addresses" in todo for todo in draft.todos)
+    outcomes = {name: outcome for name, (outcome, _) in draft.outcomes.items()}
+    assert outcomes[f"{registry}basic.auth.credentials.source"] is Outcome.UNNEEDED
+    assert outcomes[f"{registry}ssl.truststore.type"] is Outcome.UNNEEDED
+    assert "in PEM" in draft.outcomes[f"{registry}ssl.keystore.location"][1]
+    assert outcomes["value.converter.enhanced.avro.schema.support"] is Outcome.UNSUPPORTED
+
+
+def test_a_token_for_the_registry_is_left_to_the_environment(tmp_path: Path) -> None:
+    registry = "value.converter.schema.registry."
+    more = {
+        "value.converter": "io.confluent.connect.json.JsonSchemaConverter",
+        f"{registry}url": "https://registry",
+        f"{registry}bearer.auth.credentials.source": "STATIC_TOKEN",
+        f"{registry}bearer.auth.token": "s3cret",
+    }
+    config, draft = imported(tmp_path, more)
+    assert "s3cret" not in json.dumps(config)
+    assert any("SECOR_PARSER__REGISTRY_TOKEN" in todo for todo in draft.todos)
+
+
 EVERYTHING: dict[str, Any] = {
     "tasks.max": 2,
     "topics": "events",

@@ -156,6 +156,37 @@ def test_a_partition_group_needs_no_parser_section_and_has_a_prefix_of_its_own(p
             "is missing",
         ),
         (
+            'decoder = "json"\nregistry_url = "http://h"\nregistry_cafile = "x"',
+            "parser.registry_cafile",
+            "registry_url begins with http:",
+        ),
+        (
+            'decoder = "json"\nregistry_url = "https://h"\nregistry_keyfile = "x"',
+            "parser.registry_certfile",
+            "needs its certificate",
+        ),
+        (
+            'registry_url = "http://h"\nregistry_username = "u"\nregistry_token = "t"',
+            "parser.registry_token",
+            "keep one",
+        ),
+        ('registry_token = "t"', "parser.registry_token", "give registry_url"),
+        (
+            'decoder = "regex"\npattern = "(?P<a>.)"\nregistry_url = "http://h"',
+            "parser.registry_url",
+            "only avro, json",
+        ),
+        (
+            'decoder = "protobuf"\nregistry_url = "http://h"\nmessage = "a.B"',
+            "parser.message",
+            "the registry has the types",
+        ),
+        (
+            'decoder = "protobuf"\nregistry_url = "http://h"\nencoding = "json"',
+            "parser.encoding",
+            "are binary",
+        ),
+        (
             'decoder = "avro"\nschema_file = "x"\nregistry_username = "u"',
             "parser.registry_username",
             "give registry_url",
@@ -302,6 +333,16 @@ def test_the_registrys_settings_are_as_the_decoder_names_them() -> None:
         "registry": "http://r",
         "username": "u",
         "password": "p",
+        "wait": 60.0,
+    }
+    given = {"registry_url": "https://r", "registry_token": "t", "registry_cafile": "c"}
+    parser = Parser.model_validate({"decoder": "json", "framing": "confluent", **given})
+    assert parser.settings_of_decoder() | {"token": "t", "cafile": "c"} == {
+        "registry": "https://r",
+        "framing": "confluent",
+        "max_elements": 1_000_000,
+        "token": "t",
+        "cafile": "c",
         "wait": 60.0,
     }
     assert "'p'" not in repr(parser)
