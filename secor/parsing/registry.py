@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import random
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from http import HTTPStatus
-from http.client import HTTPException
 from typing import Any
 
-from secor.core.errors import AccessDenied, ConfigurationError, NotFound, Unavailable
-from secor.core.foreign_json import load_json
-from secor.core.retry import retry
+from secor.core.errors import NotFound, Unavailable
+from secor.parsing.registry_server import Credentials, RegistryServer
 
-ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 THREADS = 8
 
-UNKNOWN = (40401, 40402, 40403)
-"""Error codes for no such subject, version and schema: the registry itself did answer."""
-
+SchemaId = int | str
+"""A schema's number in its registry, or its GUID, which is the same in every registry."""
 
 FIRST_DELAY, LAST_DELAY = 5.0, 300.0
 """Seconds until an id that was not known is asked for again; doubled up to the last."""
@@ -58,8 +48,7 @@ class SchemaRegistry:
         self,
         url: str,
         *,
-        username: str | None = None,
-        password: str | None = None,
+        credentials: Credentials | None = None,
         timeout: float = 5.0,
         attempts: int = 3,
         most_unknown: int = 100_000,
@@ -73,26 +62,22 @@ class SchemaRegistry:
 
         So long does ``prefetch`` ``wait`` for an id that is not known before it is unknown.
         """
-        _check_address(url)
-        self.url = url.rstrip("/")
-        self._headers = {"Accept": ACCEPT} | _authorization(username, password)
-        self._timeout = timeout
-        self._attempts = attempts
+        self._server = RegistryServer(
+            url, credentials or Credentials(), timeout=timeout, attempts=attempts, sleep=sleep
+        )
+        self.url = self._server.url
         self._most_unknown = most_unknown
         self._patience = patience
         self._most_at_once = most_at_once
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="schema")
-        self._asked: dict[int, Future[RegisteredSchema]] = {}
-        self._open = urllib.request.build_opener(_SameServer()).open
-        self._sleep = sleep
-        self._rng = random.Random(0)
-        self._known: dict[int, RegisteredSchema] = {}
-        self._unknown: dict[int, _Unknown] = {}
+        self._asked: dict[SchemaId, Future[RegisteredSchema]] = {}
+        self._known: dict[SchemaId, RegisteredSchema] = {}
+        self._unknown: dict[SchemaId, _Unknown] = {}
         self._wait = wait
         self._monotonic = monotonic
-        self._in_vain: set[int] = set()
+        self._in_vain: set[SchemaId] = set()
 
-    def prefetch(self, schema_ids: Iterable[int]) -> None:
+    def prefetch(self, schema_ids: Iterable[SchemaId]) -> None:
         """Ask for all that are new, at once and in other threads, for a limited time.
 
         Raises ``Unavailable`` while some are still asked for: come again.  What has been
@@ -118,7 +103,7 @@ class SchemaRegistry:
             )
         self._wait_for_unknown(wanted)
 
-    def _wait_for_unknown(self, schema_ids: Iterable[int]) -> None:
+    def _wait_for_unknown(self, schema_ids: Iterable[SchemaId]) -> None:
         """Raise ``Unavailable`` while messages of one of these ids wait."""
         now = self._monotonic()
         for schema_id in schema_ids:
@@ -130,7 +115,7 @@ class SchemaRegistry:
                     " into quarantine (parser.registry_wait)"
                 )
 
-    def schema(self, schema_id: int) -> RegisteredSchema:
+    def schema(self, schema_id: SchemaId) -> RegisteredSchema:
         """Return a schema; NotFound if the registry says so, Unavailable if it says nothing.
 
         AccessDenied where the credentials do not do.
@@ -142,7 +127,7 @@ class SchemaRegistry:
             known = self._ask(schema_id)
         return known
 
-    def _ask(self, schema_id: int) -> RegisteredSchema:
+    def _ask(self, schema_id: SchemaId) -> RegisteredSchema:
         """Fetch a schema and remember the answer, whatever was known before."""
         try:
             registered = self._fetch(schema_id)
@@ -154,7 +139,7 @@ class SchemaRegistry:
         self._in_vain.discard(schema_id)
         return registered
 
-    def _note_unknown(self, schema_id: int) -> None:
+    def _note_unknown(self, schema_id: SchemaId) -> None:
         now = self._monotonic()
         unknown = self._unknown.pop(schema_id, None)
         if unknown is None:
@@ -171,8 +156,9 @@ class SchemaRegistry:
         unknown.delay = min(2 * unknown.delay, LAST_DELAY) if unknown.delay else FIRST_DELAY
         self._unknown[schema_id] = unknown
 
-    def _fetch(self, schema_id: int) -> RegisteredSchema:
-        answer = self._get(f"/schemas/ids/{schema_id}")
+    def _fetch(self, schema_id: SchemaId) -> RegisteredSchema:
+        by = "ids" if isinstance(schema_id, int) else "guids"
+        answer = self._server.schema(f"/schemas/{by}/{schema_id}")
         references: dict[str, str] = {}
         self._follow(answer, references)
         return RegisteredSchema(answer.get("schemaType") or "AVRO", answer["schema"], references)
@@ -183,35 +169,10 @@ class SchemaRegistry:
             if name in references:
                 continue
             subject = urllib.parse.quote(reference["subject"], safe="")
-            answer_schema = self._get(f"/subjects/{subject}/versions/{int(reference['version'])}")
+            version = int(reference["version"])
+            answer_schema = self._server.schema(f"/subjects/{subject}/versions/{version}")
             self._follow(answer_schema, references)
             references[name] = answer_schema["schema"]
-
-    def _get(self, path: str) -> Any:
-        return retry(
-            lambda: self._request(path),
-            (Unavailable,),
-            attempts=self._attempts,
-            sleep=self._sleep,
-            rng=self._rng,
-        )
-
-    def _request(self, path: str) -> Any:
-        address = self.url + path
-        request = urllib.request.Request(address, headers=self._headers)  # noqa: S310 checked above
-        try:
-            with self._open(request, timeout=self._timeout) as answer:
-                schema = json.load(answer)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise _meaning(address, error) from error
-        except (OSError, HTTPException, ValueError) as error:
-            raise Unavailable(
-                f"schema registry: {address} did not answer ({error}); trying again"
-            ) from error
-        if not isinstance(schema, dict) or not isinstance(schema.get("schema"), str):
-            raise Unavailable(f"schema registry: {address} answered without a schema")
-        return schema
 
 
 @dataclass(slots=True)
@@ -226,74 +187,3 @@ class _Unknown:
         """Tell whether to ask again: after the delay, and once more before messages are bad."""
         last_look = self.asked_at < self.waits_until <= now
         return last_look or now >= self.asked_at + self.delay
-
-
-class _SameServer(urllib.request.HTTPRedirectHandler):
-    """Follows redirects within one server; others are an answer that is none."""
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
-    ) -> urllib.request.Request | None:
-        """Return the request that follows, None to leave it at the answer."""
-        if _origin(req.full_url) != _origin(newurl):
-            return None
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urllib.parse.urlsplit(url)
-    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    return parts.scheme, parts.hostname, port
-
-
-def _check_address(url: str) -> None:
-    try:
-        parts = urllib.parse.urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-        parts.port  # noqa: B018 - raises ValueError for what is no number
-    except ValueError as error:
-        raise ConfigurationError(f"schema registry: the address is none: {error}") from error
-    if parts.username is not None:
-        # Not shown: there may be a password in it.
-        raise ConfigurationError(
-            "schema registry: give username and password as settings of their own, not in the "
-            "address"
-        )
-    if not usable:
-        raise ConfigurationError(
-            f"schema registry {url!r}: must be an address such as http://registry:8081"
-        )
-
-
-def _meaning(address: str, error: urllib.error.HTTPError) -> Exception:
-    if error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        return AccessDenied(
-            f"schema registry: {address} answered {error.code}; check username and password"
-        )
-    if 300 <= error.code < 400:
-        target = urllib.parse.urlsplit(error.headers.get("Location", ""))._replace(query="")
-        return Unavailable(
-            f"schema registry: {address} leads to another server, {target.geturl()}, which is not"
-            " given the credentials; set parser.registry_url to that server if it is the registry"
-        )
-    if error.code == HTTPStatus.NOT_FOUND and _error_code(error) in UNKNOWN:
-        return NotFound(f"schema registry: nothing at {address}")
-    return Unavailable(
-        f"schema registry: {address} answered {error.code}; check that the address is a registry's"
-    )
-
-
-def _error_code(error: urllib.error.HTTPError) -> int | None:
-    try:
-        body = load_json(error.read())
-    except (OSError, HTTPException, ValueError):
-        return None
-    code = body.get("error_code") if isinstance(body, dict) else None
-    return code if isinstance(code, int) else None
-
-
-def _authorization(username: str | None, password: str | None) -> dict[str, str]:
-    if username is None:
-        return {}
-    token = base64.b64encode(f"{username}:{password or ''}".encode()).decode()
-    return {"Authorization": f"Basic {token}"}

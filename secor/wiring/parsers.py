@@ -34,7 +34,7 @@ from secor.parsing.transforms import Drop, Filter, Mask, Rename, Route
 from secor.parsing.undecoded import Undecoded
 from secor.parsing.zones import Zone
 
-NAMES = ("message_class", "descriptor_set", "schema_file")
+NAMES = ("message_class", "descriptor_set", "schema_file", "registry_cafile", "registry_certfile")
 """Settings that name what decoders are made from."""
 
 

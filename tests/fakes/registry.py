@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote
 
 
 class Registry:
@@ -17,10 +19,12 @@ class Registry:
 
     def __init__(self) -> None:
         self.schemas: dict[int, dict[str, Any]] = {}
+        self.guids: dict[str, dict[str, Any]] = {}
         self.subjects: dict[tuple[str, int], dict[str, Any]] = {}
         self.requests: list[str] = []
         self.failures: list[int] = []
         self.credentials: tuple[str, str] | None = None
+        self.token: str | None = None
         self.url = ""
         self.delay = 0.0
         self.redirect: str | None = None
@@ -32,6 +36,8 @@ class Registry:
         *,
         kind: str | None = None,
         subject: str | None = None,
+        version: int = 1,
+        guid: str | None = None,
         references: Sequence[dict[str, Any]] = (),
     ) -> None:
         text = schema if isinstance(schema, str) else json.dumps(schema)
@@ -42,7 +48,10 @@ class Registry:
             answer["references"] = list(references)
         self.schemas[schema_id] = answer
         if subject is not None:
-            self.subjects[subject, 1] = answer | {"subject": subject, "version": 1, "id": schema_id}
+            place = {"subject": subject, "version": version, "id": schema_id}
+            self.subjects[subject, version] = answer | place
+        if guid is not None:
+            self.guids[guid] = answer
 
     def answer(self, path: str, authorization: str | None) -> tuple[int, dict[str, Any]]:
         self.requests.append(path)
@@ -52,11 +61,16 @@ class Registry:
             expected = base64.b64encode(":".join(self.credentials).encode()).decode()
             if authorization != f"Basic {expected}":
                 return 401, {"error_code": 401, "message": "Unauthorized"}
-        return self._found(path.strip("/").split("/"))
+        if self.token is not None and authorization != f"Bearer {self.token}":
+            return 401, {"error_code": 401, "message": "Unauthorized"}
+        return self._found([unquote(part) for part in path.strip("/").split("/")])
 
     def _found(self, parts: list[str]) -> tuple[int, dict[str, Any]]:
         if parts[:2] == ["schemas", "ids"]:
             found = self.schemas.get(int(parts[2]))
+            return (200, found) if found else (404, {"error_code": 40403, "message": "not found"})
+        if parts[:2] == ["schemas", "guids"]:
+            found = self.guids.get(parts[2])
             return (200, found) if found else (404, {"error_code": 40403, "message": "not found"})
         if parts[0] == "subjects":
             found = self.subjects.get((parts[1], int(parts[3])))
@@ -65,8 +79,8 @@ class Registry:
 
 
 @contextmanager
-def running_registry() -> Iterator[Registry]:
-    """Serve a registry on a port of the system's choice."""
+def running_registry(tls: ssl.SSLContext | None = None) -> Iterator[Registry]:
+    """Serve a registry on a port of the system's choice, by TLS if a context is given."""
     registry = Registry()
 
     class Handler(BaseHTTPRequestHandler):
@@ -92,7 +106,9 @@ def running_registry() -> Iterator[Registry]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    registry.url = f"http://127.0.0.1:{server.server_address[1]}"
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    registry.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

@@ -1,6 +1,8 @@
 import json
+import ssl
 import struct
 import time
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,8 @@ from secor.core.errors import AccessDenied, ConfigurationError, NotFound, Unavai
 from secor.parsing.decoders import make_decoder
 from secor.parsing.decoders.avro import AvroDecoder
 from secor.parsing.registry import LAST_DELAY, MOST_IN_VAIN, SchemaRegistry
+from secor.parsing.registry_server import Credentials
+from tests.certificates import Authority
 from tests.fakes.registry import running_registry
 from tests.unit.parsing.decoder_cases import batch, decode, rows
 
@@ -17,7 +21,8 @@ PAYLOAD = struct.pack(">bI", 0, 17) + b"\x04NL"
 
 def client(url: str, **settings: str) -> tuple[SchemaRegistry, list[float]]:
     waits: list[float] = []
-    return SchemaRegistry(url, sleep=waits.append, timeout=20, **settings), waits  # type: ignore[arg-type]
+    access = Credentials(**settings)
+    return SchemaRegistry(url, sleep=waits.append, timeout=20, credentials=access), waits
 
 
 def test_a_schema_is_asked_for_once() -> None:
@@ -140,6 +145,49 @@ def test_a_slow_registry_does_not_hold_up_the_loop() -> None:
                 time.sleep(0.05)
         assert json.loads(asked.schema(17).text) == SCHEMA
         assert registry.requests == ["/schemas/ids/17"]
+
+
+def test_a_token_is_sent_to_a_registry_that_asks_for_it() -> None:
+    with running_registry() as registry:
+        registry.register(17, SCHEMA)
+        registry.token = "t0ken"
+        asked, _ = client(registry.url, token="t0ken")
+        assert json.loads(asked.schema(17).text) == SCHEMA
+        refused, _ = client(registry.url, token="other")
+        with pytest.raises(AccessDenied, match="or the token"):
+            refused.schema(17)
+
+
+def test_a_registry_may_have_an_authority_of_its_own_and_ask_for_certificates(
+    tmp_path: Path,
+) -> None:
+    ours, foreign = Authority(tmp_path, "ours"), Authority(tmp_path, "foreign")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(ours.issue("server", hosts=("127.0.0.1",)))
+    server.load_verify_locations(ours.path)
+    server.verify_mode = ssl.CERT_REQUIRED
+    own = str(ours.issue("secor"))
+    with running_registry(server) as registry:
+        registry.register(17, SCHEMA)
+        decoder = make_decoder(
+            "avro", registry=registry.url, cafile=str(ours.path), certfile=own, keyfile=own
+        )
+        assert rows(decoder, [PAYLOAD]) == [{"a": "NL"}]
+        stranger, _ = client(registry.url, cafile=str(ours.path))
+        with pytest.raises(Unavailable, match="did not answer"):
+            stranger.schema(17)
+        doubtful, _ = client(registry.url, cafile=str(foreign.path), certfile=own)
+        with pytest.raises(Unavailable, match="registry_cafile is to have its authority"):
+            doubtful.schema(17)
+        assert registry.requests == ["/schemas/ids/17"]
+
+
+def test_files_for_tls_that_are_none_are_refused_at_the_start(tmp_path: Path) -> None:
+    missing = str(tmp_path / "none.pem")
+    with pytest.raises(ConfigurationError, match=r"authorities .*none\.pem"):
+        client("https://registry", cafile=missing)
+    with pytest.raises(ConfigurationError, match=r"client certificate .*none\.pem"):
+        client("https://registry", certfile=missing)
 
 
 def test_credentials_do_not_follow_a_redirect_to_another_server() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from secor.core import entry_points
@@ -18,6 +19,14 @@ MAX_ELEMENTS = 1_000_000
 
 
 def _json(**settings: Any) -> Decoder:
+    """Make it from ``max_elements`` and, of framed messages, ``registry`` and ``framing``."""
+    _registry(settings)
+    framing = settings.pop("framing", None)
+    check_framing("json", settings.get("registry"), framing)
+    if "registry" in settings or framing == "confluent":
+        from secor.parsing.decoders.json_framed import FramedJsonDecoder
+
+        return FramedJsonDecoder(**settings)
     from secor.parsing.decoders.json import JsonDecoder
 
     return JsonDecoder(**settings)
@@ -29,28 +38,54 @@ def _messagepack(**settings: Any) -> Decoder:
     return MessagePackDecoder(**settings)
 
 
-def _avro(**settings: Any) -> Decoder:
-    """Make it from ``registry`` (a client, or the address of one) and ``schema_file``."""
-    from secor.parsing.decoders.avro import AvroDecoder
+def _registry(settings: dict[str, Any]) -> None:
+    """Replace the address of a registry, and the access to it, by a client."""
     from secor.parsing.registry import SchemaRegistry
+    from secor.parsing.registry_server import Credentials
 
     registry = settings.get("registry")
     wait = settings.pop("wait", 0.0)
-    access = {key: settings.pop(key) for key in ("username", "password") if key in settings}
+    names = (field.name for field in fields(Credentials))
+    access = {name: settings.pop(name) for name in names if name in settings}
     if isinstance(registry, str):
-        settings["registry"] = SchemaRegistry(registry, wait=wait, **access)
+        client = SchemaRegistry(registry, credentials=Credentials(**access), wait=wait)
+        settings["registry"] = client
     elif access:
-        raise ConfigurationError("avro: username and password are for a registry's address")
+        raise ConfigurationError(
+            f"{' and '.join(access)}: for a registry, and its address is not given"
+        )
+
+
+def check_framing(decoder: str, registry: object, framing: str | None) -> None:
+    """Raise ``ConfigurationError`` for framings that a decoder does not have."""
+    if framing not in (None, "confluent", "none"):
+        raise ConfigurationError(f"{decoder} framing {framing!r}: must be 'confluent' or 'none'")
+    if registry is not None and framing == "none":
+        raise ConfigurationError(f"{decoder}: a registry needs framing 'confluent'")
+
+
+def _avro(**settings: Any) -> Decoder:
+    """Make it from ``registry`` (a client, or the address of one) and ``schema_file``."""
+    from secor.parsing.decoders.avro import AvroDecoder
+
+    _registry(settings)
     return AvroDecoder(**settings)
 
 
 def _protobuf(**settings: Any) -> Decoder:
+    """Make it from ``registry`` (a client, or the address of one), or from the other settings."""
     try:
-        from secor.parsing.decoders.protobuf import ProtobufDecoder
+        from secor.parsing.decoders.protobuf import ProtobufDecoder, RegistryProtobufDecoder
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             "protobuf: its package is missing; install secor with the extra 'parsers'"
         ) from error
+    _registry(settings)
+    if "registry" in settings:
+        check_framing("protobuf", settings["registry"], settings.pop("framing", None))
+        if settings.pop("encoding", "binary") != "binary":
+            raise ConfigurationError("protobuf: encoding 'json' has no frames of a registry")
+        return RegistryProtobufDecoder(**settings)
     return ProtobufDecoder(**settings)
 
 

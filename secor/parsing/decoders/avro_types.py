@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
 from secor.core.variant_json import MIXED, dumps
-from secor.parsing.decoders.columns import decimal_of
+from secor.parsing.decoders.columns import MOST_FIELDS, decimal_of
 
 Convert = Callable[[Any], Any]
 
@@ -71,9 +71,13 @@ class Planner:
     named: dict[str, Any] = field(default_factory=dict)
     open: list[str] = field(default_factory=list)
     recursive: bool = False
+    fields: int = 0
 
     def column(self, schema: Any, space: str = "") -> Column:
         """Return the column of a schema, which is as JSON gives it."""
+        self.fields += 1
+        if self.fields > MOST_FIELDS:
+            raise ConfigurationError(f"Avro schema: more than {MOST_FIELDS} fields")
         if isinstance(schema, str):
             return self._by_name(schema, space)
         if isinstance(schema, list):
@@ -219,9 +223,9 @@ def wider(kind: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     if pa.types.is_list(kind) and pa.types.is_list(other):
         item = _wider_field(kind.value_field, other.value_field)
         return None if item is None else pa.list_(item)
-    if pa.types.is_map(kind) and pa.types.is_map(other):
+    if pa.types.is_map(kind) and pa.types.is_map(other) and kind.key_type == other.key_type:
         item = _wider_field(kind.item_field, other.item_field)
-        return None if item is None else pa.map_(pa.string(), item)
+        return None if item is None else pa.map_(kind.key_type, item)
     return INTEGERS[-1] if kind in INTEGERS and other in INTEGERS else None
 
 

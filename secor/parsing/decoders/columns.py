@@ -21,6 +21,9 @@ from secor.parsing.rows import Decoded, Rows
 MAX_DEPTH = 64
 """Deeper messages are bad: some of the libraries below overflow the C stack on them."""
 
+MOST_FIELDS = 10_000
+"""Fields of one schema: types that are used again and again can make any number of a few lines."""
+
 NULL_PAYLOAD = "null payload"
 EMPTY_PAYLOAD = "empty payload"
 
@@ -33,14 +36,17 @@ class Undecodable(Exception):
 
 
 def rowwise(
-    messages: pa.RecordBatch, decode: Callable[[bytes], Any]
+    messages: pa.RecordBatch, decode: Callable[[bytes], Any], *, empty: bool = False
 ) -> tuple[list[Any], dict[int, str]]:
-    """Decode each value by itself; gives the objects (None where bad) and the reasons."""
+    """Decode each value by itself; gives the objects (None where bad) and the reasons.
+
+    ``empty``: no bytes are a message, too.
+    """
     objects: list[Any] = []
     bad: dict[int, str] = {}
     for row, raw in enumerate(messages.column("value").to_pylist()):
         try:
-            if not raw:
+            if raw is None or not (raw or empty):
                 raise Undecodable(NULL_PAYLOAD if raw is None else EMPTY_PAYLOAD)
             objects.append(decode(raw))
         except Undecodable as error:
@@ -171,7 +177,7 @@ def everything(
     for name in names:
         below = None if node is None else node.fields.get(name)
         values = [None if item is None else item.get(name) for item in objects]
-        column, mixed = _infer(values, below)
+        column, mixed = infer(values, below)
         columns.append(column)
         fields.append(_field(name, column, mixed))
     return _mask_bad(columns, fields, len(objects), bad)
@@ -185,8 +191,8 @@ def _field(name: str, column: pa.Array, mixed: bool) -> pa.Field:
     return pa.field(name, column.type, metadata=MIXED if mixed else None)
 
 
-def _infer(values: Sequence[Any], node: Node | None) -> tuple[pa.Array, bool]:
-    """Return the column and whether it holds JSON text of several kinds."""
+def infer(values: Sequence[Any], node: Node | None = None) -> tuple[pa.Array, bool]:
+    """Return the column of values, and whether it holds JSON text of several kinds."""
     kinds = set(map(type, values))
     kinds.discard(type(None))
     array: pa.Array | None
@@ -213,7 +219,7 @@ def _build_nested(values: Sequence[Any], node: Node | None) -> pa.Array | None:
 
 def _lists(values: Sequence[Any], node: Node | None) -> pa.Array:
     flat = [item for value in values if value is not None for item in value]
-    column, mixed = _infer(flat, None if node is None else node.item)
+    column, mixed = infer(flat, None if node is None else node.item)
     ends, at = [], 0
     for value in values:
         ends.append(None if value is None else at)

@@ -62,24 +62,25 @@ class JsonDecoder:
         values = messages.column("value")
         enveloped = self._envelopes.find(values)
         if enveloped is None:
-            return self._plain_apart(messages, paths)
+            return self.decode_objects_apart(messages, paths)
         bad = json_text.check(values.take(pa.array(enveloped.rows)), self._max_elements)
         groups = decode_enveloped(enveloped, bad, paths)
         if len(enveloped.schemaless):
             bare = _messages_of(enveloped.bare)
-            parts = self._plain_apart(bare, paths)
+            parts = self.decode_objects_apart(bare, paths)
             groups += [(enveloped.schemaless[rows], decoded) for rows, decoded in parts]
         rest = np.delete(
             np.arange(len(values)), np.concatenate([enveloped.rows, enveloped.schemaless])
         )
         if len(rest):
-            parts = self._plain_apart(messages.take(pa.array(rest)), paths)
+            parts = self.decode_objects_apart(messages.take(pa.array(rest)), paths)
             groups += [(rest[rows], decoded) for rows, decoded in parts]
         return groups
 
-    def _plain_apart(
+    def decode_objects_apart(
         self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
     ) -> Sequence[tuple[Rows, Decoded]]:
+        """Decode as ``decode_apart`` does, and every object as it is: none is an envelope."""
         values = messages.column("value")
         every = np.arange(len(values))
         if paths is not None:

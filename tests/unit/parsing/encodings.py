@@ -121,11 +121,19 @@ def _json(fields: Mapping[str, Any]) -> bytes:
     return json.dumps(fields).encode()
 
 
+_FRAMED = {"framing": "confluent"}
+
 ENCODINGS: Mapping[str, Encoding] = {
     "json": Encoding(_json, lambda _: {"decoder": "json"}),
+    "json-framed": Encoding(
+        lambda fields: bytes(5) + _json(fields), lambda _: {"decoder": "json", **_FRAMED}
+    ),
     "messagepack": Encoding(msgpack.packb, lambda _: {"decoder": "messagepack"}),
     "avro": Encoding(_avro, _avro_file),
     "protobuf": Encoding(_protobuf, _descriptor_set),
+    "protobuf-framed": Encoding(
+        lambda fields: bytes(6) + _protobuf(fields), lambda at: {**_descriptor_set(at), **_FRAMED}
+    ),
     "protobuf-json": Encoding(_json, lambda at: {**_descriptor_set(at), "encoding": "json"}),
     "thrift": Encoding(_thrift_binary, lambda _: {"decoder": "thrift", "names": NAMES}),
     "thrift-compact": Encoding(

@@ -14,7 +14,7 @@ from secor.core.variant_json import MIXED
 from secor.parsing.decoders.avro import AvroDecoder
 from secor.parsing.decoders.columns import MAX_DEPTH
 from secor.parsing.fields import field_at, texts
-from secor.parsing.registry import RegisteredSchema, SchemaRegistry
+from secor.parsing.registry import RegisteredSchema, SchemaId, SchemaRegistry
 from tests.unit.parsing.decoder_cases import batch, decode, reason, rows, survives
 
 USER = {"type": "record", "name": "User", "fields": [{"name": "country", "type": "string"}]}
@@ -75,12 +75,12 @@ class Shelf(SchemaRegistry):
         self.schemas = {int(key[1:]): value for key, value in schemas.items()}
         self.down = False
 
-    def schema(self, schema_id: int) -> RegisteredSchema:
+    def schema(self, schema_id: SchemaId) -> RegisteredSchema:
         if self.down:
             raise Unavailable("down")
         if schema_id not in self.schemas:
             raise NotFound("no")
-        found = self.schemas[schema_id]
+        found = self.schemas[int(schema_id)]
         if isinstance(found, RegisteredSchema):
             return found
         return RegisteredSchema("AVRO", found if isinstance(found, str) else json.dumps(found))
@@ -227,7 +227,9 @@ def test_types_that_only_look_alike_go_apart(kinds: tuple[Any, Any]) -> None:
 def test_a_reason_names_no_place_in_memory(decoder: AvroDecoder) -> None:
     kind = record_of("R", a="double")
     found = reason(AvroDecoder(Shelf(_1=kind)), framed(1, b"\0\0"))
-    assert found == "invalid Avro at or before byte 7: cannot read double"
+    assert (
+        found == "invalid Avro at or before byte 2 of the record: cannot read double (schema id 1)"
+    )
 
 
 def test_a_default_that_could_be_taken_for_bytes_is_refused() -> None:
@@ -291,7 +293,10 @@ BAD = {
     "endless": (framed(5, b"\xfe\xff\xff\xff\xff\xff\x0f\x00"), "take no bytes"),
     "unknown type": (framed(6, b""), "schema id 6"),
     "truncated": (PAYLOAD[:-1], "invalid Avro"),
-    "trailing": (PAYLOAD + b"\x00", f"after the record's end, at byte {len(PAYLOAD)}"),
+    "trailing": (
+        PAYLOAD + b"\x00",
+        f"after the record's end, at its byte {len(PAYLOAD) - 5} (schema id 1)",
+    ),
     "list of 2^60": (framed(8, b"\x80\x80\x80\x80\x80\x80\x80\x80\x20\x01"), "invalid Avro"),
     "bytes of 2^60": (framed(9, b"\x80\x80\x80\x80\x80\x80\x80\x80\x20\x01"), "invalid Avro"),
     "negative bytes": (framed(9, b"\x09abc"), "invalid Avro"),
@@ -360,3 +365,11 @@ def test_damaged_messages_are_bad_and_never_a_crash(decoder: AvroDecoder) -> Non
 def test_damaged_messages_within_themselves_are_bad_too() -> None:
     node = record_of("Node", v="string", next=["null", "Node"])
     survives(AvroDecoder(Shelf(_1=node)), framed(1, b"\x04ab\x02\x04cd\x02\x02x\x00"), "v")
+
+
+def test_a_schema_that_unfolds_into_too_many_fields_is_a_reason() -> None:
+    kind: Any = "int"
+    for level in range(20):
+        kind = record_of(f"R{level}", a=kind, b=f"R{level - 1}" if level else "int")
+    found = reason(AvroDecoder(Shelf(_1=kind)), framed(1, b"\0\0"))
+    assert found == "schema id 1: Avro schema: more than 10000 fields"

@@ -13,7 +13,7 @@ def test_a_decoder_is_made_by_its_name() -> None:
     stamp = make_decoder("protobuf", message_class="google.protobuf.timestamp_pb2:Timestamp")
     assert rows(stamp, [b"\x08\x05"], "seconds") == [{"seconds": 5}]
     avro = make_decoder("avro", registry="http://localhost:1", username="u", password="p")
-    assert avro.identity == "avro-2:http://localhost:1:-:confluent"
+    assert avro.identity == "avro-3:http://localhost:1:-:confluent"
     assert len(DECODERS) == 6
 
 
@@ -29,5 +29,5 @@ def test_an_unknown_setting_is_refused() -> None:
         make_decoder("json", patern="x")
     with pytest.raises(ConfigurationError, match=r"'regex'.*pattern"):
         make_decoder("regex")
-    with pytest.raises(ConfigurationError, match="username and password"):
+    with pytest.raises(ConfigurationError, match="username: for a registry"):
         make_decoder("avro", schema_file="x", username="u")

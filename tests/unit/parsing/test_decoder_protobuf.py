@@ -152,11 +152,13 @@ def test_the_registrys_header_is_skipped(path: Path) -> None:
     payload = event(ts=5).SerializeToString()
     for indexes in (b"\x00", b"\x02\x02", b"\x04\x00\x80\x01"):
         assert rows(decoder, [b"\x00\x00\x00\x00\x07" + indexes + payload], "ts") == [{"ts": 5}]
-    assert reason(decoder, payload) == "magic byte 8, not 0"
-    assert reason(decoder, b"\x00\x00") == "truncated header at byte 2"
+    assert rows(decoder, [bytes(6)], "ts") == [{"ts": 0}]
+    assert reason(decoder, payload) == "magic byte 8, not 0 or 1"
+    assert reason(decoder, b"\x00\x00") == "2 bytes: shorter than magic and schema id"
+    assert reason(decoder, bytes(5)) == "truncated header at byte 5"
     assert "truncated header" in reason(decoder, bytes(5) + b"\x06\x02")
-    assert "negative" in reason(decoder, bytes(5) + b"\x01")
-    assert "truncated header" in reason(decoder, bytes(5) + b"\xfe" * 9 + b"\x01")
+    assert reason(decoder, bytes(5) + b"\x01") == "-1 message indexes"
+    assert "message indexes" in reason(decoder, bytes(5) + b"\xfe" * 9 + b"\x01")
     with pytest.raises(ConfigurationError, match="framing"):
         ProtobufDecoder("shop.Event", path, framing="what")
 
@@ -167,7 +169,6 @@ def test_unknown_symbols_are_their_numbers(decoder: ProtobufDecoder) -> None:
 
 def test_what_is_no_message_is_bad(decoder: ProtobufDecoder) -> None:
     assert reason(decoder, None) == "null payload"
-    assert reason(decoder, b"") == "empty payload"
     assert "invalid protobuf" in reason(decoder, b"\x0a")
     assert "invalid protobuf" in reason(decoder, b"\x12\x03\x0a\x01\xff")  # no UTF-8
     deep = b""
@@ -176,6 +177,12 @@ def test_what_is_no_message_is_bad(decoder: ProtobufDecoder) -> None:
         varint = bytes([size]) if size < 128 else bytes([size & 0x7F | 0x80, size >> 7])
         deep = b"\x3a" + varint + deep
     assert "invalid protobuf" in reason(decoder, deep)
+
+
+def test_an_empty_payload_is_a_message_with_defaults(path: Path, decoder: ProtobufDecoder) -> None:
+    [got] = rows(decoder, [b""])
+    assert (got["ts"], got["sizes"], got["maybe"]) == (0, [], None)
+    assert reason(ProtobufDecoder("shop.Event", path, encoding="json"), b"") == "empty payload"
 
 
 def test_settings_that_cannot_be_are_refused(path: Path, tmp_path: Path) -> None:
